@@ -214,6 +214,15 @@ class RescoresSeed(Protocol):
 
 
 @runtime_checkable
+class StartsFromSeveral(Protocol):
+    """A problem whose search starts from more answers than its seed."""
+
+    def further_seeds(self) -> Sequence[str]:
+        """The answers that the search starts from in addition to `seed_answer`; empty for none."""
+        ...
+
+
+@runtime_checkable
 class VerifiesRecords(Protocol):
     """A problem that can measure exactly."""
 

@@ -42,7 +42,7 @@ from problems.registry import given
 
 OF_RESUMES = (
     *("policy", "rollouts", "answers", "iterations", "max_answers", "max_tokens", "max_cost", "max_seconds"),
-    "processes",
+    *("patience", "processes"),
 )
 
 

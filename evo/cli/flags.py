@@ -142,7 +142,9 @@ _SEARCHED = together(
         flag(RunConfig, "prompt.fresh", metavar="SHARE|auto", type=str),
         flag(RunConfig, "prompt.prefill", metavar="SHARE"),
         flag(RunConfig, "feedback.policy", "--reflect", metavar="POLICY"),
-        flags(RunConfig, ("until_solved", "max_answers", "max_tokens", "max_cost", "max_seconds", "parallel", "lag")),
+        flag(RunConfig, "start", metavar="FILE"),
+        flags(RunConfig, ("until_solved", "patience", "max_answers", "max_tokens", "max_cost", "max_seconds")),
+        flags(RunConfig, ("parallel", "lag")),
     ]
 )
 _METHOD = flag(RunConfig, "train.method", "--train", metavar="METHOD")
@@ -167,10 +169,10 @@ search_flags = together([sampling_flags, flags(RunConfig, ("rollouts",)), _SEARC
 shared_search_flags = together([flags(RunConfig, _ASKED), _SEARCHED, _TRAINED])
 """Those that all arms of a comparison share: all but the policy, its rollouts, and the method that trains it."""
 
-BUDGET = ("max_answers", "max_tokens", "max_cost", "max_seconds", "until_solved")
+BUDGET = ("max_answers", "max_tokens", "max_cost", "max_seconds", "until_solved", "patience")
 SEARCH = (
     *("population__islands", "population__strategy", "prompt__fresh", "prompt__prefill", "feedback__policy"),
-    *("parallel", "lag"),
+    *("start", "parallel", "lag"),
 )
 SAMPLING = ("temperature", "top_p", "max_new_tokens", "device", "dtype")
 TRAINING = (

@@ -99,6 +99,7 @@ def run(
 @flag(RunConfig, "max_tokens", help="The new budget of tokens, including those already spent.")
 @flag(RunConfig, "max_cost", help="The new budget of cost, including what is already spent.")
 @flag(RunConfig, "max_seconds", help="The new budget of seconds, including those already searched.")
+@flag(RunConfig, "patience", help="Stop a problem after this many iterations in a row without a better best answer.")
 @click.option(
     "--rescore", is_flag=True, help="Score all stored answers again, after an edit of the scorer or its data."
 )

@@ -55,7 +55,11 @@ class FeedbackConfig(BaseModel):
         description="A policy (the search's or another) that writes two sentences on the failing parts of a parent, "
         "for the prompts of its children.",
     )
-    max_new_tokens: Count = Field(96, description="Tokens per reflection at most.")
+    max_new_tokens: Count | None = Field(
+        None,
+        description="Tokens per reflection at most; default: ?max_tokens= of its policy, else 96, and more for a model "
+        "that reasons.",
+    )
 
 
 class RunConfig(SamplingConfig):
@@ -70,11 +74,19 @@ class RunConfig(SamplingConfig):
 
     max_answers: Count | None = Field(None, description="Stop after this many answers in all; a chain of m counts m.")
     max_tokens: Count | None = Field(None, description="Stop after this many generated tokens in all.")
-    max_cost: float | None = Field(None, gt=0, description="Stop at this cost in all, for policies with ?price=.")
+    max_cost: float | None = Field(
+        None, gt=0, description="Stop at this cost in all, for public models and policies with ?price=."
+    )
     max_seconds: float | None = Field(
         None, gt=0, description="Stop after this many seconds of searching in all, pauses excluded."
     )
     until_solved: bool = Field(False, description="Stop a problem when it is solved.")
+    patience: Count | None = Field(
+        None, description="Stop a problem after this many iterations in a row without a better best answer."
+    )
+    start: list[str] = Field(
+        default_factory=list, description="A file with a further answer to start from; may be given several times."
+    )
 
     parallel: Count | None = Field(None, description="Iterations in flight; default by policy and number of problems.")
     lag: int = Field(

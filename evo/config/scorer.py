@@ -13,7 +13,7 @@ class ScorerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     statement: str | None = Field(None, description="The task in English, as a prompt shows it.")
-    seed_answer: str | None = Field(None, description="The answer that the search starts from.")
+    seed_answer: str | list[str] | None = Field(None, description="The answer that the search starts from.")
     target: float | None = Field(None, description="The fitness at which the problem counts as solved.")
     answer_format: Literal["text", "python"] = Field("text", description="How an answer is written.")
     objectives: list[str] | None = Field(None, description="The names of the scores; default: those of the seed.")

@@ -31,7 +31,7 @@ from evo.search.reflection import Reflector
 from evo.search.resources import Resources
 from evo.search.schedule import CountedSchedule, Scheduler, Shard, in_flight
 from evo.search.status import ProblemStatus, SearchStatus, describe_machine
-from evo.search.stop import FINISHING, Stop
+from evo.search.stop import FINISHING, Stop, StopReason
 from islands.db.reflections import read_reflections
 from islands.db.shards import write_shard
 from islands.db.store import Store
@@ -108,7 +108,8 @@ class Launched:
         with self.store.begin() as transaction:
             for problem_run in self.problem_runs:
                 finished = problem_run.committed >= problem_run.iterations
-                if not problem_run.solved and problem_run.stop is None and finished:
+                stop = problem_run.stop
+                if not problem_run.solved and (finished if stop is None else stop.reason is StopReason.PLATEAU):
                     self.store.set_problem_status(problem_run.record.id, "done", tx=transaction)
             if self.shard is not None:
                 number = self.shard.number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
@@ -22,7 +23,7 @@ from islands.queries.groups import read_groups
 from islands.queries.progress import ProblemProgress, RunProgress
 from islands.queries.repeats import repeats_by_group
 from islands.types import ProblemRecord, RunRecord
-from problems.contract import Problem, ScorerFault
+from problems.contract import Problem, ScorerFault, StartsFromSeveral
 from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import ScoredAnswer
@@ -88,11 +89,12 @@ async def add_problems(
 ) -> list[ProblemRun]:
     """Score the seed answers and store all problems with them in one transaction, so that a run has either all of its
     problems or none. A scorer that fails on its seed stops only that problem."""
-    seeds = await asyncio.gather(*(score_seed(problem, scorer) for problem in problems))
+    start = [read_start(path) for path in config.start]
+    seeds = await asyncio.gather(*(score_seeds(problem, scorer, start) for problem in problems))
     fingerprints = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
     problem_runs = []
     with store.begin() as transaction:
-        for index, (problem, seed, fingerprint) in enumerate(zip(problems, seeds, fingerprints, strict=True)):
+        for index, (problem, scored, fingerprint) in enumerate(zip(problems, seeds, fingerprints, strict=True)):
             record = store.add_problem(
                 run.id,
                 index,
@@ -106,7 +108,7 @@ async def add_problems(
             )
             problem_run = open_problem_run(store, record, config, problem, operators, scorer)
             problem_runs.append(problem_run)
-            insert_seed(problem_run, seed, store, config, transaction)
+            insert_seeds(problem_run, scored, store, config, transaction)
     return problem_runs
 
 
@@ -137,29 +139,47 @@ async def restore_problem_run(
     store.set_problem_status(problem_run.record.id, "solved" if problem_run.solved else "active")
     problem_run.population.advance(SEED_SEQUENCE)
     if problem_run.population.size == 0 and done.groups == 0:
-        seed = await score_seed(problem_run.problem, scorer)
+        seeds = await score_seeds(problem_run.problem, scorer, [read_start(path) for path in config.start])
         with store.begin() as transaction:
-            insert_seed(problem_run, seed, store, config, transaction)
+            insert_seeds(problem_run, seeds, store, config, transaction)
 
 
-def insert_seed(
-    problem_run: ProblemRun, seed: ScoredAnswer | ScorerFault, store: Store, config: RunConfig, transaction: Transaction
+def insert_seeds(
+    problem_run: ProblemRun,
+    seeds: Sequence[ScoredAnswer] | ScorerFault,
+    store: Store,
+    config: RunConfig,
+    transaction: Transaction,
 ) -> None:
-    """Store a problem's seed, or the failure of its scorer on it."""
-    if isinstance(seed, ScorerFault):
-        problem_run.fail(str(seed), store, transaction)
+    """Store a problem's seeds, or the failure of its scorer on them."""
+    if isinstance(seeds, ScorerFault):
+        problem_run.fail(str(seeds), store, transaction)
         return
-    problem_run.population.seed(seed, transaction)
+    for seed in seeds:
+        problem_run.population.seed(seed, transaction)
     target = problem_run.problem.target
-    if target is not None and seed.score.fitness >= target:
+    if target is not None and any(seed.score.fitness >= target for seed in seeds):
         problem_run.solve(SEED_SEQUENCE, 0, config.until_solved)
         store.set_problem_status(problem_run.record.id, "solved", solved_sequence=SEED_SEQUENCE, tx=transaction)
 
 
-async def score_seed(problem: Problem, scorer: Scorer) -> ScoredAnswer | ScorerFault:
-    text = problem.canonical(problem.seed_answer())
+def read_start(path: str) -> str:
+    """A file of `start`. Raises BadInput."""
     try:
-        ((score, seconds),) = await scorer.score(problem, [text])
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"--start {path}: cannot be read: {error}") from None
+
+
+async def score_seeds(problem: Problem, scorer: Scorer, start: Sequence[str] = ()) -> list[ScoredAnswer] | ScorerFault:
+    """The answers that the search starts from, scored: the seed, the problem's further ones, then those of `start`."""
+    further = problem.further_seeds() if isinstance(problem, StartsFromSeveral) else ()
+    texts = list(dict.fromkeys(problem.canonical(text) for text in (problem.seed_answer(), *further, *start)))
+    try:
+        scored = await scorer.score(problem, texts)
     except ScorerFault as fault:
         return fault
-    return ScoredAnswer(text, identity(text, problem.answer_format), score, seconds)
+    return [
+        ScoredAnswer(text, identity(text, problem.answer_format), score, seconds)
+        for text, (score, seconds) in zip(texts, scored, strict=True)
+    ]

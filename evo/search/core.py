@@ -91,11 +91,17 @@ class SearchCore:
             self.store.set_problem_status(
                 problem_run.record.id, "solved", solved_sequence=group.sequence, tx=transaction
             )
+        self._stop_at_plateau(problem_run)
         self.operators.credit(group)  # before the proposal that may know of it
         visible = self._visible_through(group)
         self.operators.selection.advance(visible)
         self.fresh_share.advance(visible)
         return group, placements
+
+    def _stop_at_plateau(self, problem_run: ProblemRun) -> None:
+        patience = self.config.patience
+        if patience is not None and problem_run.stop is None and problem_run.population.plateau >= patience:
+            problem_run.stop = Stop(StopReason.PLATEAU, f"no better answer in {patience:,} iterations")
 
     def _visible_through(self, group: ScoredGroup) -> int | None:
         """The last sequence that proposals after this group's commit may see; None for everything committed."""
@@ -121,6 +127,7 @@ class SearchCore:
             sequence = problem_run.solved_sequence
             if self.config.until_solved and sequence is not None and (upto is None or sequence <= upto):
                 problem_run.stop = SOLVED
+            self._stop_at_plateau(problem_run)
 
     def replay(self, propose: Callable[[], bool]) -> None:
         """Bring the populations to where the stored groups left them, and propose the groups again that were in

@@ -18,8 +18,11 @@ from evo.search.iteration import STREAMS_PER_PROBLEM, Choice, Proposal
 from evo.search.sampler import Sampler
 from islands.types import Candidate
 from problems.types import Prompt, Reflection, prompt_tokens
-from vpo.policies.contract import Policy, PromptTooLong
+from vpo.policies.address import parse_address
+from vpo.policies.contract import ChoosesLimit, Policy, PromptTooLong
 
+REFLECTION_TOKENS = 96
+"""Tokens of a reflection, if neither the user nor the policy's address says how many."""
 STREAMS = STREAMS_PER_PROBLEM // 2
 """The second half of a problem's block of random streams is for reflections."""
 
@@ -29,11 +32,17 @@ class Reflector:
 
     policy: the policy that reflects; None for no reflections
     known: the reflections on record already, by candidate id
+    most: tokens of a reflection
     """
 
     def __init__(self, policy: Policy | None, config: RunConfig, known: Mapping[int, str]) -> None:
         self.policy, self.config = policy, config
         self.sampler: Sampler | None = None
+        self.most = config.feedback.max_new_tokens or REFLECTION_TOKENS
+        if config.feedback.policy is not None and config.feedback.max_new_tokens is None:
+            named = parse_address(config.feedback.policy).common.max_tokens
+            room = policy.room_for(REFLECTION_TOKENS) if isinstance(policy, ChoosesLimit) else REFLECTION_TOKENS
+            self.most = named or room
         self._known = dict(known)
         self._asked: dict[int, asyncio.Task[Reflection]] = {}
 
@@ -58,7 +67,7 @@ class Reflector:
                 parent,
                 self.config.prompt,
                 choice.stream + STREAMS,
-                self.config.feedback.max_new_tokens,
+                self.most,
             )
             self._asked[parent.id] = asyncio.create_task(self._ask(parent.id, prompt, self.sampler))
         return asyncio.create_task(self._wait(choice, self._asked[parent.id], first))

@@ -171,12 +171,16 @@ def couples_its_problems(config: RunConfig) -> str | None:
     them separately; None if they do not."""
     if config.train is not None:
         return "--train learns from all problems together"
-    if len(parse_addresses(config.policy)) > 1 and config.mixing == "bandit":
+    policies = parse_addresses(config.policy)
+    weighted = any(policy.common.weight is not None for policy in policies)
+    if len(policies) > 1 and config.mixing == "bandit" and not weighted:
         return "several policies are mixed by their worth on all problems (unless mixing: turns)"
     if config.lag and config.max_answers is not None:
         return "with --lag, --max-answers is spent in the order in which groups come back"
     if config.until_solved:
         return "--until-solved gives the turns of a solved problem to the others"
+    if config.patience is not None:
+        return "--patience gives the turns of a stopped problem to the others"
     for budget in ("max_tokens", "max_cost", "max_seconds"):
         if getattr(config, budget) is not None:
             return f"--{budget.replace('_', '-')} is one budget of all problems (--max-answers can be divided)"

@@ -7,12 +7,13 @@ from enum import StrEnum
 
 
 class StopReason(StrEnum):
-    """FINISHED: all that was planned is done. SOLVED, FAILED: of a problem. INTERRUPTED: from outside. CHANCE: in
-    training, a parent no longer helps the policy."""
+    """FINISHED: all that was planned is done. SOLVED, FAILED, PLATEAU: of a problem. INTERRUPTED: from outside.
+    CHANCE: in training, a parent no longer helps the policy."""
 
     FINISHED = "finished"
     SOLVED = "solved"
     FAILED = "failed"
+    PLATEAU = "plateau"
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
     CHANCE = "chance"

@@ -30,6 +30,8 @@ class Population:
     turns. All randomness comes from the generator passed to `select`, so equal calls give equal states, on every
     database.
 
+    plateau: the most groups in a row that brought no new best candidate
+
     When a transaction that this population took part in is rolled back, memory is ahead of the database: every later
     call raises RuntimeError; make a new Population and call `advance(None)`.
     """
@@ -41,6 +43,7 @@ class Population:
         self.problem = problem
         self.answer_format = answer_format or problem.answer_format
         self.sequence = -1
+        self.plateau = self._unimproved = 0
         self._store = store
         self._reader = CandidateReader(store, config.cache_bytes)
         self._writer = GroupWriter(store, problem)
@@ -76,7 +79,9 @@ class Population:
             for answer, measured, id in zip(fresh, measures, ids, strict=True):
                 self._remember(id, answer, measured, generation, group.island, group.parent)
             stored, born = [self._memory.id_of(a.identity) for a in answers], set(ids)
+            best = self._memory.archipelago.best
             entries = self._memory.group(group.island, group.parent, stored, born)
+            self._count_plateau(best)
             self._write_state(tx, entries)
             placements = []
             for id, entry in zip(stored, entries, strict=True):
@@ -137,7 +142,9 @@ class Population:
                 for row in group.born.values():
                     self._replay(row, references)
                 self.sequence = group.sequence
+                best = self._memory.archipelago.best
                 self._memory.group(group.island, group.parent, group.answers, set(group.born))
+                self._count_plateau(best)
                 if group.moves is not None:
                     self._memory.migrate(group.moves)
             if references:
@@ -154,6 +161,11 @@ class Population:
         self._memory.columns.append(
             row.id, bytes(row.identity), row.fitness, tuple(row.rewards), tuple(row.measures), row.generation, valid
         )
+
+    def _count_plateau(self, best: int | None) -> None:
+        """Count a group. best: the best candidate before it"""
+        self._unimproved = self._unimproved + 1 if self._memory.archipelago.best == best else 0
+        self.plateau = max(self.plateau, self._unimproved)
 
     # -- choosing and reading
 

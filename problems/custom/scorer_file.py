@@ -7,14 +7,15 @@
 fitness, `feedback` a text for the next prompt, `features` a mapping for the archive, `error` a text that fails the
 answer; a mapping with `rewards` (a list, or a mapping) instead of the names; or a problems.Score.
 
-The file may also define: `statement` and `seed_answer` (texts, or functions without arguments), `objectives` (else
-the names that the seed's score has, sorted, without timings), `directions` (a mapping from objective to "max" or "min",
-see problems.directions), `target`, `answer_format`, `weights` (a mapping from objective to weight, or a list; the
-fitness is then the weighted mean), and four that are read before the file runs, so they must be written out as plain
-values: `timeout` (seconds per answer, 30), `readable` (files or folders it reads, relative to its own), `isolated`
-(False for a trusted scorer that needs the network or a GPU; it then runs unconfined, and so does any answer that it
-executes) and `resources` (the demand of scoring an answer: {"gpus": 1}, see problems.resources). Instead of `score`,
-the file may define `problem`, an object with the methods of problems.Problem, or a class `Problem`, to be instantiated.
+The file may also define: `statement` and `seed_answer` (texts, or functions without arguments; a list of seeds is where
+a search starts), `objectives` (else the names that the seed's score has, sorted, without timings), `directions` (a
+mapping from objective to "max" or "min", see problems.directions), `target`, `answer_format`, `weights` (a mapping from
+objective to weight, or a list; the fitness is then the weighted mean), and four that are read before the file runs, so
+they must be written out as plain values: `timeout` (seconds per answer, 30), `readable` (files or folders it reads,
+relative to its own), `isolated` (False for a trusted scorer that needs the network or a GPU; it then runs unconfined,
+and so does any answer that it executes) and `resources` (the demand of scoring an answer: {"gpus": 1}, see
+problems.resources). Instead of `score`, the file may define `problem`, an object with the methods of problems.Problem,
+or a class `Problem`, to be instantiated. `score` may be a coroutine function.
 
 The file runs in another process, each call in a separate fork. Who is at fault in a failure:
 - `score` runs out of time or memory, or dies: the answer's, since a scorer commonly executes answers.

@@ -44,6 +44,7 @@ class ScorerProblem(Problem):
         self.resources = options.resources
         self.objectives: tuple[str, ...] = ("score",)
         self._statement, self._seed_text, self._own_canonical = "", "", False
+        self._further: list[str] = []
         self._shape = ScorerShape(self.where, self.objectives)
         self._seed: Score | None = None
         self._seed_value: Any = None  # the seed's result, if the objectives are learned from it
@@ -67,6 +68,10 @@ class ScorerProblem(Problem):
     def seed_answer(self) -> str:
         """The scorer's seed, "" without one."""
         return self._seed_text
+
+    def further_seeds(self) -> list[str]:
+        """The other answers of a list `seed_answer`."""
+        return list(self._further)
 
     def canonical(self, answer: str) -> str:
         """Python out of its fence, text stripped; or the result of the user's own Problem object."""
@@ -123,7 +128,7 @@ class ScorerProblem(Problem):
         self._raise_fault(described, "")
         about = self._declared(described)
         self._statement = _text(self.where, "statement", about["statement"])
-        self._seed_text = _text(self.where, "seed_answer", about["seed_answer"])
+        self._seed_text, *self._further = _seeds(self.where, about["seed_answer"])
         self._own_canonical, self.batched = bool(about["canonical"]), bool(about.get("batched"))
         if self.batched and self._isolated:
             raise ScorerFault(
@@ -270,6 +275,13 @@ class Failed:
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
+
+
+def _seeds(where: str, value: Any) -> list[str]:
+    """The seed, "" without one, then further answers to start from."""
+    if not isinstance(value, list | tuple):
+        return [_text(where, "seed_answer", value)]
+    return [_text(where, "seed_answer", one) for one in value] or [""]
 
 
 def _text(where: str, name: str, value: Any) -> str:

@@ -6,6 +6,7 @@ a `score` function in a file and a function of a notebook look alike from outsid
 """
 
 import importlib.util
+import inspect
 import os
 import pickle
 import sys
@@ -62,7 +63,8 @@ def describe() -> dict[str, Any]:
     for name in ("statement", "seed_answer"):
         value = getattr(_target, name, None)
         try:
-            declared[name] = value() if callable(value) else value
+            value = value() if callable(value) else value
+            declared[name] = list(value) if isinstance(value, tuple) else value
         except Exception as error:
             return user_file.fault(error, FILE)
     for name in ("objectives", "target", "answer_format", "weights", "directions"):
@@ -74,7 +76,7 @@ def describe() -> dict[str, Any]:
 def score(answer: str) -> dict[str, Any]:
     """{"value": the score, "type"}, {"answer_error": text}, or {"fault", "line"}."""
     try:
-        value = _target.score(answer)
+        value = _awaited(_target.score(answer))
     except MemoryError:
         raise  # a limit of the sandbox, reported as such
     except Exception as error:
@@ -90,7 +92,7 @@ def score_batch(answers: list[str]) -> dict[str, Any]:
     """{"values": one score of each answer}, or {"fault", "line"}. An exception is never an answer's fault: of which
     one?"""
     try:
-        values = list(_target.batch_scorer(list(answers)))
+        values = list(_awaited(_target.batch_scorer(list(answers))))
     except MemoryError:
         raise
     except Exception as error:
@@ -109,6 +111,18 @@ def score_apart(answer: str, names: dict[str, Any] | None) -> dict[str, Any]:
 def canonical(answer: str) -> Any:
     """The object's own canonical form."""
     return _target.canonical(answer)
+
+
+def _awaited(value: Any) -> Any:
+    """The result of a coroutine, run to its end; any other value as it is."""
+    if not inspect.isawaitable(value):
+        return value
+    import asyncio
+
+    async def wait() -> Any:
+        return await value
+
+    return asyncio.run(wait())
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ import numpy as np
 
 from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.openai.address import Endpoint
-from vpo.openai.reasoning import choose_limit
+from vpo.openai.reasoning import REASONED, choose_limit, reasons
 from vpo.openai.response import NOTHING, Reply, ReplyChoice, TokenCount, Wasted
 from vpo.openai.server import Server
 from vpo.policies import spread
@@ -85,6 +85,10 @@ class OpenAIPolicy:
         """Choose the limit of a rollout (vpo.policies.contract.ChoosesLimit)."""
         self._needed = needed
         self.max_tokens = choose_limit(self.place, needed, self.server.context, self.server.reasons)
+
+    def room_for(self, needed: int) -> int:
+        """Tokens of a short reply (vpo.policies.contract.ChoosesLimit)."""
+        return REASONED if reasons(self.place) else needed
 
     def waits(self) -> Waits:
         """What its requests wait for now (vpo.policies.contract.GivesUp)."""

@@ -138,6 +138,10 @@ class ChoosesLimit(Protocol):
         """Set `max_tokens`. needed: tokens that the answers of a rollout may take"""
         ...
 
+    def room_for(self, needed: int) -> int:
+        """Tokens of a reply of `needed` tokens, with its reasoning if the model reasons."""
+        ...
+
 
 @runtime_checkable
 class SharedEngines(Protocol):

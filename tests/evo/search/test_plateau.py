@@ -1,0 +1,88 @@
+"""A search stops at a plateau, starts from several answers, and reflects at the length that its policy needs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from completion_server import completion_server
+from stored_rows import assert_same_run, stored_answers
+
+from evo.cli import invoke
+from evo.config.run import RunConfig
+from evo.search.reflection import Reflector
+from evo.search.schedule import couples_its_problems
+from islands.db.store import Store
+from islands.queries.groups import read_groups
+from vpo.policies.contract import Policy
+from vpo.policies.registry import load_policy
+
+SCORER = """
+seed_answer = ["aa", "bbb"]
+def score(answer):
+    return float(min(len(answer), 3))
+"""
+SEARCH = ["run", "scorer.py", "--policy", "scripted:mutate", "--answers", "1", "--seed", "2", "--plain"]
+RUN = [*SEARCH, "--iterations", "60"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scorer.py").write_text(SCORER)
+
+
+def groups(name: str) -> int:
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        return sum(1 for _ in read_groups(store, store.run(name).id))
+
+
+def test_patience_stops_a_problem_that_no_longer_improves(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([*RUN, "--patience", "8", "--parallel", "4", "--name", "short", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["problems"][0]["stopped"] == "plateau: no better answer in 8 iterations"
+    assert 8 <= groups("short") <= 8 + 4, "those in flight are finished"
+    before = stored_answers("sqlite:///evo.db", "short")
+    assert invoke(["resume", "short", "--plain"]) == 0
+    assert_same_run(stored_answers("sqlite:///evo.db", "short"), before)
+    assert invoke(["resume", "short", "--patience", "20", "--plain"]) == 0 and 20 <= groups("short") <= 24
+
+
+def test_a_run_with_patience_is_the_same_after_an_interruption(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([*RUN, "--patience", "9", "--parallel", "5", "--name", "whole"]) == 0
+    assert invoke([*RUN, "--patience", "9", "--parallel", "5", "--name", "parts", "--max-answers", "7"]) == 0
+    assert groups("parts") == 7
+    assert invoke(["resume", "parts", "--max-answers", "1000", "--plain"]) == 0
+    assert_same_run(stored_answers("sqlite:///evo.db", "parts"), stored_answers("sqlite:///evo.db", "whole"))
+
+
+def test_a_search_starts_from_all_seeds_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("more.txt").write_text("dddd")
+    assert invoke([*SEARCH, "--iterations", "3", "--start", "more.txt", "--name", "many"]) == 0
+    query = "SELECT text FROM candidates WHERE sequence = -1 ORDER BY id"
+    with closing(sqlite3.connect("evo.db")) as connection:
+        answers = [text for (text,) in connection.execute(query)]
+    assert answers == ["aa", "bbb", "dddd"]
+    assert invoke([*RUN, "--start", "missing.txt", "--name", "none"]) == 2
+    assert "missing.txt" in capsys.readouterr().err
+
+
+def test_patience_and_weights_say_what_can_be_divided() -> None:
+    assert "--patience" in str(couples_its_problems(RunConfig(patience=3)))
+    assert couples_its_problems(RunConfig(policy="scripted:mutate,scripted:random-route")) is not None
+    assert couples_its_problems(RunConfig(policy="scripted:mutate?weight=2,scripted:random-route")) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "most"),
+    [("", None, 96), ("?max_tokens=700", None, 700), ("?thinking=on", None, 32768), ("?thinking=on", 50, 50)],
+)
+def test_a_reflection_is_as_long_as_its_policy_needs(options: str, given: int | None, most: int) -> None:
+    with completion_server() as server:
+        address = f"{server.address}{options}"
+        policy: Policy = load_policy(address)
+        config = RunConfig.model_validate({"feedback": {"policy": address, "max_new_tokens": given}})
+        assert Reflector(policy, config, {}).most == most
