@@ -19,7 +19,7 @@ import sys
 from collections.abc import Container, Sequence
 from typing import Any, TypeGuard
 
-from problems.programs.cases import CallCase, Case, JudgeCase
+from problems.programs.cases import CallCase, Case, JudgeCase, Unusable
 from problems.python_syntax import parse_source
 
 _NOT_LITERAL = object()
@@ -107,11 +107,6 @@ def _asserts(node: ast.AST) -> bool:
     return name.startswith("assert") or name in ("raises", "warns", "fail", "failUnless", "failIf")
 
 
-def asserting_functions(code: str) -> frozenset[str]:
-    """Functions of a module that assert something."""
-    return asserting_definitions(_parsed(code))
-
-
 def asserting_definitions(statements: Sequence[ast.stmt]) -> frozenset[str]:
     """Functions and unittest's test classes among the statements that assert something, or call such a one."""
     defined = [node for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)]
@@ -151,20 +146,28 @@ def with_test_calls(statements: Sequence[ast.stmt], *, functions: bool) -> list[
             methods = [node.name for node in statement.body if isinstance(node, ast.FunctionDef)]
             calls = [f"{statement.name}({name!r}).debug()" for name in methods if name.startswith("test")]
             kept += [_statement(call) for call in calls]
-        elif functions and _is_test_function(statement) and not any(mentions(s, {statement.name}) for s in running):
+        elif functions and not _is_named(statement, running) and _is_test_function(statement):
             kept.append(_statement(f"{statement.name}()"))
     return kept
 
 
+def _is_named(definition: ast.stmt, others: Sequence[ast.stmt]) -> bool:
+    return isinstance(definition, ast.FunctionDef) and any(mentions(other, {definition.name}) for other in others)
+
+
 def _is_test_function(node: ast.stmt) -> TypeGuard[ast.FunctionDef]:
-    if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test") or node.args.args:
+    if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test"):
         return False
-    return any(map(_asserts, ast.walk(node)))
+    if not any(map(_asserts, ast.walk(node))):
+        return False
+    if node.args.args or node.decorator_list:
+        raise Unusable(f"its test {node.name} has parameters or decorators, and a judge calls it without")
+    return True
 
 
 def _starts_runner(statement: ast.stmt) -> bool:
-    source = ast.unparse(statement) if isinstance(statement, ast.If | ast.Expr) else ""
-    return source.startswith(("if __name__", "unittest.main(", "pytest.main("))
+    source = ast.unparse(statement) if isinstance(statement, ast.Expr) else ""
+    return source.startswith(("unittest.main(", "pytest.main("))
 
 
 def _statement(source: str) -> ast.stmt:
@@ -194,8 +197,10 @@ def passes_function(node: ast.AST, entries: frozenset[str], functions: Container
     """Whether one of the test's own functions is an argument of a call of the answer."""
     calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call) and _is_call(inner, entries)]
     given = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
+    called = {id(inner.func) for part in given for inner in ast.walk(part) if isinstance(inner, ast.Call)}
     return any(
-        isinstance(inner, ast.Lambda) or (isinstance(inner, ast.Name) and inner.id in functions)
+        isinstance(inner, ast.Lambda)
+        or (isinstance(inner, ast.Name) and inner.id in functions and id(inner) not in called)
         for part in given
         for inner in ast.walk(part)
     )

@@ -1,6 +1,7 @@
 """The HumanEval shape: `prompt` (a function without its body), `entry_point`, `test` with `check(candidate)`.
 
 Each top-level assertion-bearing statement of `check` is one case; the statements between them are the judge's set-up.
+What the file asserts outside of `check` counts as well.
 Helpers that the prompt defines before the function are given to the answer and to the judge, as they are when the
 data set's own harness appends a completion to the prompt. Its examples are in the docstring, so no case is public.
 HumanEval+ of the hub has this shape too, with a loop over pairs (problems.programs.test_statements).
@@ -12,11 +13,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from problems.programs import assertions
 from problems.programs.cases import Task
+from problems.programs.test_bounds import without_main_guard
 from problems.programs.test_statements import cases_of
 from problems.python_syntax import parse_source
 
@@ -44,8 +46,10 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)
     if check is None or not check.args.args:
         raise ValueError("`test` defines no check(candidate)")
-    outside = [s for s in module.body if s is not check and not _is_metadata(s) and not isinstance(s, ast.Expr)]
-    statements = [s for s in check.body if not isinstance(s, ast.Pass)]
+    at = module.body.index(check)
+    before, after = _own_tests(module.body[:at], entry), _own_tests(module.body[at + 1 :], entry)
+    outside = [s for s in module.body if s is not check and _is_helper(s, entry) and not _is_metadata(s)]
+    statements = [s for s in (*before, *check.body, *after) if not isinstance(s, ast.Pass)]
     shared = "\n".join(part for part in (helpers, ast.unparse(ast.Module(outside, []))) if part)
     makers = assertions.object_makers(shared, assertions.object_classes(helpers))
     parameter = check.args.args[0].arg
@@ -93,6 +97,19 @@ def _before(prompt: str, entry: str) -> str:
         raise ValueError(f"`prompt` does not define the entry point {entry}")
     kept = [s for s in tree.body if not (isinstance(s, ast.FunctionDef) and s.name == entry)]
     return ast.unparse(ast.Module(kept, []))
+
+
+def _own_tests(statements: Sequence[ast.stmt], entry: str) -> list[ast.stmt]:
+    """What a file does at its top besides defining things and calling `check`."""
+    flat = without_main_guard(statements)
+    return [s for s in flat if not (_is_helper(s, entry) or ast.unparse(s).startswith("check("))]
+
+
+def _is_helper(statement: ast.stmt, entry: str) -> bool:
+    """A definition, an import, or a value that does not come from the answer."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+        return True
+    return isinstance(statement, ast.Assign | ast.AnnAssign) and not assertions.mentions(statement, {entry})
 
 
 def _is_metadata(statement: ast.stmt) -> bool:

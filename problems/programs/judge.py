@@ -47,8 +47,25 @@ def _evo_error(classes, args):
     return Exception(*args)
 
 
+def _evo_made(name, fields, parts):
+    import collections
+
+    if name == "array":
+        import numpy
+
+        return numpy.array(*parts)
+    if fields:
+        return collections.namedtuple(name, fields)(*parts)
+    return getattr(collections, name)(*parts)
+
+
+async def _evo_awaited(number):
+    return _evo_answer(f"coroutine {number}")
+
+
 def _evo_answer(target, /, *args, **kwargs):
-    kind, value, positional, named = host_call(target, *args, **kwargs)
+    (kind, value, positional, named), printed = host_call(target, *args, **kwargs)
+    _evo_sys.stdout.write(printed)
     for old, new in zip(args, positional):
         _evo_restore(old, new)
     for key, new in named.items():
@@ -57,7 +74,11 @@ def _evo_answer(target, /, *args, **kwargs):
         raise _evo_error(*value)
     if kind == "argument":
         return args[value]
-    return {"function": _EvoFunction, "iterator": _EvoIterator}.get(kind, lambda plain: plain)(value)
+    if kind == "made":
+        return _evo_made(*value)
+    return {"function": _EvoFunction, "iterator": _EvoIterator, "coroutine": _evo_awaited}.get(
+        kind, lambda plain: plain
+    )(value)
 
 
 class _EvoFunction:
@@ -86,6 +107,27 @@ class _EvoIterator:
 
 _CALLS = """
 _evo_held = []
+_evo_sizes = {}
+
+
+def _evo_made(value):
+    # [name, fields, parts] of an array, a named tuple or a class of collections; None for any other value
+    import collections
+    import sys
+
+    kind = type(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufcSU":
+        return ["array", [], [value.tolist(), value.dtype.str]]
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return [kind.__name__, list(kind._fields), list(value)]
+    if kind in (collections.Counter, collections.OrderedDict):
+        return [kind.__name__, [], [dict(value)]]
+    if kind is collections.defaultdict:
+        return ["defaultdict", [], [None, dict(value)]]
+    if kind is collections.deque:
+        return ["deque", [], [list(value), value.maxlen]]
+    return None
 
 
 def _evo_call(function, args, kwargs):
@@ -94,6 +136,12 @@ def _evo_call(function, args, kwargs):
         for place, given in enumerate(args):
             if value is given and isinstance(value, (list, dict, set)):
                 return "argument", place, args, kwargs
+        made = _evo_made(value)
+        if made is not None:
+            return "made", made, args, kwargs
+        if hasattr(type(value), "__await__"):
+            _evo_held.append(value)
+            return "coroutine", len(_evo_held) - 1, args, kwargs
         if hasattr(value, "__next__") and not isinstance(value, type):
             _evo_held.append(value)
             return "iterator", len(_evo_held) - 1, args, kwargs
@@ -110,15 +158,39 @@ def _evo_call(function, args, kwargs):
 
 
 def _evo_items(number):
+    # the next ones: one at first, since a test may want no more, and up to 32 later
     items = []
-    for item in _evo_held[number]:
-        items.append(item)
-        if len(items) == 32:
-            break
+    most = _evo_sizes[number] = min(2 * _evo_sizes.get(number, 1), 64)
+    try:
+        for item in _evo_held[number]:
+            items.append(item)
+            if len(items) >= most // 2:
+                break
+    except Exception as error:
+        if not items:
+            raise
+        _evo_held[number] = _evo_failing(error)
     return items
+
+
+def _evo_failing(error):
+    raise error
+    yield
+
+
+def _evo_wait(number):
+    import asyncio
+
+    async def waiting():
+        return await _evo_held[number]
+
+    return asyncio.run(waiting())
 """
 """Of the answer's session, before the answer, which may replace it: it can only return other plain values by that."""
-_KINDS = ("value", "error", "argument", "function", "iterator")
+_KINDS = ("value", "error", "argument", "made", "function", "iterator", "coroutine")
+_FAR = ("function", "iterator", "coroutine")
+_MADE = {"array": 2, "Counter": 1, "OrderedDict": 1, "defaultdict": 2, "deque": 2}
+"""How many parts each has that the answer's process describes and the judge's makes again."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +247,9 @@ def _verdict(beside: SandboxSession, bench: SandboxSession, case: JudgeCase) -> 
             raised.append(CaseOutcome("error", message=clip(text)))
             calls.append(f"{call} raised {clip(text)}")
         else:
-            came = args[value] if kind == "argument" else f"a {kind}" if kind in ("function", "iterator") else value
-            calls.append(f"{call} returned {came if kind in ('function', 'iterator') else show_value(came)}")
-        return outcome.value
+            came = args[value] if kind == "argument" else value[2] if kind == "made" else value
+            calls.append(f"{call} returned {f'a {kind}' if kind in _FAR else show_value(came)}")
+        return outcome.value, outcome.stdout
 
     outcome = bench.evaluate(f"{case.function}()", host_call=ask)
     if outcome.status != "ok" and not calls:
@@ -199,7 +271,9 @@ def _source(target: str) -> str:
     kind, _, number = target.partition(" ")
     if not number:
         return target
-    return f"_evo_held[{int(number)}]" if kind == "function" else f"(lambda: _evo_items({int(number)}))"
+    if kind == "function":
+        return f"_evo_held[{int(number)}]"
+    return f"(lambda: {'_evo_wait' if kind == 'coroutine' else '_evo_items'}({int(number)}))"
 
 
 def _is_reply(value: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -215,6 +289,8 @@ def _is_reply(value: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> boo
         return type(inner) is int and 0 <= inner < len(args)
     if kind == "error":
         return _is_error(inner)
+    if kind == "made":
+        return _is_made(inner)
     return kind == "value" or type(inner) is int
 
 
@@ -227,3 +303,13 @@ def _is_error(inner: Any) -> bool:
         and bool(classes)
         and all(type(row) is tuple and len(row) == 2 and all(type(part) is str for part in row) for row in classes)
     )
+
+
+def _is_made(inner: Any) -> bool:
+    if type(inner) is not list or len(inner) != 3 or type(inner[0]) is not str or type(inner[2]) is not list:
+        return False
+    name, fields, parts = inner
+    if not fields:
+        return len(parts) == _MADE.get(name)
+    named = type(fields) is list and all(type(field) is str and field.isidentifier() for field in (name, *fields))
+    return named and len(parts) == len(fields)

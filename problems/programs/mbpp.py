@@ -11,11 +11,13 @@ defines, so it runs after the answer, in the answer's own process.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from problems.programs import assertions
 from problems.programs.cases import Task, public_examples
+from problems.programs.test_bounds import without_main_guard
 from problems.programs.test_statements import cases_of
 from problems.python_syntax import parse_source
 
@@ -30,7 +32,7 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
     text = _text(row, "text" if "text" in row else "prompt").strip()
     code = _reference(row, text)
     key = "test" if row.get("test") else "test_list"
-    found = assertions.with_test_calls(_statements(row[key], key), functions=True)
+    found = assertions.with_test_calls(without_main_guard(_statements(row[key], key)), functions=True)
     definitions = [s for s in found if isinstance(s, ast.FunctionDef | ast.Import | ast.ImportFrom)]
     statements = [s for s in found if s not in definitions]
     setup = "\n".join(_lines(row.get("test_imports") or ()))
@@ -106,6 +108,8 @@ def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
     known = set(assertions.defined_names(imports))
     known |= {name for s in parse_source(imports).body if isinstance(s, ast.ImportFrom) for name in _aliases(s)}
     called = [name for name in assertions.called_names(statements) if name not in known]
+    local = assertions.bound_names(statements)
+    called.sort(key=lambda name: name in local)  # a function that the answer returned is not the one under test
     for name in called:
         if name in defined:
             return name
@@ -120,6 +124,11 @@ def _aliases(statement: ast.ImportFrom) -> list[str]:
 
 
 def _names(statements: Sequence[ast.stmt], code: str, entry: str, imports: str) -> tuple[str, ...]:
-    """The entry and whatever else of the reference the tests call (classes they build)."""
-    defined = assertions.defined_names(code) - assertions.defined_names(imports)
-    return (entry, *(n for n in assertions.called_names(statements) if n in defined and n != entry))
+    """The entry and whatever else of the reference the tests call (classes they build). Without a reference it is
+    what they call and nothing else defines."""
+    called = [name for name in assertions.called_names(statements) if name != entry]
+    if code:
+        defined = assertions.defined_names(code) - assertions.defined_names(imports)
+        return (entry, *(name for name in called if name in defined))
+    known = assertions.bound_names([*statements, *parse_source(imports).body]) | vars(builtins).keys()
+    return (entry, *(name for name in called if name not in known))

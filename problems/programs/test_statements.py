@@ -18,11 +18,13 @@ import ast
 import copy
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from problems.programs import assertions
 from problems.programs.assertions import literal_value, mentions
 from problems.programs.cases import CallCase, Case, JudgeCase, Relation, Unusable
 from problems.programs.judge import PROXIES
+from problems.programs.test_bounds import gives_object, refuse_unjudgeable, stays_together, without_main_guard
 from problems.python_syntax import parse_source
 
 _PROXY = "def {name}(*args, **kwargs):\n    return _evo_answer({name!r}, *args, **kwargs)\n"
@@ -95,22 +97,31 @@ def cases_of(
     cases: list[Case] = []
     functions: list[ast.stmt] = []
     preceding: list[ast.stmt] = []
-    asserting = assertions.asserting_functions(helpers)
+    module = parse_source(helpers).body
+    asserting = assertions.asserting_definitions(module)
     helping = assertions.defined_names(helpers)
-    apart = assertions.bound_names(parse_source(helpers).body) - assertions.bound_names(parse_source(setup).body)
-    remaining = split_pairs(assertions.with_test_calls(statements, functions=False))
-    for place, statement in enumerate(remaining):
-        if assertions.is_vacuous(statement):
+    apart = assertions.bound_names(module) - assertions.bound_names(parse_source(setup).body)
+    touching = entries | {node.name for node in module if _defines(node, entries)}
+    idle = False  # whether a use of the answer has come that no judged case runs
+    remaining = split_pairs(assertions.with_test_calls(without_main_guard(statements), functions=False))
+    if stays_together(remaining):
+        remaining = _as_one(remaining)
+    for place, statement in enumerate([*remaining, _END]):
+        if assertions.is_vacuous(statement) or (statement is _END and not idle):
             continue
-        last = place == len(remaining) - 1 and isinstance(statement, ast.Expr) and mentions(statement, entries)
         failing = asserting | assertions.asserting_definitions(preceding)
-        if not last and not assertions.bears_assertion(statement, failing):
+        if statement is not _END and not assertions.bears_assertion(statement, failing):
             preceding.append(statement)
+            if mentions(statement, touching):
+                touching |= assertions.bound_names([statement])
+                idle = idle or not isinstance(statement, ast.FunctionDef | ast.ClassDef)
             continue
         shown = len(cases) < public
         # a call that uses variables of the test must be judged where those variables are
         local = assertions.bound_names(preceding)
-        inlined = ast.fix_missing_locations(assertions.InlinedLambdas(preceding).visit(copy.deepcopy(statement)))
+        inlined = statement
+        if preceding:
+            inlined = ast.fix_missing_locations(assertions.InlinedLambdas(preceding).visit(copy.deepcopy(statement)))
         call = None
         if not mentions(inlined, local):
             beside = None if mentions(inlined, apart) else assertions.call_case(inlined, entries, shown)
@@ -119,12 +130,17 @@ def cases_of(
             shown = shown and not call.accepts
             cases.append(replace(call, expression=_rename(call.expression, rename), public=shown))
             continue
-        about = ast.unparse(statement)[:120]
+        idle = False
+        about = ast.unparse(preceding[-1] if statement is _END else statement)[:120]
         if any(mentions(part, classes) for part in (*preceding, statement)):
             raise Unusable(f"the test `{about}` makes objects of a class, and a judge sees values")
         defined = helping | {part.name for part in preceding if isinstance(part, ast.FunctionDef)}
-        if any(assertions.passes_function(part, entries, defined) for part in (*preceding, inlined)):
-            raise Unusable(f"the test `{about}` passes a function to the answer, and a judge sends values")
+        objects = {part.name for part in (*module, *preceding) if isinstance(part, ast.ClassDef)}
+        parts = (*preceding, inlined)
+        if any(assertions.passes_function(part, entries, defined) for part in parts) or gives_object(
+            parts, entries, local, objects
+        ):
+            raise Unusable(f"the test `{about}` passes a function or an object to the answer, and a judge sends values")
         case, function = assertions.judge_function(f"case_{len(cases) + 1}", preceding, statement)
         cases.append(replace(case, source=_rename(case.source, rename, "exec"), public=shown))
         functions.append(function)
@@ -136,6 +152,23 @@ def cases_of(
     return tuple(cases), _judge_code(functions, names, helpers, entries, rename, exceptions or {})
 
 
+_END = ast.Pass()
+"""Stands for the end of a test: what uses the answer and is part of no case must run to it."""
+
+
+def _defines(node: ast.stmt, names: Container[str]) -> TypeGuard[ast.FunctionDef | ast.ClassDef]:
+    """Whether it is a definition that uses one of the names."""
+    return isinstance(node, ast.FunctionDef | ast.ClassDef) and mentions(node, names)
+
+
+def _as_one(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements as the body of one function, and its call: a case of its own."""
+    define, call = parse_source("def _whole():\n    assert True\n_whole()").body
+    assert isinstance(define, ast.FunctionDef)
+    define.body += statements
+    return [define, call]
+
+
 def _judge_code(
     functions: Sequence[ast.stmt],
     names: Sequence[str],
@@ -144,6 +177,8 @@ def _judge_code(
     rename: Mapping[str, str],
     exceptions: Mapping[str, str],
 ) -> str:
+    bodies = [statement for function in functions for statement in function.body]  # type: ignore[attr-defined]
+    refuse_unjudgeable([*bodies, *parse_source(helpers).body], entries)
     helping = _without_pytest(parse_source(helpers))
     body = _without_pytest(ast.Module(list(functions), []))
     known = assertions.defined_names(helpers) | entries | assertions.bound_names(helping.body) | {"pytest"}

@@ -168,7 +168,7 @@ def test_forms_of_check(form, tmp_path):
 @pytest.mark.parametrize(
     ("tests", "says"),
     [
-        (["def inc(n):\n    return n + 1\nassert a(inc, 2) == 3"], "passes a function to the answer"),
+        (["def inc(n):\n    return n + 1\nassert a(inc, 2) == 3"], "passes a function or an object to the answer"),
         (["import pytest\nwith pytest.warns(UserWarning):\n    f(1)"], "pytest.warns"),
     ],
 )
