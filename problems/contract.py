@@ -156,11 +156,11 @@ class Problem(ABC):
 
     @abstractmethod
     def statement(self) -> str:
-        """As MinimalProblem.statement."""
+        """See MinimalProblem.statement."""
 
     @abstractmethod
     def score(self, answer: str) -> Score:
-        """As MinimalProblem.score."""
+        """See MinimalProblem.score."""
 
     def seed_answer(self) -> str:
         """The answer from which a search starts; "" if there is none."""
@@ -302,7 +302,7 @@ def complete_problem(given: object) -> Problem | None:
 
 
 def _code_fingerprint(problem: Problem, kind: type) -> str:
-    """Of the class's source file, the problem's statement, and the target."""
+    """The fingerprint of the class's source file, the problem's statement, and the target."""
     from problems.fingerprint import code_fingerprint  # not for sandbox processes
 
     said = [problem.statement(), problem.seed_answer(), problem.answer_format]

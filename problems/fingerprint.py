@@ -30,7 +30,7 @@ def fingerprint_of(*parts: object) -> str:
 
 
 def code_fingerprint(kind: type, *parts: object) -> str:
-    """Of the source file of a class that was written in code, and of `parts`."""
+    """The fingerprint of the source file of a class written in code, and of `parts`."""
     try:
         source = Path(inspect.getsourcefile(kind) or "").read_bytes()
     except (OSError, TypeError):
@@ -39,7 +39,7 @@ def code_fingerprint(kind: type, *parts: object) -> str:
 
 
 def files_fingerprint(folder: Path, files: Iterable[Path], *parts: object) -> str:
-    """Of `files` by their paths relative to `folder` and their contents, and of `parts`."""
+    """The fingerprint of `files`, by their paths relative to `folder` and their contents, and of `parts`."""
     contents: list[object] = []
     for name, file in sorted((os.path.relpath(file, folder), file) for file in set(files)):
         contents += [Path(name).as_posix(), file.read_bytes()]

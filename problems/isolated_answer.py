@@ -36,7 +36,7 @@ _REQUESTS = {
     "call": "globals()[_evo_request[0]](*_evo_arrays(_evo_request[1]), **_evo_arrays(_evo_request[2]))",
 }
 COMPILED: Compiled = ((_SETUP, "exec"), *((text, "eval") for text in _REQUESTS.values()))
-"""What every answer's process needs, for its worker to have ready."""
+"""Code that every answer's process needs, compiled once by its worker."""
 
 
 class IsolatedAnswer:

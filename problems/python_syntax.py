@@ -14,7 +14,7 @@ MOST_TOKENS = 24_000
 """Longer code has no tree: some 70 KB as people write it, at most 0.1 s and 60 MB to parse, whatever it holds."""
 
 SHARED_CHARACTERS = 32_768
-"""Of the texts whose trees are kept; a tree takes some 200 bytes a character."""
+"""The total length of the texts whose trees are kept; a tree takes some 200 bytes a character."""
 
 # CPython 3.11 counts the depth of a tree under construction once for all threads, and raises a SystemError where the
 # garbage collector lets another thread parse meanwhile; catch_warnings is not made for several threads either
@@ -30,8 +30,8 @@ _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.comprehension, ast.Try, 
 
 
 def code_features(code: str) -> dict[str, float]:
-    """For an archive's cells: `code_length` in characters and `branching`, the number of branches and loops. Both are
-    exact, so an answer always falls into the same cell (a running time would not)."""
+    """Features for an archive's cells: `code_length` in characters and `branching`, the number of branches and
+    loops. Both are exact, so an answer always falls into the same cell (a running time would not)."""
     tree = parse_python(code)
     branches = sum(isinstance(node, _BRANCHES) for node in ast.walk(tree)) if tree is not None else 0
     return {"code_length": float(len(code)), "branching": float(branches)}
@@ -49,7 +49,7 @@ def parse_source(text: str, mode: Literal["eval"]) -> ast.Expression: ...
 @overload
 def parse_source(text: str, mode: str) -> ast.Module | ast.Expression: ...
 def parse_source(text: str, mode: str = "exec") -> Any:
-    """As ast.parse, in one thread at a time, and without its warnings; for trusted text. Raises as ast.parse does.
+    """Like ast.parse, in one thread at a time, and without its warnings; for trusted text. Raises as ast.parse does.
     All code in this process should parse through these functions."""
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an invalid escape in a text is not ours to report
@@ -86,7 +86,7 @@ _sharing = threading.Lock()
 
 
 def shared_tree(code: str) -> ast.Module | None:
-    """What `parse_python` gives, to be left unchanged: an answer is looked at several times on its way from a rollout
+    """The result of `parse_python`, not to be modified: an answer is parsed several times on its way from a rollout
     to its score, and the trees of the newest texts, SHARED_CHARACTERS of them in all, are kept until then. Line ends at
     the end of a text, which differ on its way, make no other tree, unless it ends in an open line."""
     if len(code) <= SHARED_CHARACTERS // 4 and not (bare := code.rstrip("\n")).endswith("\\"):

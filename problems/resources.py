@@ -41,7 +41,7 @@ def most_of(declared: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def describe_resources(resources: Mapping[str, float]) -> str:
-    """As in "cpus 2, gpus 1"."""
+    """The resources as text: "cpus 2, gpus 1"."""
     return ", ".join(f"{name} {amount:g}" for name, amount in sorted(resources.items()))
 
 

@@ -36,7 +36,7 @@ class ScorerProcess:
         files: Mapping[str, str] | None = None,
         host_call: HostCall | None = None,
     ) -> CaseOutcome:
-        """As Evaluator.call. Raises ScorerFault if the file cannot be loaded."""
+        """Like Evaluator.call. Raises ScorerFault if the file cannot be loaded."""
         outcome = self._evaluator().call(function, *arguments, timeout=timeout, files=files, host_call=host_call)
         if self._spec.isolated and self._sandbox().mode != "none":
             return outcome

@@ -141,7 +141,7 @@ class Batches:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def score(self, answers: Sequence[str]) -> list[tuple[Score, float]]:
-        """As Scorer.score. A fault is every answer's of its call, and ends the search of the problem."""
+        """Like Scorer.score. A fault belongs to every answer of its call, and ends the search of the problem."""
         futures = []
         for answer in answers:
             future: asyncio.Future[tuple[Score, float]] = asyncio.get_running_loop().create_future()

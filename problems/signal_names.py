@@ -6,7 +6,7 @@ import signal
 
 
 def signal_name(number: int) -> str:
-    """As SIGSEGV; a real-time signal has none, and a program may end by one too."""
+    """The name, such as SIGSEGV; a real-time signal has none, and a program may end by one too."""
     try:
         return signal.Signals(number).name
     except ValueError:

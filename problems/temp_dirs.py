@@ -17,7 +17,7 @@ from pathlib import Path
 
 PREFIX = "evo-held-"
 _held: dict[str, int] = {}
-"""By path, the descriptor that holds the lock."""
+"""The descriptors that hold the locks, by path."""
 
 
 def make(kind: str, remove: Callable[[str], None] | None = None) -> str:

@@ -62,7 +62,7 @@ def diversity(rewards: npt.ArrayLike) -> float:
 
 
 def pareto_mask(rewards: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Which vectors no other vector dominates: (n, d) -> (n,). Equal vectors do not dominate each other.
+    """The mask of vectors that no other vector dominates: (n, d) -> (n,). Equal vectors do not dominate each other.
 
     A dominating vector comes later in lexicographic order. Of two components the later ones are therefore summed up by
     their largest second component, O(n log n); of more, each vector is compared with the front of the later ones,
@@ -116,6 +116,6 @@ class Interval:
         return f" [{self.low:{form}}, {self.high:{form}}]" if self.known else ""
 
     def as_dict(self) -> dict[str, float | None]:
-        """As JSON takes it: null for an end that there is not."""
+        """The interval as JSON: null for a missing end."""
         ends = (self.low, self.high) if self.known else (None, None)
         return {"mean": self.mean, "low": ends[0], "high": ends[1]}

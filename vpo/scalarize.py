@@ -94,7 +94,8 @@ def _best_values(r: Floats, v: Bools, w: Floats) -> Floats:
 def marginal_rewards(
     rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike, archive: npt.ArrayLike = ()
 ) -> Floats:
-    """What each answer adds to its set, R(S) - R(S without it): (G, m, d), (G, m), (K, d) -> (G, m); 0 if not valid.
+    """The contribution of each answer to its set, R(S) - R(S without it): (G, m, d), (G, m), (K, d) -> (G, m); 0 if not
+    valid.
 
     Under each weight only the best answer adds anything: its lead over the second best, of its set or of the archive
     (A, d). The empty set and the empty archive are worth 0.

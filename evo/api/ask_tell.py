@@ -170,7 +170,7 @@ class Search:
             ValueError: count is below 1. RuntimeError: the search is closed.
         """
         if count < 1:
-            raise ValueError(f"ask for 1 prompt or more, not {count}")
+            raise ValueError(f"count must be 1 or more, not {count}")
         return self._session.on_loop(lambda: self._session.ask(count))
 
     def tell(

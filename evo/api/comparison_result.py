@@ -84,7 +84,7 @@ class ComparisonResult:
         return f"ComparisonResult({self})"
 
     def _repr_html_(self) -> str:
-        """For a notebook: the verdict, and a row an arm."""
+        """A notebook's view: the verdict, and one row per arm."""
         arms = self.summary["arms"]
         rows = [(name, arm["policy"], _interval(arm["solved"]), _interval(arm["best"])) for name, arm in arms.items()]
         head = "".join(f"<th>{title}</th>" for title in ("arm", "policy", "solved", "mean best"))

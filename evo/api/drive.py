@@ -45,8 +45,8 @@ class Job(Protocol):
     """The reports of running work to its driver."""
 
     def interruptible(self, interrupt: Callable[[Stop], None]) -> AbstractContextManager[None]:
-        """In this block a first Ctrl-C calls `interrupt`, on the event loop of the work, and a second one cancels the
-        work. Outside it the first one cancels."""
+        """While the block runs, a first Ctrl-C calls `interrupt`, on the event loop of the work, and a second one
+        cancels the work. Outside it the first one cancels."""
         ...
 
     def showing(
@@ -112,7 +112,7 @@ class ComparisonOutcome:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Of scorers, each once."""
+        """The faults of scorers, each once."""
         return tuple(dict.fromkeys(fault for run in self.ended for fault in run.faults))
 
 

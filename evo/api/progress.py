@@ -32,7 +32,7 @@ class Progress:
     detail: str = ""
 
     def __str__(self) -> str:
-        """As one plain line."""
+        """The progress as one plain line."""
         parts = [f"{self.title}: {self.done:,}/{self.total:,} {self.unit}", self.detail]
         return ", ".join(filter(None, parts))
 

@@ -82,7 +82,7 @@ class RunResult:
         if len(self.problems) != 1:
             raise BadInput(f"{self.name} searched {len(self.problems)} problems; result.best has an answer of each")
         if not self.best:
-            raise BadInput(f"{self.name} has no valid answer yet; result.frame() says why the others failed")
+            raise BadInput(f"{self.name} has no valid answer yet; result.frame() shows why the others failed")
         return self.best[0]
 
     @property
@@ -104,7 +104,7 @@ class RunResult:
             return write_report(store, self.name, path).page
 
     def __str__(self) -> str:
-        """In one line."""
+        """The result in one line."""
         count = len(self.problems)
         parts = [f"{self.solved} of {count} solved" if count > 1 else "", _figures(self.summary)]
         if len(self.best) == 1:
@@ -116,7 +116,7 @@ class RunResult:
         return f"RunResult({self})"
 
     def _repr_html_(self) -> str:
-        """For a notebook: the line above, and a row a problem."""
+        """A notebook's view: the line above, and one row per problem."""
         best = {answer.problem: answer for answer in self.best}
         rows = [
             (name, status, f"{best[name].fitness:.6g}" if name in best else "-", _vector(best.get(name)))

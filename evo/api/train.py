@@ -81,7 +81,7 @@ class TrainResult:
         return data_frame(self.log, ("kind", "step"))
 
     def __str__(self) -> str:
-        """In one line."""
+        """The result in one line."""
         why = f" ({self.reason})" if self.reason else ""
         return f"{self.outcome}{why}: {self.policy}, {self.steps} steps of {self.method} in {clock(self.seconds)}"
 

@@ -69,7 +69,7 @@ def check_attacks(subject: Subject) -> Iterator[Finding]:
         yield ok("attacks", f"an answer is not executed, as far as a raising answer shows{how}")
         return
     if subject.problem.execution == "apart":
-        yield ok("process", "an answer runs in another process than what judges it")
+        yield ok("process", "an answer runs in another process than its scorer")
     else:
         because = f": {subject.problem.why_shared}" if subject.problem.why_shared else ""
         yield note("process", f"an answer shares the scorer's process{because}")
@@ -112,7 +112,9 @@ def reason_to_skip(subject: Subject) -> Finding | None:
             "attacks", "it is scored in this process, where no attack is tried; put the scorer in a separate file"
         )
     if problem.answer_format not in ("python", "text"):
-        return skipped("attacks", f"hostile answers are Python; this one asks for {problem.answer_format}")
+        return skipped(
+            "attacks", f"hostile answers are Python; this problem has answers of the format {problem.answer_format}"
+        )
     if isinstance(problem, OpenEvolveProblem | CommandProblem) and problem.answer_format != "python":
         return skipped("attacks", f"hostile answers are Python; this program is {problem.language}")
     if not subject.honest.valid and not subject.seed_answer:
@@ -189,7 +191,7 @@ def _leftovers(subject: Subject, folders: Sequence[str]) -> list[str]:
 
 
 def _processes(token: str) -> list[int]:
-    """Of this machine, whose command line ends with the token."""
+    """The processes of this machine whose command line ends with the token."""
     pids = []
     for place in Path("/proc").glob("[0-9]*"):
         try:

@@ -90,7 +90,7 @@ def _row(subject: Subject, answers: Sequence[str]) -> list[Any]:
 
 
 def _differences(subject: Subject, rows: Sequence[list[Any]]) -> list[str]:
-    """What differs between repeats, a line for every answer."""
+    """The differences between repeats, one line per answer."""
     lines = []
     for place, scores in enumerate(zip(*rows, strict=False)):
         name = "the seed" if place == 0 else f"mutant {place}"

@@ -27,7 +27,7 @@ class Finding:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        """As JSON."""
+        """The finding as JSON."""
         plain = {"check": self.check, "level": self.level, "told": self.summary}
         return {**plain, "details": list(self.details), "figures": dict(self.figures)}
 
@@ -63,7 +63,7 @@ class CheckReport:
         return tuple(finding for finding in self.findings if finding.level == "finding")
 
     def record(self) -> dict[str, Any]:
-        """As JSON."""
+        """The report as JSON."""
         findings = [finding.record() for finding in self.findings]
         about = {"problem": self.problem, "sound": not self.faults, "answers_scored": self.asked}
         return {**about, "seconds": round(self.seconds, 3), "findings": findings}

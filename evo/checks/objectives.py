@@ -86,7 +86,7 @@ def _check_scale(names: Sequence[str], vectors: npt.NDArray[np.float64]) -> Find
     (small, least), (large, most) = (pick(ranges.items(), key=lambda item: item[1]) for pick in (min, max))
     summary = f"{large} ranges over {most:.3g}, {small} over {least:.3g}" if most > least else f"each over {most:.3g}"
     if most > APART * least:
-        return faulty("scale", f"{summary}: weights and means hear {large} alone; scale them alike", ranges=ranges)
+        return faulty("scale", f"{summary}: weights and means are decided by {large}; scale both alike", ranges=ranges)
     return ok("scale", summary, ranges=ranges)
 
 

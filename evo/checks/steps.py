@@ -14,7 +14,7 @@ ROUGH = 9
 
 
 def check_steps(subject: Subject) -> Finding:
-    """By the levels of fitness among all answers that were scored, answers at fault as 0."""
+    """Uses the levels of fitness among all scored answers, with answers at fault as 0."""
     levels = sorted({float(f"{outcome.fitness:.{ROUGH}g}") for outcome in subject.asked if outcome.score is not None})
     components = len({outcome.score.rewards for outcome in subject.asked if outcome.score is not None})
     target, best = subject.problem.target, levels[-1] if levels else 0.0

@@ -71,7 +71,7 @@ class Subject:
         return self._timed(answer, lambda: self.problem.score(self.problem.canonical(answer)))
 
     def ask_all(self, answers: Iterable[str]) -> list[Outcome]:
-        """In their order; several at a time unless the problem is scored in this process."""
+        """Scores them, in order; several at a time unless the problem is scored in this process."""
         texts = list(answers)
         if self.problem.inline or len(texts) < 2:
             return [self.ask(text) for text in texts]

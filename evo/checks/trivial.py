@@ -58,7 +58,7 @@ def is_high(subject: Subject, outcome: Outcome, high: float) -> bool:
 
 
 def trivial_answers(subject: Subject) -> Iterator[Trivial]:
-    """What needs no thought."""
+    """Answers that do not solve the task: empty, constant, copied or tabulated."""
     yield Trivial("an empty answer", "")
     for text in ("0", "1", "1e9", "a", "[]", "{}"):
         yield Trivial(f"the constant {text}", text)

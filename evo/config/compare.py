@@ -22,7 +22,7 @@ OF_EACH_ARM = ("policy", "rollouts", "train")
 """Keys of a run that belong to an arm."""
 
 _SETTING = re.compile(r"[\w.-]+=")
-"""What begins a setting of an arm; an address that holds an equals sign has a colon or a question mark before it."""
+"""The beginning of an arm's setting; an address that holds an equals sign has a colon or a question mark before it."""
 _ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 

@@ -31,7 +31,7 @@ class PretrainSettings(BaseModel):
     threads: int = Field(1, ge=1, description="CPU threads.")
 
     def config(self) -> PretrainConfig:
-        """As pretraining takes them. Raises BadInput, in one line, for settings that do not go together."""
+        """The configuration for pretraining. Raises BadInput, in one line, for settings that do not fit together."""
         if self.language not in languages():
             raise BadInput(f"there is no language {self.language!r}; there are {', '.join(languages())}")
         try:

@@ -162,7 +162,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     @property
     def asked_temperature(self) -> float:
-        """Of sampling: the address's, or else `temperature`."""
+        """The sampling temperature: the address's, or else `temperature`."""
         temperature = parse_address(self.policy).common.temperature
         return self.temperature if temperature is None else temperature
 

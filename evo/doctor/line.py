@@ -18,7 +18,7 @@ class DoctorLine:
     remedy: str = ""
 
     def record(self) -> dict[str, str]:
-        """As JSON."""
+        """The line as JSON."""
         return {"check": self.check, "level": self.level, "told": self.message, "remedy": self.remedy}
 
 

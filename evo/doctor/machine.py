@@ -64,7 +64,7 @@ def check_gpus(driver: str = "/proc/driver/nvidia/version") -> list[DoctorLine]:
 
 
 def check_disk(folder: Path) -> list[DoctorLine]:
-    """Of the database's folder and of the one for temporary files."""
+    """The free space of the database's folder and of the one for temporary files."""
     lines = []
     for place in dict.fromkeys((folder.resolve(), Path(tempfile.gettempdir()).resolve())):
         free = shutil.disk_usage(place).free / _GIB

@@ -36,7 +36,7 @@ def _wrong(asked: list[Requirement]) -> Iterator[DoctorLine]:
         if version is None and extra is None:
             yield fail("packages", f"{requirement.name} is not installed", remedy)
         elif version is not None and not requirement.specifier.contains(version, prereleases=True):
-            message = f"{requirement.name} {version} is installed; {extra or 'evo'} asks for {requirement.specifier}"
+            message = f"{requirement.name} {version} is installed; {extra or 'evo'} needs {requirement.specifier}"
             yield (fail if extra is None else warn)("packages", message, remedy)
 
 
@@ -59,7 +59,7 @@ def _have(asked: list[Requirement]) -> str:
 
 
 def _extra_of(requirement: Requirement) -> str | None:
-    """Of `psycopg; extra == "postgres"`: postgres."""
+    """The extra of a requirement: postgres for `psycopg; extra == "postgres"`."""
     for part in str(requirement.marker or "").replace("(", " ").replace(")", " ").split(" and "):
         name, _, value = part.partition("==")
         if name.strip() == "extra":

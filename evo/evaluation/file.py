@@ -79,7 +79,7 @@ def verdicts(differences: Mapping[str, Difference], first: str, second: str) -> 
 
 
 def name_beside(policy: str, rival: Mapping[str, Any], path: str) -> str:
-    """What to call the file's policy in a comparison with `policy`."""
+    """The name of the file's policy in a comparison with `policy`."""
     name = str(rival.get("policy", path))
     return f"{name} ({Path(path).name})" if name == policy else name
 

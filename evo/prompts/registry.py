@@ -34,7 +34,7 @@ def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFor
     if diff and answers > 1:
         raise BadInput("prompt.diff edits one parent: it needs --answers 1")
     if diff and problem.answer_format == "route":
-        raise BadInput(f"prompt.diff edits programs; {problem.name} asks for routes")
+        raise BadInput(f"prompt.diff edits programs; the answers of {problem.name} are routes")
     if openevolve:
         from evo.prompts.openevolve import OpenEvolveFormat
 
@@ -49,6 +49,6 @@ def _opener(name: str) -> Opener:
         return partial(TokenFormat, name=name)
     point = find_entry_points(ENTRY_POINTS).get(name)
     if point is None:
-        raise BadInput(f"the policy asks for the prompt format {name!r}, which nothing installed has ({ENTRY_POINTS})")
+        raise BadInput(f"the policy needs the prompt format {name!r}, which no installed package has ({ENTRY_POINTS})")
     opener: Opener = load_entry_point(point, f"prompt format {name!r}")
     return opener

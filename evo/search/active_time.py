@@ -43,7 +43,7 @@ class ActiveTime:
         return _total(self._periods) + (self._now() - self._began if self.running else 0.0)
 
     def stored(self) -> list[list[float | None]]:
-        """For the summary: (from, to) of each period, and (from, None) of the current one."""
+        """The periods for the summary: (from, to) of each period, and (from, None) of the current one."""
         own: list[list[float | None]] = [[round(began, 3), round(end, 3)] for began, end in self._periods]
         return [*own, [round(self._began, 3), None]] if self.running else own
 

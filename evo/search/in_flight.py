@@ -122,7 +122,7 @@ class Order(Protocol):
         ...
 
     def pop(self, flying: InFlight) -> None:
-        """It has left."""
+        """Remove a group that has left."""
         ...
 
     async def push(self, samplers: Sequence[Sampler], report: Callable[[], None]) -> None:

@@ -46,7 +46,7 @@ class Operator:
 
 
 class OperatorSelection(Protocol):
-    """Which operator makes the next proposal."""
+    """The operator of the next proposal."""
 
     def advance(self, upto: int | None) -> None:
         """Count the credits of groups up to this sequence; all of them with None."""
@@ -56,7 +56,7 @@ class OperatorSelection(Protocol):
     def credit(self, sequence: int, operator: int, credit: float) -> None: ...
 
     def metrics(self) -> dict[str, list[float]]:
-        """For the summary: groups of each operator, and credits earned."""
+        """The summary's numbers: groups of each operator, and credits earned."""
         ...
 
 

@@ -84,7 +84,7 @@ class Sampler(Protocol):
 
 @dataclass
 class SamplingMeter:
-    """What sampling has cost: seconds with at least one running call or round, calls or rounds, rollouts, generated
+    """The cost of sampling: seconds with at least one running call or round, calls or rounds, rollouts, generated
     tokens, prompt tokens, and the price of both if the policy has one. rollout_seconds: summed over running rollouts,
     which gives their average number."""
 

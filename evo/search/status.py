@@ -264,7 +264,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def _installed_version(name: str) -> str | None:
-    """Of a package that is not loaded itself, only a part of it."""
+    """The version of a package, without loading it."""
     from importlib import metadata  # 15 ms
 
     try:

@@ -1,4 +1,4 @@
-"""What every policy keeps (vpo.policies.contract), as tests that pytest collects from a subclass."""
+"""The contract of a policy (vpo.policies.contract), as tests that pytest collects from a subclass."""
 
 from __future__ import annotations
 

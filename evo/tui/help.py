@@ -36,7 +36,7 @@ WATCH_KEYS = {"p": "hold the picture", "q": "leave; the run continues"}
 
 
 def draw_help(live: bool, width: int) -> Lines:
-    """As many lines as it takes. live: whether the screen can pause and stop the search."""
+    """The help, in as many lines as it takes. live: whether the screen can pause and stop the search."""
     lines: Lines = []
     for title, entries in {"Keys": {**(LIVE_KEYS if live else WATCH_KEYS), **KEYS}, **SCREEN}.items():
         lines += [Line(width)] if lines else []

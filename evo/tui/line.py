@@ -38,7 +38,7 @@ def fit(text: str, width: int) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """In at most that many cells, the middle cut out if it is longer: a name's two ends identify it."""
+    """Cut to at most that many cells, in the middle if it is longer: a name's two ends identify it."""
     text = clean(text)
     if width_of(text) <= width:
         return text

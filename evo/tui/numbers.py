@@ -43,7 +43,7 @@ def count(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """As `count`, with a decimal below ten."""
+    """The rate like `count`, with a decimal below ten."""
     return f"{value:.1f}" if value is not None and value < 9.95 else count(value)
 
 
@@ -115,7 +115,8 @@ def sparkcurve(values: npt.ArrayLike, width: int, low: float, high: float) -> st
 
 
 def common_prefix(names: Sequence[str]) -> str:
-    """What all names begin with, up to a separator: `maze:hard/` of maze:hard/0, maze:hard/1; "" for one name."""
+    """The common beginning of all names, up to a separator: `maze:hard/` of maze:hard/0, maze:hard/1; "" for one
+    name."""
     if len(names) < 2:
         return ""
     first, last = min(names), max(names)

@@ -18,7 +18,7 @@ GOOD = Style(color=arm_style.GOOD, bold=True)
 BAD = Style(color=arm_style.BAD, bold=True)
 WARN = Style(color=arm_style.WARN, bold=True)
 SHARED = Style(bold=True)
-"""Of a plot's cell that several curves go through."""
+"""The style of a plot's cell with several curves."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ScreenLook:
 
 @cache
 def look(number: int) -> ScreenLook:
-    """Of the arm of that number."""
+    """The look of the arm with that number."""
     its = style_of(number)
     return ScreenLook(its.mark, Style(color=its.rich), Style(color=its.rich, dim=True))
 

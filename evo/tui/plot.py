@@ -165,7 +165,7 @@ def _band(curve: Series) -> Sequence[Floats]:
 
 
 def _columns(steps: int, across: int) -> npt.NDArray[np.int64]:
-    """Which step each dot across shows."""
+    """The step at each dot across."""
     return np.clip(np.round(np.linspace(0, steps - 1, across)), 0, max(0, steps - 1)).astype(np.int64)
 
 

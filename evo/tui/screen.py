@@ -27,7 +27,7 @@ from rich.console import Console
 from evo.tui.terminal import GivenTerminal, descriptor, held_output
 
 END_SECONDS = 5.0
-"""For the screen to end by itself."""
+"""Seconds for the screen to end by itself."""
 PROGRAM = (sys.executable, "-m", "evo.tui.live_process")
 
 

@@ -176,7 +176,7 @@ def _name_width(snapshot: Snapshot, width: int) -> int:
 
 
 TITLES = (*(f"<{BINS[quarter].partition('-')[2]}" for quarter in range(QUARTERS)), "kept", "copy", "repeat", "alone")
-"""Of RATES, short enough for the narrower column of a wide screen."""
+"""Titles of RATES, short enough for the narrower column of a wide screen."""
 NARROWEST = 9
 """Cells of an operator's name; if there is less room, the last columns are left out."""
 

@@ -19,7 +19,7 @@ def hide_password(text: str) -> str:
 
 
 def hide_in_argument(text: str) -> str:
-    """As hide_password, of one whole argument: a password with spaces is known for one there."""
+    """Like hide_password, for one whole argument: here a password may have spaces."""
     matched = _WHOLE.fullmatch(text)
     return hide_password(text if matched is None else f"{matched[1]}:***@{matched[2]}")
 

@@ -35,7 +35,7 @@ _OF_PROBLEM = "(SELECT run_id FROM problems WHERE problems.id = problem_id)"
 
 
 def damage_in_opened() -> str | None:
-    """Of the databases that this process has opened, the newest first: one line on the first row that is damaged, None
+    """One line on the first damaged row in the databases that this process has opened, the newest first; None
     without one."""
     return next((line for url in reversed(tuple(OPENED)) if (line := find_damage(url))), None)
 

@@ -24,7 +24,7 @@ OPENED: list[URL] = []
 _VERSION_TABLE = """CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 )"""
-"""As Alembic makes it."""
+"""The table as Alembic makes it."""
 
 
 def parse_address(address: str) -> URL:

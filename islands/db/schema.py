@@ -238,7 +238,7 @@ TrainingStep = define(
 Import = define(
     "imports",
     "The checkpoint that a problem's first groups were imported from: its own record as it was read (JSON text, since "
-    "it may hold numbers that are not finite), and the last group that stands for a part of it.",
+    "it may hold numbers that are not finite), and the last imported group.",
     column("problem_id", BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False),
     column("source", ModelText),
     column("record", ModelText),
@@ -249,7 +249,7 @@ Import = define(
 ImportedProgram = define(
     "imported_programs",
     "A program of a checkpoint in the order of the import: its candidate, which copies share; the group of its "
-    "iteration, None for a seed or a copy; and what no other table holds of it (JSON text).",
+    "iteration, None for a seed or a copy; and the rest of its data (JSON text).",
     column("problem_id", BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False),
     column("position", BigInteger, primary_key=True, autoincrement=False),
     column("name", ModelText),

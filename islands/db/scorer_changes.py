@@ -1,4 +1,4 @@
-"""What scored a problem's answers, and what became of a change of it."""
+"""The scorer of a problem's answers, and the handling of a change of it."""
 
 from __future__ import annotations
 

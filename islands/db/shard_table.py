@@ -10,7 +10,7 @@ from islands.db.column_types import BigId, JsonObject, ModelText
 Shard = define(
     "shards",
     "A part of a run's problems that one machine searches: those whose index leaves `number` when divided by `count`. "
-    "begun: how often it was taken up; node: where it is, or was last; owner, heartbeat: as a run's",
+    "begun: how often it was started; node: its current or last one; owner, heartbeat: as a run's",
     column("run_id", BigId, ForeignKey("runs.id"), primary_key=True, autoincrement=False),
     column("number", BigInteger, primary_key=True, autoincrement=False),
     column("count", BigInteger),
@@ -25,7 +25,7 @@ Shard = define(
 
 ClusterState = define(
     "cluster_states",
-    "What a cluster says of its work on a run or comparison, by its name: written now and then, read by watchers.",
+    "A cluster's report of its work on a run or comparison, by name: updated now and then, for watchers.",
     column("name", String(200), primary_key=True),
     column("state", JsonObject),
     column("updated", Double),

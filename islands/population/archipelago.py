@@ -33,7 +33,7 @@ from islands.population.weighted_sampler import IndexedSet
 
 @dataclass(frozen=True)
 class Entry:
-    """What became of a candidate on an island; ordinals, and the cell's name."""
+    """The outcome of a candidate on an island; ordinals, and the cell's name."""
 
     cell: str | None = None
     replaced: int | None = None

@@ -1,4 +1,4 @@
-"""What memory keeps of every candidate: a few dozen bytes of numbers, never its text."""
+"""The in-memory data of every candidate: a few dozen bytes of numbers, never its text."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Memory:
         self.archipelago.migrate([Move(source, target, ordinal(candidate)) for source, target, candidate in moves])
 
     def stats(self) -> dict[str, Any]:
-        """What Population.stats returns."""
+        """The result of Population.stats."""
         islands, space = self.archipelago, self.space
         grid = islands.config.archive == "grid"
         return {

@@ -1,4 +1,4 @@
-"""Which members travel along the ring, and where to. Pure functions."""
+"""The choice of members that migrate along the ring, and of their targets. Pure functions."""
 
 from __future__ import annotations
 

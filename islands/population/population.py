@@ -229,8 +229,8 @@ class Population:
             return [ids[ordinal] for ordinal in self._memory.archipelago.islands[island].falling()]
 
     def stats(self) -> dict[str, Any]:
-        """For a screen: candidates stored, members, cells filled per island and cells_possible, generations per island,
-        migrations, copies, dimensions with their ranges."""
+        """Numbers for a screen: candidates stored, members, cells filled per island and cells_possible, generations
+        per island, migrations, copies, dimensions with their ranges."""
         with self._lock:
             return self._memory.stats()
 
@@ -294,7 +294,7 @@ class Population:
         )  # fmt: skip
 
     def _write_state(self, tx: Transaction, entries: Sequence[Entry]) -> None:
-        """What changed in memory, as readers without an index need it."""
+        """Write the changes in memory, for readers without an index."""
         ids = self._memory.columns.ids
         cells = self._memory.archipelago.changed_cells()
         self._writer.write_cells(tx, self.sequence, [(i, c, None if o is None else ids[o]) for i, c, o in cells])

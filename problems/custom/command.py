@@ -132,7 +132,8 @@ class CommandProblem(ScorerProblem):
             return Score.failure(len(self.objectives), " ".join(str(fault).split())[:300], str(fault))
 
     def fingerprint(self) -> str:
-        """Of the file, the program, the files that these can use next to them, and all that `readable` names."""
+        """The fingerprint of the file, the program, the files that these can use next to them, and all that
+        `readable` names."""
         files = files_named_by([self.path, *(self.folder / name for name in self.originals)], self.folder)
         for place in map(Path, self._readable):
             files.update([place] if place.is_file() else files_below(place))

@@ -67,7 +67,7 @@ class ScorerFileProblem(ScorerProblem):
         super().__init__(self.name, ScorerProcess(self.path, spec, LIMITS, sandbox), checked)
 
     def fingerprint(self) -> str:
-        """Of the file, of all that `readable` names, and of the files that it can use in its folder."""
+        """The fingerprint of the file, of all that `readable` names, and of the files that it can use in its folder."""
         files = {self.path}
         own = [] if self._isolated else [self.path.parent]
         for place in (*map(Path, self._readable), *own):

@@ -94,7 +94,7 @@ class ScorerFunctionProblem(ScorerProblem):
         super().__init__(where, ScorerProcess(where, spec, LIMITS, sandbox), checked)
 
     def fingerprint(self) -> str:
-        """Of the function's code, of its closure and references, of its declarations, and of `readable`."""
+        """The fingerprint of the function's code, its closure and references, its declarations, and `readable`."""
         files: set[Path] = set()
         for place in map(Path, self._readable):
             files.update([place] if place.is_file() else files_below(place))
@@ -248,7 +248,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def _source(written: types.FunctionType | type) -> str:
-    """As the parser sees it; "" if it is missing or not the only one."""
+    """The source as the parser sees it; "" if it is missing or not the only one."""
     if written.__name__ == "<lambda>":
         return ""
     try:

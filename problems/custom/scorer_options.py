@@ -27,7 +27,7 @@ class ScorerOptions(NamedTuple):
 
 
 def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> ScorerOptions:
-    """What of OPTIONS is given, `readable` relative to `folder`. Raises BadAddress, which begins with `where`."""
+    """The given OPTIONS, with `readable` relative to `folder`. Raises BadAddress, which begins with `where`."""
     timeout, isolated = options.get("timeout", TIMEOUT), options.get("isolated", True)
     readable = options.get("readable", ())
     if isinstance(readable, str):

@@ -21,7 +21,7 @@ from problems.sandbox.contract import HostCall, Limits, SandboxFault
 from problems.scorer_process import ScorerProcess
 
 ROOT = Path(__file__).parents[2]
-"""What problems.* is imported from, in the scorer's process too."""
+"""The folder from which problems.* is imported, in the scorer's process too."""
 LIMITS = Limits(memory=4 << 30, output=16 << 20, file=256 << 20, scratch=256 << 20, processes=64)
 
 
@@ -92,7 +92,7 @@ class ScorerProblem(Problem):
         return self._measured(answer)
 
     def score_seed(self) -> Score:
-        """Of the seed as if it were new."""
+        """Score the seed as if it were new."""
         if self.fault is not None:
             raise self.fault
         return self._measured(self._seed_text)

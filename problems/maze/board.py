@@ -11,7 +11,7 @@ from operator import add
 from problems.maze.rules import END, LAVA, PAPER, START, TILES, WALL, Rules
 
 SIZE = 9
-"""Of the paper's boards."""
+"""The size of the paper's boards."""
 MOVES = "UDLR"
 _STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # in the order of MOVES
 
@@ -124,7 +124,7 @@ def beside(size: int) -> tuple[tuple[tuple[str, int], ...], ...]:
 
 @dataclass(frozen=True)
 class Walk:
-    """What became of a move list.
+    """The result of a move list.
 
     cells: the cell after each step taken, the start first; a bump repeats its cell
     bumps: the steps, from 1, that a wall or the border blocked

@@ -86,7 +86,7 @@ def draw_route(maze: Maze, rng: random.Random) -> str:
 
 
 def tries_to_reach(maze: Maze, target: float, tries: int, rng: random.Random) -> int | None:
-    """Which of the planner's first `tries` routes, from 1, earns at least `target`; None if none does."""
+    """The first of the planner's first `tries` routes, from 1, that earns at least `target`; None if none does."""
     planner = Planner(maze)
     for attempt in range(1, tries + 1):
         rewards = simulate(maze, moves_between(maze, planner.route(rng))).rewards

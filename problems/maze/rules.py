@@ -8,7 +8,7 @@ from dataclasses import dataclass
 EMPTY, WALL, START, END, GOLD, DIAMOND, LAVA, BONUS, JADE, PEARL = ".#SEGDLBJP"
 TILES = EMPTY + WALL + START + END + GOLD + DIAMOND + LAVA + BONUS + JADE + PEARL
 NAMES: Mapping[str, str] = {GOLD: "gold", DIAMOND: "diamond", JADE: "jade", PEARL: "pearl"}
-"""What can be collected; each kind is a component of the reward."""
+"""The tiles to collect; each kind is a component of the reward."""
 PLURALS: Mapping[str, str] = {**NAMES, DIAMOND: "diamonds", PEARL: "pearls"}
 
 

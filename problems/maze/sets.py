@@ -61,7 +61,7 @@ _DESCRIPTIONS = {
     "compromise-train": ("mazes of the kind of maze:compromise, to learn from", "own"),
     "large-train": ("mazes of the kind of maze:large, to learn from", "own"),
 }
-"""Of each set a description and its source."""
+"""A description and a source for each set."""
 INSTANCES = Path(__file__).parent / "instances.json"
 
 

@@ -145,8 +145,8 @@ class OpenEvolveProblem(Problem):
         return self._original
 
     def fingerprint(self) -> str:
-        """Of the evaluator, the initial program, the files in the folder that these can use, and the config's keys
-        about scores; its other keys may change between a run and its resume."""
+        """The fingerprint of the evaluator, the initial program, the files in the folder that these can use, and the
+        config's keys about scores; its other keys may change between a run and its resume."""
         files = files_named_by([self.evaluator_file, self.program], self.folder)
         return files_fingerprint(self.folder, files - {self._config}, {k: self.settings.get(k) for k in _OF_SCORES})
 
@@ -185,7 +185,7 @@ class OpenEvolveProblem(Problem):
         return self._scored(self._cascade.run(text)[1])
 
     def score_seed(self) -> Score:
-        """Of the initial program as if it were new."""
+        """Score the initial program as if it were new."""
         if self.fault is not None:
             raise self.fault
         return self._scored(self._cascade.run(self.canonical(self._original))[1])

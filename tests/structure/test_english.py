@@ -43,7 +43,11 @@ ROOMS = (
     "problems/plugins/text_tasks", "problems", "vpo",
 )  # fmt: skip
 """Folders whose docstrings are plain, without their subfolders."""
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *(page for folder in ("docs", "examples", "bench/results") for page in sorted((ROOT / folder).rglob("*.md"))),
+]
 
 
 def habits_in(text: str, habits: Mapping[str, str] = HABITS) -> list[str]:

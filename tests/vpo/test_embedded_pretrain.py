@@ -178,7 +178,7 @@ def test_what_pretraining_may_start_from():
         make_config("maze", "embedded:none")
     with pytest.raises(ValueError, match="even multiple"):
         make_config("maze-edit", width=30, heads=4)
-    with pytest.raises(ValueError, match="in maze-edit alone"):
+    with pytest.raises(ValueError, match="only maze-edit"):
         make_config("maze", large_share=0.1)
     assert make_config("maze").large_share == 0 < make_config("maze-edit").large_share
 

@@ -1,4 +1,4 @@
-"""What a piece of Python defines and uses, from its syntax tree: nothing here runs it or looks at its words."""
+"""The definitions and names in a piece of Python, from its syntax tree: nothing here runs it or looks at its words."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def reroutes(prompt: str, answers: int, rng: random.Random) -> list[str]:
     """`answers` move lists. Raises PolicyUnavailable for a prompt without a maze."""
     rows, budget = _ROW.findall(prompt), _BUDGET.search(prompt)
     if not rows or budget is None:
-        raise PolicyUnavailable("scripted:classic answers mazes alone; name another --policy")
+        raise PolicyUnavailable("scripted:classic answers only mazes; name another --policy")
     planner = _planner(tuple(rows[: len(rows[0].split())]), int(budget[1]))
     shown = _PARENT.search(prompt)
     parent = [] if shown is None else _walked(planner.maze, shown[1])

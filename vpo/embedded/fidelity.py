@@ -142,7 +142,7 @@ async def of_policy(
 
 
 async def compare(policy: Policy, kind: str, count: int) -> FidelityComparison:
-    """On the first `count` validation mazes of the set `kind`."""
+    """The comparison on the first `count` validation mazes of the set `kind`."""
     asked = cases(count, kind=kind)
     shown, unshown = await of_policy(policy, asked), await of_policy(policy, asked, shown=False)
     return FidelityComparison(shown, unshown, of_teacher(asked, policy.prompt_format))

@@ -67,14 +67,14 @@ class PretrainProgress:
 
 @dataclass(frozen=True)
 class Pretraining:
-    """What became of it. fidelity: by set of mazes, those of each kind that the language has words for."""
+    """The result of a pretraining. fidelity: by set of mazes, those of each kind that the language has words for."""
 
     history: list[PretrainProgress]
     fidelity: Mapping[str, FidelityComparison] = field(default_factory=dict)
 
 
 def languages() -> dict[str, Dialect]:
-    """What `evo pretrain` can teach, by its name there."""
+    """The languages of `evo pretrain`, by name."""
     return {dialect.language: dialect for dialect in all_dialects().values()}
 
 
@@ -96,7 +96,7 @@ def make_config(language: str, start: str | None = None, lr: float | None = None
         given["learning_rate"] = lr
     config = PretrainConfig(dialect=dialect.name, **{**dialect.pretraining, **given})
     if config.large_share and config.dialect != EDIT_DIALECT:
-        raise ValueError("large boards have words in maze-edit alone")
+        raise ValueError("only maze-edit has words for large boards")
     if config.width % config.heads or config.width // config.heads % 2:
         raise ValueError(f"width {config.width} must be an even multiple of heads {config.heads}")
     return config

@@ -101,7 +101,7 @@ def llama_step(model: PreTrainedModel) -> LlamaStep | None:
 
 
 def _normalise(hidden: torch.Tensor, norm: Any) -> torch.Tensor:
-    """As LlamaRMSNorm does in float32."""
+    """The normalisation of LlamaRMSNorm in float32."""
     scale = torch.rsqrt(hidden.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
     scaled: torch.Tensor = norm.weight * (hidden * scale)
     return scaled

@@ -45,7 +45,7 @@ def _read(returned: Any, count: int) -> list[Point]:
 
 
 def inside_triangle(point: Point) -> bool:
-    """In exact arithmetic: both slanted sides are y = sqrt(3) x, compared by squares."""
+    """Whether the point is inside, exactly: both slanted sides are y = sqrt(3) x, compared by squares."""
     (x, y), unit = to_integers(point)
     return y >= 0 and 0 <= x <= unit and y * y <= 3 * x * x and y * y <= 3 * (unit - x) ** 2
 

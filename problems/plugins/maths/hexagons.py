@@ -25,7 +25,7 @@ _CORNERS = [(_ONE, _NONE), (_HALF, _HALF), (-_HALF, _HALF), (-_ONE, _NONE), (-_H
 """(x, y / sqrt(3)) of the unit hexagon at angle 0."""
 _NORMALS = [(Surd(Fraction(0), _HALF), rational(_HALF)), (rational(0), rational(1)),
             (Surd(Fraction(0), -_HALF), rational(_HALF))]  # fmt: skip
-"""Of its sides, one of each opposite pair."""
+"""The normals of its sides, one of each opposite pair."""
 _APOTHEM = Surd(Fraction(0), _HALF)
 Vector = tuple[Surd, Surd]
 
@@ -70,7 +70,7 @@ def _largest(values: Sequence[Surd]) -> Surd:
 def factor_apart(
     shapes: Sequence[Hexagon], centres: Sequence[tuple[Fraction, Fraction]]
 ) -> tuple[float, tuple[int, int] | None]:
-    """By how much all centres have to be scaled so that no two hexagons overlap: (1.0, None) if none do, exactly;
+    """The factor by which to scale all centres so that no two hexagons overlap: (1.0, None) if none do, exactly;
     else the factor in floats, and the first two that overlap."""
     factor, pair = 1.0, None
     for i, j in combinations(range(len(shapes)), 2):

@@ -82,7 +82,7 @@ def _shift(polynomial: Sequence[int]) -> list[int]:
 
 
 def _variations_inside(polynomial: Sequence[int]) -> int:
-    """Of the coefficients of (x + 1)**n p(1 / (x + 1)): no fewer than there are roots in (0, 1), and as many or an
-    even number more."""
+    """The sign changes among the coefficients of (x + 1)**n p(1 / (x + 1)): no fewer than there are roots in (0, 1),
+    and as many or an even number more."""
     signs = [c > 0 for c in _shift(list(reversed(polynomial))) if c]
     return sum(a != b for a, b in zip(signs, signs[1:], strict=False))

@@ -87,7 +87,7 @@ numpy can be imported. What is returned is measured; nothing that is claimed abo
         return self.task.seed
 
     def fingerprint(self) -> str:
-        """Of the files that measure, and of the best values."""
+        """The fingerprint of the measuring files and of the best values."""
         folder = Path(__file__).parent
         own = Path(sys.modules[self.task.measure.__module__].__file__ or "")
         contents = [file.read_bytes() for file in (*(folder / name for name in _SHARED), own)]

@@ -48,7 +48,7 @@ def convolve_exact(first: Sequence[int], second: Sequence[int]) -> list[int]:
 
 
 def convolve_fast(first: Sequence[float], second: Sequence[float]) -> np.ndarray:
-    """By Fourier transform; the error is about 1e-15 of the largest value."""
+    """Convolution by Fourier transform; the error is about 1e-15 of the largest value."""
     size = len(first) + len(second) - 1
     padded = 1 << (size - 1).bit_length()
     return np.fft.irfft(np.fft.rfft(first, padded) * np.fft.rfft(second, padded), padded)[:size]

@@ -68,7 +68,7 @@ class MathsTask:
 
     @property
     def best(self) -> Best:
-        """Of the headline."""
+        """The best value of the headline."""
         return self.instances[self.headline]
 
     def sizes(self) -> tuple[int, ...]:

@@ -59,7 +59,8 @@ def quotient_of_roots(roots: Sequence[float]) -> list[int]:
 
 
 def _null_vector(rows: list[list[int]]) -> list[int]:
-    """Of n rows of n + 1 integers, by elimination without fractions (Bareiss); Unfit if it is not unique."""
+    """The null vector of n rows of n + 1 integers, by elimination without fractions (Bareiss); Unfit if it is not
+    unique."""
     count, last = len(rows), 1
     for k in range(count):
         pivot = next((at for at in range(k, count) if rows[at][k]), None)

@@ -39,7 +39,7 @@ class TextProblem(Problem):
         return without_thoughts(answer.replace("\r\n", "\n").replace("\r", "\n"))
 
     def fingerprint(self) -> str:
-        """Of the row and of the rules."""
+        """The fingerprint of the row and of the rules."""
         return fingerprint_of(self.rules, self.row)
 
 

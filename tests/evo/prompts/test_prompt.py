@@ -202,5 +202,5 @@ def test_an_installed_package_adds_a_prompt_format(digits, monkeypatch):
 
 
 def test_a_prompt_format_that_nothing_has_is_named(digits):
-    with pytest.raises(BadInput, match="'murmur', which nothing installed has"):
+    with pytest.raises(BadInput, match="'murmur', which no installed package has"):
         open_format(digits(), "murmur", PromptConfig(), 1)

@@ -66,5 +66,5 @@ def test_a_large_board_is_rerouted() -> None:
 
 def test_what_is_no_maze_is_refused() -> None:
     policy = load_policy("scripted:classic")
-    with pytest.raises(PolicyUnavailable, match="mazes alone"):
+    with pytest.raises(PolicyUnavailable, match="only mazes"):
         asyncio.run(policy.sample([Prompt("Write a program.")], rollouts=1, answers=1, seed=0))

@@ -18,7 +18,7 @@ from problems.rows import field_of
 LETTERS = "ABCDE"
 OBJECTIVES = tuple(f"entity_{letter}" for letter in LETTERS)
 SEED = 0
-"""Of the split."""
+"""The seed of the split."""
 _TASK = """\
 In the narrative below the names of {number} things are hidden behind masks. Each can be found from what is said of it \
 and from the one that it leads to; the last of them leads to a name that is told.

@@ -51,7 +51,7 @@ class MusiqueDialect:
         return f"""that answers questions over made-up facts (musique:synthetic), in the
 `{self.name}` language (`problems/plugins/text_tasks/facts/language.py`). It imitates a hasty reader, who looks up three
 steps of ten and else takes a paragraph that has the relation or the name, or any; training by reward starts from it.
-Drills between the lessons ask for one step each and are answered right. The reader's questions are of the levels easy
+Drills between the lessons have one step each, with right answers. The reader's questions are of the levels easy
 and medium, the drills' paragraphs of all; all are fresh draws, with the names of both splits."""
 
     def understands(self, problem: Problem) -> bool:

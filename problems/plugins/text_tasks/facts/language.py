@@ -148,7 +148,7 @@ def decode_chain(text: str, prompt: str) -> list[str]:
 
 
 def _values(prompt: str) -> dict[str, str]:
-    """By the word for a paragraph, the value that it states."""
+    """The value that a paragraph states, by the word for the paragraph."""
     words = prompt.split()
     statements = words[: words.index(QUESTION) if QUESTION in words else len(words)]
     return {word: value for word, value in pairwise(statements) if word in PARAGRAPHS}

@@ -31,9 +31,9 @@ WITH_PARENT = 0.3
 KEEP = 0.9
 """How often a right step of the parent is kept."""
 LEVELS = ("medium", "medium", "easy")
-"""Of the questions that the reader answers: those of the hardest level are left for training by reward."""
+"""Levels of the questions that the reader answers: those of the hardest level are left for training by reward."""
 DRILLED = ("", "", "medium", "easy")
-"""Of the paragraphs of drills."""
+"""Levels of the paragraphs of drills."""
 MOST_ASKED = 6
 """Questions of a drill."""
 DRILLS = 0.4
@@ -106,7 +106,8 @@ def _stem(name: str) -> str:
 
 
 def rewards_of(reading: Reading, cited: Sequence[int]) -> tuple[float, ...]:
-    """As problems.plugins.text_tasks.musique.rewards scores it, for at most four steps; names are single words here."""
+    """The score as in problems.plugins.text_tasks.musique.rewards, for at most four steps; names are single words
+    here."""
     hops = [float(index in cited) for index in reading.support]
     facts = reading.facts
     right = bool(cited) and facts[cited[-1]].value == facts[reading.support[-1]].value

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
 SHARP = 12.0
-"""By about how many nats a head that looks back prefers its place to the neighbouring one."""
+"""The margin, in nats, by which a head that looks back prefers its place to the neighbouring one, about."""
 MATCH, COPIED = 2.0, 0.8
 QUIET = 0.3
 """The share of the random weights of a layer's output that stays, if nothing is placed."""

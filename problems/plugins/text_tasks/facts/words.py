@@ -15,7 +15,8 @@ RIGHT, WRONG = "ok", "no"
 SHARES = ("a0", "a1", "a2")
 """How much of a parent's answer is right: nothing, a part, all."""
 STEMS = tuple(first + last for lasts in LAST.values() for first in FIRST for last in lasts)
-"""Of the names of both splits: a name carries no fact, and one that training never saw could not be written."""
+"""The stems of the names of both splits: a name carries no fact, and one that training never saw could not be
+written."""
 WORDS = (
     *(PAD, UNKNOWN, STOP, QUESTION, OF, ANSWER, PARENT, RIGHT, WRONG, *SHARES),
     *(f"m{answers}" for answers in range(1, MOST_ANSWERS + 1)),

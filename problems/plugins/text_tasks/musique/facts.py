@@ -25,7 +25,7 @@ class Lookup:
 
 
 def say(question: Question) -> str:
-    """As a phrase of English."""
+    """The term as an English phrase."""
     if isinstance(question, str):
         return question
     return ALL[question.relation].phrase.format(*map(say, question.about))

@@ -24,7 +24,7 @@ _CALLS = {"": (9, 36, 23, 8, 3, 1), "easy": (0, 1), "medium": (0, 2, 1)}
 _OFFERED = {"": (3, 8), "easy": (2, 2), "medium": (3, 5)}
 MASKED = 1 / 3
 EARLIER = 1 / 4
-"""Of the dialogues with a reference code: it was found by a call in an earlier turn."""
+"""The share of dialogues with a reference code in which a call in an earlier turn found it."""
 THOUGHT = "The request needs these tools."
 _NO_TOOL = "No tool on offer fits, or something is missing."
 
