@@ -27,7 +27,7 @@ def check_resources(value: object) -> dict[str, float]:
         if not isinstance(name, str) or not name or not number or not 0 <= amount < math.inf:
             raise ValueError(wrong)
         if name.lower() in ("cpu", "gpu", "cpus", "gpus") and name not in (CPUS, GPUS):
-            raise ValueError(f"{value!r}; the names are cpus, gpus, and resources that a cluster defines")
+            raise ValueError(f"{value!r}; the names are cpus and gpus, others are defined by a cluster")
     return {str(name): float(amount) for name, amount in value.items()}
 
 
