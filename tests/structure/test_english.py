@@ -46,6 +46,7 @@ ROOMS = (
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
     *(page for folder in ("docs", "examples", "bench/results") for page in sorted((ROOT / folder).rglob("*.md"))),
 ]
 
