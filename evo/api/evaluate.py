@@ -40,8 +40,8 @@ class EvaluateResult(Mapping[str, float | None]):
     against: lines of the comparison with `against=`, [] without
 
     Example:
-        found = evo.evaluate("maze:test", policy="embedded:vpo", limit=50)
-        found["best@30"], found.intervals["best@30"]
+        result = evo.evaluate("maze:test", policy="embedded:vpo", limit=50)
+        result["best@30"], result.intervals["best@30"]
     """
 
     policy: str

@@ -1,4 +1,4 @@
-"""The models of an OpenEvolve config.yaml as a policy's address: who answers, at which server, with what weight.
+"""The models of an OpenEvolve config.yaml as a policy's address: its models, servers and weights.
 
 `llm.models`, or `primary_model` and `secondary_model`, each with its own settings over those of `llm`. A key comes from
 the environment: `api_key: ${NAME}` names the variable, and a key that is written out is not used.
@@ -46,7 +46,7 @@ def policy_address(llm: Mapping[str, Any], where: str) -> tuple[str, set[str]]:
 
 
 def _named(llm: Mapping[str, Any], where: str) -> list[tuple[str, dict[str, Any]]]:
-    """(what its keys begin with, the model's settings)."""
+    """(the prefix of its keys, the model's settings)."""
     listed = llm.get("models")
     if listed is not None:
         if not isinstance(listed, list):
@@ -56,7 +56,7 @@ def _named(llm: Mapping[str, Any], where: str) -> list[tuple[str, dict[str, Any]
             if not isinstance(model, dict) or not isinstance(model.get("name"), str) or not model["name"].strip():
                 raise BadAddress(f"{where}: llm.models holds {model!r}; each model needs a name")
         return [(f"models.{model['name']}.", model) for model in models]
-    found = []
+    named: list[tuple[str, dict[str, Any]]] = []
     for role in ("primary_model", "secondary_model"):
         name = llm.get(role)
         if name is None:
@@ -64,8 +64,8 @@ def _named(llm: Mapping[str, Any], where: str) -> list[tuple[str, dict[str, Any]
         if not isinstance(name, str) or not name.strip():
             raise BadAddress(f"{where}: llm.{role} is {name!r}; it must be a model's name")
         weight = llm.get(f"{role}_weight")
-        found.append((f"{role}.", {"name": name} | ({} if weight is None else {"weight": weight})))
-    return found
+        named.append((f"{role}.", {"name": name} | ({} if weight is None else {"weight": weight})))
+    return named
 
 
 def _address(model: Mapping[str, Any], key: str, where: str, weighted: bool) -> str:
@@ -83,7 +83,7 @@ def _address(model: Mapping[str, Any], key: str, where: str, weighted: bool) -> 
     base = model.get("api_base")
     if base is not None and not isinstance(base, str):
         raise BadAddress(f"{where}: llm.{key}api_base is {base!r}; it must be the URL of a server")
-    url = _VARIABLE.sub(lambda found: os.environ.get(found[1], ""), base or "").strip()
+    url = _VARIABLE.sub(lambda matched: os.environ.get(matched[1], ""), base or "").strip()
     variable = _key_variable(model.get("api_key"))
     if variable not in (None, _DEFAULT_KEY):
         options["key"] = variable
@@ -99,8 +99,8 @@ def _address(model: Mapping[str, Any], key: str, where: str, weighted: bool) -> 
 
 def _key_variable(value: Any) -> str | None:
     """The environment variable that an api_key names."""
-    found = _VARIABLE.fullmatch(value.strip()) if isinstance(value, str) else None
-    return found[1] if found else None
+    matched = _VARIABLE.fullmatch(value.strip()) if isinstance(value, str) else None
+    return matched[1] if matched else None
 
 
 def _number(model: Mapping[str, Any], name: str, key: str, where: str, default: float = 1.0) -> float:
