@@ -214,6 +214,19 @@ class RescoresSeed(Protocol):
 
 
 @runtime_checkable
+class HasFiles(Protocol):
+    """A problem whose answers are files with names of their own."""
+
+    def files_of(self, answer: str) -> dict[str, str]:
+        """The answer's files, by their path in the program's folder."""
+        ...
+
+    def answer_of(self, files: Mapping[str, str]) -> str:
+        """The answer that consists of these files; one that is missing stays as the program has it."""
+        ...
+
+
+@runtime_checkable
 class StartsFromSeveral(Protocol):
     """A problem whose search starts from more answers than its seed."""
 

@@ -9,9 +9,10 @@ from evo.errors import BadInput
 from evo.prompts.chat import ChatFormat
 from evo.prompts.contract import Opener, PromptFormat
 from evo.prompts.tokens import TokenFormat
+from evo.prompts.work_folder import WorkFolderFormat
 from problems.contract import Problem, settings_of
 from problems.entry_points import find_entry_points, load_entry_point
-from vpo.policies.prompt_formats import ENTRY_POINTS, is_token_format
+from vpo.policies.prompt_formats import ENTRY_POINTS, WORK_FOLDER, is_token_format
 
 
 def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
@@ -45,6 +46,8 @@ def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFor
 def _opener(name: str) -> Opener:
     if name == "chat":
         return open_chat
+    if name == WORK_FOLDER:
+        return WorkFolderFormat
     if is_token_format(name):
         return partial(TokenFormat, name=name)
     point = find_entry_points(ENTRY_POINTS).get(name)

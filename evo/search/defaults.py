@@ -24,8 +24,6 @@ from vpo.policies.address import parse_address, parse_addresses
 
 DEFAULT_ITERATIONS = 100
 WITHOUT_MODEL = "scripted:mutate"
-ANSWER_ONCE = ("openai", "command")
-"""Kinds of policies that write one whole program per reply unless the user asks for several."""
 TRAINING_ROLLOUTS = 4
 """Rollouts of a search that trains, unless the user names a number."""
 
@@ -33,7 +31,7 @@ TRAINING_ROLLOUTS = 4
 def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """Settings that the user left open, as an OpenEvolve directory's config decides them: seed, temperature, top-p,
     tokens of a rollout; one answer per rollout for edits of a program, and for whole programs of a hosted model, whose
-    replies would be cut; and what scoring takes, as the scorers declare."""
+    replies would be cut, and for commands; and what scoring takes, as the scorers declare."""
     given, decided = config.model_fields_set, dict[str, Any]()
     for settings in map(settings_of, problems):
         if "seed" in settings and "seed" not in given:
@@ -47,7 +45,8 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
         if "diff_based_evolution" in settings and "answers" not in given:
             decided.setdefault("answers", 1)
     kinds = {address.kind for address in parse_addresses(config.policy)}
-    if "answers" not in given and kinds & {*ANSWER_ONCE} and any(one.answer_format == "python" for one in problems):
+    programs = any(problem.answer_format == "python" for problem in problems)
+    if "answers" not in given and ("command" in kinds or ("openai" in kinds and programs)):
         decided.setdefault("answers", 1)
     taken = most_of(problem.resources for problem in problems)
     if taken and config.scoring_resources is None:

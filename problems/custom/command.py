@@ -117,6 +117,17 @@ class CommandProblem(ScorerProblem):
         except NotSpliceable:
             return strip_fence(answer, self.language)
 
+    def files_of(self, answer: str) -> dict[str, str]:
+        """All files of the program, with the answer's contents as far as it fits into them."""
+        try:
+            return split_files(answer, self.originals, self.language)
+        except NotSpliceable:
+            return dict(self.originals)
+
+    def answer_of(self, files: Mapping[str, str]) -> str:
+        """The files as one text."""
+        return join_files({name: files.get(name, original) for name, original in self.originals.items()})
+
     def score(self, answer: str) -> Score:
         if self.fault is not None:
             raise self.fault

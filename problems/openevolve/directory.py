@@ -129,6 +129,14 @@ class OpenEvolveProblem(Problem):
         self._cascade.separate(seed, evaluation)
         self.execution, self.why_shared = ("apart", "") if self._cascade.apart else ("shared", self._cascade.why_shared)
 
+    def files_of(self, answer: str) -> dict[str, str]:
+        """The program under its own name."""
+        return {self.program.name: answer}
+
+    def answer_of(self, files: Mapping[str, str]) -> str:
+        """The program."""
+        return files.get(self.program.name, self._original)
+
     def statement(self) -> str:
         """The config's system message, and the metrics."""
         message = str(self.settings.get("system_message") or "").strip()

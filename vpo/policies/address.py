@@ -5,6 +5,7 @@
     vllm:ORG/MODEL?context=4096        an engine beside this process
     openai:MODEL@http://host:8000      an OpenAI-compatible server, or several with commas between their URLs
     scripted:mutate?latency=0.1        no model at all
+    command:python mutate.py           a program of the user's
     KIND:MODEL                         an installed entry point of the group "evo.policies" (vpo.policies.registry)
 
 The options of `CommonOptions` may follow every address; what else may is the kind's own affair.
@@ -34,6 +35,7 @@ BUILT_IN = {
     "vllm": "vpo.vllm.load:load_vllm",
     "openai": "vpo.openai.load:load_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
+    "command": "vpo.policies.command:load_command",
 }
 """The loader of each kind (vpo.policies.registry.Loader)."""
 CHECKS = {
@@ -42,9 +44,13 @@ CHECKS = {
     "vllm": "vpo.vllm.address:check_vllm",
     "openai": "vpo.openai.address:check_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
+    "command": "vpo.policies.command:check_command",
 }
 """What tells, before the loader's libraries are loaded, that an address names nothing."""
-FORMS = "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:NAME such as scripted:mutate"
+FORMS = (
+    "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, command:PROGRAM, or scripted:NAME such as "
+    "scripted:mutate"
+)
 
 _Options = TypeVar("_Options", bound=BaseModel)
 

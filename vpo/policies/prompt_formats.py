@@ -10,12 +10,14 @@ ENTRY_POINTS = "evo.prompt_formats"
 DIALECT_ENTRY_POINTS = "evo.dialects"
 CHAT = "chat"
 """Messages for ordinary models."""
+WORK_FOLDER = "work-folder"
+"""Files in a folder, for commands (vpo.policies.command)."""
 MAZE_FORMATS = ("maze-compact", "maze-edit")
 
 
 def is_token_format(name: str) -> bool:
     """Whether it is a token language of embedded policies (vpo.embedded.dialects): a maze's, or an entry point's."""
-    return name in MAZE_FORMATS or (name != CHAT and name in _of_entry_points())
+    return name in MAZE_FORMATS or (name not in (CHAT, WORK_FOLDER) and name in _of_entry_points())
 
 
 @cache
@@ -25,4 +27,4 @@ def _of_entry_points() -> frozenset[str]:
 
 def is_known(name: str) -> bool:
     """Whether prompts of this format can be built here."""
-    return name == CHAT or is_token_format(name) or name in find_entry_points(ENTRY_POINTS)
+    return name in (CHAT, WORK_FOLDER) or is_token_format(name) or name in find_entry_points(ENTRY_POINTS)

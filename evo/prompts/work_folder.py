@@ -1,0 +1,86 @@
+"""Requests for policies that work on files (vpo.policies.command): a JSON document, from which a folder is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evo.config.run import PromptConfig
+from evo.errors import BadInput
+from evo.prompts.chat import MessageFormat, cut
+from islands.types import Candidate, Selection
+from problems.contract import HasFiles, Problem
+from problems.types import Prompt, Rollout
+from vpo.policies.prompt_formats import WORK_FOLDER
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from vpo.chain import Chain
+
+
+class WorkFolderFormat(MessageFormat):
+    """One answer per rollout, given and read as files."""
+
+    def __init__(self, problem: Problem, config: PromptConfig, answers: int):
+        if answers != 1:
+            raise BadInput("a command writes one answer per reply: it needs --answers 1")
+        super().__init__(problem, config, answers)
+
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
+        shown = self.select_shown(selection)
+        parent = shown.parent
+        others = {candidate.id: candidate for candidate in (*shown.best, *shown.inspirations)}
+        if parent is not None:
+            others.pop(parent.id, None)
+        request = {
+            "format": WORK_FOLDER,
+            "task": self.problem.statement().strip(),
+            "files": self._files(self.problem.seed_answer() if parent is None else parent.text),
+            "feedback": "" if parent is None else self._describe(parent),
+            "others": [
+                {"files": self._files(candidate.text), "scores": self._scores(candidate)}
+                for candidate in others.values()
+            ],
+        }
+        texts = self.texts_shown(shown, others.values())
+        return Prompt(json.dumps(request, ensure_ascii=False, indent=1), "", stream, "", texts)
+
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
+        from vpo.chain import Chain
+
+        try:
+            files = json.loads(rollout.text)["files"]
+            answer = self._answer({str(name): str(text) for name, text in files.items()})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return Chain((), "the command changed no file and printed nothing")
+        return Chain((answer,)) if answer.strip() else Chain((), "the answer is empty")
+
+    def write(self, answers: Sequence[str], selection: Selection) -> str | None:
+        return json.dumps({"files": self._files(answers[0])}, ensure_ascii=False)
+
+    def _files(self, answer: str) -> dict[str, str]:
+        if isinstance(self.problem, HasFiles):
+            return self.problem.files_of(answer)
+        return {"answer.py" if self.problem.answer_format == "python" else "answer.txt": answer}
+
+    def _answer(self, files: dict[str, str]) -> str:
+        if isinstance(self.problem, HasFiles):
+            return self.problem.answer_of(files)
+        return next(iter(files.values()))
+
+    def _scores(self, candidate: Candidate) -> str:
+        vector = ", ".join(
+            f"{name} {value:.3g}" for name, value in zip(self.problem.objectives, candidate.rewards, strict=True)
+        )
+        return f"Fitness {candidate.fitness:.4g} ({vector})"
+
+    def _describe(self, candidate: Candidate) -> str:
+        """The scores and the feedback of the answer to improve."""
+        lines = [self._scores(candidate)]
+        if candidate.feedback and self.config.max_feedback_chars:
+            lines.append(cut(candidate.feedback, self.config.max_feedback_chars))
+        if candidate.reflection:
+            lines.append("What it needs: " + candidate.reflection)
+        return "\n\n".join(lines)

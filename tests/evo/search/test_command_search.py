@@ -1,0 +1,60 @@
+"""Searches whose operator is a command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evo.cli import invoke
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+GROW = """
+import json, pathlib, sys
+request = json.load(sys.stdin)
+assert "FEEDBACK.md" not in request["files"]
+answer = pathlib.Path("answer.txt")
+answer.write_text(answer.read_text() + "a")
+"""
+EDIT = """
+import pathlib
+route = pathlib.Path("route.py")
+route.write_text(route.read_text() + "# seen\\n")
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("scorer.py").write_text("seed_answer = 'b'\ntarget = 5\ndef score(answer):\n    return answer.count('a')\n")
+
+
+def summary(arguments: list[str], capsys: pytest.CaptureFixture[str], code: int = 0) -> dict:
+    assert invoke([*arguments, "--plain", "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_script_mutates_and_the_run_resumes(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("grow.py").write_text(GROW)
+    arguments = ["run", "scorer.py", "--policy", "command:python grow.py", "--name", "grown", "--parallel", "1"]
+    first = summary([*arguments, "--iterations", "4"], capsys)
+    assert first["answers"] == 4 and first["problems"][0]["best"] >= 1
+    more = summary(["resume", "grown", "--iterations", "9"], capsys)
+    assert more["answers"] == 9 and more["problems"][0]["best"] > first["problems"][0]["best"]
+    assert invoke(["best", "grown"]) == 0 and "aa" in capsys.readouterr().out
+
+
+def test_a_program_of_several_files_is_edited_in_place(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("edit.py").write_text(EDIT)
+    arguments = ["run", str(EXAMPLES / "two_files"), "--policy", "command:python edit.py", "--iterations", "2"]
+    assert summary([*arguments, "--name", "files"], capsys)["answers"] == 2
+    assert invoke(["best", "files"]) == 0
+    shown = capsys.readouterr().out
+    assert "file: distance.py" in shown and "file: route.py" in shown
+
+
+def test_it_takes_one_answer_per_reply(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("grow.py").write_text(GROW)
+    arguments = ["run", "scorer.py", "--policy", "command:python grow.py", "--answers", "3", "--plain"]
+    assert invoke(arguments) == 2 and "--answers 1" in capsys.readouterr().err
