@@ -32,7 +32,7 @@ from typing import Literal
 import numpy as np
 
 from vpo.group_rewards import GroupRewards
-from vpo.scalarize import Floats, archive_gains, marginal_rewards, set_rewards
+from vpo.scalarize import Bools, Floats, archive_gains, marginal_rewards, set_rewards, successes
 
 EPSILON = 1e-6
 """Added to every denominator, and the spread below which a group teaches nothing."""
@@ -154,8 +154,11 @@ def multi_rlvr(group: GroupRewards, *, sample: bool = True) -> Floats:
 def vpo(group: GroupRewards) -> Floats:
     """R(S) = E_w[max_s w . r_s] over the rollout's answers, normalised (VPO, arXiv 2605.22817). -> (G,)
 
-    If gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))] + shaping R(S).
+    If gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))] + shaping R(S). If reaching
+    goals is rewarded: the share of weights under which an answer reaches the goal.
     """
+    if len(group.goals):
+        return normalise(_successes(group).mean(axis=1))
     if len(group.shown):
         return normalise(_shaped_gains(group, group.shown))
     return normalise(set_rewards(group.rewards, group.valid, group.weights))
@@ -221,7 +224,48 @@ def archive_vpo(group: GroupRewards) -> Floats:
     return normalise(_shaped_gains(group, held))
 
 
+def _successes(group: GroupRewards) -> Bools:
+    """(G, K): under which weights a rollout reaches the goal, or solves the problem, which it does under all."""
+    goals = group.goals if len(group.goals) else np.full(len(group.weights), np.inf)
+    reached = successes(group.rewards, group.valid, group.weights, goals)
+    return np.logical_or(reached, group.solved.any(axis=1, keepdims=True))
+
+
+def pass_gradient(success: Bools | Floats, k: int) -> Floats:
+    """Advantages that raise pass@k, from 0/1 outcomes: (G, K) -> (G, K); 0 where all of a column are alike.
+
+    With p the column's mean and n = G: (r - p) n ((1 - p) / (1 - 1/n))^(k - 1), the derivative of 1 - (1 - p)^k by the
+    logits, scaled so that a goal that one rollout reaches counts in full, and the less the more of them do.
+    """
+    n = len(success)
+    if n < 2:
+        return np.zeros(np.shape(success))
+    r = np.asarray(success, dtype=np.float64)
+    p = r.mean(axis=0)
+    return np.asarray((r - p) * n * ((1 - p) / (1 - 1 / n)) ** (k - 1) * (p > 0))
+
+
+def pass_at_k(group: GroupRewards) -> Floats:
+    """The gradient of pass@K of the single answer: prompts that are solved rarely teach most. -> (G,)
+
+    K is `pass_at`, the number of answers that a search spends on such a prompt (arXiv 2505.15201 has estimators for K
+    up to the group's size; this is the plug-in one, which takes any K).
+    """
+    return pass_gradient(group.first @ group.scalar > 0, group.pass_at or len(group.rewards))
+
+
+def vpo_pass_at_k(group: GroupRewards) -> Floats:
+    """The mean over weights of the gradient of pass@K: goals that are reached rarely teach most. -> (G,)
+
+    A rollout reaches the goal of a weight by any of its answers. Under weights whose goal the archive has reached
+    already, only an answer that solves the problem succeeds.
+    """
+    return np.asarray(pass_gradient(_successes(group), group.pass_at or len(group.rewards)).mean(axis=1))
+
+
 Estimator = Callable[[GroupRewards], Floats]
+OF_A_SEARCH = ("archive_vpo", "pass_at_k", "vpo_pass_at_k")
+"""Methods that need what a search holds or ended with; a trainer of prompts and completions has none of it."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +277,7 @@ class Method:
     scalar: it sees only the fixed deployment scalar, never the vector
     credit: "rollout" for advantages (G,), "answer" for (G, m)
     whitened: whether the official scale whitens the advantages over the batch
+    goals: it takes a goal per weight where reaching goals is rewarded
     """
 
     estimate: Estimator
@@ -241,6 +286,12 @@ class Method:
     scalar: bool = False
     credit: Literal["rollout", "answer"] = "rollout"
     whitened: bool = False
+    goals: bool = False
+
+    @property
+    def solves(self) -> bool:
+        """Whether reaching a goal can be what is rewarded."""
+        return self.scalar or self.goals
 
     @property
     def gains(self) -> bool:
@@ -259,7 +310,9 @@ METHODS: dict[str, Method] = {
     "gdpo": Method(gdpo, chain=False, plain=gdpo_averaged, whitened=True),
     "random_weighting": Method(random_weighting, chain=False, plain=partial(random_weighting, sample=False)),
     "multi_rlvr": Method(multi_rlvr, chain=True, plain=partial(multi_rlvr, sample=False), scalar=True),
-    "vpo": Method(vpo, chain=True),
+    "pass_at_k": Method(pass_at_k, chain=False, scalar=True),
+    "vpo": Method(vpo, chain=True, goals=True),
+    "vpo_pass_at_k": Method(vpo_pass_at_k, chain=True, goals=True),
     "entropic": Method(entropic, chain=False, scalar=True),
     "per_answer": Method(per_answer, chain=True, credit="answer"),
     "archive_vpo": Method(archive_vpo, chain=True),

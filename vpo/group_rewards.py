@@ -21,6 +21,10 @@ class GroupRewards:
     archive: (A, d), reward vectors already in the search's archive, for archive_vpo
     shown: (P, d), those of the parents in the prompt, if gains over them are rewarded; else none
     shaping: weight of an answer's value in addition to its gain
+    goals: (K,), if reaching a goal is rewarded, the value that an answer must reach under each weight; inf if the
+        archive has reached it already; else none
+    solved: (G, m), the answers that solve the problem; they succeed under every weight
+    pass_at: K of pass@K, the number of answers that a search spends on such a prompt; 0 = G
     """
 
     rewards: Floats
@@ -30,7 +34,10 @@ class GroupRewards:
     taste: Floats
     archive: Floats
     shown: Floats
+    goals: Floats
+    solved: Bools
     shaping: float = 0.0
+    pass_at: int = 0
 
     @classmethod
     def of(
@@ -43,7 +50,10 @@ class GroupRewards:
         taste: npt.ArrayLike | None = None,
         archive: npt.ArrayLike | None = None,
         shown: npt.ArrayLike | None = None,
+        goals: npt.ArrayLike | None = None,
+        solved: npt.ArrayLike | None = None,
         shaping: float = 0.0,
+        pass_at: int = 0,
     ) -> GroupRewards:
         """Fill in defaults: all answers valid, one uniform weight, the mean, no archive, no parents.
 
@@ -74,7 +84,10 @@ class GroupRewards:
             taste=rows(taste, uniform, (d,), "taste"),
             archive=rows(archive, np.zeros((0, d)), (-1, d), "archive"),
             shown=rows(shown, np.zeros((0, d)), (-1, d), "shown"),
+            goals=np.zeros(0) if goals is None else np.asarray(goals, dtype=np.float64),
+            solved=np.zeros_like(v) if solved is None else np.asarray(solved, dtype=bool) & v,
             shaping=shaping,
+            pass_at=pass_at,
         )
 
     @property

@@ -23,6 +23,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Sampler = Literal["iid", "sobol"]
+REACHED = 1e-9
+"""What a value may lack of its goal by rounding."""
 
 
 def dirichlet_weights(
@@ -114,6 +116,24 @@ def marginal_rewards(
     gains = np.zeros_like(values)
     np.put_along_axis(gains, first[:, None, :], np.maximum(lead, 0.0)[:, None, :], axis=1)
     return np.where(v, gains.mean(axis=-1), 0.0)
+
+
+def reachable_goals(weights: npt.ArrayLike, ended: npt.ArrayLike, archive: npt.ArrayLike) -> Floats:
+    """Per weight the best value that a search ended with, (K, d), (N, d), (A, d) -> (K,); inf where its archive has
+    reached that value already."""
+    w = np.asarray(weights, dtype=np.float64)
+    best = (w @ np.asarray(ended, dtype=np.float64).reshape(-1, w.shape[1]).T).max(axis=1, initial=-np.inf)
+    held = (w @ np.asarray(archive, dtype=np.float64).reshape(-1, w.shape[1]).T).max(axis=1, initial=-np.inf)
+    return np.where((held >= best - REACHED) | ~np.isfinite(best), np.inf, best)
+
+
+def successes(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike, goals: npt.ArrayLike) -> Bools:
+    """Under which weights a rollout's best answer reaches the goal: (G, m, d), (G, m), (K, d), (K,) -> (G, K)."""
+    r, v, w = _check(rewards, valid, weights)
+    if r.shape[1] == 0:
+        return np.zeros((len(r), len(w)), dtype=bool)
+    values = np.where(v[..., None], np.einsum("gmd,kd->gmk", r, w, optimize=True), -np.inf)
+    return np.asarray(values.max(axis=1) >= np.asarray(goals, dtype=np.float64) - REACHED)
 
 
 def archive_gains(

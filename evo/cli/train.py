@@ -86,10 +86,10 @@ def train(
     plain: bool,
     **options: Any,
 ) -> int:
-    """Train a policy with METHOD (vpo, grpo, max_at_k, maxrl, gdpo, random_weighting, multi_rlvr, entropic, per_answer,
-    archive_vpo) on PROBLEMSET, or on what searches stored (--from-traces), and write it to -o as a Hugging Face
-    checkpoint with its card. From stored searches it also learns by example: from answers that are better than their
-    parents (improve), and from pairs of a better and a worse one (dpo).
+    """Train a policy with METHOD (vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting,
+    multi_rlvr, entropic, per_answer, archive_vpo) on PROBLEMSET, or on what searches stored (--from-traces), and write
+    it to -o as a Hugging Face checkpoint with its card. From stored searches it also learns by example: from answers
+    that are better than their parents (improve), and from pairs of a better and a worse one (dpo).
 
     \b
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo

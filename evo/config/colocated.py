@@ -52,6 +52,11 @@ class SearchTraining(TrainerSettings):
     def _sensible(self) -> SearchTraining:
         if self.reward == "gain" and self.method in METHODS and not METHODS[self.method].gains:
             raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
+        if self.reward == "solve" or self.method in ("pass_at_k", "vpo_pass_at_k"):
+            raise ValueError(
+                "reward solve takes its goals from a stored search: evo train pass_at_k --reward solve "
+                "--parents-from archive:RUN"
+            )
         if self.check and self.check_every > self.most_behind:
             raise ValueError(
                 f"check_every {self.check_every} must be at most most_behind {self.most_behind}: between checks the "

@@ -70,7 +70,8 @@ class TrainRun(TraceSettings, TrainerSettings):
     )
     reward: Reward = Field(
         "value",
-        description="The reward of an answer to a prompt with a parent: its value, or its gain over the parent.",
+        description="The reward of an answer. value: its fitness or its objectives; gain: its gain over the prompt's "
+        "parent; solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0.",
     )
     shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
 
@@ -103,6 +104,7 @@ class TrainRun(TraceSettings, TrainerSettings):
             raise ValueError(f"{self.method} learns from single answers: answers must be 1, not {self.answers}")
         if self.rollouts < 2 and METHODS[self.method].credit == "rollout":
             raise ValueError("a group of one rollout has nothing to compare: rollouts must be 2 or more")
+        self._check_goals()
         if self.reward == "gain" and not METHODS[self.method].gains:
             raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
         if self.parent_level and self.parents_from == "step":
@@ -112,6 +114,15 @@ class TrainRun(TraceSettings, TrainerSettings):
         else:
             self._without_traces()
         return self
+
+    def _check_goals(self) -> None:
+        method = METHODS[self.method]
+        if self.method.endswith("pass_at_k") and self.reward != "solve":
+            raise ValueError(f"{self.method} learns from success and failure: use it with reward solve")
+        if self.reward == "solve" and not method.solves:
+            raise ValueError(f"{self.method} has no goals to reach; use reward solve with vpo_pass_at_k or pass_at_k")
+        if self.reward == "solve" and method.goals and self.archive_run is None:
+            raise ValueError(f"the goals of {self.method} are what a search ended with: --parents-from archive:RUN")
 
     def _by_examples(self) -> None:
         if not self.from_traces:

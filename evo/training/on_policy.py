@@ -28,6 +28,7 @@ from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import ScoredAnswer, ScoredGroup
 from vpo.policies.contract import LocalPolicy
+from vpo.training.examples import Goal
 from vpo.training.trainer import PolicyTrainer
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ class TrainingLoop(SteppedTraining):
         self._shown: dict[int, list[ScoredAnswer]] = {}
         self._watch = ParentUsageWatch()
         self._held: dict[int, list[tuple[float, ...]]] = {}
+        self._problem_of: dict[int, int] = {}
+        if run.reward == "solve":
+            trainer.goals = self._goal
         if run.reward == "gain":
             trainer.shown = self._answers_shown
         if run.method == "archive_vpo":
@@ -116,6 +120,7 @@ class TrainingLoop(SteppedTraining):
             group.sequence: self.curriculum.vectors(question.problem)
             for question, group in zip(questions, groups, strict=True)
         }
+        self._problem_of = {group.sequence: q.problem for q, group in zip(questions, groups, strict=True)}
         stats = self.trainer.step(groups)
         if stats.policy_version:
             if self.trainer.sharded:
@@ -178,6 +183,14 @@ class TrainingLoop(SteppedTraining):
 
     def _answers_shown(self, group: ScoredGroup) -> list[ScoredAnswer]:
         return self._shown.get(group.sequence, [])
+
+    def _goal(self, group: ScoredGroup) -> Goal:
+        place = self._problem_of[group.sequence]
+        target = self.problems[place].target
+        ended = self._stored.ended(place) if self._stored is not None else []
+        if target is None:
+            target = float(np.nextafter(max((fitness for _, fitness in ended), default=-np.inf), np.inf))
+        return Goal(target, [rewards for rewards, _ in ended], self._held[group.sequence])
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "curriculum": self.curriculum.state(), "watch": self._watch.state()}

@@ -32,6 +32,7 @@ class StoredArchives:
     def __init__(self, store: Store, run: str, problems: Sequence[Problem], *, level: float = 0.0) -> None:
         self._store, self._problems, self._level = store, problems, level
         self._reader = CandidateReader(store, CACHE_BYTES)
+        self._ended: dict[int, list[tuple[tuple[float, ...], float]]] = {}
         self._ids = {record.name: record.id for one in runs_named(store, run) for record in store.problems(one.id)}
         lost = [problem.name for problem in problems if problem.name not in self._ids]
         if lost:
@@ -51,6 +52,15 @@ class StoredArchives:
             return []
         chosen = self._choose(newest, rng)
         return self._reader.fetch(sorted(row.id for row in chosen))
+
+    def ended(self, problem: int) -> list[tuple[tuple[float, ...], float]]:
+        """The distinct (rewards, fitness) that the run ended with on the problem at this place."""
+        if problem not in self._ended:
+            rows = children(self._store, self._ids[self._problems[problem].name])
+            self._ended[problem] = list(
+                {row.rewards: (row.rewards, row.fitness) for row in rows if not row.failed}.values()
+            )
+        return self._ended[problem]
 
     def _first_moment(self, rows: Sequence[Child], target: float | None) -> int:
         """How many of the rows an archive has at least; all of them where none of the rows is at the level."""

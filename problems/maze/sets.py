@@ -42,8 +42,8 @@ FIRST_SEED = {
 SIZES = {
     "train": 1000,
     "test": 100,
-    "hard": 200,
-    "compromise": 100,
+    "hard": 1000,
+    "compromise": 1000,
     "compromise-train": 1000,
     "large": 100,
     "large-train": 1000,

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from vpo.advantage import METHODS, advantages, whitening
 from vpo.group_rewards import GroupRewards
-from vpo.scalarize import dirichlet_weights
+from vpo.scalarize import dirichlet_weights, reachable_goals
 
 unit = st.floats(0, 1, width=16)
 shapes = st.tuples(st.integers(2, 6), st.integers(1, 4), st.integers(1, 4))
@@ -184,8 +184,60 @@ def test_only_single_answer_methods_look_at_the_first_answer_alone():
     changed = rewards.copy()
     changed[:, 1:] = np.random.default_rng(1).random((5, 2, 2))
     for name, method in METHODS.items():
+        if name == "vpo_pass_at_k":
+            continue  # without goals it teaches nothing
         same = np.allclose(advantages(name, group_of(rewards)), advantages(name, group_of(changed)))
         assert same == (not method.chain), name
+
+
+def goals_of(solved, k=0):
+    """Single answers of which some solve their problem."""
+    return GroupRewards.of(np.array(solved, dtype=float)[:, None, None], pass_at=k)
+
+
+@pytest.mark.parametrize("k", [1, 3, 50])
+def test_pass_at_k_points_along_the_gradient_of_pass_at_k(k):
+    """In expectation over groups its inner product with the score is that of 1 - (1 - p)^k up to one factor, for any p
+    (the estimate by the group's own mean is exact as the group grows)."""
+    rng, n, estimates = np.random.default_rng(0), 4000, []
+    for p in (0.02, 0.1, 0.5):
+        solved = (rng.random(n) < p).astype(float)
+        found = advantages("pass_at_k", goals_of(solved, k))
+        estimates.append(
+            (found * (solved - p)).mean() / (p * (1 - p) * n * (1 - p) ** (k - 1) / (1 - 1 / n) ** (k - 1))
+        )
+    assert estimates == pytest.approx([1, 1, 1], rel=0.15 if k < 50 else 0.6)
+
+
+def test_pass_at_k_counts_a_rare_success_most():
+    once = advantages("pass_at_k", goals_of([1, 0, 0, 0, 0, 0], 6))
+    thrice = advantages("pass_at_k", goals_of([1, 1, 1, 0, 0, 0], 6))
+    assert once[0] == pytest.approx(5) and thrice[0] < once[0] / 5
+    assert (
+        not advantages("pass_at_k", goals_of([1, 1, 1])).any() and not advantages("pass_at_k", goals_of([0, 0])).any()
+    )
+
+
+def test_vpo_pass_at_k_pays_under_the_weights_that_are_still_to_be_reached():
+    corners = np.eye(2)
+    goals = reachable_goals(corners, ended=[[0.9, 0.2], [0.1, 0.8]], archive=[[0.9, 0.0]])
+    assert goals.tolist() == [np.inf, 0.8]  # the first corner's goal is in the archive
+    rewards = np.array([[[1.0, 0.0]], [[0.0, 0.8]], [[0.5, 0.7]], [[0.0, 0.0]]])
+    solved = np.array([[False], [False], [True], [False]])
+    group = GroupRewards.of(rewards, weights=corners, goals=goals, solved=solved)
+    best, reached, other, none = advantages("vpo_pass_at_k", group)
+    assert other > reached > best == none  # what solves the problem succeeds under both weights
+    alone = GroupRewards.of(rewards, weights=corners, goals=goals)
+    assert advantages("vpo_pass_at_k", alone).argmax() == 1
+    assert advantages("vpo", alone).argmax() == 1
+
+
+def test_a_chain_reaches_a_goal_by_any_of_its_answers_and_an_empty_one_by_none():
+    goals = np.array([0.5])
+    rewards = np.array([[[0.1], [0.6]], [[0.9], [0.0]], [[0.1], [0.2]]])
+    valid = np.array([[True, True], [False, False], [True, True]])
+    found = advantages("vpo_pass_at_k", GroupRewards.of(rewards, valid, goals=goals))
+    assert found[0] > 0 > found[1] == found[2]
 
 
 def test_unknown_methods_and_shapes_are_refused():

@@ -16,7 +16,7 @@ from vpo.advantage import METHODS, Scale
 from vpo.scalarize import Sampler
 
 Aggregation = Literal["token", "sequence"]
-Reward = Literal["value", "gain"]
+Reward = Literal["value", "gain", "solve"]
 Precision = Literal["auto", "fp32", "bf16"]
 IMPROVE, DPO = "improve", "dpo"
 BY_EXAMPLES = (IMPROVE, DPO)
@@ -41,6 +41,11 @@ class EstimationSettings(_Settings):
     weights: int = Field(100, ge=1, description="Scalarizations per prompt group (K).")
     alpha: float = Field(1.0, gt=0.0, description="The concentration of the scalarizations' Dirichlet distribution.")
     sampler: Sampler = Field("sobol", description="How scalarizations are drawn.")
+    pass_at: int = Field(
+        0,
+        ge=0,
+        description="The K of pass_at_k and vpo_pass_at_k: answers that a search spends on a prompt. 0 = rollouts.",
+    )
 
     @field_validator("method")
     @classmethod
@@ -57,7 +62,8 @@ class Estimation(EstimationSettings):
     """How advantages are estimated.
 
     seed: with a group's place in the run it fixes that group's weights
-    reward: of an answer to a prompt that shows parents: its value, or its gain over them; a copy is worth nothing
+    reward: of an answer to a prompt that shows parents: its value, or its gain over them, a copy being worth nothing;
+        or solve: 1 if it reaches its Goal, else 0
     shaping: what its own value counts for beside the gain, where gains are too rare to teach what a valid answer is
     """
 

@@ -15,7 +15,7 @@ from vpo.advantage import METHODS, advantages, whitening
 from vpo.chain import blocks, tags
 from vpo.group_rewards import GroupRewards
 from vpo.policies.prompt_formats import is_token_format
-from vpo.scalarize import Floats, dirichlet_weights
+from vpo.scalarize import Floats, dirichlet_weights, reachable_goals
 from vpo.training.config import Aggregation, Estimation
 
 if TYPE_CHECKING:
@@ -26,8 +26,22 @@ Shown = Callable[[ScoredGroup], Sequence[ScoredAnswer]]
 Archive = Callable[[ScoredGroup], npt.ArrayLike | None]
 """Reward vectors (A, d) that the search held when a group was asked for, for archive_vpo; None for none."""
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+
+@dataclass(frozen=True)
+class Goal:
+    """What an answer has to reach where solving is rewarded.
+
+    fitness: of an answer that solves the problem or, without a target, beats what the stored search ended with
+    ended: reward vectors (N, d) that the stored search ended with; archive: (A, d), those of the prompt's archive
+    """
+
+    fitness: float
+    ended: Sequence[Sequence[float]] = ()
+    archive: Sequence[Sequence[float]] = ()
+
+
+Goals = Callable[[ScoredGroup], Goal]
+"""What the answers to a group's prompt have to reach, where solving is rewarded."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,7 @@ def group_rewards(
     estimation: Estimation,
     archive: npt.ArrayLike | None = None,
     shown: Sequence[ScoredAnswer] = (),
+    goal: Goal | None = None,
 ) -> GroupRewards:
     """The group as the estimators take it. Methods of a fixed scalar see the answers' fitness as the one objective, so
     that the task's own deployment weighting counts; the others see the reward vectors.
@@ -64,6 +79,7 @@ def group_rewards(
     archive: what archive_vpo takes the gain over
     shown: the parents in the prompt; where `estimation` rewards gains, a copy of one is worth nothing, a fixed scalar
         is the gain over the fittest of them, and the methods of vectors have their vectors
+    goal: what is to be reached, where `estimation` rewards solving
     """
     gains = shown if estimation.reward == "gain" else ()
     answers = group.all_answers()
@@ -71,10 +87,16 @@ def group_rewards(
         archive, gains = None, ()
     d = len(answers[0].score.rewards) if answers else 1
     rewards, valid = group.rewards(d)
+    solved = np.zeros(valid.shape, dtype=bool)
+    if goal is not None:
+        for i, rollout in enumerate(group.rollouts):
+            solved[i, : len(rollout.answers)] = [answer.score.fitness >= goal.fitness for answer in rollout.answers]
     known = {answer.identity for answer in gains}
     copied = np.zeros(valid.shape, dtype=bool)
     for i, rollout in enumerate(group.rollouts):
         copied[i, : len(rollout.answers)] = [answer.identity in known for answer in rollout.answers]
+    if METHODS[estimation.method].scalar and goal is not None:
+        return GroupRewards.of((solved & valid)[..., None], valid, pass_at=estimation.pass_at)
     if METHODS[estimation.method].scalar:
         rewards = np.zeros((*valid.shape, 1))
         for i, rollout in enumerate(group.rollouts):
@@ -90,8 +112,18 @@ def group_rewards(
     taste = rng.dirichlet(np.ones(d))
     rewards[copied] = 0.0
     vectors = [answer.score.rewards for answer in gains] or None
+    reach = None if goal is None else reachable_goals(weights, goal.ended, goal.archive)
     return GroupRewards.of(
-        rewards, valid, weights=weights, taste=taste, archive=archive, shown=vectors, shaping=estimation.shaping
+        rewards,
+        valid,
+        weights=weights,
+        taste=taste,
+        archive=archive,
+        shown=vectors,
+        goals=reach,
+        solved=solved,
+        shaping=estimation.shaping,
+        pass_at=estimation.pass_at,
     )
 
 
@@ -100,9 +132,10 @@ def group_advantages(
     estimation: Estimation,
     archive: npt.ArrayLike | None = None,
     shown: Sequence[ScoredAnswer] = (),
+    goal: Goal | None = None,
 ) -> Floats:
     """One advantage per rollout (G,), or per answer (G, m) for the methods that credit answers."""
-    return advantages(estimation.method, group_rewards(group, estimation, archive, shown), estimation.scale)
+    return advantages(estimation.method, group_rewards(group, estimation, archive, shown, goal), estimation.scale)
 
 
 def example_group(
@@ -110,6 +143,7 @@ def example_group(
     estimation: Estimation,
     archive: npt.ArrayLike | None = None,
     shown: Sequence[ScoredAnswer] = (),
+    goal: Goal | None = None,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     prompt_format: str = "chat",
@@ -118,7 +152,7 @@ def example_group(
 
     tokenizer, prompt_format: of the policy that sampled; per-answer credit finds an answer's tokens with them
     """
-    credit = group_advantages(group, estimation, archive, shown)
+    credit = group_advantages(group, estimation, archive, shown, goal)
     if not np.any(credit):
         return None
     advantages = token_advantages(group, credit, tokenizer, prompt_format)
@@ -137,18 +171,20 @@ def example_groups(
     estimation: Estimation,
     archive: Archive | None,
     shown: Shown | None,
+    goals: Goals | None = None,
     *,
     tokenizer: PreTrainedTokenizerBase | None,
     prompt_format: str,
     add_up: Callable[[float], float] = float,
 ) -> list[ExampleGroup]:
-    """The examples of those groups that teach something; archive, shown: asked for each. Others as in `whiten`."""
+    """The examples of those groups that teach something; archive, shown, goals: called for each. Others as `whiten`."""
     made = (
         example_group(
             group,
             estimation,
             archive(group) if archive else None,
             shown(group) if shown else (),
+            goals(group) if goals else None,
             tokenizer=tokenizer,
             prompt_format=prompt_format,
         )

@@ -35,6 +35,7 @@ from vpo.training.examples import (
     Archive,
     Example,
     ExampleGroup,
+    Goals,
     Shown,
     batch_total,
     example_groups,
@@ -60,6 +61,7 @@ class PolicyTrainer:
     reference: frozen model for the KL term; None copies the model now where the term is on (or leaves the adapter out)
     archive: what archive_vpo takes the gain over, asked per group; None = an empty one
     shown: the parents that a group's prompt showed, where gains over them are rewarded; None = none
+    goals: what answers have to reach, where solving is rewarded; None = nothing
     accelerator: accelerate.Accelerator of a run over several processes, each of which passes its own groups to `step`
     shards: share the model out over those processes; None = each holds all of it
     folder: where a diverged batch is saved
@@ -75,6 +77,7 @@ class PolicyTrainer:
         reference: PreTrainedModel | None = None,
         archive: Archive | None = None,
         shown: Shown | None = None,
+        goals: Goals | None = None,
         accelerator: Accelerator | None = None,
         shards: ShardSettings | None = None,
         folder: str | Path = ".",
@@ -83,6 +86,7 @@ class PolicyTrainer:
         self.tokenizer = tokenizer
         self.archive = archive
         self.shown = shown
+        self.goals = goals
         self.folder = Path(folder)
         self.steps = 0
         self.versions = [version]
@@ -120,6 +124,7 @@ class PolicyTrainer:
             self.config,
             self.archive,
             self.shown,
+            self.goals,
             tokenizer=self.tokenizer,
             prompt_format=read_prompt_format(self.model.config, self.version),
             add_up=self.add_up,

@@ -155,6 +155,39 @@ def test_archives_of_a_run_are_where_parents_come_from(db, tmp_path):
     assert invoke([*given, "--db", db, "--plain", "-o", str(tmp_path / "other")]) == 2
 
 
+@pytest.mark.parametrize("method", ["pass_at_k", "vpo_pass_at_k", "vpo", "grpo"])
+def test_solving_is_rewarded_from_a_stored_search(db, tmp_path, method):
+    """Goals are what the search ended with, so that answers to what it held at some earlier moment reach them."""
+    out = tmp_path / method
+    given = ["train", method, "maze:train/0-3", "--policy", SMALL_POLICY, "--prompts", "8", "--rollouts", "6"]
+    given += [
+        "--parents",
+        "1",
+        "--parents-from",
+        "archive:a",
+        "--reward",
+        "solve",
+        "--steps",
+        "2",
+        "--precision",
+        "fp32",
+    ]
+    assert invoke([*given, "--answers", "1", "--db", db, "--plain", "-o", str(out)]) == 0
+    steps = [line for line in read_metrics(out) if line["kind"] == "step"]
+    assert len(steps) == 2 and all(line["groups"] == 8 for line in steps)
+
+
+def test_the_goals_of_a_stored_search_are_what_it_ended_with(db):
+    with Store.open(db, read_only=True) as store:
+        problems = resolve("maze:train/0-3")
+        archives = StoredArchives(store, "a", problems)
+        for number in range(len(problems)):
+            ended = archives.ended(number)
+            assert len({rewards for rewards, _ in ended}) == len(ended) > 1
+            held = {c.rewards for draw in range(20) for c in archives(number, np.random.default_rng(draw))}
+            assert held <= {rewards for rewards, _ in ended}
+
+
 def test_a_level_asks_for_late_moments_of_a_stored_archive(db):
     with Store.open(db, read_only=True) as store:
         problems = resolve("maze:train/0-3")

@@ -193,6 +193,8 @@ def test_every_method_takes_a_step(tmp_path):
     from vpo.advantage import METHODS
 
     for method in METHODS:
+        if method in ("pass_at_k", "vpo_pass_at_k"):
+            continue  # they need goals: test_solving_is_rewarded_from_a_stored_search
         run = parse(
             TrainRun, {**SMALL, "method": method, "steps": 1, "evaluate": [], "rollouts": 6, "kl": 0.0}, "a test"
         )
@@ -220,6 +222,9 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["vpo", "maze:train", "--policy", "embedded:base,embedded:vpo", "-o", "x"], "trains one policy, not"),
         (["vpo", "--from-traces", "r", "--policy", "embedded:base?prefill=1", "-o", "x"], "leave out ?prefill="),
         (["vpo", "maze:train", "--lr", "0", "-o", "x"], "lr"),
+        (["pass_at_k", "maze:train", "-o", "x"], "use it with reward solve"),
+        (["gdpo", "maze:train", "--reward", "solve", "-o", "x"], "gdpo has no goals to reach"),
+        (["vpo", "maze:train", "--reward", "solve", "-o", "x"], "--parents-from archive:RUN"),
         (["vpo", "maze:train", "--answers", "9", "-o", "x"], "1 to 5 answers"),
         (["vpo", "maze:nowhere", "-o", "x"], "maze:nowhere"),
         (["vpo", "maze:train/0-3", "--evaluate", "maze:train/3", "-o", "x"], "would be trained on and evaluated on"),

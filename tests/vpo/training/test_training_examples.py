@@ -116,7 +116,7 @@ def test_groups_of_any_number_of_objectives_and_answers(method: str) -> None:
         group = scored_group(PROMPT, THREE, rewards, answers=2)  # one wrote more answers than were asked for
         found = group_advantages(group, Estimation(method=method))
         assert found.shape == ((3, max(2, *sizes)) if METHODS[method].credit == "answer" else (3,))
-        assert np.isfinite(found).all() and found.any()
+        assert np.isfinite(found).all() and (found.any() or method.endswith("pass_at_k"))  # which need goals
         np.testing.assert_array_equal(found, advantages(method, group_rewards(group, Estimation(method=method))))
 
 
