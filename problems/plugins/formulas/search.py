@@ -11,18 +11,20 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from problems.plugins.formulas import grammar as g
 from problems.plugins.formulas import regression as r
+from problems.plugins.formulas import structure
 from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error, quiet
 from problems.plugins.formulas.grammar import CODES, Formula, constant, parse, write
 from problems.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledger
 from problems.plugins.formulas.population import Evolution
 from problems.plugins.formulas.regression import Target, TermColumns, make_target
-from problems.plugins.formulas.terms import LINKS, count_polynomial_terms, library, monomial, polynomial_terms
+from problems.plugins.formulas.terms import LINKS, count_polynomial_terms, library, other_bases, polynomial_terms, power
 
 DEFAULT_FUNCTIONS = (
     "+",
@@ -41,6 +43,7 @@ DEFAULT_FUNCTIONS = (
     "arcsin",
     "arccos",
 )
+_COMMON = ("identity", "reciprocal", "exp", "sqrt", "inverse sqrt", "square", "tanh")
 MOST_ROWS = 1000
 """Rows that a search works on; more are sampled, and the front is fitted to all at the end."""
 
@@ -150,6 +153,7 @@ class FormulaSearch:
         self.functions = _codes(functions or DEFAULT_FUNCTIONS)
         self.max_size, self.seed = max_size, seed
         self._rng = random.Random(seed)
+        self._seeds: list[tuple[int, tuple[Formula, ...]]] = []
         self._all = (np.ascontiguousarray(table.T), goal, weights)
         self._rows = self._all
         if len(goal) > MOST_ROWS:
@@ -211,77 +215,143 @@ class FormulaSearch:
             r.fit_power_law(ledger, indices)
             if ledger.exact:
                 return
+            structure.fit_products(ledger, columns, indices, self.functions)
+            if ledger.exact:
+                return
         targets = self._targets(ledger, indices)
-        if self._spans(ledger, columns, targets):
-            return
-        seeds: list[tuple[int, tuple[Formula, ...]]] = []
-        self._rationals(ledger, columns, targets)
-        if ledger.exact:
-            return
-        for most in (60, 200):
-            for place, target in enumerate(targets):
-                terms, matrix = columns.matrix(library(target.indices, self.functions, most))
-                if not terms:
-                    continue
-                found = r.select_terms(ledger, target, terms, matrix, 6)
-                if found is not None:
-                    seeds.append((place, found.terms))
-                if ledger.exact:
-                    return
+        reached = [math.inf] * len(targets)
+        stages: tuple[Callable[[Ledger, TermColumns, list[Target], list[float]], None], ...] = (
+            self._inner_powers,
+            self._spans,
+            self._derived,
+            self._rationals,
+            self._powers,
+            partial(self._select, most=60),
+            partial(self._select, most=250),
+        )
+        self._seeds.clear()
+        for stage in stages:
+            stage(ledger, columns, targets, reached)
+            if ledger.exact:
+                return
         evolution = Evolution(ledger, columns, targets, self.functions, self._rng)
-        for place, chosen in seeds:
+        for place, chosen in self._seeds:
             evolution.seed(place, chosen)
         evolution.run()
 
     def _targets(self, ledger: Ledger, indices: Sequence[int]) -> list[Target]:
-        """Every link that fits the target's range, alone and below the prefactors that the logarithms show."""
-        prefactors: list[dict[int, float]] = [{}]
+        """Every link that fits the target's range, alone and below the factors that the logarithms show."""
+        factors: list[structure.Prefactor] = []
         if g.DIV in self.functions:
-            prefactors += r.find_prefactors(ledger, indices)
+            factors = structure.find_factors(ledger, indices)
         found = []
-        for exponents in reversed(prefactors):
-            rest = [i for i in indices if i not in exponents]
+        for prefactor, rest in (*factors, (None, tuple(indices))):
             if not rest:
                 continue
             for name, link in LINKS.items():
-                if not set(link.needs) <= set(self.functions):
-                    continue
-                target = make_target(ledger, name, rest, monomial(exponents) if exponents else None)
-                if target is not None:
-                    found.append(target)
+                if set(link.needs) <= set(self.functions):
+                    target = make_target(ledger, name, rest, prefactor)
+                    if target is not None:
+                        found.append(target)
         return found
 
-    def _spans(self, ledger: Ledger, columns: TermColumns, targets: Sequence[Target]) -> bool:
-        """Polynomials of rising degree below every link; whether one is exact, its terms reduced."""
-        n = len(ledger.y)
-        for degree in range(1, 10):
-            for target in targets:
-                count = count_polynomial_terms(len(target.indices), degree)
-                if count > min(0.55 * n, 70):
-                    continue
-                terms, matrix = columns.matrix(polynomial_terms(target.indices, degree))
-                fitted = r.fit_sum(ledger, target, terms, matrix)
-                if fitted is not None and fitted.loss < 1e-9 * ledger.variance:
-                    r.remove_terms(ledger, target, terms, matrix)
-                    if ledger.exact:
-                        return True
-        return False
-
-    def _rationals(self, ledger: Ledger, columns: TermColumns, targets: Sequence[Target]) -> None:
+    def _inner_powers(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
         if g.DIV not in self.functions:
             return
-        n = len(ledger.y)
+        for place, target in enumerate(targets):
+            reached[place] = min(reached[place], structure.fit_inner_power(ledger, columns, target))
+            if ledger.exact:
+                return
+
+    def _spans(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+        """Linear models of all terms of a kind, below every link; one that is exact is reduced."""
+        most = min(0.55 * len(ledger.y), 70)
+        for degree in range(1, 10):
+            for place, target in enumerate(targets):
+                bases = []
+                if count_polynomial_terms(len(target.indices), degree) <= most:
+                    bases.append(polynomial_terms(target.indices, degree))
+                if degree == 2:
+                    bases += [b for b in other_bases(target.indices, self.functions) if len(b) <= most]
+                for basis in bases:
+                    terms, matrix = columns.matrix(basis)
+                    fitted = r.fit_sum(ledger, target, terms, matrix) if terms else None
+                    if fitted is None:
+                        continue
+                    reached[place] = min(reached[place], fitted.loss)
+                    if fitted.loss < 1e-9 * ledger.variance:
+                        r.remove_terms(ledger, target, terms, matrix)
+                        if ledger.exact:
+                            return
+
+    def _derived(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+        """Functions of the monomials that curvatures show."""
+        if g.DIV not in self.functions:
+            return
+        known: dict[tuple[int, ...], list[Formula]] = {}
+        for place, target in enumerate(targets):
+            if target.link.name == "identity":
+                known[target.indices] = structure.find_monomials(ledger, target)
+            monomials = known.get(target.indices, [])
+            if not monomials or target.link.name not in _COMMON:
+                continue
+            terms, matrix = columns.matrix(structure.monomial_terms(monomials, target.indices, self.functions)[:150])
+            if not terms:
+                continue
+            found = r.select_terms(ledger, target, terms, matrix, 3)
+            if found is not None:
+                reached[place] = min(reached[place], found.loss)
+                self._seeds.append((place, found.terms))
+            if ledger.exact:
+                return
+
+    def _rationals(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+        """Quotients of polynomials, with and without mixed terms."""
+        if g.DIV not in self.functions:
+            return
+        most = min(0.7 * len(ledger.y), 60)
         for degree in range(1, 7):
             for target in targets:
                 if target.link.name not in ("identity", "sqrt"):
                     continue
-                count = count_polynomial_terms(len(target.indices), degree)
-                if 2 * count + 2 > min(0.7 * n, 60):
-                    continue
-                terms, matrix = columns.matrix(polynomial_terms(target.indices, degree))
-                r.fit_rational(ledger, target, terms, terms, matrix, matrix)
-                if ledger.exact:
-                    return
+                bases = []
+                if 2 * count_polynomial_terms(len(target.indices), degree) + 2 <= most:
+                    bases.append(polynomial_terms(target.indices, degree))
+                if degree > 1 and len(target.indices) > 1 and 2 * degree * len(target.indices) + 2 <= most:
+                    bases.append([power(i, e) for e in range(1, degree + 1) for i in target.indices])
+                for basis in bases:
+                    terms, matrix = columns.matrix(basis)
+                    r.fit_rational(ledger, target, terms, terms, matrix, matrix)
+                    if ledger.exact:
+                        return
+
+    def _powers(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+        """Sums of one and two products of powers with fitted exponents."""
+        if not {g.DIV, g.POW} <= set(self.functions):
+            return
+        for count, starts in ((1, 1), (2, 3)):
+            for place in sorted(range(len(targets)), key=lambda k: reached[k])[:12]:
+                if targets[place].link.name in _COMMON:
+                    loss = structure.fit_powers(ledger, columns, targets[place], count, self._rng, starts)
+                    reached[place] = min(reached[place], loss)
+                    if ledger.exact:
+                        return
+
+    def _select(
+        self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float], most: int
+    ) -> None:
+        """Forward selection from a library, the targets that are best so far first."""
+        for place in sorted(range(len(targets)), key=lambda k: reached[k]):
+            target = targets[place]
+            terms, matrix = columns.matrix(library(target.indices, self.functions, most))
+            if not terms:
+                continue
+            found = r.select_terms(ledger, target, terms, matrix, 6)
+            if found is not None:
+                self._seeds.append((place, found.terms))
+                reached[place] = min(reached[place], found.loss)
+            if ledger.exact:
+                return
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

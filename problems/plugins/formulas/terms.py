@@ -137,6 +137,26 @@ def count_polynomial_terms(variables: int, degree: int) -> int:
     return total - 1
 
 
+def other_bases(indices: Sequence[int], functions: Iterable[int]) -> list[list[Formula]]:
+    """Sets of terms that are fitted as a whole: powers and logarithms of each variable; sines and cosines, alone and
+    times variables and each other; the same of squares."""
+    allowed = set(functions)
+    found = []
+    if g.DIV in allowed:
+        powers = [power(i, e) for e in (1, 2, 3, 4) for i in indices]
+        powers += [monomial({i: e}) for e in (-1, -2) for i in indices]
+        found.append(powers + [apply(g.LOG, variable(i)) for i in indices if g.LOG in allowed])
+    if {g.SIN, g.COS} <= allowed:
+        trig = [apply(f, variable(i)) for i in indices for f in (g.SIN, g.COS)]
+        mixed = polynomial_terms(indices, 2) + trig
+        mixed += [apply(g.MUL, variable(i), t) for t in trig for i in indices]
+        mixed += [apply(g.MUL, a, b) for a, b in combinations(trig, 2)]
+        found.append(mixed)
+        of_squares = [apply(f, apply(g.SQUARE, variable(i))) for i in indices for f in (g.SIN, g.COS)]
+        found.append([*trig, *of_squares, *(apply(g.MUL, a, b) for a in trig for b in of_squares)])
+    return found
+
+
 def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list[Formula]:
     """Terms for forward selection, simple ones first: powers, ratios, functions of them, and products of functions."""
     allowed = set(functions)
@@ -187,17 +207,11 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
         else []
     )
     found: dict[Formula, None] = {}
-    groups = (
-        [monomial(m) for m in singles],
-        [monomial(m) for m in pairs],
-        functions_of,
-        by_variable,
-        crossed,
-        deeper,
-        triples,
-        cubes,
-        squares,
-    )
+    separate = [apply(g.MUL, apply(g.SQRT, monomial({i: 1, j: 1})), t) for i, j in few for t in trig]
+    cosines = [apply(f, each) for each in differences for f in (g.COS, g.SIN) if f in allowed]
+    products = [apply(g.MUL, monomial({i: 1, j: 1}), c) for i, j in few for c in cosines]
+    simple = ([monomial(m) for m in singles], [monomial(m) for m in pairs], functions_of, by_variable, crossed)
+    groups = (*simple, deeper, triples, separate, products, cubes, squares)
     for group in groups:
         for term in group:
             if len(found) >= most:
