@@ -20,11 +20,20 @@ from problems.plugins.formulas import grammar as g
 from problems.plugins.formulas import regression as r
 from problems.plugins.formulas import structure
 from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error, quiet
-from problems.plugins.formulas.grammar import CODES, Formula, constant, parse, write
+from problems.plugins.formulas.grammar import CODES, Formula, apply, constant, parse, write
 from problems.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledger
 from problems.plugins.formulas.population import Evolution
 from problems.plugins.formulas.regression import Target, TermColumns, make_target
-from problems.plugins.formulas.terms import LINKS, count_polynomial_terms, library, other_bases, polynomial_terms, power
+from problems.plugins.formulas.terms import (
+    LINKS,
+    count_polynomial_terms,
+    library,
+    multilinear_terms,
+    other_bases,
+    polynomial_terms,
+    power,
+    waves,
+)
 
 DEFAULT_FUNCTIONS = (
     "+",
@@ -228,6 +237,8 @@ class FormulaSearch:
             self._powers,
             partial(self._select, most=60),
             partial(self._select, most=250),
+            self._select_special,
+            partial(self._select, most=700, targets_most=6),
         )
         self._seeds.clear()
         for stage in stages:
@@ -295,7 +306,7 @@ class FormulaSearch:
             monomials = known.get(target.indices, [])
             if not monomials or target.link.name not in _COMMON:
                 continue
-            terms, matrix = columns.matrix(structure.monomial_terms(monomials, target.indices, self.functions)[:150])
+            terms, matrix = columns.matrix(structure.monomial_terms(monomials, target.indices, self.functions)[:250])
             if not terms:
                 continue
             found = r.select_terms(ledger, target, terms, matrix, 3)
@@ -319,6 +330,10 @@ class FormulaSearch:
                     bases.append(polynomial_terms(target.indices, degree))
                 if degree > 1 and len(target.indices) > 1 and 2 * degree * len(target.indices) + 2 <= most:
                     bases.append([power(i, e) for e in range(1, degree + 1) for i in target.indices])
+                if degree == 1 and len(target.indices) <= 3:
+                    waving = [apply(f, u) for u in multilinear_terms(target.indices, 2) for f in (g.SIN, g.COS)]
+                    if {g.SIN, g.COS} <= set(self.functions) and 2 * len(waving) + 2 <= most:
+                        bases.append(waving)
                 for basis in bases:
                     terms, matrix = columns.matrix(basis)
                     r.fit_rational(ledger, target, terms, terms, matrix, matrix)
@@ -338,20 +353,50 @@ class FormulaSearch:
                         return
 
     def _select(
-        self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float], most: int
+        self,
+        ledger: Ledger,
+        columns: TermColumns,
+        targets: list[Target],
+        reached: list[float],
+        most: int,
+        targets_most: int = 99,
     ) -> None:
         """Forward selection from a library, the targets that are best so far first."""
-        for place in sorted(range(len(targets)), key=lambda k: reached[k]):
-            target = targets[place]
-            terms, matrix = columns.matrix(library(target.indices, self.functions, most))
-            if not terms:
-                continue
-            found = r.select_terms(ledger, target, terms, matrix, 6)
+        for place in sorted(range(len(targets)), key=lambda k: reached[k])[:targets_most]:
+            terms = library(targets[place].indices, self.functions, most)
+            self._select_from(ledger, columns, targets, reached, place, terms)
+            if ledger.exact:
+                return
+
+    def _select_special(
+        self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]
+    ) -> None:
+        """Forward selection of products of different variables, and of waves."""
+        for place, target in enumerate(targets):
+            if target.link.name in ("identity", "sqrt", "reciprocal"):
+                pools = [multilinear_terms(target.indices, 3)] if len(target.indices) > 3 else []
+                wavy = waves(target.indices, self.functions)
+                pools += [polynomial_terms(target.indices, 2) + wavy] if wavy else []
+                for pool in pools:
+                    self._select_from(ledger, columns, targets, reached, place, pool)
+                    if ledger.exact:
+                        return
+
+    def _select_from(
+        self,
+        ledger: Ledger,
+        columns: TermColumns,
+        targets: list[Target],
+        reached: list[float],
+        place: int,
+        pool: Sequence[Formula],
+    ) -> None:
+        terms, matrix = columns.matrix(pool)
+        if terms:
+            found = r.select_terms(ledger, targets[place], terms, matrix, 7)
             if found is not None:
                 self._seeds.append((place, found.terms))
                 reached[place] = min(reached[place], found.loss)
-            if ledger.exact:
-                return
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

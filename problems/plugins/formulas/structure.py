@@ -23,6 +23,8 @@ from problems.plugins.formulas.terms import monomial, product
 Prefactor = tuple[Formula, tuple[int, ...]]
 """A factor of y, and the indices of the variables that the rest may depend on."""
 _TRIMMED = 5
+_LARGEST_F = 2.3
+"""Beyond the 99% point of F for the numbers of rows and terms here."""
 MOST_PREFACTORS = 4
 
 
@@ -53,26 +55,53 @@ def find_factors(ledger: Ledger, indices: Sequence[int]) -> list[Prefactor]:
     found: list[Prefactor] = []
     for exponents in find_prefactors(ledger, indices):
         found.append((monomial(exponents), tuple(i for i in indices if i not in exponents)))
-    y = ledger.y
-    usable = [i for i in indices if float(np.abs(ledger.x[i]).min()) > 1e-9 and float(ledger.x[i].std()) > 1e-9]
-    if usable and float(np.abs(y).min()) > 0 and len(usable) + 2 < len(y) // 3:
-        logs, z = np.log(np.abs(ledger.x[usable])), np.log(np.abs(y))
-        ledger.charge(_TRIMMED)
-        solved = _trimmed_solve(logs, z)
-        if solved is not None:
-            coefficients, errors, deviation = solved
-            for reach in (2.0, 1.0):
-                chosen: dict[int, float] = {}
-                for k, index in enumerate(usable):
-                    slope, doubt = float(coefficients[k]), float(errors[k]) * deviation
-                    whole = float(round(slope))
-                    if whole and doubt < 0.3 and abs(slope - whole) < max(0.05, reach * doubt):
-                        chosen[index] = whole
-                if chosen and max(map(abs, chosen.values())) <= 6:
-                    found.append((monomial(chosen), tuple(i for i in indices if i not in chosen)))
+    exponents = _independent_factors(ledger, indices)
+    if exponents:
+        found.append((monomial(exponents), tuple(i for i in indices if i not in exponents)))
     found.sort(key=lambda each: len(each[1]))
     unique = {each[0]: each for each in reversed(found)}
     return list(reversed(unique.values()))[:MOST_PREFACTORS]
+
+
+def _independent_factors(ledger: Ledger, indices: Sequence[int]) -> dict[int, float]:
+    """Variables with exponents k such that y / x**k no longer depends on x, by an F-test in a quadratic model.
+
+    Logarithms give the slope near which k is tried. The test is in y itself, so that y may change its sign.
+    """
+    x, y = ledger.x, ledger.y
+    usable = [i for i in indices if float(np.abs(x[i]).min()) > 1e-9 and float(x[i].std()) > 1e-9]
+    n, d = len(y), len(indices)
+    pairs = [(a, b) for a in range(d) for b in range(a, d)]
+    if not usable or float(np.abs(y).min()) == 0 or 1 + d + len(pairs) > 0.6 * n:
+        return {}
+    ledger.charge(_TRIMMED)
+    solved = _trimmed_solve(np.log(np.abs(x[usable])), np.log(np.abs(y)))
+    if solved is None:
+        return {}
+    coefficients, errors, deviation = solved
+    scaled = x[list(indices)]
+    scaled = (scaled - scaled.mean(1, keepdims=True)) / np.maximum(scaled.std(1, keepdims=True), 1e-300)
+    design = np.vstack([np.ones(n), scaled, [scaled[a] * scaled[b] for a, b in pairs]])
+    whole, _r = np.linalg.qr(design.T)
+    found: dict[int, float] = {}
+    for place, index in enumerate(usable):
+        slope, reach = float(coefficients[place]), 4 * float(errors[place]) * deviation + 0.3
+        own = list(indices).index(index)
+        gone = {1 + own, *(1 + d + k for k, pair in enumerate(pairs) if own in pair)}
+        reduced, _r = np.linalg.qr(design[[k for k in range(len(design)) if k not in gone]].T)
+        best = _LARGEST_F
+        for k in (math.floor(slope), math.ceil(slope)):
+            if not k or abs(k) > 4 or abs(slope - k) > reach:
+                continue
+            ledger.charge_pass(len(design))
+            z = y / x[index] ** k
+            left, without = (float(((z - q @ (q.T @ z)) ** 2).sum()) for q in (whole, reduced))
+            statistic = (without - left) / len(gone) / max(left / (n - len(design)), 1e-300)
+            if left <= 1e-20 * float(z @ z):
+                statistic = 0.0 if without <= 1e-18 * float(z @ z) else math.inf
+            if statistic < best:
+                best, found[index] = statistic, float(k)
+    return found
 
 
 def fit_products(ledger: Ledger, columns: TermColumns, indices: Sequence[int], functions: Sequence[int]) -> None:
@@ -207,13 +236,17 @@ def find_monomials(ledger: Ledger, target: Target) -> list[Formula]:
             if next(iter(exponents.values())) < 0:
                 exponents = {i: -e for i, e in exponents.items()}
             found[monomial(exponents)] = None
+            if len(exponents) > 2:
+                for left_out in exponents:
+                    found.setdefault(monomial({i: e for i, e in exponents.items() if i != left_out}))
     return list(found)
 
 
 def monomial_terms(monomials: Sequence[Formula], indices: Sequence[int], functions: Sequence[int]) -> list[Formula]:
     """Terms of a library around given monomials: functions of them, and these times variables."""
     unary = [f for f in (g.EXP, g.SIN, g.COS, g.TANH, g.LOG, g.SQRT, g.SQUARE) if f in functions]
-    found: list[Formula] = []
+    found: list[Formula] = [apply(g.LOG, variable(i)) for i in indices if g.LOG in functions]
+    trig = [apply(f, variable(i)) for i in indices for f in (g.SIN, g.COS) if f in functions]
     for u in monomials:
         inverse = apply(g.DIV, g.fixed(1), u)
         of_it = [u, inverse]
@@ -222,6 +255,10 @@ def monomial_terms(monomials: Sequence[Formula], indices: Sequence[int], functio
             if g.EXP in functions:
                 of_it += [apply(g.EXP, apply(g.NEG, v)), apply(g.MUL, v, apply(g.EXP, v))]
         found += of_it
+        found += [apply(g.MUL, v, t) for v in (u, inverse) for t in trig if not set(t.variables) & set(u.variables)]
+    for u in monomials:
+        inverse = apply(g.DIV, g.fixed(1), u)
+        of_it = [u, inverse, *(apply(f, v) for f in unary for v in (u, inverse))]
         for i in indices:
             found += [apply(g.MUL, variable(i), term) for term in of_it]
     return list(dict.fromkeys(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
+from itertools import product as cartesian
 
 import numpy as np
 
@@ -157,6 +158,31 @@ def other_bases(indices: Sequence[int], functions: Iterable[int]) -> list[list[F
     return found
 
 
+def multilinear_terms(indices: Sequence[int], degree: int) -> list[Formula]:
+    """Products of up to `degree` different variables."""
+    return [monomial(dict.fromkeys(c, 1.0)) for k in range(1, degree + 1) for c in combinations(indices, k)]
+
+
+def waves(indices: Sequence[int], functions: Iterable[int]) -> list[Formula]:
+    """Sines and cosines of small polynomials with coefficients -1, 0 and 1, for one or two variables."""
+    allowed = set(functions)
+    if not {g.SIN, g.COS} <= allowed or len(indices) > 2:
+        return []
+    first = variable(indices[0])
+    if len(indices) == 1:
+        parts = [first, apply(g.SQUARE, first), apply(g.CUBE, first)]
+    else:
+        second = variable(indices[1])
+        parts = [first, second, apply(g.MUL, first, second)]
+    found = []
+    for signs in cartesian((-1.0, 0.0, 1.0), repeat=len(parts)):
+        leading = next((s for s in signs if s), 0.0)
+        if leading == 1.0:
+            inner = weighted_sum(parts, signs)
+            found += [apply(f, inner) for f in (g.SIN, g.COS)]
+    return found
+
+
 def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list[Formula]:
     """Terms for forward selection, simple ones first: powers, ratios, functions of them, and products of functions."""
     allowed = set(functions)
@@ -210,8 +236,16 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
     separate = [apply(g.MUL, apply(g.SQRT, monomial({i: 1, j: 1})), t) for i, j in few for t in trig]
     cosines = [apply(f, each) for each in differences for f in (g.COS, g.SIN) if f in allowed]
     products = [apply(g.MUL, monomial({i: 1, j: 1}), c) for i, j in few for c in cosines]
+    twice = [apply(g.MUL, monomial({i: 1, j: 1}), t) for i, j in few for t in trig]
+    twice += [apply(g.MUL, variable(i), apply(f, u)) for u in ratios for f in unary[:2] for i in indices]
+    twice += [
+        apply(g.MUL, variable(i), apply(g.SQUARE, apply(f, u)))
+        for u in (*ratios, *map(variable, indices))
+        for f in unary[:2]
+        for i in indices
+    ]
     simple = ([monomial(m) for m in singles], [monomial(m) for m in pairs], functions_of, by_variable, crossed)
-    groups = (*simple, deeper, triples, separate, products, cubes, squares)
+    groups = (*simple, deeper, triples, separate, products, twice, cubes, squares)
     for group in groups:
         for term in group:
             if len(found) >= most:
