@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from problems.plugins.formulas import grammar as g
-from problems.plugins.formulas.evaluation import evaluate, fit_constants
+from problems.plugins.formulas.evaluation import fit_constants
 from problems.plugins.formulas.grammar import Formula, apply, constant
 from problems.plugins.formulas.ledger import Ledger
-from problems.plugins.formulas.regression import Target, TermColumns, solve
+from problems.plugins.formulas.regression import Target, TermColumns, remove_terms, select_terms, solve
+from problems.plugins.formulas.structure import fit_powers
 from problems.plugins.formulas.terms import weighted_sum
 from problems.plugins.formulas.variation import Variation, uses_variables
 
@@ -68,6 +69,7 @@ class Evolution:
         self._ledger, self._columns, self._rng = ledger, columns, rng
         self.islands = [TermIsland(target) for target in targets]
         self._variations = [Variation(t.indices, functions, rng) for t in targets]
+        self._functions = set(functions)
         self._most_terms = max(1, min(MOST_TERMS, len(ledger.y) // 4))
         self._accepted = math.inf
 
@@ -80,13 +82,35 @@ class Evolution:
         for place in range(len(self.islands)):
             for _ in range(6):
                 self._offer(place, tuple(self._variations[place].term() for _t in range(self._rng.choice((1, 2, 3)))))
+        turn = 0
         while not self._ledger.exact:
             place = self._choose_island()
             island = self.islands[place]
+            turn += 1
+            if turn % 150 == 0:
+                self._select_from_random_pool(place)
+                continue
+            if turn % 150 == 75 and {g.DIV, g.POW} <= self._functions:
+                count = self._rng.choice((1, 2, 2, 3))
+                fit_powers(self._ledger, self._columns, island.target, count, self._rng, 1)
+                continue
             if len(island.members) < 4:
                 self._offer(place, tuple(self._variations[place].term() for _t in range(self._rng.choice((1, 2, 3)))))
                 continue
             self._offer(place, self._child(place))
+
+    def _select_from_random_pool(self, place: int) -> None:
+        """Forward selection from random terms and the terms of good individuals."""
+        island, variation = self.islands[place], self._variations[place]
+        pool = [variation.term() for _ in range(100)]
+        for _ in range(20):
+            if island.members:
+                pool += self._parent(island).terms
+        terms, matrix = self._columns.matrix(list(dict.fromkeys(t for t in pool if uses_variables(t))))
+        if terms:
+            found = select_terms(self._ledger, island.target, terms, matrix, self._most_terms)
+            if found is not None:
+                self._offer(place, found.terms)
 
     def _choose_island(self) -> int:
         if self._rng.random() < 0.35:
@@ -193,6 +217,9 @@ class Evolution:
         *numbers, intercept = [_near(c) for c in np.asarray(coefficients).tolist()]
         whole = target.wrap(weighted_sum(terms, numbers, intercept))
         ledger.offer(whole, loss)
+        if ledger.exact:
+            kept, columns = self._columns.matrix(terms)
+            remove_terms(ledger, target, kept, columns)
         child = Individual(tuple(terms), loss, whole.size)
         members = island.members
         if len(members) < ISLAND:
@@ -207,6 +234,3 @@ class Evolution:
 
 def _near(value: float) -> float:
     return float(round(value)) if value and abs(value - round(value)) < 1e-9 * abs(value) else float(value)
-
-
-__all__ = ["Evolution", "Individual", "TermIsland", "evaluate"]

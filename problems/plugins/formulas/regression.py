@@ -144,9 +144,12 @@ def fit_sum(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: A
 def _offered(
     ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array, coefficients: Array
 ) -> Sum | None:
+    scale = float(np.abs(target.z).max())
+    weak = np.abs(coefficients[:-1]) * np.abs(columns).max(1) < 1e-11 * scale
+    if weak.any() and not weak.all():
+        coefficients = np.where(np.append(weak, False), 0.0, coefficients)
     *inner, intercept = coefficients.tolist()
     loss = target.loss(ledger, coefficients[:-1] @ columns + intercept)
-    scale = float(np.abs(target.z).max())
     if abs(intercept) < 1e-9 * scale:
         without = target.loss(ledger, coefficients[:-1] @ columns)
         if without <= loss + EXACT * ledger.variance:
@@ -240,6 +243,9 @@ def select_terms(
                 best = fitted
         if float(states[0][0] @ states[0][0]) < 1e-24 * total or ledger.exact:
             break
+    if best is not None and best.loss <= EXACT * ledger.variance:
+        places = [terms.index(t) for t in best.terms]
+        remove_terms(ledger, target, best.terms, columns[places])
     return best
 
 
@@ -379,7 +385,8 @@ def fit_rational(
         norm = _normalisation([coefficients[place] for place, _k in bottoms_kept])
         top = _sum_of([(above, k, coefficients[place] / norm) for place, k in tops_kept])
         bottom = _sum_of([(below, k, coefficients[place] / norm) for place, k in bottoms_kept])
-        ledger.offer(target.wrap(apply(g.DIV, top, bottom)), loss)
+        number = bottom.values[0] if bottom.size == 1 and bottom.values else None
+        ledger.offer(target.wrap(top if number == 1.0 else apply(g.DIV, top, bottom)), loss)
         if len(kept) <= 2 or singular[-1] > 0.3 * singular[-2] and len(kept) > 24:
             return
         if singular[-2] < 1e-10 * singular[0] and len(kept) > 3:
