@@ -7,12 +7,16 @@ equal shapes; formulas with different shapes may still be equal by an identity t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
 
+import numpy as np
+
 from problems.plugins.formulas import grammar as g
-from problems.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, arity, write
+from problems.plugins.formulas.evaluation import evaluate
+from problems.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, arity, constant, write
 
 Atom = tuple[Any, ...]
 Monomial = frozenset[tuple[Atom, float]]
@@ -51,6 +55,18 @@ def is_one_of(formula: Formula, known: Iterable[Formula]) -> bool:
 def normal_text(formula: Formula, names: tuple[str, ...]) -> str:
     """The formula as text with the arguments of sums and products in one order; to see repeats."""
     return write(_ordered(formula), names, digits=10)
+
+
+def fold_numbers(formula: Formula) -> Formula:
+    """The formula with every function of constants replaced by one constant; fixed numbers alone stay as they are."""
+    for root in range(formula.size):
+        begin, end = formula.subtree(root)
+        part = formula.cut(begin, end)
+        if part.size > 1 and CONSTANT in part.codes and all(code < VARIABLE for code in part.codes):
+            value = float(evaluate(part, np.empty((0, 1)))[0])
+            if math.isfinite(value):
+                return fold_numbers(formula.replace(begin, end, constant(value)))
+    return formula
 
 
 def _ordered(formula: Formula) -> Formula:

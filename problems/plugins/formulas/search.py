@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from problems.plugins.formulas import grammar as g
+from problems.plugins.formulas.canonical import fold_numbers
 from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error, quiet
 from problems.plugins.formulas.grammar import CODES, Formula, parse, write
 from problems.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledger
@@ -227,7 +228,7 @@ def recommend(rows: Sequence[FrontRow], n: int, variance: float) -> FrontRow | N
 
 def _polish(formula: Formula, x: Array, y: Array, weights: Array | None, variance: float) -> tuple[Formula, float]:
     """Fitted to all rows, and constants rounded wherever that costs nothing."""
-    fitted = fit_constants(formula, x, y, weights, 10)
+    fitted = fit_constants(fold_numbers(formula), x, y, weights, 10)
     loss = fitted.loss
     formula = fitted.formula if math.isfinite(loss) else formula
     allowed = max(loss * (1 + 1e-6), EXACT * variance)

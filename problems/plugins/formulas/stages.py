@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product as cartesian
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from problems.plugins.formulas.terms import (
     LINKS,
     count_polynomial_terms,
     library,
+    mixed_terms,
+    monomial,
     multilinear_terms,
     other_bases,
     polynomial_terms,
@@ -71,6 +74,7 @@ class Stages:
             partial(self._select, most=60),
             partial(self._select, most=250),
             self._select_special,
+            self._scan_frequencies,
             partial(self._select, most=700, targets_most=6),
         )
         self._seeds.clear()
@@ -210,10 +214,41 @@ class Stages:
                 pools = [multilinear_terms(target.indices, 3)] if len(target.indices) > 3 else []
                 wavy = waves(target.indices, self.functions)
                 pools += [polynomial_terms(target.indices, 2) + wavy] if wavy else []
+                pools += [mixed_terms(target.indices, self.functions)] if 2 <= len(target.indices) <= 5 else []
                 for pool in pools:
-                    self._select_from(ledger, columns, targets, reached, place, pool)
+                    self._select_from(ledger, columns, targets, reached, place, pool, 3)
                     if ledger.exact:
                         return
+
+    def _scan_frequencies(
+        self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]
+    ) -> None:
+        """One wave of a product of variables: the best frequency of a grid, then all of its constants fitted."""
+        if not {g.SIN, g.COS, g.DIV} <= set(self.functions):
+            return
+        for target in targets:
+            if target.link.name != "identity" or len(target.indices) > 3:
+                continue
+            for signs in cartesian((1.0, -1.0), repeat=len(target.indices) - 1):
+                u = monomial(dict(zip(target.indices, (1.0, *signs), strict=True)))
+                values = columns.get(u)
+                if values is None:
+                    continue
+                grid = np.arange(1, 60) * (2.0 / max(float(np.ptp(values)), 1e-9))
+                angles = grid[:, None] * values
+                ledger.charge(2 * len(grid))
+                design = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+                design = design - design.mean(2, keepdims=True)
+                z = target.z - target.z.mean()
+                gram = design @ design.transpose(0, 2, 1) + 1e-9 * len(z) * np.eye(2)
+                along = design @ z
+                gains = (along * np.linalg.solve(gram, along[..., None])[..., 0]).sum(1)
+                best = float(grid[int(gains.argmax())])
+                inner = apply(g.ADD, apply(g.MUL, constant(best), u), constant(0.5))
+                wave = apply(g.MUL, constant(float(z.std())), apply(g.SIN, inner))
+                ledger.fit(target.wrap(apply(g.ADD, wave, constant(float(target.z.mean())))), 15)
+                if ledger.exact:
+                    return
 
     def _select_from(
         self,
@@ -223,10 +258,11 @@ class Stages:
         reached: list[float],
         place: int,
         pool: Sequence[Formula],
+        beam: int = 1,
     ) -> None:
         terms, matrix = columns.matrix(pool)
         if terms:
-            found = r.select_terms(ledger, targets[place], terms, matrix, 7)
+            found = r.select_terms(ledger, targets[place], terms, matrix, 7, beam)
             if found is not None:
                 self._seeds.append((place, found.terms))
                 reached[place] = min(reached[place], found.loss)

@@ -183,6 +183,31 @@ def waves(indices: Sequence[int], functions: Iterable[int]) -> list[Formula]:
     return found
 
 
+def mixed_terms(indices: Sequence[int], functions: Iterable[int]) -> list[Formula]:
+    """Terms of two or three variables with a sine or cosine in them: the law of cosines, interference, damping."""
+    allowed = set(functions)
+    if not {g.SIN, g.COS} <= allowed:
+        return []
+    unary = (g.SIN, g.COS)
+    pairs = list(combinations(indices, 2))
+    trig = [apply(f, variable(i)) for i in indices for f in unary]
+    ratios = [monomial({i: 1, j: 1}) for i, j in pairs]
+    if g.DIV in allowed:
+        ratios += [monomial({i: 1, j: -1}) for i, j in (*pairs, *((j, i) for i, j in pairs))]
+    differences = [apply(g.SUB, variable(i), variable(j)) for i, j in pairs]
+    found = [power(i, e) for e in (1, 2) for i in indices]
+    found += [apply(f, each) for each in (*ratios, *differences) for f in unary]
+    if g.SQRT in allowed:
+        found += [apply(g.MUL, apply(g.SQRT, monomial({i: 1, j: 1})), t) for i, j in pairs for t in trig]
+    cosines = [apply(f, each) for each in differences for f in unary]
+    found += [apply(g.MUL, monomial({i: 1, j: 1}), c) for i, j in pairs for c in (*trig, *cosines)]
+    for u in (*ratios, *map(variable, indices)):
+        for f in unary:
+            of_it = apply(f, u)
+            found += [apply(g.MUL, variable(i), t) for i in indices for t in (of_it, apply(g.SQUARE, of_it))]
+    return list(dict.fromkeys(found))
+
+
 def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list[Formula]:
     """Terms for forward selection, simple ones first: powers, ratios, functions of them, and products of functions."""
     allowed = set(functions)
@@ -233,19 +258,8 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
         else []
     )
     found: dict[Formula, None] = {}
-    separate = [apply(g.MUL, apply(g.SQRT, monomial({i: 1, j: 1})), t) for i, j in few for t in trig]
-    cosines = [apply(f, each) for each in differences for f in (g.COS, g.SIN) if f in allowed]
-    products = [apply(g.MUL, monomial({i: 1, j: 1}), c) for i, j in few for c in cosines]
-    twice = [apply(g.MUL, monomial({i: 1, j: 1}), t) for i, j in few for t in trig]
-    twice += [apply(g.MUL, variable(i), apply(f, u)) for u in ratios for f in unary[:2] for i in indices]
-    twice += [
-        apply(g.MUL, variable(i), apply(g.SQUARE, apply(f, u)))
-        for u in (*ratios, *map(variable, indices))
-        for f in unary[:2]
-        for i in indices
-    ]
     simple = ([monomial(m) for m in singles], [monomial(m) for m in pairs], functions_of, by_variable, crossed)
-    groups = (*simple, deeper, triples, separate, products, twice, cubes, squares)
+    groups = (*simple, deeper, triples, cubes, squares)
     for group in groups:
         for term in group:
             if len(found) >= most:
