@@ -4,6 +4,7 @@ for small models, and how two workers share the files."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine
 hypothesis.settings.load_profile("untimed")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is loaded, here and in the processes of tests
 sys.path.insert(0, str(Path(__file__).parent))
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup; the processes of tests take a hang-up as others do
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 from postgres import NoPostgres, PostgresServer  # noqa: E402
 from small_disk import SmallDisk, small_disk  # noqa: E402

@@ -17,8 +17,9 @@ MEMORY = 200 << 20
 DONE, NO_MEMORY = 0, 1
 
 
-def run_limited(work: Callable[[], object], cpu_seconds: float = CPU_SECONDS) -> int:
-    """`work` in a child of this process: its exit status, or minus the signal that ended it."""
+def run_limited(*works: Callable[[], object], cpu_seconds: float = CPU_SECONDS) -> int:
+    """The works one after another in a child of this process, each with its own limit of CPU time: the exit status of
+    the child, or minus the signal that ended it. One child for all, since a fork of a large process is expensive."""
     child = os.fork()
     if not child:
         status = DONE
@@ -26,8 +27,9 @@ def run_limited(work: Callable[[], object], cpu_seconds: float = CPU_SECONDS) ->
             gc.freeze()  # what earlier tests left is not gone through, nor copied, in the name of this work
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-            signal.setitimer(signal.ITIMER_PROF, cpu_seconds)  # the default action ends the process
-            work()
+            for work in works:
+                signal.setitimer(signal.ITIMER_PROF, cpu_seconds)  # the default action ends the process
+                work()
         except MemoryError:
             status = NO_MEMORY
         except BaseException:

@@ -160,6 +160,11 @@ def held(host="elsewhere", pid=1, start=None, boot="another"):
     return json.dumps({"host": host, "pid": pid, "start": start, "boot": boot, "token": "t"})
 
 
+def owner_of(store, run):
+    with store.begin() as tx:
+        return tx.connection.execute(select(Run.c.owner).where(Run.c.id == run.id)).scalar_one()
+
+
 def set_owner(store, run, owner, heartbeat):
     with store.begin() as tx:
         tx.connection.execute(update(Run).where(Run.c.id == run.id).values(owner=owner, heartbeat=heartbeat))
@@ -207,8 +212,10 @@ def test_a_dead_writer_here_is_replaced_at_once(store, address):
 def test_a_pid_used_again_is_not_the_writer(store):
     run = make_run(store)
     mine = {"host": claims.socket.gethostname(), "boot": claims._boot(), "pid": os.getpid()}
-    set_owner(store, run, held(**mine, start="0"), time.time())
+    set_owner(store, run, held(**mine, start="0"), time.time())  # of a process that began at another time
     store.lease(run.id)
+    owner = json.loads(owner_of(store, run))
+    assert owner["pid"] == os.getpid() and owner["start"] != "0" and owner["token"] != "t"
 
 
 def test_who_was_replaced_cannot_write(store, address, opened):

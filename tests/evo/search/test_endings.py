@@ -17,14 +17,6 @@ SEARCH = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def hangs_up():
-    """Children take a hang-up as a terminal gives it, even where the tests themselves run under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory):
     """The rows of the search that nobody disturbs."""
