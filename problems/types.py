@@ -141,13 +141,15 @@ class ScoredRollout:
     @property
     def unanswered(self) -> Unanswered | None:
         """Why the reply holds no answer, if the model or its server is the reason; None for a reply in a wrong layout
-        too."""
-        if self.answers:
+        too. A reply that was cut holds none if what is there of it cannot be scored."""
+        if any(answer.score.error is None for answer in self.answers):
             return None
         if self.rollout.fault:
             return Unanswered.FAILED
         if self.rollout.finish == "length":
             return Unanswered.CUT
+        if self.answers:
+            return None
         if self.rollout.reasoned:
             return Unanswered.REASONING
         return None if self.rollout.text.strip() else Unanswered.EMPTY

@@ -20,7 +20,7 @@ from completion_server import CompletionServer, gone, send
 
 BYTES_A_TOKEN = 4
 FAULTS = ("429", "500", "hang", "cut", "empty", "reset", "no usage", "reasoning", "parts", "garbled")
-ANSWER = "def solve(x):\n    return x + {number}\n"
+ANSWER = "def initials(name):\n    return name[:{number}] + '.'\n"
 
 
 def tokens(text: str) -> int:
@@ -29,12 +29,14 @@ def tokens(text: str) -> int:
 
 @dataclass
 class Books:
-    """What was charged for: requests, and their tokens. faults: how often each fault was played"""
+    """What was charged for: requests, and their tokens. faults: how often each fault was played; charges: (prompt
+    tokens, completion tokens) of each request"""
 
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    charges: list[tuple[int, int]] = field(default_factory=list)
 
     def cost(self, read: float, written: float) -> float:
         """At these prices of a million tokens."""
@@ -73,7 +75,11 @@ class MisbehavingServer(CompletionServer):
             self.books.faults[fault or "none"] += 1
         if self.manners.delay:
             self.released.wait(self.manners.delay)
-        if fault in ("429", "500"):
+        length = sum(len(one["content"].encode()) for one in body["messages"])
+        if self.manners.context is not None and length > self.manners.context:
+            message = f"This model's maximum context length is {self.manners.context} tokens, the prompt has {length}."
+            send(handler, 400, {"error": {"message": message, "code": "context_length_exceeded"}})
+        elif fault in ("429", "500"):
             message = "Rate limit reached" if fault == "429" else "The server had an error"
             send(handler, int(fault), {"error": {"message": message}})
         elif fault == "hang":
@@ -110,6 +116,7 @@ class MisbehavingServer(CompletionServer):
             self.books.requests += 1
             self.books.prompt_tokens += usage["prompt_tokens"]
             self.books.completion_tokens += usage["completion_tokens"]
+            self.books.charges.append((usage["prompt_tokens"], usage["completion_tokens"]))
         send(handler, 200, reply)
 
 

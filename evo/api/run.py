@@ -41,7 +41,7 @@ from problems.contract import Problem, ScorerFault
 from problems.registry import given
 
 OF_RESUMES = (
-    *("policy", "rollouts", "answers", "iterations", "max_answers", "max_tokens", "max_cost", "max_seconds"),
+    *("policy", "rollouts", "answers", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),
     *("patience", "processes"),
 )
 
@@ -83,9 +83,9 @@ def run(
         progress: False shows nothing.
         ray: a Ray cluster that does the work: "local", "auto" or "HOST:PORT", with "?cpus=2&shards=8" and the like.
         settings: every other flag of `evo run` by its name: answers, rollouts, seed, limit, temperature, until_solved,
-            max_answers, max_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill, reflect,
-            train (a method), train_every, sandbox, device ...; and the sections of --config: population, prompt,
-            feedback, train, as mappings.
+            max_answers, max_total_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill,
+            reflect, train (a method), train_every, sandbox, device ...; and the sections of --config: population,
+            prompt, feedback, train, as mappings.
 
     Returns:
         The run's result; everything is in the database.
@@ -186,8 +186,9 @@ def resume(
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         progress: False shows nothing.
         ray: a Ray cluster that does the work, as for `evo.run`.
-        settings: new budgets, which include what is already spent: iterations (per problem), max_answers, max_tokens,
-            max_cost, max_seconds; processes (of a comparison); policy, rollouts, answers for a run that was imported.
+        settings: new budgets, which include what is already spent: iterations (per problem), max_answers,
+            max_total_tokens, max_cost, max_seconds; processes (of a comparison); policy: the same with other options,
+            a replacement, or the members of an ensemble that stay; rollouts, answers for a run that was imported.
 
     Returns:
         A RunResult, or a ComparisonResult for a comparison.

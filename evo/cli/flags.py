@@ -143,8 +143,8 @@ _SEARCHED = together(
         flag(RunConfig, "prompt.prefill", metavar="SHARE"),
         flag(RunConfig, "feedback.policy", "--reflect", metavar="POLICY"),
         flag(RunConfig, "start", metavar="FILE"),
-        flags(RunConfig, ("until_solved", "patience", "max_answers", "max_tokens", "max_cost", "max_seconds")),
-        flags(RunConfig, ("parallel", "lag")),
+        flags(RunConfig, ("until_solved", "patience", "max_answers", "max_total_tokens", "max_cost", "max_seconds")),
+        flags(RunConfig, ("max_unanswered", "parallel", "lag")),
     ]
 )
 _METHOD = flag(RunConfig, "train.method", "--train", metavar="METHOD")
@@ -169,7 +169,10 @@ search_flags = together([sampling_flags, flags(RunConfig, ("rollouts",)), _SEARC
 shared_search_flags = together([flags(RunConfig, _ASKED), _SEARCHED, _TRAINED])
 """Those that all arms of a comparison share: all but the policy, its rollouts, and the method that trains it."""
 
-BUDGET = ("max_answers", "max_tokens", "max_cost", "max_seconds", "until_solved", "patience")
+BUDGET = (
+    *("max_answers", "max_total_tokens", "max_cost", "max_seconds"),
+    *("max_unanswered", "until_solved", "patience"),
+)
 SEARCH = (
     *("population__islands", "population__strategy", "prompt__fresh", "prompt__prefill", "feedback__policy"),
     *("start", "parallel", "lag"),

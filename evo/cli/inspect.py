@@ -33,13 +33,14 @@ from islands.db.store import Store
 from islands.errors import UnknownRun
 from islands.interop.origin import originals_of
 from islands.queries.progress import run_progress
-from islands.queries.runs import best, format_errors, lineage, run_of_candidate
+from islands.queries.runs import best, failed_candidates, format_errors, lineage, run_of_candidate
 from islands.queries.runs import candidate as detail_of
 from islands.queries.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
 
 LINEAGE_SHOWN = 20
 VERSIONS_SHOWN = 10
+FAILED_SHOWN = 10
 IDS_NAMED = 3
 
 
@@ -95,6 +96,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     found = best(store, run.id)
     misread = format_errors(store, run.id)
     changes = scorer_changes(store, run.id)
+    failed = failed_candidates(store, run.id, FAILED_SHOWN)
+    replaced = run.config.get("policy_changes") or []
     comparison = gather(store, run.name)
     operators = load_operators(store, comparison)[comparison.arms[0].name]
     saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
@@ -118,6 +121,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "checkpoints": saved,
             "cluster": describe_whole(store, run.name),
             "scorer_changes": [asdict(one) for one in changes],
+            "policy_changes": list(replaced),
+            "failed_candidates": [asdict(one) for one in failed],
             "operators": [operator_dict(one, crossed_seeds=comparison.crossed_seeds) for one in operators],
             "problems": [
                 {
@@ -143,6 +148,9 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         f"{solved} of {len(found)} solved, {progress.groups:,} groups, {progress.answers:,} answers, "
         f"{describe_usage(progress.tokens, progress.prompt_tokens, progress.cost)}{_searched(run)}"
     )
+    for one in replaced:
+        before, after = one["before"], one["after"]
+        console.print(f"{when(one['created'])}  the policy changed: {before} -> {after}", soft_wrap=True)
     for change in changes:
         became = "everything scored again" if change.rescored else "accepted, older scores kept"
         changed = f"{change.before or 'unknown'} -> {change.after}; {became}"
@@ -174,6 +182,10 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         console.print(_versions_table(versions))
     if saved:
         console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
+    if failed:
+        console.print(f"\nfailed candidates, the newest (evo show {run.name} ID):")
+        for one in failed:
+            console.print(f"  {one.id}  {one.problem}  {' '.join(one.error.split())[:200]}", soft_wrap=True)
     if misread:
         worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
         console.print("\nmisread rollouts:")

@@ -91,12 +91,16 @@ def run(
 
 @click.command()
 @click.argument("name", metavar="RUN")
-@click.option("--policy", help="The policy that continues a run that evo import made.")
-@flag(RunConfig, "rollouts", help="Rollouts per iteration (G), with --policy.")
-@flag(RunConfig, "answers", help="Answers per rollout (m), with --policy.")
+@click.option(
+    "--policy",
+    help="The policy that continues the run: the same with other options, a replacement, or the members of an ensemble "
+    "that stay. The run records the change.",
+)
+@flag(RunConfig, "rollouts", help="Rollouts per iteration (G), for a run that evo import made.")
+@flag(RunConfig, "answers", help="Answers per rollout (m), for a run that evo import made.")
 @flag(RunConfig, "iterations", help="The new total of iterations per problem.")
 @flag(RunConfig, "max_answers", help="The new budget of answers, including those already spent.")
-@flag(RunConfig, "max_tokens", help="The new budget of tokens, including those already spent.")
+@flag(RunConfig, "max_total_tokens", help="The new budget of tokens, including those already spent.")
 @flag(RunConfig, "max_cost", help="The new budget of cost, including what is already spent.")
 @flag(RunConfig, "max_seconds", help="The new budget of seconds, including those already searched.")
 @flag(RunConfig, "patience", help="Stop a problem after this many iterations in a row without a better best answer.")

@@ -72,7 +72,8 @@ def load_operators(store: Store, comparison: Comparison) -> dict[str, list[Opera
 
 def _operators(store: Store, arm: Arm, comparison: Comparison) -> list[OperatorCounts]:
     rows = {problem.index: row for row, problem in enumerate(comparison.problems)}
-    policies = [str(address) for address in parse_addresses(arm.policy)]
+    dropped = arm.runs[0].config.get("dropped_policies") or []  # by a resume; their numbers follow the others'
+    policies = [*map(str, parse_addresses(arm.policy)), *dropped]
     shape = (len(policies), len(rows), len(arm.runs), len(BINS) + 1)
     found = {name: np.zeros(shape) for name in _FIELDS}
     for column, run in enumerate(arm.runs):

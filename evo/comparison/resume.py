@@ -20,9 +20,6 @@ from islands.interop.origin import source_of
 from islands.queries.progress import run_progress
 from islands.types import RunRecord
 
-ASKED = {"policy", "rollouts", "answers"}
-"""What an imported run has not been told yet."""
-
 
 @dataclass(frozen=True)
 class Resumption:
@@ -59,10 +56,11 @@ def plan_resume(
     on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
     with Store.open(db, must_exist=True) as store:  # not for reading alone: a resume upgrades an older schema
         runs = runs_named(store, name)
-        if changed.keys() & ASKED and source_of(store, runs[0].id) is None:
-            raise BadInput(
-                f"{name} keeps its policy, rollouts and answers; only a run that evo import made is given others"
-            )
+        imported = source_of(store, runs[0].id) is not None
+        if changed.keys() & {"rollouts", "answers"} and not imported:
+            raise BadInput(f"{name} keeps its rollouts and answers; only a run that evo import made is given others")
+        if "policy" in changed and runs[0].comparison == name:
+            raise BadInput(f"the arms of {name} keep their policies, by which they are compared; leave out --policy")
         check_price(changed.get("max_cost"), [changed.get("policy") or run.config["policy"] for run in runs])
         for run in runs:
             check_budgets(run, run_progress(store, run.id), changed)

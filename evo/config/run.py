@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evo.config.colocated import SearchTraining, complete_trainer
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
@@ -62,6 +62,18 @@ class FeedbackConfig(BaseModel):
     )
 
 
+class PolicyChange(BaseModel):
+    """A change of a run's policies by a resume. sequence: of the first group that may be of the new ones; created:
+    seconds since 1970"""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    before: str
+    after: str
+    sequence: int
+    created: float
+
+
 class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
@@ -73,12 +85,20 @@ class RunConfig(SamplingConfig):
     rollouts: Rollouts = Field(1, description="Rollouts per iteration (G).")
 
     max_answers: Count | None = Field(None, description="Stop after this many answers in all; a chain of m counts m.")
-    max_tokens: Count | None = Field(None, description="Stop after this many generated tokens in all.")
+    max_total_tokens: Count | None = Field(
+        None, description="Stop after this many generated tokens in all; --max-new-tokens limits one reply."
+    )
     max_cost: float | None = Field(
         None, gt=0, description="Stop at this cost in all, for public models and policies with ?price=."
     )
     max_seconds: float | None = Field(
         None, gt=0, description="Stop after this many seconds of searching in all, pauses excluded."
+    )
+    max_unanswered: int = Field(
+        20,
+        ge=0,
+        description="Stop with exit code 1 after this many replies of a server in a row without an answer: failed, "
+        "empty, cut at the token limit, or only reasoning; 0: never.",
     )
     until_solved: bool = Field(False, description="Stop a problem when it is solved.")
     patience: Count | None = Field(
@@ -101,6 +121,12 @@ class RunConfig(SamplingConfig):
     feedback: FeedbackConfig = Field(default_factory=FeedbackConfig)
     train: SearchTraining | None = Field(None, description="Train the policy during the search.")
     scorer: ScorerSettings | None = Field(None, description="The declarations of a scoring function given in Python.")
+    policy_changes: list[PolicyChange] = Field(
+        default_factory=list, description="How evo resume changed the policy, oldest first; evo writes it."
+    )
+    dropped_policies: list[str] = Field(
+        default_factory=list, description="Policies that evo resume dropped, whose answers stay; evo writes it."
+    )
     scoring_resources: dict[str, float] | None = Field(
         None,
         description="What scoring an answer takes: cpus, gpus, a cluster's names; default: as the scorers declare. "
@@ -109,6 +135,13 @@ class RunConfig(SamplingConfig):
     scoring_workers: int | None = Field(
         None, ge=1, le=256, description="Answers scored at once; default: the number of CPUs."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "max_tokens" in values:
+            raise ValueError("max_tokens: the run's budget is max_total_tokens, the length of a reply max_new_tokens")
+        return values
 
     @field_validator("scoring_resources", mode="before")
     @classmethod
@@ -136,8 +169,9 @@ def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Existing runs keep their original defaults. Runs without a strategy use openevolve. `auto` means `weighted` in runs
     without a pareto_pool. Runs without a number of islands have five, under pareto too. Runs without a share of fresh
-    prompts have none.
+    prompts have none. The budget max_total_tokens was called max_tokens.
     """
+    values = {"max_total_tokens" if key == "max_tokens" else key: value for key, value in values.items()}
     train, population = values.get("train"), {"strategy": "openevolve", **(values.get("population") or {})}
     if population["strategy"] == "auto" and "pareto_pool" not in population:
         population["strategy"] = "auto_weighted"

@@ -16,17 +16,22 @@ from islands.types import Selection
 from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.types import Prompt, Rollout
-from vpo.policies.contract import Policy, PolicyUnavailable
+from vpo.policies.contract import GivesUp, Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import load_policy
 
 TOKENS = 8
+TOKENS_OF_THOUGHT = 4096
+"""For a model on a server that says nothing within TOKENS: it may reason first."""
 TEMPERATURE = 0.7
 """Not 1: a server whose log-probabilities leave the temperature out shows only so."""
 ASKED = "Count to three."
 NO_LOGPROBS = (
     "start vLLM with --logprobs-mode processed_logprobs; this one can search; training takes its runs as traces"
 )
+NONE_TO_HAVE = "this server gives none: it can search, not train; to train, serve open weights with vLLM"
+ONLY_REASONING = "let it think less (?thinking=off or ?reasoning_effort=low), or give it more tokens (--max-new-tokens)"
+NOTHING = "send the server a request by hand; if that is empty too, the model or its chat template is at fault"
 
 
 def check_engine(address: str) -> DoctorLine:
@@ -45,10 +50,15 @@ def check_engine(address: str) -> DoctorLine:
             return fail("engine", f"{address}: {error}", "look at the engine's log")
     message = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in "
     message += f"{time.perf_counter() - began - loaded:.2f} s"
+    if not rollout.text.strip() and not len(rollout.token_ids) and isinstance(policy, GivesUp):
+        reply = "only reasoning" if rollout.reasoned else "an empty reply"
+        remedy = ONLY_REASONING if rollout.reasoned else NOTHING
+        return fail("engine", f"{address}: {reply} to a simple question, {rollout.tokens} tokens", remedy)
     if address.startswith("scripted:"):
         return ok("engine", f"{message}; no model, so nothing to train")
     if not policy.has_logprobs or not len(rollout.logprobs):
-        return warn("engine", f"{message}, without log-probabilities of its samples", NO_LOGPROBS)
+        remedy = NO_LOGPROBS if policy.continues or not isinstance(policy, GivesUp) else NONE_TO_HAVE
+        return warn("engine", f"{message}, without log-probabilities of its samples", remedy)
     if len(rollout.logprobs) != len(rollout.token_ids) or not _sound(rollout):
         return fail(
             "engine", f"{message}; its log-probabilities are none", "upgrade the engine; nothing here can mend it"
@@ -62,8 +72,12 @@ def _sound(rollout: Rollout) -> bool:
 
 async def _ask(policy: Policy) -> Rollout:
     try:
-        groups = await policy.sample([_prompt(policy.prompt_format)], rollouts=1, answers=1, seed=0)
-        return groups[0][0]
+        prompt = _prompt(policy.prompt_format)
+        ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=0)
+        if not rollout.text.strip() and isinstance(policy, GivesUp):
+            policy.max_tokens = TOKENS_OF_THOUGHT
+            ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=0)
+        return rollout
     finally:
         await policy.close()
 

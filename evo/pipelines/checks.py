@@ -235,7 +235,7 @@ def _early(config: RunConfig) -> bool:
     return (
         config.until_solved
         or _is_picked(config.problems)
-        or any(budget is not None for budget in (config.max_seconds, config.max_tokens, config.max_cost))
+        or any(budget is not None for budget in (config.max_seconds, config.max_total_tokens, config.max_cost))
     )
 
 
@@ -249,8 +249,8 @@ def _limits(config: RunConfig | TrainRun) -> str:
     limits = []
     if config.max_answers is not None:
         limits.append(f"{config.max_answers:,} answers")
-    if getattr(config, "max_tokens", None) is not None:
-        limits.append(f"{config.max_tokens:,} tokens")  # type: ignore[union-attr]
+    if getattr(config, "max_total_tokens", None) is not None:
+        limits.append(f"{config.max_total_tokens:,} tokens")  # type: ignore[union-attr]
     if getattr(config, "max_cost", None) is not None:
         limits.append(f"{config.max_cost:g} of cost")  # type: ignore[union-attr]
     if config.max_seconds is not None:

@@ -65,7 +65,8 @@ async def _search(launched: Launched) -> tuple[Stop, SearchFailed | None]:
     """Why the search ended, with what failed it; a database that was away for a while does not."""
     while True:
         try:
-            return await launched.search.run(), None
+            stop = await launched.search.run()
+            return stop, SearchFailed(stop.message) if stop.reason is StopReason.UNANSWERED else None
         except SearchFailed as error:
             try:
                 if not await recover_database(launched, error):
@@ -125,9 +126,11 @@ def outcome_of(launched: Launched, stop: Stop, failure: SearchFailed | None) -> 
     """(outcome, why): done, interrupted or failed."""
     if failure is not None:
         return "failed", str(failure)
-    failed = sum(problem_run.failed for problem_run in launched.problem_runs)
+    reasons = [one.stop.reason for one in launched.problem_runs if one.stop is not None and one.failed]
+    failed, too_long = len(reasons), reasons.count(StopReason.TOO_LONG)
     interrupted = stop.reason is StopReason.INTERRUPTED
-    faults = f"the scorer failed on {failed} problem{'s' * (failed > 1)}"
+    causes = (("the scorer failed on", failed - too_long), ("the prompt does not fit the model for", too_long))
+    faults = " and ".join(f"{cause} {count} problem{'s' * (count > 1)}" for cause, count in causes if count)
     why = "interrupted" if interrupted else str(stop) or (faults if failed else "")
     if failed and failed == len(launched.problem_runs):
         return "failed", why

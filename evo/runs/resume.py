@@ -14,6 +14,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.launch import ASK_TELL, Launched, assemble, open_core
+from evo.runs.policy_change import changes_policy, renumber, with_other_policies
 from evo.runs.problem_runs import add_problems, open_operators, recall_groups, reopen_problems
 from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers, recount_errors
 from evo.search.active_time import ended_periods, seconds_until
@@ -30,7 +31,7 @@ from problems.contract import Problem
 UNITS = {
     "iterations": "iterations per problem",
     "max_answers": "answers",
-    "max_tokens": "tokens",
+    "max_total_tokens": "tokens",
     "max_cost": "of cost",
     "max_seconds": "seconds",
 }
@@ -59,7 +60,11 @@ async def relaunch(
         run = store.run(name)
         progress = run_progress(store, run.id)
         check_budgets(run, progress, changes.settings)
+        before = parse(RunConfig, complete_run(run.config), f"run {name}")
         config = parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {name}")
+        replaced = changes_policy(before, dict(changes.settings))
+        if replaced:
+            config = with_other_policies(config, before, progress.next_sequence)
         if config.policy == IMPORTED:
             raise BadInput(f"run {name} was imported; name the policy that continues it: evo resume {name} --policy P")
         if config.policy == ASK_TELL and shared is None:
@@ -87,7 +92,10 @@ async def relaunch(
             problem_runs = await add_problems(store, run, config, problems, operators, scorer)
         # 4) put on record that it continues
         if changes.settings:
-            store.set_config(run.id, to_stored(config, config.problems))
+            with store.begin() as transaction:
+                if replaced:
+                    renumber(store, run.id, before, config, transaction)
+                store.set_config(run.id, to_stored(config, config.problems), transaction)
         # an earlier process that was killed left a period without an end, and what follows it is idle time
         closed = {"active": ended_periods(run.summary, run.created)} if run.summary else {}
         store.finish_run(run.id, "running", summary={**run.summary, **closed})
@@ -159,7 +167,7 @@ def check_budgets(run: RunRecord, progress: RunProgress, changed: Mapping[str, A
     spent = {
         "iterations": max((problem.next_iteration for problem in progress.problems.values()), default=0),
         "max_answers": progress.groups * a_group,
-        "max_tokens": progress.tokens,
+        "max_total_tokens": progress.tokens,
         "max_cost": progress.cost,
         "max_seconds": seconds_until(periods, float("inf")),
     }

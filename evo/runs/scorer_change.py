@@ -15,7 +15,7 @@ from typing import Any
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.search.defaults import population_config
-from evo.search.status import FORMAT, count_kinds
+from evo.search.status import FORMAT, REPLIES, count_kinds
 from islands.db.scorer_changes import record_scorer_change, set_fingerprint
 from islands.db.store import Store
 from islands.population.rescoring import candidate_texts, rescore
@@ -84,7 +84,8 @@ async def check_scorers(
 def recount_errors(store: Store, run: RunRecord) -> dict[str, int]:
     """The errors of the run's summary after its answers were scored again: those of answers as they are now, those of
     rollouts, which do not depend on scorers, as they were."""
-    of_format = {kind: count for kind, count in run.summary.get("errors", {}).items() if kind == FORMAT}
+    of_rollouts = (FORMAT, *REPLIES.values())
+    of_format = {kind: count for kind, count in run.summary.get("errors", {}).items() if kind in of_rollouts}
     return {**of_format, **count_kinds(error_heads(store, run.id))}
 
 

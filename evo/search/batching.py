@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from evo.search.sampler import Job, Sampled, SamplingMeter
 from problems.types import Prompt
-from vpo.policies.contract import Policy, PromptTooLong
+from vpo.policies.contract import GivenUp, GivesUp, Policy, PolicyUnavailable, PromptTooLong
 
 
 @dataclass
@@ -43,6 +43,7 @@ class Batcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._worker: asyncio.Task[None] | None = None
         self._outstanding: set[asyncio.Future[Sampled]] = set()
+        self._running: list[_Waiting] = []
 
     def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
         """Hand in a prompt; the future resolves when its call is back, or raises the policy's error."""
@@ -116,6 +117,12 @@ class Batcher:
         for item in items:
             item.future.cancel()
 
+    def give_up(self) -> None:
+        """Wait no longer for the calls that are running, if the policy can leave them."""
+        if isinstance(self.policy, GivesUp):
+            for item in list(self._running):
+                self.policy.give_up(item.prompt)
+
     def _spawn(self, items: list[_Waiting]) -> None:
         task = asyncio.create_task(self._begin(items))
         self._tasks.add(task)
@@ -160,6 +167,7 @@ class Batcher:
         self.meter.enter()
         self._idle.clear()
         rows = len(items) * self.rollouts
+        self._running += items
         try:
             if self.fault is not None:
                 raise self.fault
@@ -176,14 +184,19 @@ class Batcher:
                 for item in items:  # the others of the call are not at fault
                     await self._call([item])
                 return
+            if isinstance(error, PolicyUnavailable | PromptTooLong):
+                self.meter.lose(error.paid)
             for item in items:
-                if not item.future.done():
+                if isinstance(error, GivenUp):
+                    item.future.cancel()
+                elif not item.future.done():
                     item.future.set_exception(error)
                     item.future.exception()  # several wait on one failure: only the first need look at it
             if not isinstance(error, Exception):
                 raise
             return
         finally:
+            self._running = [item for item in self._running if item not in items]
             self.meter.rollout_seconds += (time.perf_counter() - started) * rows
             if not self.meter.leave():
                 self._idle.set()

@@ -125,6 +125,9 @@ class ContinuousBatcher:
         for item in items:
             item.future.cancel()
 
+    def give_up(self) -> None:
+        """Nothing: an engine ends its rounds."""
+
     async def close(self) -> None:
         """End at the next step; cancel every prompt that is not back."""
         self.abandon()

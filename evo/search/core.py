@@ -7,23 +7,30 @@ one order, one seed gives one run, resumed or not.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from evo.config.run import RunConfig
 from evo.search.iteration import Choice, choose
-from evo.search.operator_selection import FreshShare, Operators
+from evo.search.operator_selection import FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Scheduler, Window
-from evo.search.status import SUMMARY_SECONDS, SearchStatus
+from evo.search.status import LACKING, REMEDIES, REPLIES, SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.db.reflections import write_reflection
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.types import Placement
-from problems.types import ScoredGroup
+from problems.types import Prompt, ScoredGroup, Unanswered
+from vpo.policies.contract import Priced
 
+WORTH_A_WARNING = 3
+"""Replies that hold no answer for one reason."""
+PROMPT_TOKENS = 4000
+"""Of a prompt, as long as none is known; for the most that a group may cost."""
 WriteMetrics = Callable[[Mapping[str, Any], Transaction], None]
 """Puts a search's metrics on record, with the groups that the transaction stores."""
 
@@ -35,6 +42,7 @@ class SearchCore:
     is committed, call `release` with it.
 
     stopped: why it proposes no more; None while it does
+    in_flight: gives the choices whose groups are not back, with their prompts if these are built; set by what samples
     """
 
     def __init__(
@@ -52,6 +60,9 @@ class SearchCore:
         self.operators, self.status, self.window, self.scheduler = operators, status, window, scheduler
         self.fresh_share = FreshShare()
         self.stopped: Stop | None = None
+        self.in_flight: Callable[[], Iterable[tuple[Choice, Prompt | None]]] = tuple
+        self._reserve = Reserve(operators.all)
+        self._warned: set[Unanswered] = set()
         self._write_metrics, self._summarised = write_metrics, 0.0
         self._shown = {
             opened.record.id: shown for opened, shown in zip(self.problem_runs, status.problem_runs, strict=True)
@@ -65,13 +76,28 @@ class SearchCore:
         if self.stopped is None:
             self.stopped = budget_spent(self.config, self.status, self.scheduler.proposed)
         problem_run = self.scheduler.next()
-        if self.stopped is not None or problem_run is None:
+        if self.stopped is not None or problem_run is None or not self._affords():
             return None
         seed, problem = self.config.seed, problem_run.record
         number = self.operators.selection.choose(seed, problem.index, problem_run.upcoming)
+        number = self.operators.rests.instead_of(number, len(self.operators))
         fresh = self.operators[number].prompt.fresh
         share = self.fresh_share.of(problem.id, number) if fresh == "auto" else fresh
         return choose(problem_run, self.scheduler.take(), seed, number, share)
+
+    def _affords(self) -> bool:
+        """Whether the budgets of tokens and cost leave room for a further group after those in flight: a budget is
+        exceeded by less than a group."""
+        config, status = self.config, self.status
+        if not (config.max_total_tokens or config.max_cost):
+            return True
+        held = [self._reserve.of(choice, prompt) for choice, prompt in self.in_flight()]
+        tokens, cost = status.tokens + sum(one[0] for one in held), status.cost + sum(one[1] for one in held)
+        if not held:
+            return True
+        return (not config.max_total_tokens or tokens < config.max_total_tokens) and (
+            not config.max_cost or cost < config.max_cost
+        )
 
     def tell(
         self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction
@@ -85,6 +111,8 @@ class SearchCore:
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
         self.status.count(group)
+        self._reserve.count(group)
+        self._look_for_answers()
         best, target = problem_run.population.best, problem_run.problem.target
         if best is not None and target is not None and not problem_run.solved and best[1] >= target:
             problem_run.solve(group.sequence, group.iteration + 1, self.config.until_solved)
@@ -103,13 +131,30 @@ class SearchCore:
         if patience is not None and problem_run.stop is None and problem_run.population.plateau >= patience:
             problem_run.stop = Stop(StopReason.PLATEAU, f"no better answer in {patience:,} iterations")
 
+    def _look_for_answers(self) -> None:
+        """Warn of replies without an answer, once for each kind of them, and stop after too many in a row."""
+        for reason, kind in REPLIES.items():
+            if self.status.errors[kind] >= WORTH_A_WARNING and reason not in self._warned:
+                self._warned.add(reason)
+                count = self.status.errors[kind]
+                text = f"{count} replies hold no answer: {LACKING[reason]}; {REMEDIES[reason]}"
+                warnings.warn(text, stacklevel=2)
+        most, row = self.config.max_unanswered, self.status.unanswered
+        if self.stopped is None and most and row >= most:
+            kinds = {reason: self.status.errors[kind] for reason, kind in REPLIES.items()}
+            reason = max(kinds, key=lambda kind: kinds[kind])
+            said = f"{row:,} replies in a row held no answer, most were {LACKING[reason]}; {REMEDIES[reason]}"
+            self.stopped = Stop(StopReason.UNANSWERED, f"{said}, then evo resume")
+
     def _visible_through(self, group: ScoredGroup) -> int | None:
         """The last sequence that proposals after this group's commit may see; None for everything committed."""
         return None if self.window.async_window else group.sequence
 
-    def fail(self, problem_run: ProblemRun, message: str, transaction: Transaction) -> None:
+    def fail(
+        self, problem_run: ProblemRun, message: str, transaction: Transaction, reason: StopReason = StopReason.FAILED
+    ) -> None:
         """Take no more iterations of this problem: its scorer failed, or its prompts do not fit the model."""
-        problem_run.fail(message, self.store, transaction)
+        problem_run.fail(message, self.store, transaction, reason)
         problem_run.describe(self._shown[problem_run.record.id])
 
     def release(self, problem_run: ProblemRun, group: ScoredGroup) -> None:
@@ -162,14 +207,55 @@ class SearchCore:
             self._write_metrics(self.status.metrics(scoring_queue) | waiting, transaction)
 
 
+class Reserve:
+    """What groups in flight may take of the budgets of tokens and cost, by what groups of this search took so far.
+
+    A group is believed to generate as many tokens as any before it, and to cost what the longest of those would with
+    its prompt: prompts grow while a search runs.
+    """
+
+    def __init__(self, operators: Sequence[Operator]) -> None:
+        self._operators = operators
+        limits = [(one.policy.max_tokens, one.rollouts) for one in operators]
+        self._tokens = max(
+            (math.inf if limit is None else float(limit * count) for limit, count in limits), default=0.0
+        )
+        self._ratio = float(max((count for _, count in limits), default=1))
+        self._known = False
+
+    def count(self, group: ScoredGroup) -> None:
+        """Learn from a committed group."""
+        if group.operator >= len(self._operators):
+            return
+        usages = [one.rollout.usage for one in group.rollouts if one.rollout.usage is not None]
+        tokens = float(sum(rollout.rollout.tokens for rollout in group.rollouts))
+        cost = sum(usage.cost for usage in usages)
+        believed = self._cost(group.operator, group.prompt, tokens)
+        ratio = cost / believed if believed else 0.0
+        if not self._known:
+            self._tokens, self._ratio, self._known = tokens, ratio, True
+        self._tokens, self._ratio = max(self._tokens, tokens), max(self._ratio, ratio)
+
+    def of(self, choice: Choice, prompt: Prompt | None) -> tuple[float, float]:
+        """Generated tokens, and the cost of a group in flight. prompt: None if it is not built yet"""
+        return self._tokens, self._ratio * self._cost(choice.operator, prompt, self._tokens)
+
+    def _cost(self, operator: int, prompt: Prompt | None, tokens: float) -> float:
+        policy = self._operators[operator].policy
+        if not isinstance(policy, Priced):
+            return 0.0
+        read = PROMPT_TOKENS if prompt is None else -(-len((prompt.system + prompt.user).encode()) // 4)
+        return policy.cost_of(read, int(tokens)) if math.isfinite(tokens) else math.inf
+
+
 def budget_spent(config: RunConfig, status: SearchStatus, groups: int) -> Stop | None:
     """The first budget that leaves no room for a further group; None if all do. groups: proposed so far, those in
     flight included"""
     per_group = config.rollouts * config.answers
     if config.max_answers and (groups + 1) * per_group > config.max_answers:
         return _budget(f"{config.max_answers:,} answers")
-    if config.max_tokens and status.tokens >= config.max_tokens:
-        return _budget(f"{config.max_tokens:,} tokens")
+    if config.max_total_tokens and status.tokens >= config.max_total_tokens:
+        return _budget(f"{config.max_total_tokens:,} tokens")
     if config.max_cost and status.cost >= config.max_cost:
         return _budget(f"{config.max_cost:g} of cost")
     if config.max_seconds and status.elapsed >= config.max_seconds:

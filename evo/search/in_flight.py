@@ -3,6 +3,9 @@
 Strict: the oldest leaves first, and the proposal a window behind it takes its place. A proposal's view is then the same
     whatever the timing, and one seed gives one run.
 
+A paid reply is not held back for long all the same. A group whose reply takes much longer than any before it is set
+aside: the others leave, and it leaves when it is back, as the newest.
+
 Loose, with an asynchronous window of L: a group leaves when it is back. A slow rollout or a long evaluation delays the
 others only once those proposed after it are L groups ahead. A proposal's view depends on the timing, so the run is not
 reproducible from its seed.
@@ -11,17 +14,21 @@ reproducible from its seed.
 from __future__ import annotations
 
 import asyncio
+import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from evo.search.iteration import Choice, Proposal, score_group
-from evo.search.operator_selection import Operator
+from evo.search.operator_selection import Operators
 from evo.search.reflection import Reflector
 from evo.search.sampler import Sampled, Sampler
 from evo.search.schedule import Scheduler, Window
-from problems.types import ScoredGroup
+from problems.types import Prompt, ScoredGroup
+from vpo.policies.address import parse_address
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 
 @dataclass(frozen=True)
@@ -34,11 +41,19 @@ class Submitted:
 
 @dataclass
 class InFlight:
-    """A group: its prompt on the way to a sampler, then its scoring."""
+    """A group: its prompt on the way to a sampler, then its scoring. late: it was set aside"""
 
     choice: Choice
     submitted: asyncio.Future[Submitted]
     group: asyncio.Task[ScoredGroup]
+    late: bool = False
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether it is back, and a server has charged for it."""
+        if not self.group.done() or self.group.cancelled() or self.group.exception() is not None:
+            return False
+        return any(rollout.rollout.usage is not None for rollout in self.group.result().rollouts)
 
     @property
     def sampled(self) -> asyncio.Future[Sampled] | None:
@@ -47,21 +62,32 @@ class InFlight:
         return self.submitted.result().sampled if done else None
 
     @property
+    def prompt(self) -> Prompt | None:
+        """None while it waits for a reflection."""
+        done = self.submitted.done() and not self.submitted.cancelled() and self.submitted.exception() is None
+        return self.submitted.result().proposal.prompt if done else None
+
+    @property
     def is_sampled(self) -> bool:
         return self.sampled is not None and self.sampled.done()
 
 
 class Submissions:
     """Hands prompts to samplers in the order of their choices, even if some wait for a reflection first: calls of
-    several prompts are then made of the same prompts in every run."""
+    several prompts are then made of the same prompts in every run.
 
-    def __init__(self, reflector: Reflector, seed: int) -> None:
-        self.reflector, self.seed = reflector, seed
+    Of several operators one that does not answer is left alone for a while, and another answers its prompt. A prompt
+    that does not fit its model is made shorter.
+    """
+
+    def __init__(self, reflector: Reflector, operators: Operators, seed: int) -> None:
+        self.reflector, self.operators, self.seed = reflector, operators, seed
+        self.samplers: Sequence[Sampler] = ()
         self._last: asyncio.Future[Submitted] | None = None
 
-    def submit(self, choice: Choice, operator: Operator, sampler: Sampler) -> InFlight:
+    def submit(self, choice: Choice) -> InFlight:
         """Start a choice; its prompt is handed in at once unless it or one before it waits."""
-        proposal, before = self.reflector.propose(choice), self._last
+        proposal, before, sampler = self.reflector.propose(choice), self._last, self.samplers[choice.operator]
         waits = before is not None and not before.done()
         if isinstance(proposal, Proposal) and not waits:
             submitted = asyncio.get_running_loop().create_future()
@@ -69,7 +95,7 @@ class Submissions:
         else:
             submitted = asyncio.create_task(self._hand_in(proposal, before, sampler))
         self._last = submitted
-        return InFlight(choice, submitted, asyncio.create_task(self._score(submitted, operator)))
+        return InFlight(choice, submitted, asyncio.create_task(self._score(submitted)))
 
     async def _hand_in(
         self, proposal: Proposal | asyncio.Task[Proposal], before: asyncio.Future[Submitted] | None, sampler: Sampler
@@ -84,15 +110,53 @@ class Submissions:
             raise
         return Submitted(built, sampler.submit(built.prompt))
 
-    async def _score(self, submitted: asyncio.Future[Submitted], operator: Operator) -> ScoredGroup:
-        prompt = await submitted
-        return await score_group(
-            prompt.proposal,
-            prompt.sampled,
-            answers=operator.answers,
-            seed=self.seed,
-            temperature=operator.policy.temperature,
-        )
+    async def _score(self, submitted: asyncio.Future[Submitted]) -> ScoredGroup:
+        first = await submitted
+        proposal, sampled = first.proposal, first.sampled
+        failed: dict[int, PolicyUnavailable] = {}
+        while True:
+            number = proposal.choice.operator
+            operator = self.operators[number]
+            try:
+                group = await score_group(
+                    proposal,
+                    sampled,
+                    answers=operator.answers,
+                    seed=self.seed,
+                    temperature=operator.policy.temperature,
+                )
+                self.operators.rests.answered(number)
+                return group
+            except PromptTooLong:
+                shorter = None if operator.policy.batch else proposal.shorter()
+                if shorter is None:
+                    raise
+                proposal = shorter
+            except PolicyUnavailable as error:
+                failed[number] = error
+                others = [one for one in range(len(self.operators)) if one not in failed]
+                if not others:
+                    raise next(iter(failed.values())) from None
+                others.sort(key=self.operators.rests.is_resting)
+                proposal = proposal.by(others[0])
+                self._leave_alone(number, error)
+            sampled = self._hand_in_again(proposal)
+
+    def _leave_alone(self, number: int, error: PolicyUnavailable) -> None:
+        pause = self.operators.rests.rest(number)
+        if pause is not None:
+            address = parse_address(self.operators[number].address).plain
+            text = (
+                f"{address} does not answer: {error}; the other policies continue, and it is tried again in {pause:g} s"
+            )
+            warnings.warn(text, stacklevel=2)
+
+    def _hand_in_again(self, proposal: Proposal) -> asyncio.Future[Sampled]:
+        sampler = self.samplers[proposal.choice.operator]
+        sampled = sampler.submit(proposal.prompt)
+        if sampler.holds(sampled):
+            sampler.flush()  # no other prompt may come that fills its call
+        return sampled
 
 
 async def wait_for(futures: list[asyncio.Future[Submitted]], seconds: float, report: Callable[[], None]) -> None:
@@ -133,6 +197,10 @@ class Order(Protocol):
         """Wait until a group may be ready, or there may be room; False if that took longer."""
         ...
 
+    def set_aside(self, longest: float) -> None:
+        """Let the others leave before a group whose reply has taken more seconds than this, if any paid one waits."""
+        ...
+
 
 class StrictOrder:
     """Sequence h leaves, then h + window is proposed, then h + 1 leaves."""
@@ -140,33 +208,53 @@ class StrictOrder:
     def __init__(self, window: Window) -> None:
         self.window = window
         self._flying: deque[InFlight] = deque()
+        self._late: list[InFlight] = []
+        self._since = 0.0  # when the oldest became the oldest
 
     def __len__(self) -> int:
-        return len(self._flying)
+        return len(self._flying) + len(self._late)
 
     def __iter__(self) -> Iterator[InFlight]:
-        return iter(self._flying)
+        return iter([*self._late, *self._flying])
 
     def has_room(self, scheduler: Scheduler) -> bool:
         """The next sequence is less than a window behind the oldest in flight. The sequences between the two are in
         flight here, or the problems' of other shards."""
+        if len(self) >= self.window.groups:
+            return False
         if not self._flying:
             return True
-        if len(self._flying) >= self.window.groups:
-            return False
         upcoming = scheduler.upcoming
         return upcoming is not None and upcoming < self._flying[0].choice.sequence + self.window.groups
 
     def add(self, flying: InFlight) -> None:
+        if not self._flying:
+            self._since = time.monotonic()
         self._flying.append(flying)
 
     def ready(self) -> InFlight | None:
-        return self._flying[0] if self._flying and self._flying[0].group.done() else None
+        back = (one for one in (*self._late, *list(self._flying)[:1]) if one.group.done())
+        return next(back, None)
 
     def pop(self, flying: InFlight) -> None:
+        if flying.late:
+            self._late.remove(flying)
+            return
         assert self._flying.popleft() is flying
+        self._since = time.monotonic()
+
+    def set_aside(self, longest: float) -> None:
+        if len(self._flying) < 2 or time.monotonic() - self._since < longest:
+            return
+        if not self._flying[0].group.done() and any(one.is_paid for one in self._flying):
+            late = self._flying.popleft()
+            late.late = True
+            self._late.append(late)
+            self._since = time.monotonic()
 
     async def push(self, samplers: Sequence[Sampler], report: Callable[[], None]) -> None:
+        if not self._flying:
+            return
         oldest = self._flying[0]
         sampler = samplers[oldest.choice.operator]
         for futures in ([oldest.submitted], [flying.submitted for flying in self._flying]):
@@ -176,7 +264,8 @@ class StrictOrder:
         sampler.flush()
 
     async def wait(self, seconds: float) -> bool:
-        return bool((await asyncio.wait([self._flying[0].group], timeout=seconds))[0])
+        watched = [one.group for one in (*self._late, *list(self._flying)[:1])]
+        return bool((await asyncio.wait(watched, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))[0])
 
 
 class LooseOrder:
@@ -235,6 +324,9 @@ class LooseOrder:
         key = self._back.popleft()
         assert self._flying.pop(key) is flying
         flying.choice.problem_run.uncommitted.discard(flying.choice.iteration)
+
+    def set_aside(self, longest: float) -> None:
+        """Nothing: no group waits for another."""
 
     async def push(self, samplers: Sequence[Sampler], report: Callable[[], None]) -> None:
         """Flush only if the policy has begun none of the groups in flight, since otherwise none would come back."""

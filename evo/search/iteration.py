@@ -65,6 +65,27 @@ class Proposal:
     prompt: Prompt
     reflection: Reflection | None = None
 
+    def by(self, operator: int) -> Proposal:
+        """The same proposal, put to another operator."""
+        return self._rebuilt(replace(self.choice, operator=operator), self.selection)
+
+    def shorter(self) -> Proposal | None:
+        """A proposal that shows less: fewer inspirations, then no feedback; None if nothing can be left out."""
+        selection, shown = self.selection, self.choice.prompt_format.select_shown(self.selection)
+        parent = shown.parent
+        if shown.best or shown.inspirations:
+            best, inspirations = len(selection.best) // 2, len(selection.inspirations) // 2
+            fewer = replace(selection, best=selection.best[:best], inspirations=selection.inspirations[:inspirations])
+        elif parent is not None and (parent.feedback or parent.reflection):
+            fewer = replace(selection, parent=replace(parent, feedback="", reflection=""))
+        else:
+            return None
+        return self._rebuilt(self.choice, fewer)
+
+    def _rebuilt(self, choice: Choice, selection: Selection) -> Proposal:
+        prompt = choice.prompt_format.build(selection, choice.stream, choice.rng)
+        return Proposal(choice, selection, prompt, self.reflection)
+
 
 def choose(problem_run: ProblemRun, sequence: int, seed: int, operator: int = 0, fresh: float = 0.0) -> Choice:
     """Choose a parent on the island whose turn it is, or none with chance `fresh`. Random numbers depend only on (seed,

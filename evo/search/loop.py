@@ -10,24 +10,33 @@ replays the stored groups to the same point and continues alike. `--lag` gives t
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 
 from evo.errors import SearchFailed
 from evo.search.continuous_batching import sampler_for
 from evo.search.core import SearchCore
 from evo.search.in_flight import WAITING_SECONDS, InFlight, Submissions, order_of
+from evo.search.operator_selection import Operator
 from evo.search.problem_run import ProblemRun
 from evo.search.reflection import Reflector
 from evo.search.sampler import Learner, Sampler, SyncFailed
-from evo.search.stop import FINISHED, Stop
+from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
+from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy
 from problems.contract import ScorerFault
 from problems.scoring import Scorer
-from problems.types import ScoredGroup
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+from problems.types import NO_USAGE, ScoredGroup, Usage
+from vpo.policies.contract import GivesUp, PolicyUnavailable, PromptTooLong, Waits
 from vpo.training.contract import TrainingDiverged
 
+LEAST_GRACE, MOST_GRACE, BUDGET_GRACE = 8.0, 60.0, 1.0
+"""Seconds for which an interrupted search waits for replies: as long as the longest so far took, between the first two;
+at the end of a budget of time at least the third."""
+SLOW_SECONDS, SLOW_TIMES = 60.0, 3.0
+"""A reply that takes longer than the first, and than the second times any before it, no longer holds others back."""
 GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
 
@@ -40,24 +49,46 @@ class SearchLoop:
 
     def __init__(self, core: SearchCore, learner: Learner, scorer: Scorer, reflector: Reflector) -> None:
         self.core, self.learner, self.scorer = core, learner, scorer
-        self.reflector, self._submissions = reflector, Submissions(reflector, core.config.seed)
+        self.reflector, self._submissions = reflector, Submissions(reflector, core.operators, core.config.seed)
         self.on_commit: Callable[[ScoredGroup], None] | None = None
         self.paused = False
         self.samplers: list[Sampler] = []
         self._flying = order_of(core.window)
+        self._ending: asyncio.Task[None] | None = None
+        core.in_flight = lambda: [(one.choice, one.prompt) for one in self._flying]
 
     def stop(self, stop: Stop) -> None:
         """Propose no more; groups in flight are finished and committed."""
         self.core.stop(stop)
 
     def interrupt(self, stop: Stop) -> None:
-        """Stop, and drop the prompts that the policy has not begun with."""
+        """Stop, drop the prompts that the policy has not begun with, and wait for the others no longer than a reply
+        takes."""
         self.stop(stop)
+        if self._ending is None and self.samplers:
+            self._ending = asyncio.create_task(self._give_up(stop))
         for sampler in self.samplers:
             sampler.abandon()
         for flying in self._flying:
             flying.submitted.cancel()  # of those that no sampler has yet
         self.resume()
+
+    async def _give_up(self, stop: Stop) -> None:
+        """Let the replies that a server is writing come back, but no retries and none that takes too long."""
+        least, most = (BUDGET_GRACE, math.inf) if stop.reason is StopReason.BUDGET else (LEAST_GRACE, MOST_GRACE)
+        began, reported = time.monotonic(), False
+        while waits := [one for one in map(_waits, self.core.operators.all) if one is not None]:
+            grace = min(most, max(least, *(one.longest for one in waits)))
+            left = grace - (time.monotonic() - began)
+            if left <= 0 or not any(one.replies for one in waits):
+                break
+            if not reported and left > 1 and stop.reason is StopReason.INTERRUPTED:
+                reported = True
+                what = " and ".join(str(one) for one in waits if str(one))
+                warnings.warn(f"waiting for {what}, at most {left:.0f} s more", stacklevel=2)
+            await asyncio.sleep(min(0.1, left))
+        for sampler in self.samplers:
+            sampler.give_up()
 
     def pause(self) -> None:
         """Ask the policy nothing until `resume`. No proposal is made earlier or later in the search's order for it."""
@@ -75,7 +106,7 @@ class SearchLoop:
     async def run(self) -> Stop:
         """Run to the end; returns why it ended. Raises SearchFailed on a dead policy or database."""
         core = self.core
-        self.samplers = self._open_samplers()
+        self.samplers = self._submissions.samplers = self._open_samplers()
         if self.paused:
             self.pause()
         try:
@@ -85,19 +116,20 @@ class SearchLoop:
                 core.write_metrics(transaction, self.scorer.queued)
             while self._fill_window():
                 await self._flying.push(self.samplers, self._report_waiting)
-                while not await self._flying.wait(WAITING_SECONDS):
-                    self._report_waiting()
+                await self._wait()
                 ready = self._flying.ready()
                 if ready is not None and ready.group.cancelled():
                     break  # dropped by an interrupt, as is everything behind it
                 if ready is not None:
                     self._commit_ready()
+            await self._salvage()
             for sampler in self.samplers:
                 await sampler.drain()
             await self.learner.close()
         except (TrainingDiverged, SyncFailed) as error:
             raise SearchFailed(f"training during the search: {error}") from error
         except PolicyUnavailable as error:
+            await self._salvage()
             raise SearchFailed(f"the policy {core.config.policy} cannot answer: {error}") from error
         except (DatabaseUnavailable, RunBusy) as error:
             raise SearchFailed(f"the database can no longer be written: {error}") from error
@@ -105,8 +137,11 @@ class SearchLoop:
             for flying in self._flying:
                 flying.group.cancel()
             await asyncio.gather(*(flying.group for flying in self._flying), return_exceptions=True)
+            if self._ending is not None:
+                self._ending.cancel()
             for sampler in self.samplers:
                 await sampler.close()
+            self._count_losses()
             core.status.active.pause()
         return core.stopped or FINISHED
 
@@ -131,9 +166,66 @@ class SearchLoop:
         choice = self.core.ask()
         if choice is None:
             return False
-        operator = self.core.operators[choice.operator]
-        self._flying.add(self._submissions.submit(choice, operator, self.samplers[choice.operator]))
+        self._flying.add(self._submissions.submit(choice))
         return True
+
+    async def _wait(self) -> None:
+        """Until a group may leave."""
+        while True:
+            seconds, limit = WAITING_SECONDS, self.core.config.max_seconds
+            if limit is not None and self.core.stopped is None:
+                seconds = min(seconds, max(0.05, limit - self.core.status.elapsed))
+            if await self._flying.wait(seconds):
+                return
+            if limit is not None and self.core.stopped is None and self.core.status.elapsed >= limit:
+                self.interrupt(Stop(StopReason.BUDGET, f"budget of {limit:g} seconds"))
+            waits = [one for one in map(_waits, self.core.operators.all) if one is not None]
+            if waits and len(waits) == len(self.core.operators):
+                self._flying.set_aside(max(SLOW_SECONDS, *(SLOW_TIMES * one.longest for one in waits)))
+            if seconds == WAITING_SECONDS:
+                self._report_waiting()
+
+    async def _salvage(self) -> None:
+        """Commit what was paid for and waits for a group that will not come; its iteration is made again on resume."""
+        operators = self.core.operators
+        flying = [one for one in self._flying if isinstance(operators[one.choice.operator].policy, GivesUp)]
+        if not flying or self.learner.learns:
+            return
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._give_up(INTERRUPTED))
+        await asyncio.wait([one.group for one in flying], timeout=MOST_GRACE + WAITING_SECONDS)
+        paid = [one for one in flying if one.is_paid and not one.choice.problem_run.failed]
+        if paid:
+            with self.core.store.begin() as transaction:
+                committed = [self._store(one, transaction) for one in paid]
+            self._release(committed)
+
+    def _store(self, flying: InFlight, transaction: Transaction) -> tuple[ProblemRun, ScoredGroup]:
+        problem_run, group = flying.choice.problem_run, flying.group.result()
+        if flying.late:
+            group = self.core.scheduler.commit_late(group)
+        group, _ = self.core.tell(problem_run, group, transaction)
+        return problem_run, group
+
+    def _release(self, committed: Sequence[tuple[ProblemRun, ScoredGroup]]) -> None:
+        for problem_run, group in committed:
+            self.core.release(problem_run, group)
+            self._report(group)
+
+    def _count_losses(self) -> None:
+        """Add what servers counted and no committed group holds to the totals."""
+        status = self.core.status
+        paid = sum((sampler.meter.paid for sampler in self.samplers), NO_USAGE)
+        held, reflecting = status.held, self.reflector.sampler
+        if reflecting is not None and reflecting.meter.paid != NO_USAGE:
+            held += status.held_reflections
+        lost = Usage(
+            paid.prompt_tokens - held.prompt_tokens,
+            paid.completion_tokens - held.completion_tokens,
+            max(0.0, paid.cost - held.cost),
+        )
+        if lost.completion_tokens > 0 or lost.prompt_tokens > 0:
+            status.lose(lost)
 
     def _commit_ready(self) -> None:
         """Commit the groups whose turn it is and that are back, together, each followed by the proposal it makes room
@@ -154,21 +246,22 @@ class SearchLoop:
                 if flying.sampled is not None:
                     self.samplers[flying.choice.operator].leaving(flying.sampled)
                 problem_run = flying.choice.problem_run
-                if isinstance(fault, ScorerFault | PromptTooLong):
+                if isinstance(fault, PromptTooLong):
+                    core.fail(problem_run, str(fault), transaction, StopReason.TOO_LONG)
+                elif isinstance(fault, ScorerFault):
                     core.fail(problem_run, str(fault), transaction)
                 elif fault is not None:
                     raise fault
                 elif not problem_run.failed:  # after a fault of its scorer nothing of a problem counts
-                    group, _ = core.tell(problem_run, flying.group.result(), transaction)
-                    committed.append((problem_run, group))
+                    committed.append(self._store(flying, transaction))
                 self._fill_window()
             core.write_metrics_if_due(transaction, self.scorer.queued)
         for number, sampler in enumerate(self.samplers):
             sampler.left([gone.sampled for gone in left if gone.choice.operator == number and gone.sampled is not None])
         core.status.commit_seconds += time.perf_counter() - started
-        for problem_run, group in committed:
-            core.release(problem_run, group)
-            self._report(group)
+        self._release(committed)
+        if core.stopped is not None and core.stopped.reason is StopReason.UNANSWERED and self._ending is None:
+            self.interrupt(core.stopped)
         if committed:
             self.learner.learn([group for _, group in committed])
 
@@ -186,3 +279,8 @@ class SearchLoop:
         self._time_sampling()
         if self.on_commit is not None:
             self.on_commit(group)
+
+
+def _waits(operator: Operator) -> Waits | None:
+    """What a policy on servers waits for; None for another."""
+    return operator.policy.waits() if isinstance(operator.policy, GivesUp) else None

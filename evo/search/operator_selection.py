@@ -11,6 +11,7 @@ the search's order lets it see, so one seed gives one run, resumed or not.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -150,6 +151,7 @@ class Operators:
 
     def __init__(self, operators: Sequence[Operator], selection: OperatorSelection) -> None:
         self.all, self.selection = list(operators), selection
+        self.rests = Rests()
         self._fronts: dict[int, ParetoFront] = {}  # by problem id
 
     def __getitem__(self, number: int) -> Operator:
@@ -162,13 +164,47 @@ class Operators:
         """Credit a group's operator."""
         if len(self.all) > 1:
             moved = self._fronts.setdefault(group.problem, ParetoFront()).moved_by(group)
-            self.selection.credit(group.sequence, group.operator, float(moved))
+            if group.operator < len(self.all):  # else of a policy that a resume dropped
+                self.selection.credit(group.sequence, group.operator, float(moved))
 
     def recall(self, groups: Iterable[ScoredGroup]) -> None:
         """Count the credits of committed groups again; with one operator none are read."""
         if len(self.all) > 1:
             for group in groups:
                 self.credit(group)
+
+
+RESTS = (15.0, 600.0)
+"""Seconds for which an operator that does not answer is left alone: doubling from the first to the second."""
+
+
+class Rests:
+    """Which of several operators do not answer, and until when each is left alone."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, float] = {}
+        self._pauses: dict[int, float] = {}
+
+    def is_resting(self, operator: int) -> bool:
+        return time.monotonic() < self._until.get(operator, 0.0)
+
+    def instead_of(self, operator: int, count: int) -> int:
+        """This operator of `count`, or the next that is not resting; itself if all are."""
+        others = ((operator + step) % count for step in range(count))
+        return next((one for one in others if not self.is_resting(one)), operator)
+
+    def rest(self, operator: int) -> float | None:
+        """Leave an operator alone; for how many seconds. None if it is resting already."""
+        if self.is_resting(operator):
+            return None
+        pause = self._pauses.get(operator, RESTS[0])
+        self._until[operator] = time.monotonic() + pause
+        self._pauses[operator] = min(2 * pause, RESTS[1])
+        return pause
+
+    def answered(self, operator: int) -> None:
+        self._until.pop(operator, None)
+        self._pauses.pop(operator, None)
 
 
 def operator_selection(config: RunConfig, operators: Sequence[Operator]) -> OperatorSelection:

@@ -58,7 +58,8 @@ class ProblemRun:
 
     @property
     def failed(self) -> bool:
-        return self.stop is not None and self.stop.reason is StopReason.FAILED
+        """Whether its scorer failed, or its prompts do not fit the model."""
+        return self.stop is not None and self.stop.reason in (StopReason.FAILED, StopReason.TOO_LONG)
 
     @property
     def open(self) -> bool:
@@ -87,10 +88,12 @@ class ProblemRun:
         if until_solved:
             self.stop = SOLVED
 
-    def fail(self, message: str, store: Store, transaction: Transaction) -> None:
-        """Take no more iterations, because its scorer failed; the first message stays."""
+    def fail(
+        self, message: str, store: Store, transaction: Transaction, reason: StopReason = StopReason.FAILED
+    ) -> None:
+        """Take no more iterations, because its scorer failed or for another reason; the first message stays."""
         if not self.failed:
-            self.stop = Stop(StopReason.FAILED, message)
+            self.stop = Stop(reason, message)
             store.set_problem_status(self.record.id, "failed", message=message, tx=transaction)
 
     def release(self, group: ScoredGroup) -> None:

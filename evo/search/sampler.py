@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from problems.types import Prompt, Rollout, ScoredGroup, prompt_tokens
+from problems.types import NO_USAGE, Prompt, Rollout, ScoredGroup, Usage, prompt_tokens
 
 Job = Callable[[], Awaitable[None]]
 """Something that has the policy to itself, such as a training step."""
@@ -77,6 +77,10 @@ class Sampler(Protocol):
         """Cancel every prompt that the policy has not begun; the others continue."""
         ...
 
+    def give_up(self) -> None:
+        """Wait no longer for the prompts that the policy has begun, if it can leave them."""
+        ...
+
     async def close(self) -> None:
         """End; every prompt that is not back is cancelled."""
         ...
@@ -85,8 +89,8 @@ class Sampler(Protocol):
 @dataclass
 class SamplingMeter:
     """The cost of sampling: seconds with at least one running call or round, calls or rounds, rollouts, generated
-    tokens, prompt tokens, and the price of both if the policy has one. rollout_seconds: summed over running rollouts,
-    which gives their average number."""
+    tokens, prompt tokens, and the price of both if the policy has one. paid: what servers counted, for groups that
+    failed too. rollout_seconds: summed over running rollouts, which gives their average number."""
 
     busy_seconds: float = 0.0
     calls: int = 0
@@ -94,6 +98,7 @@ class SamplingMeter:
     tokens: int = 0
     prompt_tokens: int = 0
     cost: float = 0.0
+    paid: Usage = NO_USAGE
     rollout_seconds: float = 0.0
     _active: int = 0
     _since: float = field(default=0.0, repr=False)
@@ -131,7 +136,15 @@ class SamplingMeter:
         self.rollouts += len(group)
         self.tokens += sum(rollout.tokens for rollout in group)
         self.prompt_tokens += prompt_tokens(group)
-        self.cost += sum(rollout.usage.cost for rollout in group if rollout.usage is not None)
+        for rollout in group:
+            if rollout.usage is not None:
+                self.cost += rollout.usage.cost
+                self.paid += rollout.usage
+
+    def lose(self, paid: Usage | None) -> None:
+        """Add what a server counted for a group that failed."""
+        if paid is not None:
+            self.paid += paid
 
     def busy(self) -> float:
         """Seconds busy so far, including the running call."""

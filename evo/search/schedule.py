@@ -75,6 +75,10 @@ class Scheduler(Protocol):
         """The group, which is committed now, with its sequence."""
         ...
 
+    def commit_late(self, group: ScoredGroup) -> ScoredGroup:
+        """A group that is committed after later ones, as the newest of the run."""
+        ...
+
 
 class CountedSchedule:
     """The schedule of a search that has all problems of its run. following: the sequence of the next proposal, or with
@@ -98,6 +102,9 @@ class CountedSchedule:
 
     def commit(self, problem_run: ProblemRun, group: ScoredGroup) -> ScoredGroup:
         return replace(group, sequence=self._count()) if self.async_window else group
+
+    def commit_late(self, group: ScoredGroup) -> ScoredGroup:
+        return replace(group, sequence=self._count())
 
     def _count(self) -> int:
         self._following += 1
@@ -135,6 +142,10 @@ class ShardSchedule:
         if not self.async_window:
             return group
         return replace(group, sequence=self.shard.place(problem_run.record.index, problem_run.committed))
+
+    def commit_late(self, group: ScoredGroup) -> ScoredGroup:
+        """In its place, which no other shard may take."""
+        return group
 
 
 class RoundRobin:
@@ -181,7 +192,7 @@ def couples_its_problems(config: RunConfig) -> str | None:
         return "--until-solved gives the turns of a solved problem to the others"
     if config.patience is not None:
         return "--patience gives the turns of a stopped problem to the others"
-    for budget in ("max_tokens", "max_cost", "max_seconds"):
+    for budget in ("max_total_tokens", "max_cost", "max_seconds"):
         if getattr(config, budget) is not None:
             return f"--{budget.replace('_', '-')} is one budget of all problems (--max-answers can be divided)"
     return None

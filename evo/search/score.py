@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from evo.prompts.contract import PromptFormat
 from islands.types import Selection
 from problems.contract import Problem, Score
 from problems.identity import identity
 from problems.scoring import Scorer
-from problems.types import Rollout, ScoredAnswer, ScoredRollout
+from problems.types import Rollout, ScoredAnswer, ScoredRollout, Unanswered
 
 NOTHING_SHOWN = Selection(None, (), ())
 """The selection of a prompt that shows only the task."""
+
+
+_REPLIES = {
+    Unanswered.FAILED: "no reply: {}",
+    Unanswered.CUT: "cut at the token limit: {}",
+    Unanswered.EMPTY: "empty reply",
+    Unanswered.REASONING: "only reasoning, no answer",
+}
+"""How the record of a paid reply says why it holds no answer."""
 
 
 class AnswerScores:
@@ -95,10 +105,14 @@ def _scored_rollout(
 ) -> ScoredRollout:
     """distinct: leave out answers whose rewards are those of one before them (VPO's rule for its text tasks)."""
     kept: dict[tuple[float, ...], ScoredAnswer] = {}
+    scored = ScoredRollout(rollout, tuple(answers), error)
+    if scored.unanswered is not None and rollout.usage is not None:
+        reason = rollout.fault or error or "what is there of the answer fails"
+        scored = replace(scored, format_error=_REPLIES[scored.unanswered].format(reason))
     for answer in answers:
         kept.setdefault(answer.score.rewards, answer)
     if not distinct or len(kept) == len(answers):
-        return ScoredRollout(rollout, tuple(answers), error)
+        return scored
     return ScoredRollout(rollout, tuple(kept.values()), error or "repeated another's rewards")
 
 

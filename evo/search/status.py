@@ -18,12 +18,14 @@ from evo.search.defaults import source_commit
 from evo.search.stop import Stop
 from evo.version import __version__
 from problems.scoring import cores
-from problems.types import ScoredGroup, prompt_tokens
+from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage, prompt_tokens
 
 SUMMARY_SECONDS = 1.0
 """How often a search stores its metrics with its groups, for watchers."""
 FORMAT = "format"
-"""The kind of error of rollouts that could not be read in full; all others are errors of answers."""
+"""The kind of error of rollouts that could not be read in full."""
+REPLIES = {reason: f"reply {reason}" for reason in Unanswered}
+"""The kinds of error of paid replies without an answer; all others but FORMAT are errors of answers."""
 
 
 @dataclass
@@ -47,6 +49,11 @@ class SearchStatus:
     tokens: generated; prompt_tokens: of prompts, each once for its group; both with those of reflections
     reflections, reflection_tokens: parents that were reflected on, and their generated tokens
     cost: of all tokens, if the policy has a price
+    lost_tokens, lost_prompt_tokens, lost_cost: the part of these that no committed group holds: of failed requests, and
+        of replies that could not be committed
+    estimated: tokens that are estimates, because a server reported no usage
+    unanswered: replies in a row without an answer, up to now
+    held, held_reflections: what servers counted for the groups that this process committed, and for their reflections
     untimed_answers, untimed_tokens: from before the run's time was recorded, as an import's
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
@@ -65,6 +72,13 @@ class SearchStatus:
     tokens: int = 0
     prompt_tokens: int = 0
     cost: float = 0.0
+    lost_tokens: int = 0
+    lost_prompt_tokens: int = 0
+    lost_cost: float = 0.0
+    estimated: int = 0
+    unanswered: int = 0
+    held: Usage = NO_USAGE
+    held_reflections: Usage = NO_USAGE
     untimed_answers: int = 0
     untimed_tokens: int = 0
     scoring_seconds: float = 0.0
@@ -113,6 +127,8 @@ class SearchStatus:
         summary, which is at most SUMMARY_SECONDS older."""
         self.groups, self.answers, self.tokens = groups, answers, tokens
         self.prompt_tokens, self.cost = int(summary.get("prompt_tokens", 0)), float(summary.get("cost", 0.0))
+        self.lost_tokens, self.lost_prompt_tokens = summary.get("lost_tokens", 0), summary.get("lost_prompt_tokens", 0)
+        self.lost_cost, self.estimated = summary.get("lost_cost", 0.0), summary.get("estimated_tokens", 0)
         periods = ended_periods(summary, created)
         self.active.carry(periods)
         if not periods:
@@ -142,6 +158,10 @@ class SearchStatus:
             "tokens": self.tokens,
             "prompt_tokens": self.prompt_tokens,
             "cost": round(self.cost, 6),
+            "lost_tokens": self.lost_tokens,
+            "lost_prompt_tokens": self.lost_prompt_tokens,
+            "lost_cost": round(self.lost_cost, 6),
+            "estimated_tokens": self.estimated,
             "active": self.active.stored(),
             "seconds": round(self.elapsed, 3),
             "answers_per_second": round(self.answers_per_second, 2),
@@ -161,6 +181,15 @@ class SearchStatus:
             "at": round(time.time(), 3),
         }
 
+    def lose(self, spent: Usage) -> None:
+        """Add what was spent on replies that no group holds."""
+        self.tokens += spent.completion_tokens
+        self.prompt_tokens += spent.prompt_tokens
+        self.cost += spent.cost
+        self.lost_tokens += spent.completion_tokens
+        self.lost_prompt_tokens += spent.prompt_tokens
+        self.lost_cost += spent.cost
+
     def count(self, group: ScoredGroup) -> None:
         """Add a committed group."""
         self.groups += 1
@@ -171,12 +200,20 @@ class SearchStatus:
             self.tokens += said.tokens
             self.prompt_tokens += said.prompt_tokens
             self.cost += said.cost
+            self.held_reflections += Usage(said.prompt_tokens, said.tokens, said.cost)
         for rollout in group.rollouts:
             tokens, usage = rollout.rollout.tokens, rollout.rollout.usage
-            self.cost += usage.cost if usage is not None else 0.0
+            if usage is not None:
+                self.cost += usage.cost
+                self.held += usage
+                self.estimated += usage.completion_tokens + usage.prompt_tokens if usage.estimated else 0
             self.tokens += tokens
             self.missing += max(0, group.answers - len(rollout.answers))
-            if rollout.format_error:
+            lacking = rollout.unanswered if usage is not None else None
+            self.unanswered = self.unanswered + 1 if lacking is not None else 0
+            if lacking is not None:
+                self.errors[REPLIES[lacking]] += 1
+            elif rollout.format_error:
                 self.errors[FORMAT] += 1
             for answer in rollout.answers:
                 self.answers += 1
@@ -231,10 +268,29 @@ def describe_metrics(metrics: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
+LACKING = {
+    Unanswered.FAILED: "failed",
+    Unanswered.CUT: "cut at the token limit",
+    Unanswered.EMPTY: "empty",
+    Unanswered.REASONING: "only reasoning",
+}
+REMEDIES = {
+    Unanswered.FAILED: "look at the server, and lower ?concurrency= or set ?rpm=",
+    Unanswered.CUT: "raise --max-new-tokens, or ask for fewer --answers a reply",
+    Unanswered.EMPTY: "ask the model by hand whether it answers, or name another",
+    Unanswered.REASONING: "raise --max-new-tokens so that the model can finish, or let it think less",
+}
+"""By why replies hold no answer: what to do about it."""
+
+
 def describe_errors(errors: Mapping[str, int]) -> str:
-    """Counts by kind in words: unreadable replies, and failed answers with their most frequent kinds."""
+    """Counts by kind in words: replies without an answer, and failed answers with their most frequent kinds."""
     kinds = Counter(errors)
     unread, parts = kinds.pop(FORMAT, 0), []
+    lacking = {reason: count for reason in Unanswered if (count := kinds.pop(REPLIES[reason], 0))}
+    if total := sum(lacking.values()):
+        reasons = ", ".join(f"{count:,} {LACKING[reason]}" for reason, count in lacking.items())
+        parts.append(f"{total:,} {'reply' if total == 1 else 'replies'} without an answer ({reasons})")
     if unread:
         parts.append(f"{unread:,} {'reply' if unread == 1 else 'replies'} held no usable answer")
     if failed := kinds.total():

@@ -7,13 +7,16 @@ from enum import StrEnum
 
 
 class StopReason(StrEnum):
-    """FINISHED: all that was planned is done. SOLVED, FAILED, PLATEAU: of a problem. INTERRUPTED: from outside.
+    """FINISHED: all that was planned is done. SOLVED, FAILED, PLATEAU: of a problem. TOO_LONG: of a problem whose
+    prompts do not fit the model. INTERRUPTED: from outside. UNANSWERED: too many replies in a row held no answer.
     CHANCE: in training, a parent no longer helps the policy."""
 
     FINISHED = "finished"
     SOLVED = "solved"
     FAILED = "failed"
     PLATEAU = "plateau"
+    TOO_LONG = "too long"
+    UNANSWERED = "unanswered"
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
     CHANCE = "chance"
@@ -30,7 +33,9 @@ class Stop:
         """The reason in summaries and on screens."""
         if self.reason is StopReason.FINISHED:
             return ""
-        if self.reason in (StopReason.BUDGET, StopReason.INTERRUPTED, StopReason.CHANCE):
+        if self.reason in (
+            StopReason.BUDGET, StopReason.INTERRUPTED, StopReason.CHANCE, StopReason.UNANSWERED, StopReason.TOO_LONG
+        ):  # fmt: skip
             return self.message or str(self.reason.value)
         return f"{self.reason.value}: {self.message}" if self.message else str(self.reason.value)
 

@@ -68,6 +68,11 @@ def _lives(owner: dict[str, Any], heartbeat: float | None, now: float) -> bool:
     return owner["start"] is None or owner["start"] == process_start(owner["pid"])
 
 
+def is_alive(owner: str, heartbeat: float | None) -> bool:
+    """Whether the writer that holds a run lives, as far as can be told. owner: as the run's row has it"""
+    return _lives(json.loads(owner), heartbeat, time.time())
+
+
 def _boot() -> str:
     """Distinguishes two machines, containers included, with the same host name."""
     try:

@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, upd
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from islands.db.engine import ensure_schema, mask_url, memory_engines, open_engines, parse_address, unavailable
-from islands.db.lease import RENEWAL, Lease
+from islands.db.lease import RENEWAL, Lease, is_alive
 from islands.db.names import check_name, readable_name
 from islands.db.prepared import Statements
 from islands.db.schema import PolicyVersion, Problem, Run, TrainingStep
@@ -206,11 +206,11 @@ class Store:
         """Store a run's metrics so far with the transaction."""
         tx.connection.execute(update(Run).where(Run.c.id == run_id).values(summary=dict(summary)))
 
-    def set_config(self, run_id: int, config: Mapping[str, Any]) -> None:
+    def set_config(self, run_id: int, config: Mapping[str, Any], tx: Transaction | None = None) -> None:
         """Replace a run's configuration, as a resume with other budgets does."""
-        with self.begin() as tx:
+        with self._in(tx) as inner:
             new = update(Run).where(Run.c.id == run_id).values(config=dict(config), updated=time.time())
-            tx.connection.execute(new)
+            inner.connection.execute(new)
 
     def lease(self, run_id: int, take_over: bool = False) -> Lease:
         """Become the run's one writer, until the lease is released or the store closed. A writer that died, or was not
@@ -319,9 +319,11 @@ def policy_version_id(run_id: int, version: str, tx: Transaction) -> int:
 
 
 def run_record(row: Row[Any]) -> RunRecord:
-    """From a row of the table `runs`."""
+    """From a row of the table `runs`. A run whose writer died without a word is interrupted."""
     values = dict(row._mapping)
-    del values["owner"]
+    owner = values.pop("owner")
+    if values["status"] == "running" and owner is not None and not is_alive(owner, values["heartbeat"]):
+        values |= {"status": "interrupted", "reason": "its process ended without a word; evo resume continues it"}
     return RunRecord(**values)
 
 

@@ -221,6 +221,27 @@ def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]
     return found
 
 
+@dataclass(frozen=True)
+class FailedCandidate:
+    """A stored answer that could not be scored, and why."""
+
+    id: int
+    problem: str
+    error: str
+
+
+def failed_candidates(store: Store, run_id: int, most: int) -> list[FailedCandidate]:
+    """The newest of a run's failed candidates, newest first."""
+    query = (
+        select(CandidateRow.c.id, Problem.c.name, CandidateRow.c.error)
+        .join(Problem, Problem.c.id == CandidateRow.c.problem_id)
+        .where(Problem.c.run_id == run_id, CandidateRow.c.error.is_not(None))
+        .order_by(CandidateRow.c.id.desc())
+        .limit(most)
+    )
+    return [FailedCandidate(*row) for row in store.rows(query)]
+
+
 def format_errors(store: Store, run_id: int) -> dict[str, int]:
     """How many rollouts could not be read in full, by reason."""
     query = (

@@ -203,6 +203,10 @@ class OpenAIPolicy:
             found[0] = replace(found[0], usage=wasted + (found[0].usage or NO_USAGE))
         return found
 
+    def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """The price of so many tokens (vpo.policies.contract.Priced)."""
+        return self._price(TokenCount(prompt_tokens, completion=completion_tokens)).cost
+
     def _price(self, count: TokenCount) -> Usage:
         cached = min(count.cached, count.prompt)
         read, written, reread = self.place.price or (0.0, 0.0, 0.0)

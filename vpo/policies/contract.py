@@ -203,6 +203,15 @@ class OnServers(Protocol):
         ...
 
 
+@runtime_checkable
+class Priced(Protocol):
+    """A policy whose tokens cost."""
+
+    def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """The price of so many tokens."""
+        ...
+
+
 @dataclass(frozen=True)
 class Waits:
     """What a policy on servers waits for.

@@ -21,7 +21,7 @@ def compare(db, *more):
 
 
 def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsys):
-    compare(db, "--iterations", "400", "--max-tokens", "3000")
+    compare(db, "--iterations", "400", "--max-total-tokens", "3000")
     shown = capsys.readouterr().out
     assert "2 seeds, at the end of each run's budget" in shown
     assert "at the end of each run's budget, 95% intervals" in shown and "under way" not in shown

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from command_line import evo
 from completion_server import CompletionServer
+from misbehaving_server import misbehaving_server, scripted
 from sqlalchemy import create_engine, text
 
 from evo.doctor import machine, packages
@@ -121,6 +122,26 @@ def test_a_server_answers_and_gives_logprobs(manners, level, told):
         server.close()
     assert line.level == level and told in line.message, line
     assert bool(line.remedy) == (level != "ok")
+
+
+@pytest.mark.parametrize(
+    "fault, said, remedy",
+    [
+        ("empty", "an empty reply to a simple question", "send the server a request by hand"),
+        ("reasoning", "only reasoning to a simple question", "let it think less"),
+    ],
+)
+def test_a_server_that_answers_nothing_is_not_ready(fault, said, remedy):
+    with misbehaving_server(scripted(after=fault)) as server:
+        line = check_engine(server.address)
+        assert max(body.get("max_tokens", 0) for body in server.requests) > 1000, "it may have to reason first"
+    assert line.level == "fail" and said in line.message and remedy in line.remedy
+
+
+def test_advice_is_for_the_server_that_answers():
+    with misbehaving_server(scripted()) as server:
+        line = check_engine(server.address)
+    assert line.level == "warn" and "it can search, not train" in line.remedy and "--logprobs-mode" not in line.remedy
 
 
 def test_an_embedded_policy_is_asked_in_its_own_language():

@@ -88,8 +88,8 @@ def test_its_tokens_are_counted_and_end_a_budget(search_with, digits, critic, tm
     with Store.open(db, read_only=True) as store:
         assert run_progress(store, launched.run.id).tokens == launched.status.tokens
     budget = f"sqlite:///{tmp_path}/b.db"
-    short = search_with([digits("a")], critic(), budget, iterations=500, parallel=2, max_tokens=900, **REFLECTED)
-    plain = search_with([digits("a")], critic(), budget, name="plain", iterations=500, parallel=2, max_tokens=900,
+    short = search_with([digits("a")], critic(), budget, iterations=500, parallel=2, max_total_tokens=900, **REFLECTED)
+    plain = search_with([digits("a")], critic(), budget, name="plain", iterations=500, parallel=2, max_total_tokens=900,
                         **{**REFLECTED, "feedback": {}})  # fmt: skip
     assert "budget of 900 tokens" in short.reason
     assert len(short.groups) < len(plain.groups)

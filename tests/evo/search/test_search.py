@@ -172,7 +172,11 @@ def test_a_bug_in_a_policy_is_raised_as_it_is(search_with, digits, digits_policy
 
 @pytest.mark.parametrize(
     ("budget", "reason"),
-    [({"max_answers": 24}, "24 answers"), ({"max_tokens": 800}, "800 tokens"), ({"max_seconds": 0.2}, "0.2 seconds")],
+    [
+        ({"max_answers": 24}, "24 answers"),
+        ({"max_total_tokens": 800}, "800 tokens"),
+        ({"max_seconds": 0.2}, "0.2 seconds"),
+    ],
 )
 def test_budgets_end_the_run(search_with, digits, digits_policy, db, budget, reason):
     launched = search_with([digits("a")], digits_policy(delay=0.01), db, iterations=100_000, **budget)
@@ -180,7 +184,7 @@ def test_budgets_end_the_run(search_with, digits, digits_policy, db, budget, rea
     assert launched.status.groups > 0
     if "max_answers" in budget:
         assert launched.status.groups * 2 == 24, "two answers a group are asked for, found or not"
-    if "max_tokens" in budget:
+    if "max_total_tokens" in budget:
         assert launched.status.tokens >= 800
 
 
@@ -416,7 +420,7 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
     [
         ({"iterations": 7}, "10 iterations per problem already; --iterations 7 is below"),
         ({"max_answers": 19}, "20 answers already; --max-answers 19 is below"),
-        ({"max_tokens": 1}, "--max-tokens 1 is below"),
+        ({"max_total_tokens": 1}, "--max-total-tokens 1 is below"),
         ({"max_seconds": 1e-6}, "--max-seconds 1e-06 is below"),
     ],
 )

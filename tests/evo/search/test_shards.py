@@ -174,7 +174,7 @@ def test_a_whole_search_that_stopped_goes_on_in_shards_and_back(tmp_path, whole)
     [
         ({"policy": "scripted:mutate,scripted:vary"}, "mixed by their worth on all problems"),
         ({"until_solved": True}, "--until-solved gives the turns"),
-        ({"max_tokens": 1000}, "--max-tokens is one budget"),
+        ({"max_total_tokens": 1000}, "--max-total-tokens is one budget"),
         ({"train": {"method": "vpo"}, "rollouts": 4}, "--train learns from all problems"),
     ],
 )

@@ -1,0 +1,113 @@
+"""A run that is resumed with other policies: other options, a replacement, a member less; the change is on record."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from misbehaving_server import misbehaving_server, scripted
+
+from evo.cli import invoke
+from evo.config.run import RunConfig, complete_run
+from islands.db.store import Store
+from islands.queries.groups import read_groups
+
+SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--name", "one", "--plain", "--iterations", "12"]
+RESUME = ["resume", "one", "--plain", "--iterations", "24"]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert invoke(["show", "one", "--json"]) == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def operators() -> Counter[tuple[int, str]]:
+    """How many groups each (operator, version) wrote."""
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        groups = [group for _, group in read_groups(store, store.run("one").id)]
+    return Counter((group.operator, group.policy_version.split("@")[0]) for group in groups)
+
+
+def test_other_options_of_the_same_model_keep_its_place(capsys) -> None:
+    with misbehaving_server(lambda number: "" if number < 6 else "429") as server:
+        assert invoke([*SEARCH, "--policy", f"{server.address}?n=off&retries=0", "--parallel", "2"]) == 1
+        server.plan = scripted()
+        assert invoke([*RESUME, "--policy", f"{server.address}?n=off&rpm=100000"]) == 0
+        found = shown(capsys)
+        assert found["groups"] == 24 and set(operators()) == {(0, "openai:tiny")}
+        (change,) = found["policy_changes"]
+        assert "retries=0" in change["before"] and "rpm=100000" in change["after"]
+        assert found["config"]["dropped_policies"] == [] and found["config"]["policy"] == change["after"]
+        assert invoke(["show", "one"]) == 0 and "the policy changed:" in capsys.readouterr().out
+        assert invoke(["resume", "one", "--plain", "--iterations", "26"]) == 0, "it continues as changed"
+        assert len(shown(capsys)["policy_changes"]) == 1
+
+
+def test_a_dead_model_is_replaced(capsys) -> None:
+    with misbehaving_server(lambda number: "" if number < 6 else "quota") as server:
+        assert invoke([*SEARCH, "--policy", f"{server.address}?n=off", "--parallel", "2"]) == 1
+    assert "check its plan and billing" in capsys.readouterr().err
+    assert invoke([*RESUME, "--policy", "scripted:mutate"]) == 0
+    found = shown(capsys)
+    assert set(operators()) == {(1, "openai:tiny"), (0, "scripted:mutate")} and found["groups"] == 24
+    assert [one["policy"] for one in found["operators"]] == ["scripted:mutate", f"{server.address}?n=off"]
+
+
+def test_a_member_of_an_ensemble_is_dropped(capsys) -> None:
+    names = ["scripted:mutate", "scripted:echo", "scripted:mutate?temperature=0.5"]
+    assert invoke([*SEARCH, "--policy", ",".join(names)]) == 0
+    before = operators()
+    assert invoke([*RESUME, "--policy", f"{names[2]},{names[0]}"]) == 0
+    after, found = operators(), shown(capsys)
+    echoed = sum(count for (_, version), count in before.items() if "echo" in version)
+    assert echoed and after[2, "scripted:echo"] == echoed and sum(after.values()) == 24
+    assert found["config"]["dropped_policies"] == ["scripted:echo"]
+    assert invoke(["resume", "one", "--plain", "--iterations", "30"]) == 0
+    assert operators()[2, "scripted:echo"] == echoed
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [("openai:tiny@nowhere", "is no URL"), ("scripted:nobody", "scripted:nobody")],
+)
+def test_a_wrong_policy_leaves_the_run_as_it_was(policy: str, said: str, capsys) -> None:
+    assert invoke([*SEARCH, "--policy", "scripted:mutate"]) == 0
+    before = shown(capsys)
+    assert invoke([*RESUME, "--policy", policy]) == 2
+    err = capsys.readouterr().err
+    assert said in err and err.count("\n") == 1
+    assert shown(capsys) == before
+
+
+def test_failed_candidates_are_listed_by_id_with_their_reason(capsys) -> None:
+    def broken(body: dict[str, Any], number: int) -> str:
+        return f"```python\ndef initials(name):\n    return missing_{number}\n```"
+
+    with misbehaving_server(scripted(), answer=broken) as server:
+        assert invoke([*SEARCH, "--policy", f"{server.address}?n=off"]) == 0
+    failed = shown(capsys)["failed_candidates"]
+    assert len(failed) == 10 and "missing_" in failed[0]["error"]
+    assert invoke(["show", "one"]) == 0
+    out = capsys.readouterr().out
+    assert f"  {failed[0]['id']}  programs:easy/0  " in out
+    assert invoke(["show", "one", str(failed[0]["id"])]) == 0 and "error: " in capsys.readouterr().out
+
+
+def test_the_budget_of_tokens_is_not_the_length_of_a_reply(tmp_path: Path, capsys) -> None:
+    assert invoke([*SEARCH, "--policy", "scripted:mutate", "--max-tokens", "400"]) == 2
+    assert "--max-total-tokens" in capsys.readouterr().err
+    (tmp_path / "old.yaml").write_text("max_tokens: 400\n")
+    assert invoke([*SEARCH, "--policy", "scripted:mutate", "--config", "old.yaml"]) == 2
+    assert "the run's budget is max_total_tokens, the length of a reply max_new_tokens" in capsys.readouterr().err
+    old = complete_run({"problems": ["maze:test"], "max_tokens": 900})
+    assert RunConfig.model_validate(old).max_total_tokens == 900, "stored runs keep their budget"

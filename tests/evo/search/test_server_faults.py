@@ -1,0 +1,213 @@
+"""A search whose server misbehaves: nothing paid is lost, budgets hold, it ends when it should, and says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from completion_server import CompletionServer
+from misbehaving_server import PLAYED, MisbehavingServer, misbehaving_server, scripted
+
+from evo.cli import invoke
+from islands.db.store import Store
+from islands.queries.groups import read_groups
+from problems.types import ScoredGroup
+
+SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--name", "one", "--max-new-tokens", "400"]
+pytestmark = pytest.mark.filterwarnings("ignore:a budget of", "ignore:.*reports no usage")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def search(server: CompletionServer, *arguments: str, options: str = "", code: int = 0) -> None:
+    policy = f"{server.address}?n=off&price=1000/4000&{options}"
+    assert invoke([*SEARCH, "--policy", policy, *arguments, "--plain"]) == code
+
+
+def summary(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert invoke(["show", "one", "--json"]) == 0
+    return dict(json.loads(capsys.readouterr().out)["summary"])
+
+
+def groups() -> list[ScoredGroup]:
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        return [group for _, group in read_groups(store, store.run("one").id)]
+
+
+def assert_books(server: MisbehavingServer, shown: dict[str, Any]) -> None:
+    books = server.books
+    assert (shown["prompt_tokens"], shown["tokens"]) == (books.prompt_tokens, books.completion_tokens)
+    assert shown["cost"] == pytest.approx(books.cost(1000, 4000), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("cut", "20 replies in a row held no answer, most were cut at the token limit; raise --max-new-tokens"),
+        ("empty", "20 replies in a row held no answer, most were empty"),
+        ("reasoning", "most were only reasoning; raise --max-new-tokens so that the model can finish"),
+    ],
+)
+def test_a_search_stops_with_exit_code_1_after_many_replies_without_an_answer(fault: str, said: str, capsys) -> None:
+    with misbehaving_server(scripted(after=fault)) as server:
+        with pytest.warns(UserWarning, match="3 replies hold no answer"):
+            search(server, "--iterations", "400", code=1)
+        out, err = capsys.readouterr()
+        assert err.splitlines()[-1].startswith("evo: ") and said in err.splitlines()[-1]
+        assert "replies without an answer (" in out
+        shown = summary(capsys)
+        assert 20 <= len(server.requests) < 40 and shown["outcome"] == "failed"
+        assert_books(server, shown)
+
+
+def test_a_hanging_request_holds_back_and_loses_no_paid_answer(capsys) -> None:
+    with misbehaving_server(scripted("", "hang", after="hang"), hang=60) as server:
+        server.plan = lambda number: "hang" if number == 2 else ""  # every retry is another request
+        search(server, "--iterations", "12", "--parallel", "6", options="timeout=1&retries=0")
+        shown = summary(capsys)
+        assert shown["groups"] == 12 and shown["errors"]["reply failed"] == 1
+        assert_books(server, shown)
+    failed = [one for group in groups() for one in group.rollouts if not one.answers]
+    assert len(failed) == 1 and "no reply: " in str(failed[0].format_error)
+
+
+def test_a_slow_reply_is_set_aside_and_the_others_are_committed(monkeypatch, capsys) -> None:
+    monkeypatch.setattr("evo.search.loop.SLOW_SECONDS", 0.5)
+    monkeypatch.setattr("evo.search.loop.WAITING_SECONDS", 0.1)
+    seen: list[int] = []
+
+    with misbehaving_server(lambda number: "slow" if number == 1 else "") as server:
+
+        def slow(handler) -> None:
+            server.released.wait(3.0)
+            with Store.open("sqlite:///evo.db", read_only=True) as store:
+                seen.append(len(list(read_groups(store, store.run("one").id))))
+            server.reply(handler, server.requests[1], 1, "")
+
+        monkeypatch.setitem(PLAYED, "slow", slow)
+        search(server, "--iterations", "10", "--parallel", "4")
+        shown = summary(capsys)
+        assert seen == [9] and shown["groups"] == 10
+        assert_books(server, shown)
+    stored = groups()
+    assert sorted(group.sequence for group in stored) == [0, *range(2, 11)]
+    assert sorted(group.iteration for group in stored) == list(range(10)) and stored[-1].iteration == 1
+
+
+def test_a_server_that_dies_loses_no_paid_answer_and_resume_makes_the_others(capsys) -> None:
+    with misbehaving_server(lambda number: "" if number in (0, 1, 3, 4, 5) else "500") as server:
+        search(server, "--iterations", "12", "--parallel", "6", options="retries=1", code=1)
+        shown = summary(capsys)
+        assert shown["groups"] == 5 + shown["errors"]["reply failed"] < 12
+        assert_books(server, shown)
+        server.plan = lambda number: ""
+        assert invoke(["resume", "one", "--plain"]) == 0
+        shown = summary(capsys)
+        assert shown["groups"] == 12
+        assert_books(server, shown)
+    assert sorted(group.iteration for group in groups()) == list(range(12))
+
+
+@pytest.mark.parametrize("usage", ["", "no usage"])
+def test_a_budget_of_cost_is_exceeded_by_less_than_a_request(usage: str, capsys) -> None:
+    with misbehaving_server(scripted(after=usage), delay=0.05) as server:
+        search(server, "--iterations", "400", "--max-cost", "4", "--parallel", "16")
+        shown = summary(capsys)
+        dearest = max((1000 * prompt + 4000 * completion) / 1e6 for prompt, completion in server.books.charges)
+        assert shown["reason"] == "budget of 4 of cost" and 4 <= shown["cost"] < 4 + dearest
+        assert_books(server, shown)
+        assert (shown["estimated_tokens"] > 0) is (usage == "no usage")
+
+
+def test_a_budget_of_seconds_does_not_wait_for_retries(capsys) -> None:
+    with misbehaving_server(lambda number: "" if number < 3 else "429") as server:
+        began = time.monotonic()
+        search(server, "--iterations", "400", "--max-seconds", "3", options="retries=50")
+        assert time.monotonic() - began < 3 + 3
+        shown = summary(capsys)
+        assert shown["reason"] == "budget of 3 seconds" and shown["groups"] >= 3
+        assert_books(server, shown)
+
+
+def test_one_failing_member_of_an_ensemble_is_left_alone_and_the_others_continue(monkeypatch, capsys) -> None:
+    monkeypatch.setattr("evo.search.operator_selection.RESTS", (0.2, 0.4))
+    with misbehaving_server(lambda number: "500" if number < 3 else "") as bad, misbehaving_server(scripted()) as good:
+        policies = f"{bad.address}?retries=0&n=off,{good.address}?n=off&temperature=0.9"
+        with pytest.warns(UserWarning, match="does not answer: .*; the other policies continue, and it is tried again"):
+            arguments = ["--iterations", "60", "--parallel", "2", "--plain"]
+            assert invoke([*SEARCH, "--policy", policies, *arguments]) == 0
+        assert len(bad.requests) > 3, "it is tried again"
+    assert len(groups()) == 60 and {group.operator for group in groups()} == {0, 1}
+
+
+def test_an_ensemble_ends_when_none_answers(capsys) -> None:
+    with misbehaving_server(scripted(after="500")) as bad, misbehaving_server(scripted(after="quota")) as worse:
+        policies = f"{bad.address}?retries=0&n=off,{worse.address}?n=off"
+        with pytest.warns(UserWarning, match="does not answer"):
+            assert invoke([*SEARCH, "--policy", policies, "--plain"]) == 1
+    assert "cannot answer" in capsys.readouterr().err
+
+
+def test_a_prompt_that_does_not_fit_is_made_shorter(capsys) -> None:
+    def answer(body: dict[str, Any], number: int) -> str:
+        return f"```python\ndef initials(name):\n    return name[:{number}] or '{'long ' * 60}'\n```"
+
+    with misbehaving_server(scripted(), answer=answer, context=1800) as server:
+        search(server, "--iterations", "20", "--parallel", "2")
+        lengths = [sum(len(one["content"]) for one in body["messages"]) for body in server.requests]
+        assert_books(server, summary(capsys))
+    assert max(lengths) > 1800 and len(lengths) > 20 and len(groups()) == 20
+    assert any(group.parent is not None and group.inspirations for group in groups())
+
+
+def test_a_problem_whose_prompt_never_fits_does_not_blame_its_scorer(capsys) -> None:
+    with misbehaving_server(scripted(), context=100) as server:
+        search(server, code=1)
+    out, err = capsys.readouterr()
+    assert "scorer" not in out + err and "the prompt does not fit the model for 1 problem" in out
+
+
+@pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_requests_in_retries_within_ten_seconds(signal_sent: int, tmp_path: Path) -> None:
+    with misbehaving_server(lambda number: "" if number < 3 else "hang" if number == 4 else "429", hang=60) as server:
+        policy = f"{server.address}?n=off&retries=90"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "evo", *SEARCH, "--policy", policy, "--plain"],
+            stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ,
+        )  # fmt: skip
+        while len(server.requests) < 8 and process.poll() is None:
+            time.sleep(0.05)
+        began = time.monotonic()
+        process.send_signal(signal_sent)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130, err
+        assert time.monotonic() - began < 10 and "waiting for " in err and "retries" in err
+    assert len(groups()) == 3
+
+
+def test_a_run_whose_process_was_killed_is_not_shown_as_running(tmp_path: Path, capsys) -> None:
+    with misbehaving_server(scripted(), delay=0.2) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "evo", *SEARCH, "--policy", f"{server.address}?n=off", "--plain"],
+            stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=tmp_path, env=os.environ,
+        )  # fmt: skip
+        while len(server.requests) < 12 and process.poll() is None:
+            time.sleep(0.05)
+        assert invoke(["runs", "--json"]) == 0 and json.loads(capsys.readouterr().out)[0]["status"] == "running"
+        process.kill()
+        process.wait()
+    assert invoke(["runs", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["status"] == "interrupted" and "its process ended" in row["reason"]
+    assert invoke(["show", "one"]) == 0 and "one: interrupted" in capsys.readouterr().out
