@@ -19,7 +19,7 @@ def stubbed_vllm(forked: bool = True) -> Iterator[None]:
         patch.setenv("PYTHONPATH", str(STUBS))
         patch.setattr("vpo.vllm.leases.check_installed", lambda: None)
         if forked:
-            patch.setattr("vpo.vllm.engine.subprocess", in_place_of_subprocess(ForkedWithModels))
+            patch.setattr("problems.child_process.subprocess", in_place_of_subprocess(ForkedWithModels))
         yield
 
 

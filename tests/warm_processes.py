@@ -209,6 +209,7 @@ def _become(order: dict[str, Any], received: list[int], known: list[str]) -> Cal
     here = [] if "-P" in apart else [""] if kind == "-c" else [str(Path.cwd())]
     sys.path[:] = [*here, *now, *known]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a server that was started with it blocked
     sys.argv = [kind, *rest]
     if kind == "-m":
         return lambda: runpy.run_module(what, run_name="__main__", alter_sys=True)

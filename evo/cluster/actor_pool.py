@@ -17,16 +17,18 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from evo.cluster.command import INTERRUPTED, Write
+from evo.cluster.command import INTERRUPTED
 from evo.cluster.connection import describe_nodes, slots
 from evo.cluster.engines import EnginePool
 from evo.cluster.paths import import_path
 from evo.cluster.summary import add_up_servers
-from evo.cluster.task import ClusterTask, CommandOrder, CommandOutcome, TaskAnswer
+from evo.cluster.task import ClusterTask, CommandOrder, CommandOutcome
 from evo.cluster.worker import ClusterWorker
+from evo.command_process import Write
 from evo.config.cluster import ClusterAddress
 from evo.errors import SearchFailed
 from islands.errors import DatabaseUnavailable, RunBusy
+from problems.child_process import Answer, WorkerFailed
 from problems.redaction import redact
 
 LOOK_SECONDS, ROOM_SECONDS = 0.5, 30.0
@@ -78,16 +80,12 @@ class ActorPool:
         return slots(self.place, self.engine_pool.taken)
 
     async def ask(self, actor: Any, method: str, *arguments: Any) -> Any:
-        """An order's result. Raises what the worker found at fault; RayError where the process is gone."""
+        """An order's result. Raises the worker's fault, WorkerFailed for a bug, and RayError if the process is gone."""
         try:
-            answer: TaskAnswer = await getattr(actor, method).remote(*arguments)
+            answer: Answer = await getattr(actor, method).remote(*arguments)
         except RayTaskError as error:
-            raise RuntimeError(f"a worker failed in {method}: {error}") from None
-        if answer.kind == "bug":
-            raise RuntimeError(f"a worker failed in {method}:\n{answer.value}")
-        if answer.kind == "fault":
-            raise answer.value
-        return answer.value
+            raise WorkerFailed(f"a worker failed in {method}: {error}") from None
+        return answer.result()
 
     async def work(self, tasks: Sequence[ClusterTask], search: Search) -> list[Any]:
         """Do all tasks, in their order as seats become free; their results, of those that were begun."""

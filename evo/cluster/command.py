@@ -5,28 +5,18 @@ whose lines are read by the driver; where its node is lost, the driver has it be
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import signal
 import socket
-import subprocess
 import tempfile
-import threading
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import yaml
 
 from evo.cluster.task import CommandOrder, CommandOutcome
-from evo.command_process import start_command
+from evo.command_process import CommandProcess
 from evo.errors import BadInput
 
-Write = Callable[[str, str], None]
-"""Told of every line: "out" or "err", and the line without its end."""
 INTERRUPTED = 130
-"""Between looks whether a node has taken a process; after which it is said that none has."""
 MOST_WAITING = 10_000
 """Lines that wait to be read; where the driver is slower, the oldest go."""
 
@@ -38,7 +28,7 @@ class Command:
         self._lines: deque[tuple[str, str]] = deque(maxlen=MOST_WAITING)
         self._changed = asyncio.Event()
         self._ended = self._interrupted = False
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: CommandProcess | None = None
         self._word = ""
 
     async def run(self, order: CommandOrder, node: str) -> CommandOutcome:
@@ -71,8 +61,7 @@ class Command:
         """As Ctrl-C at its terminal."""
         self._interrupted = True
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGINT)
+            self._process.send_signal()
 
     async def _carry_out(self, order: CommandOrder, folder: Path) -> CommandOutcome:
         arguments = list(order.arguments)
@@ -82,33 +71,14 @@ class Command:
             arguments += ["--config", str(settings)]
         environment = {} if order.database is None else {"EVO_DB": order.database}
         environment |= {"EVO_COMMAND": order.said} if order.said else {}
-        nowhere = os.open(os.devnull, os.O_WRONLY)  # its last word is read with its lines
-        try:
-            process = start_command(
-                arguments,
-                nowhere,
-                environment=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        finally:
-            os.close(nowhere)
-        self._process = process
         loop = asyncio.get_running_loop()
-        readers = [
-            threading.Thread(target=self._read, args=(loop, stream, pipe), daemon=True)
-            for stream, pipe in (("out", process.stdout), ("err", process.stderr))
-        ]
-        for reader in readers:
-            reader.start()
-        for reader in readers:
-            await asyncio.to_thread(reader.join)
-        return CommandOutcome(await asyncio.to_thread(process.wait), self._word)
 
-    def _read(self, loop: asyncio.AbstractEventLoop, stream: str, pipe: IO[bytes]) -> None:
-        for line in pipe:
-            loop.call_soon_threadsafe(self._add, stream, line.decode("utf-8", "replace").rstrip("\r\n"))
+        def write(stream: str, line: str) -> None:
+            loop.call_soon_threadsafe(self._add, stream, line)
+
+        self._process = CommandProcess(arguments, environment=environment, write=write)
+        code, word = await asyncio.to_thread(self._process.wait)
+        return CommandOutcome(code, word or self._word)
 
     def _add(self, stream: str, line: str) -> None:
         if stream == "err" and line.strip():

@@ -10,7 +10,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,10 @@ from ray.util import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from evo.cluster.paths import import_path, take_on
-from evo.cluster.task import TaskAnswer
-from evo.comparison.workers import portable
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from problems.contract import BadAddress
+from evo.exit_status import answer_of_error
+from problems.child_process import Answer, settle
 from vpo.policies.address import PolicyAddress, parse_address, parse_addresses
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import settings_at
@@ -36,7 +35,7 @@ from vpo.vllm.text import Description
 
 PLACE_SECONDS = 30.0
 ANSWER_SECONDS = 5.0
-LAST_WORDS = 0.5
+SHUTDOWN_GRACE = 0.5
 """Seconds that an engine's fault has to reach who asked, before its actor ends with it."""
 Engines = Mapping[EngineSettings, Sequence["ActorReplica"]]
 
@@ -50,10 +49,10 @@ class EngineHost:
         self._life = uuid.uuid4().hex
         self._asked = self._answered = 0
 
-    async def describe(self) -> TaskAnswer:
+    async def describe(self) -> Answer:
         return await self._answer(asyncio.to_thread(self._engine.describe))
 
-    async def ready(self) -> TaskAnswer:
+    async def ready(self) -> Answer:
         """What the engine came to, once it has loaded."""
 
         async def wait() -> Any:
@@ -62,14 +61,10 @@ class EngineHost:
 
         return await self._answer(wait())
 
-    async def ask(self, kind: str, content: Any) -> TaskAnswer:
-        asked = self._engine.ask(kind, content)
+    async def ask(self, kind: str, content: Any) -> Answer:
         self._asked += 1
         try:
-            return await self._answer(asyncio.wrap_future(asked))
-        except asyncio.CancelledError:
-            self._engine.cancel(asked)
-            raise
+            return await self._answer(asyncio.wrap_future(self._engine.ask(kind, content)))
         finally:
             self._asked -= 1
             self._answered += 1
@@ -80,13 +75,13 @@ class EngineHost:
         node = str(ray.get_runtime_context().get_node_id())[:8]
         return {"node": node, "in": serves, "load": self._asked, "answered": self._answered, "life": self._life}
 
-    async def _answer(self, work: Any) -> TaskAnswer:
+    async def _answer(self, work: Any) -> Answer:
         try:
-            return TaskAnswer("done", await work)
-        except (PolicyUnavailable, BadAddress, PromptTooLong) as error:
+            return Answer(await work)
+        except Exception as error:
             if isinstance(error, PolicyUnavailable):  # no engine: Ray starts both again
-                asyncio.get_running_loop().call_later(LAST_WORDS, os._exit, 1)
-            return TaskAnswer("fault", portable(error))
+                asyncio.get_running_loop().call_later(SHUTDOWN_GRACE, os._exit, 1)
+            return Answer(fault=error) if isinstance(error, PromptTooLong) else answer_of_error(error)
 
 
 class ActorReplica:
@@ -113,29 +108,24 @@ class ActorReplica:
     def ask(self, kind: str, content: Any = None) -> Future[Any]:
         ref = self._actor.ask.remote(kind, content)
         asked: Future[Any] = Future()
-        asked.ref = ref  # type: ignore[attr-defined]
 
-        def pass_on(found: Future[Any]) -> None:
-            with suppress(InvalidStateError):  # cancelled in this moment
-                try:
-                    asked.set_result(_value(found.result()))
-                except RayError as error:
-                    asked.set_exception(_lost(error))
-                except Exception as error:  # noqa: BLE001 - raised where it was asked
-                    asked.set_exception(error)
+        def pass_on(answered: Future[Answer]) -> None:
+            try:
+                settle(asked, answered.result())
+            except RayError as error:
+                settle(asked, Answer(fault=_lost(error)))
 
         ref.future().add_done_callback(pass_on)
+        asked.add_done_callback(lambda _: ray.cancel(ref) if asked.cancelled() else None)
         return asked
-
-    def cancel(self, asked: Future[Any]) -> None:
-        ray.cancel(asked.ref)  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """It is its driver's to end."""
 
     def _now(self, method: str, seconds: float | None) -> Any:
         try:
-            return _value(ray.get(getattr(self._actor, method).remote(), timeout=seconds))
+            answer: Answer = ray.get(getattr(self._actor, method).remote(), timeout=seconds)
+            return answer.result()
         except GetTimeoutError:
             raise PolicyUnavailable("it does not answer") from None
         except RayError as error:
@@ -248,12 +238,6 @@ def _bundle(settings: EngineSettings) -> dict[str, float]:
     if settings.device != "cpu" and ray.cluster_resources().get("GPU", 0.0):
         return {"CPU": 1.0, "GPU": float(settings.options.gpus)}
     return {"CPU": float(settings.threads or 1)}
-
-
-def _value(answer: TaskAnswer) -> Any:
-    if answer.kind == "fault":
-        raise answer.value
-    return answer.value
 
 
 def _lost(error: RayError) -> PolicyUnavailable:

@@ -16,10 +16,9 @@ import ray
 from ray.exceptions import RayError
 
 from evo.cluster.paths import import_path, take_on
-from evo.cluster.task import TaskAnswer
-from evo.comparison.workers import portable
 from evo.config.cluster import ClusterOptions
-from evo.exit_status import exit_code_of
+from evo.exit_status import answer_of_error
+from problems.child_process import Answer, WorkerFailed
 from problems.contract import Problem, Score, ScorerFault
 from problems.registry import resolve
 from problems.sandbox.contract import Mode, SandboxFault
@@ -37,24 +36,22 @@ class ScorerActor:
         take_on(folder, path)
         self._problems: dict[str, Problem] = {}
 
-    def check(self, name: str, answer: str, mode: Mode) -> TaskAnswer:
+    def check(self, name: str, answer: str, mode: Mode) -> Answer:
         """The checked Score of an answer."""
         return self._answered(lambda problem: checked_score(problem, answer), name, mode)
 
-    def takes_seed(self, name: str, answer: str, mode: Mode) -> TaskAnswer:
+    def takes_seed(self, name: str, answer: str, mode: Mode) -> Answer:
         """Whether the scorer, having failed on `answer`, scores its seed."""
         return self._answered(lambda problem: scores_its_seed(problem, answer), name, mode)
 
-    def _answered(self, work: Any, name: str, mode: Mode) -> TaskAnswer:
+    def _answered(self, work: Any, name: str, mode: Mode) -> Answer:
         try:
             set_sandbox_mode(mode)
             if name not in self._problems:
                 (self._problems[name],) = resolve(name)
-            return TaskAnswer("done", work(self._problems[name]))
+            return Answer(work(self._problems[name]))
         except Exception as error:
-            if exit_code_of(error) is None:
-                raise
-            return TaskAnswer("fault", portable(error))
+            return answer_of_error(error)
 
 
 def start_scorer_actors(options: ClusterOptions) -> list[Any]:
@@ -88,10 +85,12 @@ class ClusterScorer(Scorer):
         with self._turn:
             scorer_actor = next(self._scorer_actors)
         try:
-            found: TaskAnswer = ray.get(getattr(scorer_actor, method).remote(problem.name, answer, self._mode))
-        except RayError as error:
-            reason = " ".join(str(error).split())[:200]
+            scored: Answer = ray.get(getattr(scorer_actor, method).remote(problem.name, answer, self._mode))
+            return scored.result()
+        except (ScorerFault, SandboxFault):
+            raise
+        except (RayError, WorkerFailed) as error:
+            reason = " ".join(str(error).split())[-200:]
             raise SandboxFault(f"{problem.name}: no process of the cluster can score it ({reason})") from None
-        if found.kind == "fault":
-            raise found.value if isinstance(found.value, ScorerFault | SandboxFault) else SandboxFault(str(found.value))
-        return found.value
+        except Exception as error:
+            raise SandboxFault(str(error)) from None

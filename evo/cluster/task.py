@@ -27,14 +27,6 @@ class ClusterTask:
 
 
 @dataclass(frozen=True)
-class TaskAnswer:
-    """What a worker says of an order. kind: done, fault (of a known kind, to be raised) or bug (a traceback)"""
-
-    kind: str
-    value: Any
-
-
-@dataclass(frozen=True)
 class CommandOrder:
     """An `evo` command for a node.
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from evo.cluster.actor_pool import ActorPool, run_command
-from evo.cluster.command import Write
 from evo.cluster.connection import connect, leave
 from evo.cluster.task import CommandOrder, CommandOutcome
+from evo.command_process import Write
 from evo.config.cluster import ClusterAddress
 from evo.config.train import TrainRun
 from evo.errors import BadInput

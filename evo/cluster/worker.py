@@ -6,7 +6,6 @@ known kinds are answers, not exceptions: Ray would wrap them in classes of its o
 
 from __future__ import annotations
 
-import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -17,11 +16,10 @@ from evo.cluster.command import Command
 from evo.cluster.engines import Engines
 from evo.cluster.paths import take_on
 from evo.cluster.scoring import ClusterScorer
-from evo.cluster.task import CommandOrder, CommandOutcome, TaskAnswer
+from evo.cluster.task import CommandOrder, CommandOutcome
 from evo.comparison.runner import Ended
-from evo.comparison.workers import portable
 from evo.config.run import RunConfig
-from evo.exit_status import exit_code_of
+from evo.exit_status import answer_of_error
 from evo.runs.launch import Launched
 from evo.runs.problem_runs import load_runs
 from evo.runs.result import run_to_end
@@ -29,6 +27,7 @@ from evo.runs.resume import check_divisible, relaunch, relaunch_shard
 from evo.runs.scorer_change import Changes
 from evo.search.resources import Resources
 from evo.search.stop import Stop, StopReason
+from problems.child_process import Answer
 from problems.sandbox.contract import Mode
 from vpo.policies.contract import OnServers
 from vpo.vllm.leases import ENGINE_REGISTRY
@@ -56,7 +55,7 @@ class ClusterWorker:
         if self._scorer_actors and self._shared.scorer is None:
             self._shared.scorer = ClusterScorer(self._scorer_actors, mode)
 
-    async def prepare(self, configs: Sequence[RunConfig]) -> TaskAnswer:
+    async def prepare(self, configs: Sequence[RunConfig]) -> Answer:
         """Load what these need, to find what is wrong with it."""
 
         async def load() -> None:
@@ -64,7 +63,7 @@ class ClusterWorker:
 
         return await _answered(load)
 
-    async def open(self, run: str, db: str, changes: Changes, mode: Mode) -> TaskAnswer:
+    async def open(self, run: str, db: str, changes: Changes, mode: Mode) -> Answer:
         """Put a planned run's problems and seeds into the database, or a stored one's changes; how many problems."""
 
         async def put() -> int:
@@ -80,7 +79,7 @@ class ClusterWorker:
 
     async def search(
         self, run: str, shard: int | None, db: str, changes: Changes, take_over: bool, mode: Mode
-    ) -> TaskAnswer:
+    ) -> Answer:
         """Search to the end; how it ended."""
 
         async def search() -> Ended:
@@ -103,7 +102,7 @@ class ClusterWorker:
 
         return await _answered(search)
 
-    async def command(self, order: CommandOrder) -> TaskAnswer:
+    async def command(self, order: CommandOrder) -> Answer:
         """Carry out an order, one in a process's life; its outcome."""
 
         async def carry_out() -> CommandOutcome:
@@ -144,10 +143,8 @@ def node_id() -> str:
     return str(ray.get_runtime_context().get_node_id())[:8]
 
 
-async def _answered(work: Callable[[], Awaitable[Any]]) -> TaskAnswer:
+async def _answered(work: Callable[[], Awaitable[Any]]) -> Answer:
     try:
-        return TaskAnswer("done", await work())
+        return Answer(await work())
     except Exception as error:
-        if exit_code_of(error) is None:
-            return TaskAnswer("bug", traceback.format_exc())
-        return TaskAnswer("fault", portable(error))
+        return answer_of_error(error)

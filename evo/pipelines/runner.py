@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import FrameType
 from typing import Any, Protocol
 
-from evo.command_process import start_command
+from evo.command_process import CommandProcess
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import PipelineFolder
@@ -72,7 +71,7 @@ class PipelineRunner:
         self.place, self.state, self.lock = place, state, lock
         self.plain, self.quiet, self.report, self.elsewhere = plain, quiet, report, elsewhere
         self.interrupted = self._failed = False
-        self._processes: list[subprocess.Popen[Any]] = []
+        self._processes: list[CommandProcess] = []
         self._writing = threading.RLock()  # of the state, and of what is reported
 
     def run(self, plan: Sequence[Planned], *, keep_going: bool) -> Status:
@@ -157,29 +156,21 @@ class PipelineRunner:
         """Run `evo ARGUMENTS`; its exit code (negative: the signal that killed it) and its last word on stderr.
         among: its name, where others are under way beside it"""
         shown = ["--plain"] if (self.plain or self.quiet or among) and arguments[0] not in _WITHOUT_SCREEN else []
-        reader, writer = os.pipe()
+        together = self.elsewhere if among else None
+        process = CommandProcess(
+            [*arguments, *shown],
+            environment={"EVO_DB": self.place.db},
+            held=(self.lock,),
+            write=None if together is None else lambda _, line: together.write(among, line),
+            stdout=2 if self.quiet else None,  # stderr
+        )
+        self._processes.append(process)
+        if self.interrupted:  # just now, before it could be signalled
+            process.send_signal(signal.SIGINT)
         try:
-            process = start_command(
-                [*arguments, *shown],
-                writer,
-                environment={"EVO_DB": self.place.db},
-                held=(self.lock,),
-                stdout=subprocess.PIPE if among else 2 if self.quiet else None,  # stderr
-                stderr=subprocess.STDOUT if among else None,
-            )
-            self._processes.append(process)
-            if self.interrupted:  # just now, with nobody there yet to be told
-                process.send_signal(signal.SIGINT)
-            if process.stdout is not None and self.elsewhere is not None:
-                for line in process.stdout:
-                    self.elsewhere.write(among, line.decode("utf-8", "replace").rstrip("\r\n"))
-            code = process.wait()
-            self._processes.remove(process)
+            return process.wait()
         finally:
-            os.close(writer)
-        with open(reader, "rb") as pipe:
-            os.set_blocking(reader, False)
-            return code, (pipe.read() or b"").decode("utf-8", "replace")
+            self._processes.remove(process)
 
     @contextlib.contextmanager
     def _obeying_interrupts(self) -> Iterator[None]:
@@ -192,8 +183,7 @@ class PipelineRunner:
             # a terminal sends Ctrl-C to the stage as well: passed on, it would count as two, which stops at once
             if number != signal.SIGINT or not _at_the_terminal():
                 for process in list(self._processes):
-                    with contextlib.suppress(ProcessLookupError):
-                        process.send_signal(number)
+                    process.send_signal(number)
 
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup

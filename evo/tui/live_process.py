@@ -1,19 +1,16 @@
-"""The process that shows a search running in another: `python -m evo.tui.live_process FD`.
+"""The process that shows a search of its owner (evo.tui.screen, by problems.child_process).
 
-FD is a socket. From it come lines of JSON: {"loading": TEXT}, {"watch": {db, name, against, paused}}; its end is the
-end of the screen. Into it go {"up": true} before anything is painted, {"act": WHAT} for the viewer's commands to the
-search, and {"failed": WHY}.
+It receives `loading` (a text), `watch` (database, name, reference arm, whether paused) and `close`. It sends
+("up", "") before anything is painted, ("act", COMMAND) for a viewer's command, and ("failed", REASON).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
-import json
 import signal
-import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -21,35 +18,36 @@ from rich.console import Console
 from evo.encoding import prepare_streams
 from evo.tui.app import ScreenApp, Source
 from evo.tui.terminal import silent_input
+from problems.child_process import Owner
 
 
-async def serve(connection: socket.socket) -> int:
-    """Show the states that the connection sends until it ends."""
-    reader, writer = await asyncio.open_connection(sock=connection)
+async def serve(owner: Owner) -> None:
+    """Show what the owner says until it ends."""
+    loop = asyncio.get_running_loop()
+    messages: asyncio.Queue[tuple[int, str, Any]] = asyncio.Queue()
 
-    def tell(message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):
-            writer.write(json.dumps(message).encode() + b"\n")
+    def receive(*message: Any) -> None:
+        loop.call_soon_threadsafe(messages.put_nowait, message)
 
-    first = await reader.readline()
-    if not first:
-        return 0
+    owner.listen(receive, lambda: receive(0, "close", None))
+    _, kind, content = await messages.get()
+    if kind == "close":
+        return
     console = Console(file=sys.__stderr__)
-    app = ScreenApp(
-        loading=json.loads(first)["loading"], act=lambda what: tell({"act": what}), encoding=console.encoding
-    )
+    app = ScreenApp(loading=content, act=lambda act: owner.tell(("act", act)), encoding=console.encoding)
 
     async def obey() -> None:
-        while line := await reader.readline():
-            message = json.loads(line)
-            if "loading" in message:
-                app.say_loading(message["loading"])
+        while True:
+            _, kind, content = await messages.get()
+            if kind == "close":
+                return app.exit()
+            if kind == "loading":
+                app.say_loading(content)
             else:
-                app.watch_source(_opener(**message["watch"]), message["watch"]["paused"])
-        app.exit()
+                db, name, against, paused = content
+                app.watch_source(_opener(db, name, against), paused)
 
-    tell({"up": True})
-    await writer.drain()
+    owner.tell(("up", ""))
     obeying = asyncio.create_task(obey())
     loading_rest = asyncio.create_task(asyncio.to_thread(_load_the_rest))
     try:
@@ -59,20 +57,17 @@ async def serve(connection: socket.socket) -> int:
         obeying.cancel()
         await asyncio.gather(obeying, loading_rest, return_exceptions=True)
         if app.failure is not None:
-            tell({"failed": f"{type(app.failure).__name__}: {app.failure}"})
-        with contextlib.suppress(OSError):
-            await writer.drain()
+            owner.tell(("failed", f"{type(app.failure).__name__}: {app.failure}"))
         await asyncio.to_thread(app.close_source)
-    return 0
 
 
 def _load_the_rest() -> None:
-    """Modules needed once there is a run, loaded while the search's process loads its policy."""
+    """What is needed once there is a run, while the search's process loads its policy."""
     importlib.import_module("evo.tui.watcher")
     importlib.import_module("evo.tui.pages")
 
 
-def _opener(db: str, name: str, against: str | None, paused: bool) -> Any:
+def _opener(db: str, name: str, against: str | None) -> Callable[[], Source]:
     def opened() -> Source:
         from evo.tui.watcher import Watcher  # as in evo.tui.shown
 
@@ -81,12 +76,7 @@ def _opener(db: str, name: str, against: str | None, paused: bool) -> Any:
     return opened
 
 
-def main() -> int:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the search decides, and ends the connection
-        signal.signal(number, signal.SIG_IGN)
+def main(owner: Owner) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the search decides, and ends the connection
     prepare_streams()
-    return asyncio.run(serve(socket.socket(fileno=int(sys.argv[1]))))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    asyncio.run(serve(owner))

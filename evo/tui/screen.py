@@ -1,6 +1,6 @@
 """The screen of a live search: a separate process, so that painting takes no time from the search.
 
-It reads the database as any watcher would; the viewer's commands (stop, pause) come back over a socket. If it
+It reads the database as any watcher would; the viewer's commands (stop, pause) come back over its pipe. If it
 breaks, the search continues. This end holds the terminal: whatever the search writes meanwhile is held back and shown
 afterwards, and the terminal is given back as it was, however the screen ends.
 """
@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -25,14 +21,15 @@ from typing import Any, Protocol
 from rich.console import Console
 
 from evo.tui.terminal import GivenTerminal, descriptor, held_output
+from problems.child_process import ChildProcess
 
 END_SECONDS = 5.0
 """Seconds for the screen to end by itself."""
-PROGRAM = (sys.executable, "-m", "evo.tui.live_process")
+PROGRAM = "evo.tui.live_process:main"
 
 
 class Act(StrEnum):
-    """A viewer's commands to a live search."""
+    """What a viewer asks of a live search."""
 
     STOP = "stop"
     INTERRUPT = "interrupt"
@@ -41,7 +38,7 @@ class Act(StrEnum):
 
 
 class ScreenControls(Protocol):
-    """The controls that a live search gives its screen. Called on the event loop that opened the screen."""
+    """What a live search lets its screen do. Called on the event loop that the screen was opened on."""
 
     @property
     def paused(self) -> bool: ...
@@ -57,52 +54,39 @@ class LiveScreen:
     """A screen that is up, or on its way."""
 
     def __init__(self, fd: int, text: str) -> None:
-        ours, its = socket.socketpair()
-        environment = {**os.environ, "TEXTUAL_ALLOW_SIGNALS": "1", "TEXTUAL_DISABLE_KITTY_KEY": "1"}
-        try:
-            self.process = subprocess.Popen(
-                [*PROGRAM, str(its.fileno())], stdout=fd, stderr=fd, pass_fds=[its.fileno()], env=environment
-            )
-        finally:
-            its.close()
         self.failed: str | None = None
         self.up = False
-        self._connection, self._read = ours, b""
         self._controls: ScreenControls | None = None
         self._loop = asyncio.get_running_loop()
-        ours.setblocking(False)
-        self._loop.add_reader(ours.fileno(), self._obey)
+        self.process = ChildProcess(
+            PROGRAM,
+            lost=lambda code, _: ChildProcessError(code),
+            receive=self._obey,
+            environment={"TEXTUAL_ALLOW_SIGNALS": "1", "TEXTUAL_DISABLE_KITTY_KEY": "1"},
+            stdin=None,
+            stdout=fd,
+            stderr=fd,
+        )
         self.loading(text)
 
     def loading(self, text: str) -> None:
         """Show the loading step."""
-        self._tell({"loading": text})
+        self.process.tell("loading", text)
 
     def watch(self, db: str, name: str, controls: ScreenControls, against: str | None = None) -> None:
         """Show the run, or the comparison, which is in the database by now."""
         self._controls = controls
-        self._tell({"watch": {"db": db, "name": name, "against": against, "paused": controls.paused}})
+        self.process.tell("watch", (db, name, against, controls.paused))
 
-    def _tell(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # it broke, which `close` reports
-            self._connection.send(json.dumps(message).encode() + b"\n")
-
-    def _obey(self) -> None:
-        try:
-            read = self._connection.recv(65536)
-        except BlockingIOError:
-            return
-        except OSError:
-            read = b""
-        if not read:
-            self._loop.remove_reader(self._connection.fileno())
-        *lines, self._read = (self._read + read).split(b"\n")
-        for line in lines:
-            message = json.loads(line)
-            self.up = self.up or "up" in message
-            self.failed = message.get("failed", self.failed)
-            if "act" in message:
-                self._act(Act(message["act"]))
+    def _obey(self, message: tuple[str, str]) -> None:
+        """In the reader's thread, since the event loop may be busy with what is loaded."""
+        kind, content = message
+        if kind == "up":
+            self.up = True
+        elif kind == "failed":
+            self.failed = content
+        else:
+            self._loop.call_soon_threadsafe(self._act, Act(content))
 
     def _act(self, act: Act) -> None:
         if act is Act.INTERRUPT or self._controls is None:
@@ -116,28 +100,14 @@ class LiveScreen:
 
     async def close(self) -> int:
         """End it and return its exit code, 0 if it cleaned up. Takes at most END_SECONDS."""
-        self._obey()
-        self._loop.remove_reader(self._connection.fileno())
-        if not self.up:  # still loading, so nothing is painted and there is nothing to wait for
-            self.process.kill()
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_WR)
-        code = await asyncio.shield(asyncio.to_thread(self._ended))
-        self._obey()  # its last messages
-        self._connection.close()
+        grace = END_SECONDS if self.up else 0.0  # still loading, it has painted nothing
+        code = await asyncio.shield(asyncio.to_thread(self.process.end, grace))
         return code if self.up else 0
-
-    def _ended(self) -> int:
-        try:
-            return self.process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
 
 
 @contextlib.asynccontextmanager
 async def open_screen(console: Console, loading: str) -> AsyncIterator[LiveScreen]:
-    """A screen on the console's terminal until the block ends, first showing the loading steps.
+    """A screen on the console's terminal until the block ends, first showing what is loaded.
 
     The terminal must be one that `can_show`; afterwards it is as before, however the block ends. A screen that broke is
     a warning then.
@@ -175,7 +145,7 @@ def _obeying_suspension(screen: Callable[[], LiveScreen | None]) -> Iterator[Non
 
     def suspend(number: int, stack: Any) -> None:
         shown = screen()
-        # the terminal sends it to both, and each may get it only once; a signal only for this process is passed on
+        # the terminal sends it to both, and each only once may have it; a signal for this process alone is handed on
         if shown is not None and not _stops(shown.process.pid, 0.3):
             with contextlib.suppress(OSError):
                 os.kill(shown.process.pid, signal.SIGTSTP)

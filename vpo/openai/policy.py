@@ -277,7 +277,7 @@ class ServerSpread(spread.Spread[Server]):
             [Member(one.place.url, one, lost=0.0 if gone else None) for one, gone in zip(servers, lost, strict=True)],
             Server.serves,
             tries=len(servers) * (retries + 1),
-            patience=sum(min(8.0, 0.5 * 2**attempt) for attempt in range(retries)),
+            deadline=sum(min(8.0, 0.5 * 2**attempt) for attempt in range(retries)),
             kind="servers",
             remedy="start one again, then evo resume",
         )

@@ -54,7 +54,7 @@ class Spread(Generic[P]):
 
     members: all of them in their order
     serves: whether one that was lost is back
-    tries, patience: how often a request is asked, and for how many seconds it waits where none is there
+    tries, deadline: how often a request is asked, and for how many seconds it waits where none is there
     kind: what they are, in the plural; remedy: what a person can do where none is left
     """
 
@@ -64,12 +64,12 @@ class Spread(Generic[P]):
         serves: Callable[[P], Awaitable[bool]],
         *,
         tries: int,
-        patience: float,
+        deadline: float,
         kind: str,
         remedy: str,
     ) -> None:
         self.members, self._serves = list(members), serves
-        self._tries, self._patience, self._kind, self._remedy = tries, patience, kind, remedy
+        self._tries, self._deadline, self._kind, self._remedy = tries, deadline, kind, remedy
         self._started = False
         self._back = asyncio.Event()
 
@@ -123,8 +123,8 @@ class Spread(Generic[P]):
         return least if own.load > least.load + max(SLACK, choices) else own
 
     async def _wait(self, prompt: Prompt, choices: int, fault: Gone | None) -> Member[P]:
-        """Until one is back, for as long as patience lasts."""
-        until = time.monotonic() + self._patience
+        """Until one is back, until the deadline."""
+        until = time.monotonic() + self._deadline
         while (left := until - time.monotonic()) > 0:
             self._back.clear()
             try:

@@ -1,76 +1,63 @@
-"""The near end of a vLLM engine: a process that holds it (vpo.vllm.process), its questions and its death."""
+"""A vLLM engine in a worker process (vpo.vllm.process): what it is asked, and what is said once it has ended."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import itertools
 import os
-import subprocess
-import sys
-import tempfile
-import threading
 from collections.abc import Mapping
-from concurrent.futures import Future, InvalidStateError
-from multiprocessing.connection import Connection, Pipe
+from concurrent.futures import Future
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from problems.child_process import ChildProcess
 from problems.contract import BadAddress
 from problems.scoring import cores
 from problems.types import Prompt
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+from vpo.policies.contract import PolicyUnavailable
 from vpo.vllm.address import EngineSettings
 from vpo.vllm.text import Description
 
 CLOSE_SECONDS = 20.0
 SMALL = 80 << 20
 """Bytes of weights below which an engine takes one thread."""
-FAULTS: dict[str, type[Exception]] = {"engine": PolicyUnavailable, "input": BadAddress, "long": PromptTooLong}
-_START = "import sys; from vpo.vllm.process import main; main(int(sys.argv[1]))"
 _ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Engine:
     """A process with an engine in it.
 
-    settings: what it holds, or is loading; ready: what that came to, once `wait` has returned
+    settings: what it holds, or is loading; ready: the loaded engine's properties, set by `wait`
     users: how many policies have it on lease
     """
 
     def __init__(self, settings: EngineSettings, environment: Mapping[str, str] | None = None) -> None:
-        """environment: what its process has beside this one's"""
+        """environment: more variables of the process"""
         self.settings = settings
         self.users = 1
         self.ready: Any = None
-        self._numbers = itertools.count()
-        self._waiting: dict[int, Future[Any]] = {}
-        self._lock = threading.Lock()
-        self._gone = ""
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
-        self._pipe, theirs = Pipe()
-        try:
-            self._process = _start_process(theirs, settings, self._log, environment or {})
-        finally:
-            theirs.close()
-        self._reader = threading.Thread(target=self._read, name="vllm", daemon=True)
-        self._reader.start()
+        self._process = ChildProcess(
+            "vpo.vllm.process:main",
+            lost=_lost,
+            environment={**_environment(settings), **(environment or {})},
+            log=True,
+            own_session=True,
+        )
         self._describing = self.ask("describe", settings.model)
         self._loading = self.ask("load", settings)
 
     def describe(self) -> Description:
-        """What the model's files say. Raises BadAddress where they cannot be read, PolicyUnavailable where the process
-        ended."""
-        found: Description = self._describing.result()
-        return found
+        """The description in the model's files. Raises BadAddress if they cannot be read, PolicyUnavailable if the
+        process ended."""
+        description: Description = self._describing.result()
+        return description
 
     @property
     def gone(self) -> str:
         """Why there is no engine any more; "" while there is."""
-        return self._gone
+        return str(self._process.gone or "")
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,). Waits for the engine's next step."""
@@ -78,8 +65,8 @@ class Engine:
         return ids
 
     def wait(self) -> None:
-        """Until the engine can answer. Raises BadAddress where it cannot be made as asked, PolicyUnavailable where it
-        ran out of memory or ended."""
+        """Until the engine can answer. Raises BadAddress if the settings are wrong, PolicyUnavailable if it ran out of
+        memory or ended."""
         self.ready = self._loading.result()
 
     def reload(self, settings: EngineSettings) -> None:
@@ -88,98 +75,21 @@ class Engine:
         self.ready = self.ask("load", settings).result()
 
     def ask(self, kind: str, content: Any = None) -> Future[Any]:
-        """The answer to come; see vpo.vllm.process. An engine that is gone answers with PolicyUnavailable."""
-        number, future = next(self._numbers), Future[Any]()
-        future.number = number  # type: ignore[attr-defined]
-        with self._lock:
-            if self._gone:
-                future.set_exception(PolicyUnavailable(self._gone))
-                return future
-            self._waiting[number] = future
-            with contextlib.suppress(OSError):  # the reader finds out why, and answers
-                self._pipe.send((number, kind, content))
-        return future
-
-    def cancel(self, asked: Future[Any]) -> None:
-        """Nobody waits for this answer any more."""
-        number = asked.number  # type: ignore[attr-defined]
-        with self._lock:
-            if self._waiting.pop(number, None) is not None and not self._gone:
-                with contextlib.suppress(OSError):
-                    self._pipe.send((next(self._numbers), "cancel", number))
+        """The answer to come; see vpo.vllm.process. Fails with PolicyUnavailable if the engine is gone."""
+        return self._process.ask(kind, content)
 
     def close(self, why: str = "the engine is closed") -> None:
-        """End the process. Safe to call twice, and while the engine loads. why: what those who ask it are told"""
-        asked = self.ready is not None and not self._gone
-        with self._lock:
-            self._gone = self._gone or why
-            if asked:
-                with contextlib.suppress(OSError):
-                    self._pipe.send((next(self._numbers), "close", None))
-        try:
-            self._process.wait(CLOSE_SECONDS if asked else 0.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join()
-        self._pipe.close()
-        self._log.close()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                number, kind, content = self._pipe.recv()
-            except (EOFError, OSError):
-                return self._ended()
-            with self._lock:
-                future = self._waiting.pop(number, None)
-            if future is None:
-                continue
-            with contextlib.suppress(InvalidStateError):  # cancelled in this moment
-                if kind == "done":
-                    future.set_result(content)
-                else:
-                    fault, line = content
-                    future.set_exception(FAULTS[fault](line))
-
-    def _ended(self) -> None:
-        """The process is gone: say so to all who wait."""
-        code = self._process.wait()
-        with self._lock:
-            self._gone = self._gone or f"the vLLM engine ended by itself ({_reason(code, self._last_line())})"
-            waiting, self._waiting = list(self._waiting.values()), {}
-        for future in waiting:
-            with contextlib.suppress(InvalidStateError):
-                future.set_exception(PolicyUnavailable(self._gone))
-
-    def _last_line(self) -> str:
-        with contextlib.suppress(OSError, ValueError):
-            size = self._log.seek(0, os.SEEK_END)
-            self._log.seek(max(0, size - 4096))
-            lines = self._log.read().decode("utf-8", "replace").split("\n")
-            return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
-        return ""
+        """End the process. Safe to call twice, and while the engine loads. why: the fault of later requests"""
+        loaded = self.ready is not None and not self.gone
+        self._process.end(CLOSE_SECONDS if loaded else 0.0, PolicyUnavailable(why))
 
 
-def _reason(code: int, line: str) -> str:
+def _lost(code: int, line: str) -> PolicyUnavailable:
     if code == -9:
-        return "killed, perhaps for want of memory: give it less, as in ?cache_gib=1&sequences=16"
-    return f"signal {-code}" if code < 0 else f"exit code {code}" + (f": {line}" if line else "")
-
-
-def _start_process(
-    pipe: Connection, settings: EngineSettings, log: IO[bytes], environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    """The process, in a session of its own so that a Ctrl-C at the terminal is its owner's alone."""
-    return subprocess.Popen(
-        [sys.executable, "-c", _START, str(pipe.fileno())],
-        pass_fds=[pipe.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env={**_environment(settings), **environment},
-        start_new_session=True,
-    )
+        reason = "killed, perhaps for want of memory: give it less, as in ?cache_gib=1&sequences=16"
+    else:
+        reason = f"signal {-code}" if code < 0 else f"exit code {code}" + (f": {line}" if line else "")
+    return PolicyUnavailable(f"the vLLM engine ended by itself ({reason})")
 
 
 def _environment(settings: EngineSettings) -> dict[str, str]:

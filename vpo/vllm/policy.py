@@ -37,7 +37,7 @@ from vpo.vllm.address import EngineSettings
 from vpo.vllm.engine import Engine
 from vpo.vllm.leases import release, reload_engine
 from vpo.vllm.messages import DrawnRollout, EngineCall, Group, Row
-from vpo.vllm.replicas import Replica, Replicas, answer
+from vpo.vllm.replicas import Replica, Replicas
 from vpo.vllm.text import load_tokenizer
 from vpo.vllm.transfer import export_weights
 
@@ -118,7 +118,7 @@ class VllmPolicy:
         try:
             if self.spread is None or isinstance(engine, Engine):
                 assert isinstance(engine, Engine)
-                return await answer(engine, kind, content)
+                return await asyncio.wrap_future(engine.ask(kind, content))
             prompt, choices = (group.prompt, len(group.seeds)) if group is not None else (Prompt(""), 1)
             return await self.spread.ask(prompt, choices, lambda replica: self._ask_one(replica, kind, content))
         except (PolicyUnavailable, BadAddress) as error:
@@ -126,7 +126,7 @@ class VllmPolicy:
 
     async def _ask_one(self, replica: Replica, kind: str, content: Any) -> Any:
         try:
-            return await answer(replica, kind, content)
+            return await asyncio.wrap_future(replica.ask(kind, content))
         except PolicyUnavailable as error:
             raise Gone(f"{replica.name}: {error}") from None
 
@@ -135,7 +135,7 @@ class VllmPolicy:
         refuses."""
         if not isinstance(self._engine, Replicas):
             return [await self._ask(kind, content)]
-        asked = [answer(one, kind, content) for one in self._engine.replicas]
+        asked = [asyncio.wrap_future(replica.ask(kind, content)) for replica in self._engine.replicas]
         try:
             return await gather_available(asked, PolicyUnavailable)
         except Exception as error:

@@ -5,9 +5,8 @@ so that all groups in flight share one batch. A process of its own because vLLM 
 settings, environment, memory binding, on a CPU even functions of torch), because its memory comes back for certain with
 the process alone, and because the search's own work would wait for the engine's Python.
 
-Messages are (number, kind, content); a number is answered once, by (number, "done", ...) or (number, "fault", ...),
-`cancel` never. Everything but `sample` and `encode` waits until what is in flight has ended. When nobody is left at the
-other end of the pipe, the process ends at once.
+The transport is problems.child_process. Everything but `sample` and `encode` waits until what is in flight has ended.
+When its owner is gone, the process ends at once.
 """
 
 from __future__ import annotations
@@ -15,18 +14,17 @@ from __future__ import annotations
 import gc
 import os
 import queue
-import signal
-import sys
-import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from problems.child_process import Answer, Owner
+from problems.contract import BadAddress
 from problems.types import Prompt
-from vpo.policies.contract import PromptTooLong
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.encoding import remaining_tokens
 from vpo.vllm.address import EngineSettings
 from vpo.vllm.build import Ready, build_engine
@@ -34,10 +32,7 @@ from vpo.vllm.messages import DrawnRollout, EngineCall, Row
 from vpo.vllm.text import Description, Text
 from vpo.vllm.transfer import receive_weights
 
-WATCH_SECONDS = 2.0
 MESSAGE = 400
-WAIT = object()
-"""In place of an answer that comes later."""
 
 
 @dataclass
@@ -51,10 +46,10 @@ class _Pending:
 
 
 class Host:
-    """Serves one pipe until it is told to close."""
+    """Serves one owner until it is told to close."""
 
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
         self._inbox: queue.SimpleQueue[tuple[int, str, Any]] = queue.SimpleQueue()
         self._text: Any = None
         self._engine: Any = None
@@ -64,7 +59,16 @@ class Host:
         self._calls: dict[int, _Pending] = {}
 
     def serve(self) -> None:
-        threading.Thread(target=self._listen, args=(os.getppid(),), daemon=True).start()
+        self._owner.listen(lambda *message: self._inbox.put(message), lambda: os._exit(0))
+        handlers: dict[str, Callable[[Any], Any]] = {
+            "describe": self._describe,
+            "encode": self._encode,
+            "load": self._load,
+            "transfer": self._transfer,
+            "score": self._score,
+            "sleep": self._sleep,
+            "wake": self._wake,
+        }
         while True:
             try:
                 number, kind, content = self._inbox.get_nowait() if self._calls else self._inbox.get()
@@ -82,22 +86,12 @@ class Host:
                 while self._calls:
                     self._step()
             try:
-                answer = self._add(number, content) if kind == "sample" else getattr(self, f"_{kind}")(content)
+                if kind == "sample":
+                    self._add(number, content)  # its answer comes later
+                else:
+                    self._owner.answer(number, Answer(handlers[kind](content)))
             except Exception as error:
-                self._pipe.send((number, "fault", describe_error(error)))
-            else:
-                if answer is not WAIT:
-                    self._pipe.send((number, "done", answer))
-
-    def _listen(self, parent: int) -> None:
-        """Pass on what arrives; end the process when its owner is gone, whatever it is doing."""
-        try:
-            while os.getppid() == parent:
-                if self._pipe.poll(WATCH_SECONDS):
-                    self._inbox.put(self._pipe.recv())
-        except (EOFError, OSError):
-            pass
-        os._exit(0)
+                self._owner.answer(number, Answer(fault=fault_of(error)))
 
     def _describe(self, model: str) -> Description:
         self._text = Text(model)
@@ -136,7 +130,7 @@ class Host:
         cleanup_dist_env_and_memory()
         gc.collect()
 
-    def _add(self, number: int, call: EngineCall) -> Any:
+    def _add(self, number: int, call: EngineCall) -> None:
         """Put a call's rollouts into the batch; its answer comes when the last of them ends. Raises PromptTooLong
         before any of them is in it."""
         from vllm import SamplingParams
@@ -148,7 +142,7 @@ class Host:
         limits = [remaining_tokens(ids, call.limit, call.context) for ids in prompts]
         prefills = [group.prompt.prefill for group in call.groups for _ in group.seeds]
         if not prefills:
-            return DrawnRollout(prompts, [])
+            return self._owner.answer(number, Answer(DrawnRollout(prompts, [])))
         rows: list[Row | None] = [None] * len(prefills)
         pending = self._calls[number] = _Pending(prompts, prefills, rows, len(rows), greedy)
         try:
@@ -172,7 +166,6 @@ class Host:
         except BaseException:
             self._cancel(number)
             raise
-        return WAIT
 
     def _cancel(self, number: int) -> None:
         pending = self._calls.pop(number, None)
@@ -185,7 +178,7 @@ class Host:
             outputs = self._engine.step()
         except Exception as error:
             for number in self._calls:
-                self._pipe.send((number, "fault", describe_error(error, fatal=True)))
+                self._owner.answer(number, Answer(fault=fault_of(error, fatal=True)))
             raise
         for output in outputs:
             if output.finished:
@@ -200,7 +193,7 @@ class Host:
         pending.left -= 1
         if not pending.left:
             del self._calls[int(number)]
-            self._pipe.send((int(number), "done", DrawnRollout(pending.prompts, pending.rows)))  # type: ignore[arg-type]
+            self._owner.answer(int(number), Answer(DrawnRollout(pending.prompts, pending.rows)))  # type: ignore[arg-type]
 
     def _row(self, output: Any, prefill: str, greedy: bool) -> Row:
         """A finished CompletionOutput. The likeliest token has log-probability 0 at temperature 0."""
@@ -268,24 +261,17 @@ def _unscale(model: Any) -> None:
     vars(model).pop("compute_logits", None)
 
 
-def describe_error(error: Exception, *, fatal: bool = False) -> tuple[str, str]:
-    """(who is at fault: the `engine`, its `input`, or a prompt that is too `long`; one line)."""
+def fault_of(error: Exception, *, fatal: bool = False) -> Exception:
+    """The fault in one line: PolicyUnavailable for the engine's, BadAddress for its input's, or PromptTooLong."""
     import torch
 
     if isinstance(error, PromptTooLong):
-        return "long", str(error)
+        return PromptTooLong(str(error))
     line = " ".join(str(error).split()) or type(error).__name__
     memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "memory" in line.lower()
-    return "engine" if fatal or memory else "input", line[:MESSAGE]
+    return (PolicyUnavailable if fatal or memory else BadAddress)(line[:MESSAGE])
 
 
-def main(descriptor: int) -> None:
-    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal are the owner's to answer
-        signal.signal(number, signal.SIG_IGN)
-    pipe = Connection(descriptor)
-    Host(pipe).serve()
+def main(owner: Owner) -> None:
+    Host(owner).serve()
     os._exit(0)  # threads of libraries may wait for ever
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

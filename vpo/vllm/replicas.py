@@ -29,21 +29,11 @@ from vpo.vllm.text import Description
 if TYPE_CHECKING:
     from vpo.vllm.build import Ready
 
-PATIENCE = 1800.0
-"""Seconds that a request waits where no replica is there: one that is begun anew loads its model first."""
+DEADLINE = 1800.0
+"""Seconds that a request waits while no replica answers: one that is restarted loads its model first."""
 
 
-class PendingRequest(Protocol):
-    """What takes questions (vpo.vllm.process)."""
-
-    def ask(self, kind: str, content: Any = None) -> Future[Any]:
-        """The answer to come. PolicyUnavailable where it is gone."""
-        ...
-
-    def cancel(self, asked: Future[Any]) -> None: ...
-
-
-class Replica(PendingRequest, Protocol):
+class Replica(Protocol):
     """One of several engines.
 
     name: for displays, and for which prompts belong to it
@@ -53,17 +43,21 @@ class Replica(PendingRequest, Protocol):
 
     @property
     def ready(self) -> Ready | None:
-        """What it came to, once `wait` has returned True."""
+        """The engine's properties, once `wait` has returned True."""
         ...
 
     def describe(self) -> Description: ...
 
     def wait(self) -> bool:
-        """Until it can answer; False where it cannot now but may later. Raises BadAddress, PolicyUnavailable."""
+        """Until it can answer; False if it cannot now but may later. Raises BadAddress, PolicyUnavailable."""
+        ...
+
+    def ask(self, kind: str, content: Any = None) -> Future[Any]:
+        """The answer to come (vpo.vllm.process); PolicyUnavailable if the engine is gone. It can be cancelled."""
         ...
 
     def revive(self) -> bool:
-        """Whether one that was lost answers again, perhaps begun anew by this. Blocks."""
+        """Whether one that was lost answers again, perhaps restarted by this call. Blocks."""
         ...
 
     def close(self) -> None: ...
@@ -93,9 +87,6 @@ class LocalReplica:
 
     def ask(self, kind: str, content: Any = None) -> Future[Any]:
         return self._engine.ask(kind, content)
-
-    def cancel(self, asked: Future[Any]) -> None:
-        self._engine.cancel(asked)
 
     def revive(self) -> bool:
         with self._changing:
@@ -191,7 +182,7 @@ class Replicas:
             for one, here in zip(self.replicas, self._here, strict=True)
         ]
         remedy = "see why they end, then evo resume"
-        return Spread(members, serves, tries=len(members) + 1, patience=PATIENCE, kind="replicas", remedy=remedy)
+        return Spread(members, serves, tries=len(members) + 1, deadline=DEADLINE, kind="replicas", remedy=remedy)
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), by the first replica that answers."""
@@ -220,16 +211,6 @@ def local_replicas(settings: EngineSettings) -> Sequence[Replica]:
             f"{count} replicas of {settings.options.gpus} GPUs are {wanted}; CUDA_VISIBLE_DEVICES names {len(visible)}"
         )
     return [LocalReplica(settings, number) for number in range(count)]
-
-
-async def answer(engine: PendingRequest, kind: str, content: Any = None) -> Any:
-    """What an engine says; a cancelled question is not computed on."""
-    asked = engine.ask(kind, content)
-    try:
-        return await asyncio.wrap_future(asked)
-    except asyncio.CancelledError:
-        engine.cancel(asked)
-        raise
 
 
 def _visible() -> list[str] | None:

@@ -1,23 +1,21 @@
 """evo compare as a user meets it: the same runs in one process and in several, interrupted, killed, resumed."""
 
 import json
-import multiprocessing
 import os
 import shutil
 import signal
 import time
-from types import SimpleNamespace
 
 import pytest
 from child_processes import begin, wait_for_groups
 from command_line import evo
 from sqlalchemy import text
 from stored_rows import assert_same_run, stored_answers
-from warm_processes import COMMANDS
+from warm_processes import Forked, in_place_of_subprocess
 
 from evo.cli import invoke
-from evo.comparison import workers
 from islands.db.store import Store
+from problems import child_process
 
 ARMS = ["--arm", "guess=scripted:random-route,answers=3", "--arm", "mutant=scripted:mutate,answers=1"]
 SMALL = ["maze:test", "--limit", "6", "--iterations", "8", "--seeds", "2", "--name", "c", "--plain", *ARMS]
@@ -47,9 +45,7 @@ def done(whole, here):
 @pytest.fixture
 def forked_workers(monkeypatch):
     """Workers that a command starts in this process are forks of a server with everything imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*COMMANDS, "evo.comparison.workers"])
-    monkeypatch.setattr(workers, "multiprocessing", SimpleNamespace(get_context=lambda kind: context))
+    monkeypatch.setattr(child_process, "subprocess", in_place_of_subprocess(Forked))
 
 
 def test_it_ends_with_the_arms_and_a_verdict(here, forked_workers, capsys):

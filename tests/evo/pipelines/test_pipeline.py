@@ -11,7 +11,7 @@ from stored_rows import committed_groups, stored_answers
 from training_runs import SMALL_POLICY
 from warm_processes import Forked, ForkedWithModels, in_place_of_subprocess
 
-from evo.pipelines import runner
+from evo import command_process
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
 EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"
@@ -21,13 +21,13 @@ EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy
 def here(here, monkeypatch):
     """Stages of pipelines in a test's own process are forks; those of a pipeline in a child start from nothing."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(runner, "subprocess", in_place_of_subprocess(Forked))
+    monkeypatch.setattr(command_process, "subprocess", in_place_of_subprocess(Forked))
     return here
 
 
 @pytest.fixture
 def with_models(monkeypatch):
-    monkeypatch.setattr(runner, "subprocess", in_place_of_subprocess(ForkedWithModels))
+    monkeypatch.setattr(command_process, "subprocess", in_place_of_subprocess(ForkedWithModels))
 
 
 def written(**stages):

@@ -100,13 +100,13 @@ def test_policies_of_one_engine_share_it_and_the_last_ends_it(qwen2):
         await one.close()
         await one.close()
         await other.sample(PROMPTS, rollouts=1, answers=1, seed=0)
-        assert process.poll() is None
+        assert process.gone is None
         with pytest.raises(PolicyUnavailable, match="closed"):
             await one.sample(PROMPTS, rollouts=1, answers=1, seed=0)
         await other.close()
 
     within(scenario())
-    assert process.poll() is not None
+    assert process.gone is not None
     assert not any(engine._process is process for engine in leases._LEASED.values())
 
 
