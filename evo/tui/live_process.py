@@ -22,7 +22,7 @@ from problems.child_process import Owner
 
 
 async def serve(owner: Owner) -> None:
-    """Show what the owner says until it ends."""
+    """Show the states that the owner sends until it ends."""
     loop = asyncio.get_running_loop()
     messages: asyncio.Queue[tuple[int, str, Any]] = asyncio.Queue()
 
@@ -62,7 +62,7 @@ async def serve(owner: Owner) -> None:
 
 
 def _load_the_rest() -> None:
-    """What is needed once there is a run, while the search's process loads its policy."""
+    """Modules needed once there is a run, loaded while the search's process loads its policy."""
     importlib.import_module("evo.tui.watcher")
     importlib.import_module("evo.tui.pages")
 

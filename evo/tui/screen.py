@@ -29,7 +29,7 @@ PROGRAM = "evo.tui.live_process:main"
 
 
 class Act(StrEnum):
-    """What a viewer asks of a live search."""
+    """A viewer's commands to a live search."""
 
     STOP = "stop"
     INTERRUPT = "interrupt"
@@ -38,7 +38,7 @@ class Act(StrEnum):
 
 
 class ScreenControls(Protocol):
-    """What a live search lets its screen do. Called on the event loop that the screen was opened on."""
+    """The controls that a live search gives its screen. Called on the event loop that opened the screen."""
 
     @property
     def paused(self) -> bool: ...
@@ -107,7 +107,7 @@ class LiveScreen:
 
 @contextlib.asynccontextmanager
 async def open_screen(console: Console, loading: str) -> AsyncIterator[LiveScreen]:
-    """A screen on the console's terminal until the block ends, first showing what is loaded.
+    """A screen on the console's terminal until the block ends, first showing the loading steps.
 
     The terminal must be one that `can_show`; afterwards it is as before, however the block ends. A screen that broke is
     a warning then.
@@ -145,7 +145,7 @@ def _obeying_suspension(screen: Callable[[], LiveScreen | None]) -> Iterator[Non
 
     def suspend(number: int, stack: Any) -> None:
         shown = screen()
-        # the terminal sends it to both, and each only once may have it; a signal for this process alone is handed on
+        # the terminal sends it to both, and each may get it only once; a signal only for this process is passed on
         if shown is not None and not _stops(shown.process.pid, 0.3):
             with contextlib.suppress(OSError):
                 os.kill(shown.process.pid, signal.SIGTSTP)
