@@ -105,7 +105,8 @@ SCREEN: Mapping[str, Mapping[str, str]] = {
         "repeats": SHARED["repeats"],
         "alone": SHARED["alone"],
         "training": "the metrics of each training step, the newest last",
-        "loss, reward": "the loss, and the mean reward of the rollouts; nll: mean surprise at the policy's own tokens",
+        "loss, reward": "the loss, and the mean reward of the rollouts;"
+        " behaviour_nll: mean negative log-probability of the sampled tokens",
         "kl": "how far the policy is from its start, per token",
         "clipped": "share of tokens whose update was clipped: the policy had moved too far since it sampled them",
         "grad_norm": "the norm of the gradient before clipping",

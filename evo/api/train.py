@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from evo.training.setup import Training
 
 _STEP = re.compile(r"step (\d+)  (.*)")
-SHOWN = ("fitness", "best_of_rollout", "kl", "nll", "grad_norm")
+SHOWN = ("fitness", "best_of_rollout", "kl", "behaviour_nll", "grad_norm")
 OF_TRAINING = frozenset(TrainRun.model_fields) - {"method", "problems"}
 
 

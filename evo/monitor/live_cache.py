@@ -29,7 +29,7 @@ TIMES_KEPT = 1_000
 """Iterations, evenly spread, after which best fitnesses are kept: more than the dots of a wide terminal."""
 STEPS_KEPT = 500
 """Of a trainer; from twice as many on, every other one is left out."""
-TRAINING_FIGURES = ("loss", "kl", "fitness", "best_of_rollout", "reward", "nll", "clipped", "grad_norm")
+TRAINING_FIGURES = ("loss", "kl", "fitness", "best_of_rollout", "reward", "behaviour_nll", "clipped", "grad_norm")
 
 
 @dataclass(eq=False)

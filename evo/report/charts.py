@@ -27,7 +27,7 @@ POINTS, STEPS = 120, 60
 """Of a curve, and of a line of steps, on the page, at most: a pixel or two apart."""
 DIGITS = 5
 MULTIPLES, MULTIPLES_ACROSS = 24, 4
-TRAINING = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "nll", "clipped", "grad_norm")
+TRAINING = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 TRAINING_SHOWN = 6
 PAIRS = 6
 FEWEST_OBJECTIVES = 2

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from evo.training.setup import Training
 
 PLAIN_SECONDS = 10.0
-_STEP = ("fitness", "best_of_rollout", "refined", "kept", "nll", "kl", "clipped", "grad_norm")
-_TAUGHT = ("surprisal", "preferred", "margin", "kl", "grad_norm")
+_STEP = ("fitness", "best_of_rollout", "refined", "kept", "behaviour_nll", "kl", "clipped", "grad_norm")
+_TAUGHT = ("policy_nll", "preferred", "margin", "kl", "grad_norm")
 _STALE = ("fitness", "best_of_rollout", "kl", "importance", "truncated", "log_ratio", "grad_norm")
 _HELD_OUT = ("best@1", "best@3", "best@10", "best@30", "solve@30", "diversity")
 

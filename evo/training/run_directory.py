@@ -18,13 +18,14 @@ from typing import Any
 from evo.config.train import TrainRun
 from evo.errors import BadInput, SearchFailed
 from evo.whole_file import write_whole
+from islands.queries.training import current_names
 from vpo.training.config import BY_EXAMPLES
 
 SETTINGS, METRICS, CHECKPOINTS, WRITER = "train.json", "metrics.jsonl", "checkpoints", ".writer"
 _CURVE_ROWS = 12
 _CURVE = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")
-_STEP = ("fitness", "best_of_rollout", "refined", "copied", "kept", "nll", "kl", "grad_norm")
-_TAUGHT = ("surprisal", "preferred", "margin", "kl", "grad_norm")
+_STEP = ("fitness", "best_of_rollout", "refined", "copied", "kept", "behaviour_nll", "kl", "grad_norm")
+_TAUGHT = ("policy_nll", "preferred", "margin", "kl", "grad_norm")
 _STALE = ("importance", "truncated", "log_ratio", "groups", "left_out")
 
 
@@ -177,7 +178,7 @@ def _parse(line: str) -> dict[str, Any] | None:
         parsed = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return parsed if isinstance(parsed, dict) and type(parsed.get("step")) is int else None
+    return current_names(parsed) if isinstance(parsed, dict) and type(parsed.get("step")) is int else None
 
 
 def _table(lines: list[dict[str, Any]], names: list[str]) -> str:

@@ -23,6 +23,7 @@ from islands.db.schema import (
     Run,
     TrainingStep,
 )
+from islands.queries.training import current_names
 
 BEFORE_SEEDS = -2
 """A sequence below that of a seed answer, which is -1."""
@@ -232,7 +233,7 @@ def training_between(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """(step, metrics) of every so many steps beyond `after`, and of the newest."""
     found = connection.execute(_TRAINING, {"run": run, "after": after, "upto": newest, "every": every})
-    return ((step, stats) for step, stats in found)
+    return ((step, current_names(stats)) for step, stats in found)
 
 
 _VERSION = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,13 @@ from sqlalchemy import func, select
 from islands.db.schema import Answer, PolicyVersion, PromptGroup, Rollout, TrainingStep
 from islands.db.schema import Candidate as CandidateRow
 from islands.db.store import Store
+
+_RENAMED = {"nll": "behaviour_nll", "surprisal": "policy_nll"}
+
+
+def current_names(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """A step's metrics by their present names, also if an older version recorded them."""
+    return {_RENAMED.get(name, name): value for name, value in metrics.items()}
 
 
 @dataclass(frozen=True)
@@ -39,8 +46,8 @@ def training_steps(store: Store, run_id: int, after: int = -1) -> Iterator[Train
         .order_by(TrainingStep.c.step)
     )
     with store.read() as connection:
-        for row in connection.execute(query):
-            yield TrainingStepRecord(*row)
+        for step, stats, *rest in connection.execute(query):
+            yield TrainingStepRecord(step, current_names(stats), *rest)
 
 
 def checkpoints(store: Store, run_id: int) -> list[str]:

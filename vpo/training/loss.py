@@ -11,7 +11,7 @@ import torch
 
 from vpo.training.config import LossConfig
 
-METRICS = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio", "surprisal")
+METRICS = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio", "policy_nll")
 """What policy_loss always reports; `kl` too where there is a KL term."""
 
 _LARGEST = 20.0
@@ -38,7 +38,7 @@ def policy_loss(
     reference: of the reference policy, needed where config.kl > 0
     Returns sums over tokens of weight x (ratio, clipped, kl, behaviour_kl = k1 of behaviour || policy; and of how far
     the sampled tokens are from the policy: importance = policy / behaviour before any cap, truncated = whether the cap
-    took some of it, log_ratio = its size in nats), and surprisal = -logprobs.
+    took some of it, log_ratio = its size in nats), and policy_nll = -logprobs.
     """
     behaviour = logprobs.detach() if behaviour is None else behaviour
     stale = logprobs.detach() if start is None else start
@@ -68,7 +68,7 @@ def policy_loss(
         "importance": (weights * raw).sum(),
         "truncated": (weights * truncated).sum(),
         "log_ratio": (weights * apart.abs()).sum(),
-        "surprisal": -(weights * logprobs.detach()).sum(),
+        "policy_nll": -(weights * logprobs.detach()).sum(),
     }
     if config.kl > 0:
         if reference is None:

@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from vpo.training.config import PreferenceSettings
 
-METRICS = ("margin", "preferred", "surprisal")
+METRICS = ("margin", "preferred", "policy_nll")
 """What preference_loss reports."""
 
 
@@ -30,7 +30,7 @@ def preference_loss(
     lengths: tokens of each completion, one better answer and one worse by turns; they add up to N
     weights: (N,) of the tokens; a pair weighs what its tokens do together
     margin: beta x how much more the policy has come to prefer the better answer, in nats; preferred: the share of
-    pairs in which it has; surprisal: -logprobs of a token of the better answers
+    pairs in which it has; policy_nll: -logprobs of a token of the better answers
     """
     counts = torch.tensor(lengths, device=logprobs.device)
     rows = torch.arange(len(counts), device=logprobs.device).repeat_interleave(counts)
@@ -47,5 +47,5 @@ def preference_loss(
     return loss, {
         "margin": (of_pair * margin.detach()).sum(),
         "preferred": (of_pair * (margin.detach() > 0)).sum(),
-        "surprisal": -(of_pair * likelihood.detach()).sum(),
+        "policy_nll": -(of_pair * likelihood.detach()).sum(),
     }

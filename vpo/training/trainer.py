@@ -445,7 +445,7 @@ def group_metrics(
     return {
         "fitness": add_up(sum(map(sum, fitness))) / max(asked, 1),
         "best_of_rollout": best / max(add_up(len(rollouts)), 1),
-        "nll": -add_up(sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts)) / max(tokens, 1),
+        "behaviour_nll": -add_up(sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts)) / max(tokens, 1),
         "tokens": float(tokens),
         "groups": float(add_up(len(groups))),
         "stale": float(add_up(len(groups) - len(fresh))),

@@ -110,7 +110,7 @@ def test_groups_become_steps_steps_become_versions_and_versions_search(db):
         assert version == 0 or steps[version - 1].stats["upto"] < group.sequence
     assert all(0 <= step.stats["probe"] < 0.05 for step in steps)
     assert torch.equal(launched.learned, launched.sampling)
-    assert {"loss", "kl", "nll", "train_seconds", "sync_seconds"} <= set(steps[0].stats)
+    assert {"loss", "kl", "behaviour_nll", "train_seconds", "sync_seconds"} <= set(steps[0].stats)
     assert launched.status.training_seconds > 0
 
 

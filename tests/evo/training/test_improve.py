@@ -104,8 +104,8 @@ def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, 
     common += ["--precision", "fp32", "--save-every", "5", "--plain"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert invoke(["train", "improve", *common, "--steps", "20", "-o", str(whole)]) == 0
-    surprisal = [line["surprisal"] for line in read_metrics(whole) if line["kind"] == "step"]
-    assert np.mean(surprisal[-5:]) < np.mean(surprisal[:5]) - 0.05
+    policy_nll = [line["policy_nll"] for line in read_metrics(whole) if line["kind"] == "step"]
+    assert np.mean(policy_nll[-5:]) < np.mean(policy_nll[:5]) - 0.05
     assert invoke(["train", "improve", *common, "--steps", "10", "-o", str(parts)]) == 0
     assert invoke(["train", "--resume", str(parts), "--steps", "20", "--plain"]) == 0
     one, other = weights(whole), weights(parts)

@@ -59,7 +59,7 @@ def test_a_step_makes_rewarded_rollouts_likelier_and_the_others_less_so() -> Non
     assert stats.policy_version == trainer.version == "start+vpo.1"
     assert stats.metrics["ratio"] == pytest.approx(1.0, abs=1e-4)
     assert stats.metrics["fitness"] == 0.5
-    assert stats.metrics["nll"] == pytest.approx(
+    assert stats.metrics["behaviour_nll"] == pytest.approx(
         -sum(b * len(ids) for b, ids in zip(before, completions, strict=True)) / 18, rel=1e-4
     )
     assert stats.metrics["tokens"] == 18
