@@ -18,9 +18,8 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from evo.cluster.command import INTERRUPTED
-from evo.cluster.connection import describe_nodes, slots
+from evo.cluster.connection import describe_nodes, import_path, slots
 from evo.cluster.engines import EnginePool
-from evo.cluster.paths import import_path
 from evo.cluster.summary import add_up_servers
 from evo.cluster.task import ClusterTask, CommandOrder, CommandOutcome
 from evo.cluster.worker import ClusterWorker

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import socket
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
@@ -119,3 +122,15 @@ def describe_nodes() -> list[dict[str, Any]]:
         }
         for node in ray.nodes()
     ]
+
+
+def import_path() -> list[str]:
+    """Where this process imports from, without the entry that stands for its working directory."""
+    return [entry for entry in sys.path if entry]
+
+
+def take_on(folder: str, path: Sequence[str]) -> None:
+    """Work in the driver's folder, where this machine has it, and import from its path before all else."""
+    with contextlib.suppress(OSError):  # another machine need not have it
+        os.chdir(folder)
+    sys.path[:0] = [entry for entry in path if entry not in sys.path]

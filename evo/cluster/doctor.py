@@ -12,8 +12,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from evo.cluster.connection import alive_nodes, check_database, connect, leave
-from evo.cluster.paths import import_path, take_on
+from evo.cluster.connection import alive_nodes, check_database, connect, import_path, leave, take_on
 from evo.config.cluster import LOCAL, ClusterAddress
 from evo.doctor.doctor import examine
 from evo.doctor.line import DoctorLine, fail, ok, warn

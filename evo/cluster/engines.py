@@ -20,7 +20,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from evo.cluster.paths import import_path, take_on
+from evo.cluster.connection import import_path, take_on
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.exit_status import answer_of_error
@@ -29,8 +29,8 @@ from vpo.policies.address import PolicyAddress, parse_address, parse_addresses
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import settings_at
 from vpo.vllm.address import EngineSettings, engine_settings
-from vpo.vllm.build import Ready
 from vpo.vllm.engine import Engine
+from vpo.vllm.process import Ready
 from vpo.vllm.text import Description
 
 PLACE_SECONDS = 30.0

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from evo.cluster.paths import import_path, take_on
+from evo.cluster.connection import import_path, take_on
 from evo.config.cluster import ClusterOptions
 from evo.exit_status import answer_of_error
 from problems.child_process import Answer, WorkerFailed

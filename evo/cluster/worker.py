@@ -13,8 +13,8 @@ from typing import Any
 import ray
 
 from evo.cluster.command import Command
+from evo.cluster.connection import take_on
 from evo.cluster.engines import Engines
-from evo.cluster.paths import take_on
 from evo.cluster.scoring import ClusterScorer
 from evo.cluster.task import CommandOrder, CommandOutcome
 from evo.comparison.runner import Ended

@@ -81,7 +81,7 @@ def _train(
 ) -> tuple[LlamaForCausalLM, list[PretrainProgress]]:
     import torch
 
-    from vpo.training.precision import multiplies_in_bf16
+    from vpo.training.trainable import multiplies_in_bf16
 
     model = build_model(config.width, config.layers, config.heads, config.seed, config.dialect)
     if config.start is not None:

@@ -32,7 +32,7 @@ TRANSFORMERS = "transformers"
 BUILT_IN = {
     "embedded": "vpo.hf.load:load_transformers",
     TRANSFORMERS: "vpo.hf.load:load_transformers",
-    "vllm": "vpo.vllm.load:load_vllm",
+    "vllm": "vpo.vllm.policy:load_vllm",
     "openai": "vpo.openai.load:load_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
     "command": "vpo.policies.command:load_command",

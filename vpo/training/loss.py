@@ -1,4 +1,4 @@
-"""The clipped policy-gradient loss with its two corrections, over flat completion tokens.
+"""The losses, over flat completion tokens: the clipped policy gradient with its two corrections, and preferences.
 
 All tensors are (N,), one entry for each completion token of a micro-batch, in nats where they are log-probabilities.
 `weights` carries the normalisation of the whole optimiser step (examples.token_weights), so the losses of micro-batches
@@ -7,9 +7,12 @@ add up to the loss of the batch however it was cut.
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Sequence
 
-from vpo.training.config import LossConfig
+import torch
+from torch.nn.functional import logsigmoid
+
+from vpo.training.config import LossConfig, PreferenceSettings
 
 METRICS = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio", "policy_nll")
 """What policy_loss always reports; `kl` too where there is a KL term."""
@@ -84,3 +87,43 @@ def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
     reference) for tokens drawn from the policy (Schulman 2020, "Approximating KL divergence"). (N,), (N,) -> (N,)"""
     difference = (reference - logprobs).clamp(-_LARGEST, _LARGEST)
     return difference.exp() - 1.0 - difference
+
+
+PREFERENCE_METRICS = ("margin", "preferred", "policy_nll")
+"""What preference_loss reports."""
+
+
+def preference_loss(
+    logprobs: torch.Tensor,
+    reference: torch.Tensor,
+    lengths: Sequence[int],
+    weights: torch.Tensor,
+    settings: PreferenceSettings,
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Direct preference optimization (Rafailov et al., arXiv 2305.18290) with the likelihood of the better answer (RPO,
+    arXiv 2404.19733): a preference alone may be met by making both answers rarer. Returns the loss, a scalar that
+    carries gradient, and weighted means over pairs of what a log shows.
+
+    logprobs, reference: (N,) nats of the completions' tokens under the policy, with gradient, and where it started
+    lengths: tokens of each completion, one better answer and one worse by turns; they add up to N
+    weights: (N,) of the tokens; a pair weighs what its tokens do together
+    margin: beta x how much more the policy has come to prefer the better answer, in nats; preferred: the share of
+    pairs in which it has; policy_nll: -logprobs of a token of the better answers
+    """
+    counts = torch.tensor(lengths, device=logprobs.device)
+    rows = torch.arange(len(counts), device=logprobs.device).repeat_interleave(counts)
+
+    def add_up(values: torch.Tensor) -> torch.Tensor:
+        """(N,) -> (pairs, 2): better, worse."""
+        return values.new_zeros(len(counts)).index_add(0, rows, values).view(-1, 2)
+
+    of_pair = add_up(weights).sum(1)
+    apart = add_up(logprobs - reference)
+    margin = settings.beta * (apart[:, 0] - apart[:, 1])
+    likelihood = add_up(logprobs)[:, 0] / counts.view(-1, 2)[:, 0]
+    loss = (of_pair * (-logsigmoid(margin) - settings.likelihood * likelihood)).sum()
+    return loss, {
+        "margin": (of_pair * margin.detach()).sum(),
+        "preferred": (of_pair * (margin.detach() > 0)).sum(),
+        "policy_nll": -(of_pair * likelihood.detach()).sum(),
+    }

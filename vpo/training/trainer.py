@@ -26,7 +26,7 @@ from problems.types import Rollout, ScoredGroup
 from vpo.hf.cache import is_windowed
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.encoding import read_prompt_format
-from vpo.training import loss, preference
+from vpo.training import loss
 from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, set_adapter_weights, without_adapter
 from vpo.training.config import DPO, TrainConfig
 from vpo.training.contract import TrainingDiverged, TrainStats
@@ -42,10 +42,7 @@ from vpo.training.examples import (
     token_weights,
 )
 from vpo.training.forward import Packed, completion_logprobs, flat, pack, starts
-from vpo.training.memory import give_back
-from vpo.training.optimizer import make_optimizer
-from vpo.training.precision import multiplies_in_bf16
-from vpo.training.trainable import figures_of, make_trainable
+from vpo.training.trainable import figures_of, give_back, make_optimizer, make_trainable, multiplies_in_bf16
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -211,7 +208,7 @@ class PolicyTrainer:
         logprobs, weights = self._forward(self.model, packed), torch.from_numpy(weight.astype(np.float32)).to(device)
         if self.config.method == DPO:
             assert reference is not None
-            return preference.preference_loss(logprobs, reference, lengths, weights, self.config)
+            return loss.preference_loss(logprobs, reference, lengths, weights, self.config)
         return loss.policy_loss(
             logprobs,
             None if behaviour is None else flat(behaviour, device),

@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,16 +30,20 @@ from problems import temp_dirs
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.progress_bars import without_bars
+from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import default_limit, rows_to_score
+from vpo.policies.encoding import check_prompt_format, default_limit, rows_to_score
+from vpo.policies.fingerprint import fingerprint
+from vpo.policies.processor import warn_of_emulation
+from vpo.policies.registry import PolicySettings
 from vpo.policies.spread import Gone, together
 from vpo.policies.turns import Turns, gather_available
-from vpo.vllm.address import EngineSettings
+from vpo.vllm.address import EngineSettings, engine_settings
 from vpo.vllm.engine import Engine
-from vpo.vllm.leases import release, reload_engine
+from vpo.vllm.leases import lease, release, reload_engine
 from vpo.vllm.messages import DrawnRollout, EngineCall, Group, Row
 from vpo.vllm.replicas import Replica, Replicas
-from vpo.vllm.text import load_tokenizer
+from vpo.vllm.text import Description, load_tokenizer
 from vpo.vllm.transfer import export_weights
 
 if TYPE_CHECKING:
@@ -307,3 +312,42 @@ def write_weights(weights: Mapping[str, Any], settings: EngineSettings, dtype: s
     model.tie_weights()
     with without_bars():
         model.save_pretrained(folder)
+
+
+def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
+    """The policy of an engine, which is loaded. Raises BadAddress in one line, PolicyUnavailable where the engine
+    ends or runs out of memory as it loads."""
+    settings, name = engine_settings(address, asked), address.plain
+    engine = lease(settings)
+    try:
+        try:
+            description = engine.describe()
+            version = _version(settings, description, name)  # read while the engine loads
+            engine.wait()
+        except BadAddress as error:
+            raise BadAddress(f"policy {name!r} cannot be loaded: {error}") from None
+        except PolicyUnavailable as error:
+            raise PolicyUnavailable(f"policy {name!r}: {error}") from None
+        warn_of_emulation(engine.ready.dtype, engine.ready.device)
+        prompt_format = check_prompt_format(description.prompt_format, name)
+        return VllmPolicy(
+            engine,
+            version=version,
+            prompt_format=prompt_format,
+            stops=description.stops,
+            temperature=asked.temperature,
+            top_p=asked.top_p,
+            max_tokens=asked.max_tokens,
+            batch=asked.batch,
+        )
+    except BaseException:
+        release(engine)
+        raise
+
+
+def _version(settings: EngineSettings, description: Description, address: str) -> str:
+    config = SimpleNamespace(_commit_hash=description.commit)
+    parts = [fingerprint(settings.model, SimpleNamespace(config=config))]
+    if settings.adapter is not None:
+        parts.append(fingerprint(settings.adapter.folder, SimpleNamespace(config=None)))
+    return f"{address}@{'+'.join(parts)}"

@@ -27,7 +27,7 @@ from vpo.vllm.engine import Engine
 from vpo.vllm.text import Description
 
 if TYPE_CHECKING:
-    from vpo.vllm.build import Ready
+    from vpo.vllm.process import Ready
 
 DEADLINE = 1800.0
 """Seconds that a request waits while no replica answers: one that is restarted loads its model first."""

@@ -219,7 +219,7 @@ def test_pausing_holds_the_search_back(program, tmp_path):
 @pytest.mark.long
 def test_a_screen_that_breaks_does_not_end_the_search(program, tmp_path, monkeypatch):
     (tmp_path / "broken_screen.py").write_text(f"{BROKEN}\nfrom evo.tui.live_process import main\n")
-    script = "import evo.tui.screen as s; s.PROGRAM = 'broken_screen:main'"
+    script = f"import sys, evo.tui.screen as s; sys.path.append({str(tmp_path)!r}); s.PROGRAM = 'broken_screen:main'"
     one = live(program, tmp_path, script=script)
     one.until(LEFT)
     goes_on(one, tmp_path)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vpo.training.precision import multiplies_in_bf16
+from vpo.training.trainable import multiplies_in_bf16
 
 
 @pytest.mark.parametrize(("tiles", "vectors", "fast"), [(1, 0, True), (0, 1, True), (0, 0, False)])
