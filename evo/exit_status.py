@@ -21,7 +21,7 @@ from problems.contract import BadAddress, ScorerFault
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
 from problems.signal_names import signal_name
 from vpo.policies.contract import PolicyUnavailable
-from vpo.training.contract import TrainingDiverged
+from vpo.training import TrainingDiverged
 
 _INPUT = (
     BadInput, BadAddress, BadCheckpoint, BadName, DatabaseUnavailable, RunBusy, RunExists, UnknownRun,

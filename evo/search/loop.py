@@ -30,7 +30,7 @@ from problems.contract import ScorerFault
 from problems.scoring import Scorer
 from problems.types import NO_USAGE, ScoredGroup, Usage
 from vpo.policies.contract import GivesUp, PolicyUnavailable, PromptTooLong, Waits
-from vpo.training.contract import TrainingDiverged
+from vpo.training import TrainingDiverged
 
 LEAST_GRACE, MOST_GRACE, BUDGET_GRACE = 8.0, 60.0, 1.0
 """Seconds for which an interrupted search waits for replies: as long as the longest so far took, between the first two;

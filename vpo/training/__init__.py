@@ -4,6 +4,19 @@ In the order of one step: `examples` turns groups into tokens with advantages, `
 log-probabilities, `loss` compares the two, `trainer` steps the optimiser.
 """
 
-from vpo.training.contract import TrainingDiverged, TrainStats
+from __future__ import annotations
 
-__all__ = ["TrainStats", "TrainingDiverged"]
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss or its gradient is not finite. The message names the file that holds the batch."""
+
+
+@dataclass(frozen=True)
+class TrainStats:
+    """One optimiser step: the policy version it made ("" where none was), and named metrics (loss, kl, ...)."""
+
+    policy_version: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)

@@ -6,15 +6,17 @@ what was freed, for each thread separately, so that a search that trains would g
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import get_scheduler
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from vpo.training import loss
 from vpo.training.adapters import with_adapter
@@ -36,7 +38,7 @@ def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedMod
     return model
 
 
-def figures_of(config: TrainConfig) -> tuple[str, ...]:
+def metrics_of(config: TrainConfig) -> tuple[str, ...]:
     """What the loss reports."""
     if config.method == DPO:
         return loss.PREFERENCE_METRICS
@@ -97,3 +99,36 @@ def give_back() -> None:
     trim = _trim()
     if trim is not None:
         trim(0)
+
+
+_SMALL = 20_000_000
+"""Parameters below which eager attention trains faster on a CPU than the fused kernel."""
+
+
+def training_attention(model: PreTrainedModel, config: TrainConfig) -> str | None:
+    """The implementation to train with: the configured one, "eager" for a small model on a CPU, else None, which keeps
+    the model's own."""
+    if config.attention is None and model.device.type == "cpu" and sum(p.numel() for p in model.parameters()) < _SMALL:
+        return "eager"
+    return config.attention
+
+
+@contextlib.contextmanager
+def use_attention(model: PreTrainedModel, implementation: str | None, *, recompute: bool) -> Iterator[None]:
+    """Switch the model's attention within the block, which must hold the backward pass too: that pass runs layers again
+    where activations are recomputed.
+
+    implementation: None keeps the model's own; recompute: whether activations are recomputed (gradient checkpointing)
+    """
+    config, usual = model.config, model.config._attn_implementation
+    # transformers recomputes a layer that is in training mode; its parts stay out of it, so that nothing drops out
+    layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
+    try:
+        config._attn_implementation = implementation or usual
+        for layer in layers:
+            layer.training = recompute
+        yield
+    finally:
+        config._attn_implementation = usual
+        for layer in layers:
+            layer.training = False

@@ -1,9 +1,15 @@
 """The trainer: groups in, one optimiser step out.
 
-One step, in order: groups become examples with advantages (examples), stale and spreadless ones are left out, the rest
-is cut into micro-batches (batches), each goes through the model (forward) and the clipped loss (loss), the gradients
-add up, are summed over processes, clipped, and AdamW moves the weights. A loss that is not finite stops everything with
-the batch saved, before the weights are touched.
+Comments number the phases of a step:
+1. Stale groups are left out.
+2. Groups become examples with advantages (examples).
+3. The policy at the start of the step is recorded, if the loss needs it.
+4. The batch is cut into minibatches, with one update each.
+5. Micro-batches go through the model (forward) and the loss (loss); their gradients add up.
+6. Gradients are summed over processes and clipped.
+7. A loss that is not finite stops everything, with the batch saved, before the weights are touched.
+8. AdamW moves the weights.
+9. The new version gets its name.
 
 The model is the caller's: a policy that samples from the same object samples with the new weights after `step`.
 """
@@ -12,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,16 +26,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from problems.types import Rollout, ScoredGroup
 from vpo.hf.cache import is_windowed
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.encoding import read_prompt_format
-from vpo.training import loss
+from vpo.training import TrainingDiverged, TrainStats, loss
 from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, set_adapter_weights, without_adapter
 from vpo.training.config import DPO, TrainConfig
-from vpo.training.contract import TrainingDiverged, TrainStats
 from vpo.training.distribution import Batch, Replicated, ShardSettings
 from vpo.training.examples import (
     Archive,
@@ -42,7 +46,15 @@ from vpo.training.examples import (
     token_weights,
 )
 from vpo.training.forward import Packed, completion_logprobs, flat, pack, starts
-from vpo.training.trainable import figures_of, give_back, make_optimizer, make_trainable, multiplies_in_bf16
+from vpo.training.trainable import (
+    metrics_of,
+    give_back,
+    make_optimizer,
+    make_trainable,
+    multiplies_in_bf16,
+    training_attention,
+    use_attention,
+)
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -115,7 +127,9 @@ class PolicyTrainer:
 
         Raises TrainingDiverged where loss or gradient is not finite; the weights are then those before the update.
         """
+        # 1. leave out groups that too old a version wrote
         fresh = [group for group in groups if not self._stale(group)]
+        # 2. groups become examples with advantages; groups without spread teach nothing
         examples = example_groups(
             fresh,
             self.config,
@@ -137,12 +151,15 @@ class PolicyTrainer:
         total = self.add_up(batch_total(examples, self.config.aggregation))
         if not total:
             return TrainStats(metrics=metrics)
+        # 3. log-probabilities at the start of the step
         start = self._start(examples)
+        # 4. one update for each minibatch of each epoch
         parts = minibatches(examples, self.config, self.steps)
         updates = [values for part in parts if (values := self._update(part, start))]
         if self._device.type == "cpu":
             give_back()
         means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
+        # 9. name the new version
         self.steps += 1
         self.versions.append(f"{self.versions[0]}+{self.config.method}.{self.steps}")
         return TrainStats(self.version, {**metrics, **means, "learning_rate": float(self.schedule.get_last_lr()[0])})
@@ -161,8 +178,9 @@ class PolicyTrainer:
         if not total:
             return {}
         self.optimizer.zero_grad(set_to_none=True)
+        # 5. forward, loss and backward of each micro-batch
         # named beforehand: a process without groups must come to the same sums as the others
-        sums: dict[str, Any] = dict.fromkeys(("loss", *figures_of(config)), 0.0)
+        sums: dict[str, Any] = dict.fromkeys(("loss", *metrics_of(config)), 0.0)
         weights = token_weights(groups, config.aggregation, total)
         for batch in self._micro_batches(groups, weights):
             with use_attention(self.model, self._attention, recompute=self.config.gradient_checkpointing):
@@ -170,14 +188,17 @@ class PolicyTrainer:
                 total_loss.backward()
             for name, value in {"loss": total_loss.detach(), **metrics}.items():
                 sums[name] = sums[name] + value
+        # 6. gradients over all processes
         self._over_processes.add_up_gradients(self._trained)
         norm = self._over_processes.clip(self._trained, config.grad_clip)
         values = {name: self.add_up(float(value)) for name, value in sums.items()} | {"grad_norm": norm}
+        # 7. stop before a step that is not finite
         if not all(np.isfinite(value) for value in values.values()):
             saved = save_diverged(
                 self.folder, self.steps + 1, groups, values, self.config, process=self._over_processes.process
             )
             raise TrainingDiverged(saved)
+        # 8. move the weights
         self.optimizer.step()
         self.schedule.step()
         return values
@@ -291,39 +312,6 @@ class PolicyTrainer:
         self.steps, self.versions = state["steps"], list(state["versions"])
         self._over_processes.restore_optimizer(self.optimizer, state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
-
-
-_SMALL = 20_000_000
-"""Parameters below which eager attention trains faster on a CPU than the fused kernel."""
-
-
-def training_attention(model: PreTrainedModel, config: TrainConfig) -> str | None:
-    """The implementation to train with: the configured one, "eager" for a small model on a CPU, else None, which keeps
-    the model's own."""
-    if config.attention is None and model.device.type == "cpu" and sum(p.numel() for p in model.parameters()) < _SMALL:
-        return "eager"
-    return config.attention
-
-
-@contextlib.contextmanager
-def use_attention(model: PreTrainedModel, implementation: str | None, *, recompute: bool) -> Iterator[None]:
-    """Switch the model's attention within the block, which must hold the backward pass too: that pass runs layers again
-    where activations are recomputed.
-
-    implementation: None keeps the model's own; recompute: whether activations are recomputed (gradient checkpointing)
-    """
-    config, usual = model.config, model.config._attn_implementation
-    # transformers recomputes a layer that is in training mode; its parts stay out of it, so that nothing drops out
-    layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
-    try:
-        config._attn_implementation = implementation or usual
-        for layer in layers:
-            layer.training = recompute
-        yield
-    finally:
-        config._attn_implementation = usual
-        for layer in layers:
-            layer.training = False
 
 
 # Cutting a batch into minibatches, one for each optimiser step, and those into micro-batches by a budget of tokens.
