@@ -47,10 +47,10 @@ from vpo.training.examples import (
 )
 from vpo.training.forward import Packed, completion_logprobs, flat, pack, starts
 from vpo.training.trainable import (
-    metrics_of,
     give_back,
     make_optimizer,
     make_trainable,
+    metrics_of,
     multiplies_in_bf16,
     training_attention,
     use_attention,
