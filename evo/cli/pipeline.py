@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -21,10 +21,13 @@ from evo.pipelines.checks import check_pipeline
 from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print_plan, summary
 from evo.pipelines.file import Pipeline, read_pipeline
 from evo.pipelines.plan import Planned, plan_stages
-from evo.pipelines.runner import Elsewhere, PipelineRunner
+from evo.pipelines.runner import PipelineRunner
 from evo.pipelines.stage import PipelineFolder
 from evo.pipelines.state import State, Status, load, lock_folder
 from islands.db.address import hide_password
+
+if TYPE_CHECKING:
+    from evo.pipelines.cluster import ClusterStages
 
 
 @click.command()
@@ -105,7 +108,7 @@ def pipeline(
     plan_now()  # mistakes are reported before a directory is made
     with lock_folder(folder) as lock:
         state, plan = plan_now()
-        with _cluster(ray, place, plan) as elsewhere:
+        with _cluster(ray, place, plan) as cluster:
             runner = PipelineRunner(
                 place,
                 state,
@@ -113,7 +116,7 @@ def pipeline(
                 plain=plain,
                 quiet=as_json,
                 report=ProgressPrinter(console, plan, place),
-                elsewhere=elsewhere,
+                cluster=cluster,
             )
             outcome = runner.run(plan, keep_going=keep_going)
         return _tell(state, plan, place, outcome, as_json, console, _again(file, output, db, ray))
@@ -121,7 +124,7 @@ def pipeline(
 
 def _cluster(
     ray: str | None, place: PipelineFolder, plan: Sequence[Planned]
-) -> AbstractContextManager[Elsewhere | None]:
+) -> AbstractContextManager[ClusterStages | None]:
     if ray is None:
         return nullcontext()
     cluster_place(ray)

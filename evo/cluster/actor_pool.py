@@ -17,7 +17,6 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from evo.cluster.command import INTERRUPTED
 from evo.cluster.connection import describe_nodes, import_path, slots
 from evo.cluster.engines import EnginePool
 from evo.cluster.summary import add_up_servers
@@ -26,6 +25,7 @@ from evo.cluster.worker import ClusterWorker
 from evo.command_process import Write
 from evo.config.cluster import ClusterAddress
 from evo.errors import SearchFailed
+from evo.exit_status import INTERRUPTED
 from islands.errors import DatabaseUnavailable, RunBusy
 from problems.child_process import Answer, WorkerFailed
 from problems.redaction import redact

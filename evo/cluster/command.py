@@ -15,8 +15,8 @@ import yaml
 from evo.cluster.task import CommandOrder, CommandOutcome
 from evo.command_process import CommandProcess
 from evo.errors import BadInput
+from evo.exit_status import INTERRUPTED
 
-INTERRUPTED = 130
 MOST_WAITING = 10_000
 """Lines that wait to be read; where the driver is slower, the oldest go."""
 

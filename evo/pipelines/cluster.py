@@ -28,7 +28,11 @@ AT_ONCE = 32
 
 
 class ClusterStages:
-    """An evo.pipelines.runner.Elsewhere. ray: the cluster as searches are told of it"""
+    """Does stages on the nodes of a cluster, for evo.pipelines.runner.
+
+    at_once: how many stages may run
+    ray: the cluster's address, for searches
+    """
 
     at_once = AT_ONCE
 
@@ -39,12 +43,15 @@ class ClusterStages:
         self._writing = threading.Lock()
 
     def takes(self, kind: str) -> bool:
+        """Whether stages of this kind are done on a node; others are done here, with `options`."""
         return kind in ON_A_NODE
 
     def options(self, kind: str) -> list[str]:
         return ["--ray", self._ray] if kind in SEARCHES else []
 
     def run(self, stage: str, arguments: Callable[[], list[str]]) -> tuple[int, str]:
+        """`evo ARGUMENTS`, called again if its process is lost; its exit code and the last line of its stderr. Raises
+        the cluster's faults."""
         pool = self._pools[stage] = ActorPool(self._address, lambda _: 0, "steps")
         pool.warning = lambda text: self.write(stage, f"warning: {text}")
         if self._interrupted:
@@ -63,6 +70,7 @@ class ClusterStages:
             pool.close()
 
     def write(self, stage: str, line: str) -> None:
+        """Print a line of a stage."""
         with self._writing:
             print(f"{stage} | {line}", file=sys.stderr, flush=True)
 

@@ -13,45 +13,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from evo.command_process import CommandProcess
-from evo.exit_status import describe_exit, exit_code_of
+from evo.exit_status import INTERRUPTED, describe_exit, exit_code_of
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import PipelineFolder
 from evo.pipelines.state import StageState, State, Status, save
 
-INTERRUPTED = 130
+if TYPE_CHECKING:
+    from evo.pipelines.cluster import ClusterStages
+
 _WITHOUT_SCREEN = ("report", "problems")
 
 Report = Callable[[Planned, StageState, str], None]
 """Told of a stage that `begins` or `ends`."""
-
-
-class Elsewhere(Protocol):
-    """Where stages can be done but here.
-
-    at_once: how many of them may be under way
-    """
-
-    at_once: int
-
-    def takes(self, kind: str) -> bool:
-        """Whether stages of this kind are done there; others are done here, told `options`."""
-        ...
-
-    def options(self, kind: str) -> list[str]: ...
-
-    def run(self, stage: str, arguments: Callable[[], list[str]]) -> tuple[int, str]:
-        """`evo ARGUMENTS`, asked for again where its process is lost; its exit code and its last word. Raises what
-        is wrong with the place."""
-        ...
-
-    def write(self, stage: str, line: str) -> None:
-        """Show a line of a stage that is done here, beside those of others."""
-        ...
-
-    def interrupt(self) -> None: ...
 
 
 class PipelineRunner:
@@ -66,10 +42,10 @@ class PipelineRunner:
         plain: bool,
         quiet: bool,
         report: Report,
-        elsewhere: Elsewhere | None = None,
+        cluster: ClusterStages | None = None,
     ) -> None:
         self.place, self.state, self.lock = place, state, lock
-        self.plain, self.quiet, self.report, self.elsewhere = plain, quiet, report, elsewhere
+        self.plain, self.quiet, self.report, self.cluster = plain, quiet, report, cluster
         self.interrupted = self._failed = False
         self._processes: list[CommandProcess] = []
         self._writing = threading.RLock()  # of the state, and of what is reported
@@ -81,18 +57,18 @@ class PipelineRunner:
                 self.state.stages[planned.stage.name] = planned.record
         save(self.place.folder, self.state)  # what is done again counts as undone from here on, whatever happens
         with self._obeying_interrupts():
-            if self.elsewhere is None:
+            if self.cluster is None:
                 for planned in plan:
                     if self._may_begin(planned, keep_going):
                         self._stage(planned)
             else:
-                self._run_together(plan, keep_going, self.elsewhere)
+                self._run_together(plan, keep_going, self.cluster)
         return Status.INTERRUPTED if self.interrupted else Status.FAILED if self._failed else Status.DONE
 
-    def _run_together(self, plan: Sequence[Planned], keep_going: bool, elsewhere: Elsewhere) -> None:
+    def _run_together(self, plan: Sequence[Planned], keep_going: bool, cluster: ClusterStages) -> None:
         """Every stage as soon as what it reads is done."""
         waiting, running = list(plan), set[Future[None]]()
-        with ThreadPoolExecutor(elsewhere.at_once, "stage") as pool:
+        with ThreadPoolExecutor(cluster.at_once, "stage") as pool:
             while True:
                 for planned in [one for one in waiting if self._may_begin(one, keep_going)]:
                     waiting.remove(planned)
@@ -141,22 +117,22 @@ class PipelineRunner:
             self.report(planned, planned.record, what)
 
     def _do(self, planned: Planned) -> tuple[int, str]:
-        stage, record, elsewhere = planned.stage, planned.record, self.elsewhere
+        stage, record, cluster = planned.stage, planned.record, self.cluster
 
         def arguments() -> list[str]:
             return self.place.command(stage, record, self.state)
 
-        if elsewhere is None:
+        if cluster is None:
             return self._process_of(arguments())
-        if elsewhere.takes(stage.kind):
-            return elsewhere.run(stage.name, arguments)
-        return self._process_of([*arguments(), *elsewhere.options(stage.kind)], stage.name)
+        if cluster.takes(stage.kind):
+            return cluster.run(stage.name, arguments)
+        return self._process_of([*arguments(), *cluster.options(stage.kind)], stage.name)
 
     def _process_of(self, arguments: Sequence[str], among: str = "") -> tuple[int, str]:
         """Run `evo ARGUMENTS`; its exit code (negative: the signal that killed it) and its last word on stderr.
         among: its name, where others are under way beside it"""
         shown = ["--plain"] if (self.plain or self.quiet or among) and arguments[0] not in _WITHOUT_SCREEN else []
-        together = self.elsewhere if among else None
+        together = self.cluster if among else None
         process = CommandProcess(
             [*arguments, *shown],
             environment={"EVO_DB": self.place.db},
@@ -178,8 +154,8 @@ class PipelineRunner:
 
         def interrupted(number: int, frame: FrameType | None) -> None:
             self.interrupted = True
-            if self.elsewhere is not None:
-                self.elsewhere.interrupt()
+            if self.cluster is not None:
+                self.cluster.interrupt()
             # a terminal sends Ctrl-C to the stage as well: passed on, it would count as two, which stops at once
             if number != signal.SIGINT or not _at_the_terminal():
                 for process in list(self._processes):
