@@ -16,7 +16,7 @@ from islands.errors import (
     UnknownRun,
     is_database_fault,
 )
-from problems.child_process import Answer
+from problems.child_process import WorkerAnswer
 from problems.contract import BadAddress, ScorerFault
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
 from problems.signal_names import signal_name
@@ -39,15 +39,15 @@ def exit_code_of(error: Exception) -> int | None:
     return 1 if isinstance(error, _FAULTS) or is_database_fault(error) else None
 
 
-def answer_of_error(error: Exception) -> Answer:
+def answer_of_error(error: Exception) -> WorkerAnswer:
     """The answer of a worker whose work raised this: a known fault keeps its class and its message only."""
     if exit_code_of(error) is None:
-        return Answer(bug="".join(traceback.format_exception(error)))
+        return WorkerAnswer(bug="".join(traceback.format_exception(error)))
     message = " ".join(str(error).split())
     try:
-        return Answer(fault=type(error)(message))
+        return WorkerAnswer(fault=type(error)(message))
     except TypeError:  # a class of another library, whose errors take more
-        return Answer(fault=SearchFailed(message))
+        return WorkerAnswer(fault=SearchFailed(message))
 
 
 def describe_exit(code: int) -> str:

@@ -11,7 +11,7 @@ A worker is a Python process that runs one of our functions at the other end of 
 - When its owner is gone, the worker learns it, even if the owner was killed.
 - Ctrl-C and a closed terminal are the owner's to answer: a worker ignores both.
 
-A worker on another machine (evo.cluster) answers in the same form: Answer.
+A worker on another machine (evo.cluster) answers in the same form: WorkerAnswer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WorkerFailed(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class WorkerAnswer:
     """A worker's answer: a value, a fault of a known kind, or a bug's traceback."""
 
     value: Any = None
@@ -177,10 +177,10 @@ class ChildProcess:
             self.gone = self.gone or self._lost(code, _last_line(self._log))
             waiting, self._waiting = list(self._waiting.values()), {}
         for future in waiting:
-            settle(future, Answer(fault=self.gone))
+            settle(future, WorkerAnswer(fault=self.gone))
 
 
-def settle(future: Future[Any] | None, answer: Answer) -> None:
+def settle(future: Future[Any] | None, answer: WorkerAnswer) -> None:
     """Complete a Future with an answer; nothing happens if it was cancelled."""
     if future is None:
         return
@@ -238,8 +238,8 @@ class Owner:
                     deliver(*self._pipe.recv())
         gone()
 
-    def answer(self, number: int, answer: Answer) -> None:
-        """Answer the message of this number; dropped if the owner is gone."""
+    def answer(self, number: int, answer: WorkerAnswer) -> None:
+        """WorkerAnswer the message of this number; dropped if the owner is gone."""
         self._send(number, answer)
 
     def tell(self, content: Any) -> None:

@@ -27,7 +27,7 @@ from evo.config.cluster import ClusterAddress
 from evo.errors import SearchFailed
 from evo.exit_status import INTERRUPTED
 from islands.errors import DatabaseUnavailable, RunBusy
-from problems.child_process import Answer, WorkerFailed
+from problems.child_process import WorkerAnswer, WorkerFailed
 from problems.redaction import redact
 
 LOOK_SECONDS, ROOM_SECONDS = 0.5, 30.0
@@ -81,7 +81,7 @@ class ActorPool:
     async def ask(self, actor: Any, method: str, *arguments: Any) -> Any:
         """An order's result. Raises the worker's fault, WorkerFailed for a bug, and RayError if the process is gone."""
         try:
-            answer: Answer = await getattr(actor, method).remote(*arguments)
+            answer: WorkerAnswer = await getattr(actor, method).remote(*arguments)
         except RayTaskError as error:
             raise WorkerFailed(f"a worker failed in {method}: {error}") from None
         return answer.result()

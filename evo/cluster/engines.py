@@ -24,7 +24,7 @@ from evo.cluster.connection import import_path, take_on
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.exit_status import answer_of_error
-from problems.child_process import Answer, settle
+from problems.child_process import WorkerAnswer, settle
 from vpo.policies.address import PolicyAddress, parse_address, parse_addresses
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import settings_at
@@ -49,10 +49,10 @@ class EngineHost:
         self._life = uuid.uuid4().hex
         self._asked = self._answered = 0
 
-    async def describe(self) -> Answer:
+    async def describe(self) -> WorkerAnswer:
         return await self._answer(asyncio.to_thread(self._engine.describe))
 
-    async def ready(self) -> Answer:
+    async def ready(self) -> WorkerAnswer:
         """What the engine came to, once it has loaded."""
 
         async def wait() -> Any:
@@ -61,7 +61,7 @@ class EngineHost:
 
         return await self._answer(wait())
 
-    async def ask(self, kind: str, content: Any) -> Answer:
+    async def ask(self, kind: str, content: Any) -> WorkerAnswer:
         self._asked += 1
         try:
             return await self._answer(asyncio.wrap_future(self._engine.ask(kind, content)))
@@ -75,13 +75,13 @@ class EngineHost:
         node = str(ray.get_runtime_context().get_node_id())[:8]
         return {"node": node, "in": serves, "load": self._asked, "answered": self._answered, "life": self._life}
 
-    async def _answer(self, work: Any) -> Answer:
+    async def _answer(self, work: Any) -> WorkerAnswer:
         try:
-            return Answer(await work)
+            return WorkerAnswer(await work)
         except Exception as error:
             if isinstance(error, PolicyUnavailable):  # no engine: Ray starts both again
                 asyncio.get_running_loop().call_later(SHUTDOWN_GRACE, os._exit, 1)
-            return Answer(fault=error) if isinstance(error, PromptTooLong) else answer_of_error(error)
+            return WorkerAnswer(fault=error) if isinstance(error, PromptTooLong) else answer_of_error(error)
 
 
 class ActorReplica:
@@ -109,11 +109,11 @@ class ActorReplica:
         ref = self._actor.ask.remote(kind, content)
         asked: Future[Any] = Future()
 
-        def pass_on(answered: Future[Answer]) -> None:
+        def pass_on(answered: Future[WorkerAnswer]) -> None:
             try:
                 settle(asked, answered.result())
             except RayError as error:
-                settle(asked, Answer(fault=_lost(error)))
+                settle(asked, WorkerAnswer(fault=_lost(error)))
 
         ref.future().add_done_callback(pass_on)
         asked.add_done_callback(lambda _: ray.cancel(ref) if asked.cancelled() else None)
@@ -124,7 +124,7 @@ class ActorReplica:
 
     def _now(self, method: str, seconds: float | None) -> Any:
         try:
-            answer: Answer = ray.get(getattr(self._actor, method).remote(), timeout=seconds)
+            answer: WorkerAnswer = ray.get(getattr(self._actor, method).remote(), timeout=seconds)
             return answer.result()
         except GetTimeoutError:
             raise PolicyUnavailable("it does not answer") from None

@@ -18,7 +18,7 @@ from ray.exceptions import RayError
 from evo.cluster.connection import import_path, take_on
 from evo.config.cluster import ClusterOptions
 from evo.exit_status import answer_of_error
-from problems.child_process import Answer, WorkerFailed
+from problems.child_process import WorkerAnswer, WorkerFailed
 from problems.contract import Problem, Score, ScorerFault
 from problems.registry import resolve
 from problems.sandbox.contract import Mode, SandboxFault
@@ -36,20 +36,20 @@ class ScorerActor:
         take_on(folder, path)
         self._problems: dict[str, Problem] = {}
 
-    def check(self, name: str, answer: str, mode: Mode) -> Answer:
+    def check(self, name: str, answer: str, mode: Mode) -> WorkerAnswer:
         """The checked Score of an answer."""
         return self._answered(lambda problem: checked_score(problem, answer), name, mode)
 
-    def takes_seed(self, name: str, answer: str, mode: Mode) -> Answer:
+    def takes_seed(self, name: str, answer: str, mode: Mode) -> WorkerAnswer:
         """Whether the scorer, having failed on `answer`, scores its seed."""
         return self._answered(lambda problem: scores_its_seed(problem, answer), name, mode)
 
-    def _answered(self, work: Any, name: str, mode: Mode) -> Answer:
+    def _answered(self, work: Any, name: str, mode: Mode) -> WorkerAnswer:
         try:
             set_sandbox_mode(mode)
             if name not in self._problems:
                 (self._problems[name],) = resolve(name)
-            return Answer(work(self._problems[name]))
+            return WorkerAnswer(work(self._problems[name]))
         except Exception as error:
             return answer_of_error(error)
 
@@ -85,7 +85,7 @@ class ClusterScorer(Scorer):
         with self._turn:
             scorer_actor = next(self._scorer_actors)
         try:
-            scored: Answer = ray.get(getattr(scorer_actor, method).remote(problem.name, answer, self._mode))
+            scored: WorkerAnswer = ray.get(getattr(scorer_actor, method).remote(problem.name, answer, self._mode))
             return scored.result()
         except (ScorerFault, SandboxFault):
             raise

@@ -27,7 +27,7 @@ from evo.runs.resume import check_divisible, relaunch, relaunch_shard
 from evo.runs.scorer_change import Changes
 from evo.search.resources import Resources
 from evo.search.stop import Stop, StopReason
-from problems.child_process import Answer
+from problems.child_process import WorkerAnswer
 from problems.sandbox.contract import Mode
 from vpo.policies.contract import OnServers
 from vpo.vllm.leases import ENGINE_REGISTRY
@@ -55,7 +55,7 @@ class ClusterWorker:
         if self._scorer_actors and self._shared.scorer is None:
             self._shared.scorer = ClusterScorer(self._scorer_actors, mode)
 
-    async def prepare(self, configs: Sequence[RunConfig]) -> Answer:
+    async def prepare(self, configs: Sequence[RunConfig]) -> WorkerAnswer:
         """Load what these need, to find what is wrong with it."""
 
         async def load() -> None:
@@ -63,7 +63,7 @@ class ClusterWorker:
 
         return await _answered(load)
 
-    async def open(self, run: str, db: str, changes: Changes, mode: Mode) -> Answer:
+    async def open(self, run: str, db: str, changes: Changes, mode: Mode) -> WorkerAnswer:
         """Put a planned run's problems and seeds into the database, or a stored one's changes; how many problems."""
 
         async def put() -> int:
@@ -79,7 +79,7 @@ class ClusterWorker:
 
     async def search(
         self, run: str, shard: int | None, db: str, changes: Changes, take_over: bool, mode: Mode
-    ) -> Answer:
+    ) -> WorkerAnswer:
         """Search to the end; how it ended."""
 
         async def search() -> Ended:
@@ -102,7 +102,7 @@ class ClusterWorker:
 
         return await _answered(search)
 
-    async def command(self, order: CommandOrder) -> Answer:
+    async def command(self, order: CommandOrder) -> WorkerAnswer:
         """Carry out an order, one in a process's life; its outcome."""
 
         async def carry_out() -> CommandOutcome:
@@ -143,8 +143,8 @@ def node_id() -> str:
     return str(ray.get_runtime_context().get_node_id())[:8]
 
 
-async def _answered(work: Callable[[], Awaitable[Any]]) -> Answer:
+async def _answered(work: Callable[[], Awaitable[Any]]) -> WorkerAnswer:
     try:
-        return Answer(await work())
+        return WorkerAnswer(await work())
     except Exception as error:
         return answer_of_error(error)

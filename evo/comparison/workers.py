@@ -20,7 +20,7 @@ from evo.exit_status import answer_of_error
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.search.stop import FINISHING, Stop, StopReason
-from problems.child_process import Answer, ChildProcess, Owner
+from problems.child_process import ChildProcess, Owner, WorkerAnswer
 
 CLOSE_SECONDS = 40.0
 
@@ -144,10 +144,10 @@ async def _obey(owner: Owner) -> None:
     await runner.close()
 
 
-async def _outcome(task: asyncio.Task[Any]) -> Answer:
+async def _outcome(task: asyncio.Task[Any]) -> WorkerAnswer:
     try:
-        return Answer(await task)
+        return WorkerAnswer(await task)
     except asyncio.CancelledError:
-        return Answer(fault=BadInput("cancelled"))
+        return WorkerAnswer(fault=BadInput("cancelled"))
     except Exception as error:
         return answer_of_error(error)

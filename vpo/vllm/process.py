@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from problems.child_process import Answer, Owner
+from problems.child_process import Owner, WorkerAnswer
 from problems.contract import BadAddress
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
@@ -88,9 +88,9 @@ class Host:
                 if kind == "sample":
                     self._add(number, content)  # its answer comes later
                 else:
-                    self._owner.answer(number, Answer(handlers[kind](content)))
+                    self._owner.answer(number, WorkerAnswer(handlers[kind](content)))
             except Exception as error:
-                self._owner.answer(number, Answer(fault=fault_of(error)))
+                self._owner.answer(number, WorkerAnswer(fault=fault_of(error)))
 
     def _describe(self, model: str) -> Description:
         self._text = Text(model)
@@ -141,7 +141,7 @@ class Host:
         limits = [remaining_tokens(ids, call.limit, call.context) for ids in prompts]
         prefills = [group.prompt.prefill for group in call.groups for _ in group.seeds]
         if not prefills:
-            return self._owner.answer(number, Answer(DrawnRollout(prompts, [])))
+            return self._owner.answer(number, WorkerAnswer(DrawnRollout(prompts, [])))
         rows: list[Row | None] = [None] * len(prefills)
         pending = self._calls[number] = _Pending(prompts, prefills, rows, len(rows), greedy)
         try:
@@ -177,7 +177,7 @@ class Host:
             outputs = self._engine.step()
         except Exception as error:
             for number in self._calls:
-                self._owner.answer(number, Answer(fault=fault_of(error, fatal=True)))
+                self._owner.answer(number, WorkerAnswer(fault=fault_of(error, fatal=True)))
             raise
         for output in outputs:
             if output.finished:
@@ -192,7 +192,7 @@ class Host:
         pending.left -= 1
         if not pending.left:
             del self._calls[int(number)]
-            self._owner.answer(int(number), Answer(DrawnRollout(pending.prompts, pending.rows)))  # type: ignore[arg-type]
+            self._owner.answer(int(number), WorkerAnswer(DrawnRollout(pending.prompts, pending.rows)))  # type: ignore[arg-type]
 
     def _row(self, output: Any, prefill: str, greedy: bool) -> Row:
         """A finished CompletionOutput. The likeliest token has log-probability 0 at temperature 0."""
