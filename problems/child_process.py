@@ -239,7 +239,7 @@ class Owner:
         gone()
 
     def answer(self, number: int, answer: WorkerAnswer) -> None:
-        """WorkerAnswer the message of this number; dropped if the owner is gone."""
+        """Answer the message of this number; dropped if the owner is gone."""
         self._send(number, answer)
 
     def tell(self, content: Any) -> None:
