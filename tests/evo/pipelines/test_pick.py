@@ -42,7 +42,7 @@ def test_problems_low_in_every_evaluation_are_written(tmp_path, capsys):
         (["one.json", "-o", "hard.txt", "--metric", "solve@30"], "has no solve@30; it has best@30"),
         (["one.json", "far.json", "-o", "hard.txt"], "no problem is in all of them"),
         (["none.json", "-o", "hard.txt"], "No such file"),
-        (["other.json", "-o", "hard.txt"], "holds no problem's figures"),
+        (["other.json", "-o", "hard.txt"], "has no results"),
         (["text.json", "-o", "hard.txt"], "not JSON"),
         (["one.json", "-o", "none/hard.txt"], "there is no directory"),
     ],
