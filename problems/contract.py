@@ -214,6 +214,20 @@ class RescoresSeed(Protocol):
 
 
 @runtime_checkable
+class HoldsOut(Protocol):
+    """A problem with cases that steer no search.
+
+    holds_out: whether this one has any
+    """
+
+    holds_out: bool
+
+    def score_held_out(self, answer: str) -> Score:
+        """The Score of an answer on the held-out cases. Raises ScorerFault as `score` does."""
+        ...
+
+
+@runtime_checkable
 class HasFiles(Protocol):
     """A problem whose answers are files with names of their own."""
 

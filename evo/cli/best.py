@@ -14,10 +14,12 @@ from evo.cli.inspect import best_row, open_store, vector_of
 from evo.cli.options import db_option, json_option
 from evo.errors import BadInput
 from evo.monitor.best_known import best_known_of, verify_best
+from evo.monitor.held_out import choose_held_out, score_held_out
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.queries.runs import best as best_of
 from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.contract import Score
 
 SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 
@@ -30,18 +32,27 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
     metavar="FILE",
     help="Write to FILE.jsonl, a directory (one file per problem), or one answer's file.",
 )
+@click.option(
+    "--held-out",
+    is_flag=True,
+    help="Choose among the answers that were the best at some time by their held-out score (the scorer's held_out).",
+)
 @db_option
 @json_option
-def best(name: str, output: str | None, db: str, as_json: bool) -> None:
+def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) -> None:
     """Print the best answer of each problem of RUN, or write it with -o. Of a comparison the best of all its runs."""
     with open_store(db) as store:
         runs = runs_named(store, name)
         of_all = best_of_runs(store, runs)
+        if held_out:
+            of_all = [choose_held_out(store, run, problem) for run, problem, _ in of_all]
+    tested = {candidate.id: score_held_out(problem, candidate) for _, problem, candidate in of_all if candidate}
     found = [(problem, candidate) for _, problem, candidate in of_all]
     rows = [
         {
             **best_row(problem, candidate),
             "best_known": best_known_of(problem),
+            **_held_out_row(problem, None if candidate is None else tested[candidate.id]),
             **({} if len(runs) == 1 else {"run": run.name}),
         }
         for run, problem, candidate in of_all
@@ -59,7 +70,21 @@ def best(name: str, output: str | None, db: str, as_json: bool) -> None:
             click.echo(f"# {problem.name}: fitness {candidate.fitness:.6g} ({vector_of(problem, candidate)}){where}")
             if known := verify_best(problem, candidate.fitness, candidate.text):
                 click.echo(f"# {known}")
+            if (test := tested[candidate.id]) is not None:
+                click.echo(f"# held out: {_describe_test(problem, test)}")
             click.echo(candidate.text.rstrip("\n"))
+
+
+def _held_out_row(problem: ProblemRecord, test: Score | None) -> dict[str, Any]:
+    if test is None:
+        return {}
+    rewards = dict(zip(problem.objectives, test.rewards, strict=True))
+    return {"held_out": {"fitness": test.fitness, "rewards": rewards, "error": test.error}}
+
+
+def _describe_test(problem: ProblemRecord, test: Score) -> str:
+    vector = ", ".join(f"{name} {value:.4g}" for name, value in zip(problem.objectives, test.rewards, strict=True))
+    return f"fitness {test.fitness:.6g} ({vector})" + (f", {test.error}" if test.error else "")
 
 
 def best_of_runs(store: Store, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, ProblemRecord, Candidate | None]]:

@@ -15,7 +15,8 @@ they must be written out as plain values: `timeout` (seconds per answer, 30), `r
 relative to its own), `isolated` (False for a trusted scorer that needs the network or a GPU; it then runs unconfined,
 and so does any answer that it executes) and `resources` (the demand of scoring an answer: {"gpus": 1}, see
 problems.resources). Instead of `score`, the file may define `problem`, an object with the methods of problems.Problem,
-or a class `Problem`, to be instantiated. `score` may be a coroutine function.
+or a class `Problem`, to be instantiated. `score` may be a coroutine function. `held_out(answer)` returns the same names
+as `score`, by cases that steer no search: `evo best` reports them.
 
 The file runs in another process, each call in a separate fork. Who is at fault in a failure:
 - `score` runs out of time or memory, or dies: the answer's, since a scorer commonly executes answers.

@@ -45,6 +45,7 @@ class ScorerProblem(Problem):
         self.objectives: tuple[str, ...] = ("score",)
         self._statement, self._seed_text, self._own_canonical = "", "", False
         self._further: list[str] = []
+        self.holds_out = False
         self._shape = ScorerShape(self.where, self.objectives)
         self._seed: Score | None = None
         self._seed_value: Any = None  # the seed's result, if the objectives are learned from it
@@ -97,6 +98,12 @@ class ScorerProblem(Problem):
             raise self.fault
         return self._measured(self._seed_text)
 
+    def score_held_out(self, answer: str) -> Score:
+        """By the function `held_out` of the scorer, whose result has the names that `score` gives."""
+        if self.fault is not None:
+            raise self.fault
+        return self._scored(self._asked_apart_or_shared("held_out", answer))
+
     def score_batch(self, answers: Sequence[str]) -> list[Score]:
         """Ask the batch scorer for all of these at once."""
         if self.fault is not None:
@@ -130,6 +137,7 @@ class ScorerProblem(Problem):
         self._statement = _text(self.where, "statement", about["statement"])
         self._seed_text, *self._further = _seeds(self.where, about["seed_answer"])
         self._own_canonical, self.batched = bool(about["canonical"]), bool(about.get("batched"))
+        self.holds_out = bool(about.get("held_out"))
         if self.batched and self._isolated:
             raise ScorerFault(
                 f"{self.where}: a batch_scorer sends answers to other machines, which it cannot reach from "
@@ -224,12 +232,16 @@ class ScorerProblem(Problem):
         if self.batched:
             values = self._asked_for([answer])
             return values if isinstance(values, Failed) else values[0]
+        return self._asked_apart_or_shared("score", answer)
+
+    def _asked_apart_or_shared(self, function: str, answer: str) -> Any:
+        """The value of `function`, with the answer in another process if the scorer can do with that."""
         if self._apart is None:
-            reply = self._call("score", self._question(answer))
+            reply = self._call(function, self._question(answer))
         else:
             with self._process.isolate_answer(answer, self._timeout, self._apart) as isolated:
                 names = isolated.names() if self.execution == "apart" else None  # else its calls are counted
-                reply = self._call("score_apart", answer, names, host_call=isolated)
+                reply = self._call(f"{function}_apart", answer, names, host_call=isolated)
                 self._exchanges = isolated.exchanges
         if isinstance(reply, Failed):
             return reply

@@ -59,7 +59,9 @@ def describe() -> dict[str, Any]:
     if not batched and not callable(getattr(_target, "score", None)):
         missing = "no function score(answer) or batch_scorer(answers), no `problem` and no class Problem"
         return {"fault": missing, "line": None}
-    declared: dict[str, Any] = dict(canonical=callable(getattr(_target, "canonical", None)), batched=batched)
+    declared: dict[str, Any] = {"batched": batched}
+    for name in ("canonical", "held_out"):
+        declared[name] = callable(getattr(_target, name, None))
     for name in ("statement", "seed_answer"):
         value = getattr(_target, name, None)
         try:
@@ -75,8 +77,17 @@ def describe() -> dict[str, Any]:
 
 def score(answer: str) -> dict[str, Any]:
     """{"value": the score, "type"}, {"answer_error": text}, or {"fault", "line"}."""
+    return _judge(_target.score, answer)
+
+
+def held_out(answer: str) -> dict[str, Any]:
+    """As `score`, by the cases that steer no search."""
+    return _judge(_target.held_out, answer)
+
+
+def _judge(function: Any, answer: str) -> dict[str, Any]:
     try:
-        value = _awaited(_target.score(answer))
+        value = _awaited(function(answer))
     except MemoryError:
         raise  # a limit of the sandbox, reported as such
     except Exception as error:
@@ -106,6 +117,12 @@ def score_apart(answer: str, names: dict[str, Any] | None) -> dict[str, Any]:
     """As `score`, with the answer in a process of its own wherever the file would execute it. names: its own"""
     answer_proxy.stand_in(host_call, FILE, text=answer, names=names)
     return score(answer)
+
+
+def held_out_apart(answer: str, names: dict[str, Any] | None) -> dict[str, Any]:
+    """As `score_apart`, by the cases that steer no search."""
+    answer_proxy.stand_in(host_call, FILE, text=answer, names=names)
+    return held_out(answer)
 
 
 def canonical(answer: str) -> Any:
