@@ -229,7 +229,7 @@ class HoldsOut(Protocol):
 
 @runtime_checkable
 class HasFiles(Protocol):
-    """A problem whose answers are files with names of their own."""
+    """A problem whose answers are named files."""
 
     def files_of(self, answer: str) -> dict[str, str]:
         """The answer's files, by their path in the program's folder."""
