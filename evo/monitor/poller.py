@@ -313,6 +313,7 @@ def sum_telemetry(records: Sequence[RunRecord]) -> Telemetry:
         errors=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
         in_flight=_whole(_sum(running, "in_flight")),
         sampled_ahead=_whole(_sum(running, "sampled_ahead")),
+        cost=_sum(records, "cost"),
     )
 
 

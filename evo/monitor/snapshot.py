@@ -44,6 +44,7 @@ class Telemetry:
     errors: Mapping[str, int] = field(default_factory=dict)
     in_flight: int | None = None
     sampled_ahead: int | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True)

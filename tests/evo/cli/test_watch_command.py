@@ -97,3 +97,16 @@ def test_a_plain_line_tells_what_waits_for_the_oldest_group():
     arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
     (line,) = plain_lines(Snapshot("x", (arm,)), 0.0)
     assert "37 of 140 iterations in flight sampled" in line
+
+
+def test_the_cost_so_far_is_live():
+    from evo.cli.lines import plain_lines
+    from evo.monitor.snapshot import ArmSnapshot, Telemetry
+    from evo.tui.head import _progress
+
+    def snapshot(cost):
+        return Snapshot("x", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 9, 3, telemetry=Telemetry(cost=cost)),))
+
+    assert "cost 0.0123" in plain_lines(snapshot(0.01234), 0.0)[0]
+    assert "cost 0.01234" in _progress(snapshot(0.01234), 120).text()
+    assert "cost" not in plain_lines(snapshot(0.0), 0.0)[0] and "cost" not in _progress(snapshot(0.0), 120).text()
