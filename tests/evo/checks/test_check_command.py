@@ -39,7 +39,7 @@ def warned(capsys, scorer, iterations):
         warnings.simplefilter("always")
         code = evo(capsys, "run", scorer, "--policy", "scripted:mutate", "--iterations", iterations, "--plain")[0]
     assert code == 0
-    return [text for one in caught if "evo check" in (text := str(one.message)) or "budget" in text]
+    return [text for one in caught if "evo check" in (text := str(one.message)) or "too few" in text]
 
 
 def test_a_sound_scorer(capsys, scorer):
@@ -59,7 +59,7 @@ def test_a_faulty_scorer_and_what_a_run_of_it_says(capsys, here, scorer):
     assert "policy" in {finding["check"] for finding in report["findings"]}
     found, budget = warned(capsys, scorer, "2")
     assert "evo check found 1 fault in" in found and "direction" in found
-    assert "a budget of 2 prompt groups" in budget
+    assert "2 iterations per problem are too few" in budget
     (here / scorer).write_text(SOUND)  # mended, and not checked since
     assert not warned(capsys, scorer, "8")
 
