@@ -22,9 +22,16 @@ from typing import Any
 
 import numpy as np
 
+from problems.plugins.formulas.generated import generate
 from problems.plugins.formulas.published import Law, feynman, small
 
-SETS = {"small": small, "feynman": feynman}
+
+def generated() -> tuple[Law, ...]:
+    """The generated test set, on which nothing was tuned."""
+    return tuple(generate("test", index) for index in range(100))
+
+
+SETS = {"small": small, "feynman": feynman, "generated": generated}
 SOLVED = 0.999
 MOST_SIZE = 50
 Predict = Callable[[np.ndarray], np.ndarray]
@@ -110,6 +117,8 @@ def report(folder: Path) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|"
     for file in sorted(folder.glob("*.jsonl")):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
+        if not rows:
+            continue
         by_problem: dict[str, list[bool]] = {}
         for row in rows:
             by_problem.setdefault(row["name"], []).append(row["r2"] > SOLVED)
