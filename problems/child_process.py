@@ -1,10 +1,10 @@
-"""Worker processes: start one, ask it, hear of its end, and end it.
+"""Worker processes: start one, ask it, learn of its end, and end it.
 
 A worker is a Python process that runs one of our functions at the other end of a pipe. The contract:
 
 - `ask` returns a Future. Any number may be open; a worker may answer in any order. Cancelling the Future tells the
-  worker `cancel`. An error of the worker raises in `Future.result`: a known fault as an exception of its own class,
-  anything else as WorkerFailed with the worker's traceback.
+  worker `cancel`. An error of the worker raises in `Future.result`: a known fault keeps its class,
+  anything else is WorkerFailed with the worker's traceback.
 - `tell` sends a message that has no answer. A worker's messages that answer nothing go to `receive`.
 - When the process ends, every open Future, and every later one, fails with the same exception, which `lost` makes.
 - `end` tells the worker `close` and kills it when its grace is over.
