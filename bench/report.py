@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from islands.db.blobs import pack_floats, pack_ids
 from islands.db.comparisons import PlannedRun, plan
 from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout
 from islands.db.store import Store
+from islands.db.totals import Totals, add_totals
 from islands.population.operator_counts import recount  # noqa: E402
 from islands.types import RunRecord
 
@@ -61,8 +62,22 @@ def made_up(address: str, *, problems: int, iterations: int, arms: int, seeds: i
             with store.begin() as tx:
                 for problem in store.problems(run.id):
                     recount(tx.connection, problem, compare=True)
+                    add_totals(store, problem.id, _totals(tx.connection, problem.id, iterations), tx)
             store.finish_run(run.id, "done", summary={"seconds": 100.0, "commit_seconds": 10.0})
     return total
+
+
+def _totals(connection: Connection, problem: int, iterations: int) -> Totals:
+    stored = select(func.count()).where(Candidate.c.problem_id == problem)
+    answers = iterations * ANSWERS
+    return Totals(
+        groups=iterations,
+        answers=answers,
+        repeats=answers - int(connection.execute(stored).scalar_one()),
+        tokens=iterations * TOKENS,
+        sampling_seconds=0.02 * iterations,
+        scoring_seconds=1e-4 * answers,
+    )
 
 
 def _searched(

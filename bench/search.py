@@ -125,8 +125,9 @@ def arms_table(
         rates = ["-" if solved is None else f"{solved(t).mean():.3f}" for t in shown]
         rows.append(
             [
-                arm.name, *rates, _brackets(one.solved), _mean(one.area), _mean(one.best), _mean(cost.diversity, 2),
-                str(len(one.only)), f"{cost.answers:,}", f"{cost.tokens:,}",
+                arm.name, *rates, _brackets(one.solved), _mean(one.area), _mean(one.best),
+                _mean(cost.archive_diversity, 2), str(len(one.only)),
+                f"{cost.totals.answers:,}", f"{cost.totals.tokens:,}",
             ]
         )  # fmt: skip
     return (

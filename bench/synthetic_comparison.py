@@ -28,6 +28,7 @@ class Writer:
         from sqlalchemy import func, insert, select, update
 
         from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout
+        from islands.db.totals import Totals, add_totals
 
         rng, now = self.rng, time.time()
         with self.store.begin() as tx:
@@ -86,6 +87,7 @@ class Writer:
                             problem_id=problem.id, sequence=self.sequence, candidate_id=candidate, fitness=fitness
                         )
                 self.sequence += 1
+                add_totals(self.store, problem.id, Totals(groups=1, answers=3, sampling_seconds=0.01), tx)
             rows[Improvement] = list(risen.values())
             for mapped, of in rows.items():
                 if of:

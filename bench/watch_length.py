@@ -57,6 +57,7 @@ def make(path: Path, iterations: int, planned: int | None = None) -> str:
     from sqlalchemy import text
 
     from islands.db.store import Store
+    from islands.db.totals import Totals, add_totals
 
     address = f"sqlite:///{path}"
     config = dict(
@@ -74,6 +75,7 @@ def make(path: Path, iterations: int, planned: int | None = None) -> str:
             )  # fmt: skip
             for statement in _FILL:
                 tx.connection.execute(text(statement), bound)
+            add_totals(store, problem.id, Totals(groups=iterations, answers=iterations), tx)
         store.finish_run(run.id, "done", summary={"answers": iterations, "seconds": 1.0})
     return address
 

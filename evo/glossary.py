@@ -36,7 +36,7 @@ PAGE: Mapping[str, str] = {
     "shown": "the difference is larger than chance explains: p is at most 0.05, and the interval excludes 0",
     "p": "how often chance would give so large a difference, corrected for the number of arms (Bonferroni)",
     "won, lost, level": "one problem against the reference: by seeds that solved it, then time, then best fitness",
-    "diversity (L1)": "mean L1 distance between the reward vectors of two answers",
+    "answer diversity": "mean L1 distance between the reward vectors of two valid answers of a search",
     "vectors": "the number of distinct reward vectors among a search's valid answers",
     "valid": "an answer that was parsed and scored without an error",
     "format": "the error of a rollout whose answers could not be parsed; the other kinds are errors of answers",
@@ -93,8 +93,8 @@ SCREEN: Mapping[str, Mapping[str, str]] = {
         "curves": "solve rates over iterations with 95% bands in dots; white where several arms share a cell",
         "population": "the archive of each search, with a bar for each island",
         "cells": SHARED["cells"],
-        "diversity, L1": "mean L1 distance between the reward vectors of two kept answers: the sum of the differences"
-        " of their components",
+        "archive L1": "archive diversity: mean L1 distance between the reward vectors of two kept answers, the sum of"
+        " the differences of their components",
         "island": "a part of the population that evolves separately; migrations: answers copied from one to the next",
         "improvements": "when, arm, problem, seed (s0), iteration (#12), best fitness before and after, and the change"
         " of the reward vector against the parent",

@@ -219,3 +219,9 @@ def scores_its_seed(problem: Problem, answer: str) -> bool:
         return score_seed(problem).check(problem).error is None
     except Exception:
         return False  # the first fault is the better message
+
+
+def error_kind(error: str) -> str:
+    """The first words of an answer's error, as a class to count by: "timeout", "SyntaxError", "no route"."""
+    head = error.split(":", 1)[0].strip()
+    return head if 0 < len(head) <= 40 else head[:37] + "..."

@@ -12,7 +12,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from evo.comparison.load import planned
 from evo.search.status import SearchStatus
 from evo.search.stop import FINISHING, Stop
 from islands.db.store import Store
+from islands.db.totals import read_totals
 from islands.errors import DatabaseUnavailable
 from islands.types import RunRecord
 
@@ -213,17 +214,16 @@ class StoredProgress:
             try:
                 with Store.open(self._db, read_only=True) as store:
                     runs = store.runs(comparison=self._name) if self._comparison else [store.run(self._name)]
-                    self._last = self._of(runs)
+                    with store.read() as connection:
+                        committed = read_totals(connection, [run.id for run in runs])
+                    self._last = self._of(runs, {id: totals.groups for id, totals in committed.items()})
             except DatabaseUnavailable:
                 pass  # busy for a moment; if it is gone, the searches report that
         return self._last
 
-    def _of(self, runs: list[RunRecord]) -> Progress:
+    def _of(self, runs: list[RunRecord], groups: Mapping[int, int]) -> Progress:
         plans = [planned(run) * len(run.config.get("problems", ())) for run in runs]
-        done = sum(
-            plan if run.status == "done" else int(run.summary.get("groups", 0))
-            for run, plan in zip(runs, plans, strict=True)
-        )
+        done = sum(plan if run.status == "done" else groups[run.id] for run, plan in zip(runs, plans, strict=True))
         solved: dict[str, int] = {}
         for run in runs:
             arm = str(run.arm or run.name)

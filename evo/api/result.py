@@ -12,6 +12,7 @@ from evo.errors import BadInput
 from evo.report.files import write_report
 from evo.search.status import clock
 from islands.db.store import Store
+from islands.db.totals import current_summary
 from islands.queries.runs import best
 from islands.types import Candidate, ProblemRecord
 
@@ -133,7 +134,8 @@ def read_run(name: str, db: str) -> RunResult:
         run = store.run(name)
         answers = best_answers(store, run.id)
         problems = {problem.name: problem.status for problem in store.problems(run.id)}
-    return RunResult(run.name, db, run.status, run.reason, answers, problems, dict(run.summary))
+        summary = current_summary(store, run)
+    return RunResult(run.name, db, run.status, run.reason, answers, problems, summary)
 
 
 def best_answers(store: Store, run_id: int) -> list[Answer]:

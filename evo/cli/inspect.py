@@ -30,6 +30,7 @@ from islands.db.comparisons import runs_named
 from islands.db.reflections import reflections_on
 from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
+from islands.db.totals import current_summary, run_totals
 from islands.errors import UnknownRun
 from islands.interop.origin import originals_of
 from islands.queries.progress import run_progress
@@ -92,7 +93,7 @@ def run_of(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunRec
 
 def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     versions = versions_used(store, run.id)
-    progress = run_progress(store, run.id)
+    progress, totals = run_progress(store, run.id), run_totals(store, run.id)
     found = best(store, run.id)
     misread = format_errors(store, run.id)
     changes = scorer_changes(store, run.id)
@@ -110,12 +111,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "seed": run.seed,
             "commit": run.commit,
             "config": dict(run.config),
-            "summary": dict(run.summary),
-            "groups": progress.groups,
-            "answers": progress.answers,
-            "tokens": progress.tokens,
-            "prompt_tokens": progress.prompt_tokens,
-            "cost": progress.cost,
+            "summary": current_summary(store, run),
+            **totals.as_dict(),
             "format_errors": misread,
             "versions": [asdict(one) for one in versions],
             "checkpoints": saved,
@@ -145,8 +142,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         console.print(f"--lag {lag}: groups were committed as they came back; the seed does not give this run again")
     solved = sum(p.solved_at is not None for p in progress.problems.values())
     console.print(
-        f"{solved} of {len(found)} solved, {progress.groups:,} groups, {progress.answers:,} answers, "
-        f"{describe_usage(progress.tokens, progress.prompt_tokens, progress.cost)}{_searched(run)}"
+        f"{solved} of {len(found)} solved, {totals.groups:,} iterations, {totals.answers:,} answers, "
+        f"{describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{_searched(run)}"
     )
     for one in replaced:
         before, after = one["before"], one["after"]

@@ -61,8 +61,8 @@ def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
             parts.append(f"waiting for the model {telemetry.policy_busy:.0%} of the time")
         if telemetry.in_flight:
             parts.append(f"{telemetry.sampled_ahead or 0:,} of {telemetry.in_flight:,} iterations in flight sampled")
-        if telemetry.errors:
-            parts.append(describe_errors(telemetry.errors))
+        if telemetry.totals.errors:
+            parts.append(describe_errors(telemetry.totals.errors))
         silent = snapshot.silent(now)
         if silent is not None:
             parts.append(f"nothing heard for {clock(silent)}")

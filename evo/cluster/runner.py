@@ -25,6 +25,7 @@ from evo.search.resources import policy_key
 from evo.search.stop import FINISHING, Stop
 from islands.db.shards import plan_shards, read_shards, revoke_shards, write_cluster_state
 from islands.db.store import Store
+from islands.db.totals import run_totals
 from islands.errors import DatabaseUnavailable
 from islands.queries.progress import group_count
 from problems.resources import CPUS, GPUS, describe_resources, most_of
@@ -101,7 +102,8 @@ class ClusterRunner:
             outcome, why = outcome_of(shards)
             head = {"run": name, "outcome": outcome, "reason": why, "policy": run.config["policy"]}
             summary = {**head, "sandbox": run.config.get("sandbox", ""), "problems": merge_problems(shards)}
-            store.finish_run(run.id, outcome, why, summary={**summary, **merge_shards(shards, time.time())})
+            merged = merge_shards(shards, run_totals(store, run.id), time.time())
+            store.finish_run(run.id, outcome, why, summary={**summary, **merged})
         return Ended(name, outcome, why, tuple(dict.fromkeys(fault for one in ended for fault in one.faults)))
 
     async def _start_engines(self, configs: Iterable[RunConfig]) -> None:
@@ -164,8 +166,10 @@ class ClusterRunner:
         def report() -> None:
             with contextlib.suppress(DatabaseUnavailable):  # the workers wait for it, and so does this
                 write_cluster_state(store, name, self._pool.state())
-                summary = merge_shards(read_shards(store, run_id), time.time()) if run_id is not None else {}
-                if run_id is not None and summary:
+                if run_id is None:
+                    return
+                summary = merge_shards(read_shards(store, run_id), run_totals(store, run_id), time.time())
+                if summary:
                     with store.begin() as tx:
                         store.set_summary(run_id, summary, tx)
 

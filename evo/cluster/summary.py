@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evo.search.active_time import Period, seconds_until, union
 from islands.db.shards import ShardRecord
+from islands.db.totals import Totals
 
-_SUMMED = (
-    *("solved", "groups", "answers", "missing_answers", "repeats", "tokens", "prompt_tokens", "sampling_seconds"),
-    *("scoring_seconds", "scoring_queue", "training_seconds", "syncing_seconds", "commit_seconds", "migrations"),
-    *("reflections", "reflection_tokens"),
-)
+_SUMMED = ("solved", "sampling_seconds", "scoring_queue", "training_seconds", "syncing_seconds", "commit_seconds")
 
 
-def merge_shards(shards: Sequence[ShardRecord], now: float) -> dict[str, Any]:
-    """Counts and seconds of work added up; the time searched is that in which any shard was. now: seconds since 1970"""
+def merge_shards(shards: Sequence[ShardRecord], totals: Totals, now: float) -> dict[str, Any]:
+    """Seconds of work added up; the time searched is that in which any shard was. totals: what the run has committed;
+    now: seconds since 1970"""
     summaries = [shard.summary for shard in shards if shard.summary]
     if not summaries:
         return {}
@@ -34,13 +31,12 @@ def merge_shards(shards: Sequence[ShardRecord], now: float) -> dict[str, Any]:
         if one not in machines:
             machines.append(one)
     merged |= {
-        "cost": round(sum(float(one.get("cost", 0.0)) for one in summaries), 6),
+        **totals.as_dict(),
         "active": stored,
         "seconds": round(seconds, 3),
-        "answers_per_second": round(merged["answers"] / seconds, 2),
-        "tokens_per_second": round(merged["tokens"] / seconds, 1),
+        "answers_per_second": round(totals.answers / seconds, 2),
+        "tokens_per_second": round(totals.tokens / seconds, 1),
         "policy_busy": round(sum(float(one.get("policy_busy", 0.0)) for one in summaries) / len(summaries), 4),
-        "errors": dict(sum((Counter(one.get("errors", {})) for one in summaries), Counter[str]())),
         "machines": machines,
         "at": round(max(float(one.get("at", 0.0)) for one in summaries), 3),
     }

@@ -3,16 +3,19 @@ what they have come to. A run by itself is a comparison of one arm under one see
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from evo.comparison.results import ProblemSearch, Results
 from evo.config.run import RunConfig, complete_run
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.queries.progress import groups_by_problem
-from islands.queries.runs import improvements_by_problem, solved_iterations
+from islands.queries.runs import EliteRecord, improvements_by_problem, solved_iterations
 from islands.types import ProblemRecord, RunRecord
+from vpo.metrics import diversity
 
 BASELINE = "grpo"
 
@@ -151,3 +154,10 @@ def improvements_of(store: Store, run: RunRecord) -> Mapping[int, list[tuple[int
         problem: [(step.iteration, step.fitness) for step in steps]
         for problem, steps in improvements_by_problem(store, run.id).items()
     }
+
+
+def archive_diversity(archive: Iterable[EliteRecord]) -> float:
+    """Mean L1 distance of two elites' reward vectors over all islands together; one that holds several cells counts
+    once."""
+    vectors = {elite.candidate: elite.rewards for elite in archive}
+    return diversity(np.array([vectors[candidate] for candidate in sorted(vectors)])) if vectors else 0.0

@@ -16,6 +16,7 @@ from evo.runs.resume import check_budgets
 from evo.runs.scorer_change import Changes, OnScorerChange
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
+from islands.db.totals import run_totals
 from islands.interop.origin import source_of
 from islands.queries.progress import run_progress
 from islands.types import RunRecord
@@ -63,5 +64,5 @@ def plan_resume(
             raise BadInput(f"the arms of {name} keep their policies, by which they are compared; leave out --policy")
         check_price(changed.get("max_cost"), [changed.get("policy") or run.config["policy"] for run in runs])
         for run in runs:
-            check_budgets(run, run_progress(store, run.id), changed)
+            check_budgets(run, run_progress(store, run.id), run_totals(store, run.id), changed)
     return Resumption(name, runs, Changes(dict(changed), on_change))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
@@ -12,16 +13,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evo.comparison.load import Arm, Comparison
+from evo.comparison.load import Arm, Comparison, archive_diversity
 from evo.comparison.operators import OperatorCounts, labels, operator_dict, pooled, refinement_differences
 from evo.comparison.operators_table import print_operators
 from evo.comparison.verdict import METRICS, ArmSummary, Summary, interval_unit, verdicts_of
 from evo.search.status import clock
 from evo.stats import Difference, mean_interval
 from islands.db.store import Store
-from islands.queries.progress import run_progress
-from islands.queries.runs import elite_rewards
-from vpo.metrics import Interval, diversity
+from islands.db.totals import Totals, read_totals, sum_totals
+from islands.queries.runs import elites
+from vpo.metrics import Interval
 
 ONLY_SHOWN = 8
 
@@ -30,43 +31,35 @@ ONLY_SHOWN = 8
 class Costs:
     """What an arm has spent over all its seeds, and what its populations are like.
 
-    seconds, sampling_seconds: of its runs' processes, which shared the machine with the other arms'
-    diversity: mean L1 distance of two elites' reward vectors, mean over problems; None before there are any
+    seconds: of its runs' processes, which shared the machine with the other arms'
+    archive_diversity: mean L1 distance of two elites' reward vectors, mean over problems; None before there are any
     """
 
-    answers: int
-    tokens: int
+    totals: Totals
     seconds: float
-    sampling_seconds: float
-    diversity: Interval | None
-    prompt_tokens: int = 0
-    cost: float = 0.0
+    archive_diversity: Interval | None
 
 
 def costs_of(store: Store, arm: Arm) -> Costs:
-    progress = [run_progress(store, run.id) for run in arm.runs]
-    summaries = [run.summary for run in arm.runs]
     spread: dict[int, list[float]] = {}
     for run in arm.runs:
         index_of = {problem.id: problem.index for problem in store.problems(run.id)}
-        for problem, rewards in elite_rewards(store, run.id).items():
-            spread.setdefault(index_of[problem], []).append(diversity(np.array(rewards)))
+        for problem, archive in groupby(elites(store, list(index_of)), key=lambda elite: elite.problem):
+            spread.setdefault(index_of[problem], []).append(archive_diversity(archive))
     single = next(iter(spread.values())) if len(spread) == 1 else None  # one problem's interval is over its seeds
     by_problem = [single] if single else [[float(np.mean(seeds))] for seeds in spread.values()]
+    with store.read() as connection:
+        totals = sum_totals(read_totals(connection, [run.id for run in arm.runs]).values())
     return Costs(
-        answers=sum(one.answers for one in progress),
-        tokens=sum(one.tokens for one in progress),
-        seconds=sum(float(one.get("seconds", 0.0)) for one in summaries),
-        sampling_seconds=sum(float(one.get("sampling_seconds", 0.0)) for one in summaries),
-        diversity=mean_interval(by_problem) if by_problem else None,
-        prompt_tokens=sum(one.prompt_tokens for one in progress),
-        cost=sum(one.cost for one in progress),
+        totals,
+        seconds=sum(float(run.summary.get("seconds", 0.0)) for run in arm.runs),
+        archive_diversity=mean_interval(by_problem) if by_problem else None,
     )
 
 
 LEGEND = (
     "area: under the solve curve, up to 1; half: iteration when half were solved",
-    "best: mean best fitness; L1: diversity of what is kept; wall: time searched",
+    "best: mean best fitness; archive L1: diversity of the elites; wall: time searched",
 )
 
 Operators = Mapping[str, Sequence[OperatorCounts]]
@@ -82,8 +75,8 @@ def print_summary(
 ) -> None:
     """A table of the arms, what each alone solved, the verdict, and what the operators make of parents.
 
-    area: under the solve curve; half: the iteration at which half were solved; best: mean best fitness; L1: diversity
-    of the elites; wall: time of the arm's searches, which share the machine with those of the others
+    area: under the solve curve; half: the iteration at which half were solved; best: mean best fitness; archive L1:
+    diversity of the elites; wall: time of the arm's searches, which share the machine with those of the others
     """
     if summary is None:
         console.print(f"{escape(comparison.name)}: no search has begun yet")
@@ -98,16 +91,16 @@ def print_summary(
         f"{summary.answers} answers an iteration"
     )
     table = Table(box=None, pad_edge=False)
-    priced = any(one.cost for one in costs.values())
-    columns = ("arm", "solved", "area", "half", "best", "L1", "answers", "tokens", *["cost"][:priced], "wall")
+    priced = any(cost.totals.cost for cost in costs.values())
+    columns = ("arm", "solved", "area", "half", "best", "archive L1", "answers", "tokens", *["cost"][:priced], "wall")
     for title in columns:
         table.add_column(title, justify="left" if title == "arm" else "right", no_wrap=True)
     for arm in comparison.arms:
         one, cost = summary.arms[arm.name], costs[arm.name]
         table.add_row(
             escape(arm.name), _interval(one.solved), _mean(one.area), _median(one), _mean(one.best, 3),
-            _mean(cost.diversity), short(cost.answers), short(cost.tokens),
-            *[f"{cost.cost:.4g}"][: priced], clock(cost.seconds),
+            _mean(cost.archive_diversity), short(cost.totals.answers), short(cost.totals.tokens),
+            *[f"{cost.totals.cost:.4g}"][:priced], clock(cost.seconds),
         )  # fmt: skip
     console.print(table)
     for line in LEGEND:
@@ -231,7 +224,13 @@ def _arm_dict(one: ArmSummary, comparison: Comparison) -> dict[str, Any]:
 
 
 def _costs_dict(costs: Costs) -> dict[str, Any]:
-    return {**asdict(costs), "diversity": None if costs.diversity is None else costs.diversity.as_dict()}
+    diversity = costs.archive_diversity
+    return {
+        **costs.totals.as_dict(),
+        "sampling_seconds": round(costs.totals.sampling_seconds, 3),
+        "seconds": costs.seconds,
+        "archive_diversity": None if diversity is None else diversity.as_dict(),
+    }
 
 
 def short(count: float) -> str:

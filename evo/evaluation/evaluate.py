@@ -24,9 +24,8 @@ from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
 from evo.search.batching import Batcher
 from evo.search.score import NOTHING_SHOWN, AnswerScores, score_rollouts
-from evo.search.status import error_kind
 from problems.contract import Problem, Score, ScorerFault
-from problems.scoring import Scorer
+from problems.scoring import Scorer, error_kind
 from problems.types import Rollout
 from vpo.policies.contract import Policy, PromptTooLong
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evo.comparison.load import archive_diversity
 from evo.monitor.snapshot import PopulationView
 from islands.db.store import Store
-from islands.queries import live
-from vpo.metrics import diversity
+from islands.queries.runs import EliteRecord, elites
 
 READ_SECONDS = 0.004
 """Of one reading; the next one waits until that was a small share of the time."""
@@ -67,15 +67,12 @@ class Survey:
 
     def _read_some(self, store: Store, done: Sequence[np.ndarray], places: Sequence[tuple[int, int, int]]) -> None:
         at = {int(self._ids[arm][row, column]): (arm, row, column) for arm, row, column in places}
-        rewards: dict[int, list[list[float]]] = {id: [] for id in at}
-        cells: dict[int, dict[int, int]] = {id: {} for id in at}
-        with store.read() as connection:
-            for problem, island, vector in live.elite_vectors(connection, list(at)):
-                rewards[problem].append(vector)
-                cells[problem][island] = cells[problem].get(island, 0) + 1
+        archives: dict[int, list[EliteRecord]] = {id: [] for id in at}
+        for elite in elites(store, list(at)):
+            archives[elite.problem].append(elite)
         for id, (arm, row, column) in at.items():
-            filled = tuple(float(cells[id].get(island, 0)) for island in range(max(cells[id], default=-1) + 1))
-            self._found[arm][row, column] = PopulationView(filled, diversity(rewards[id]) if rewards[id] else 0.0)
+            filled = np.bincount([elite.island for elite in archives[id]]).astype(float)
+            self._found[arm][row, column] = PopulationView(tuple(filled.tolist()), archive_diversity(archives[id]))
             self._read[arm][row, column] = done[arm][row, column]
 
     def read_of(self, arm: int) -> int:

@@ -18,6 +18,7 @@ from evo.comparison.results import drawn_times
 from evo.monitor.archive_survey import Survey
 from evo.monitor.snapshot import ImprovementLine, ProblemLine
 from islands.db.store import Store
+from islands.db.totals import Totals, read_totals
 from islands.queries import live
 from islands.queries.operators import summed_counts
 from islands.types import OperatorCount, RunRecord
@@ -50,6 +51,7 @@ class RunCache:
     metrics: dict[str, list[float]] = field(default_factory=dict)
     version: str = ""
     counts: list[OperatorCount] = field(default_factory=list)
+    totals: Totals = field(default_factory=Totals)
 
 
 @dataclass(eq=False)
@@ -167,6 +169,7 @@ class LiveCache:
                 for step in steps:
                     self._rise(cached, arm, step)
                 cached.counts = summed_counts(connection, run_id)
+                cached.totals = read_totals(connection, [run_id])[run_id]
                 cached.last = upto if upto >= 0 else live.BEFORE_SEEDS
                 self.version += 1
 

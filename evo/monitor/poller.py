@@ -27,6 +27,7 @@ from evo.monitor.statement import statement_of, walk_of
 from evo.search.active_time import active_periods, union
 from islands.db.reflections import reflections_on
 from islands.db.store import Store
+from islands.db.totals import Totals, sum_totals
 from islands.queries import lineage, live
 from islands.queries.runs import candidate
 from islands.types import RunRecord
@@ -165,7 +166,7 @@ class Poller:
             ),
             answers_per_iteration=of.answers,
             max_answers=sum(int(b) for b in budgets if b) if all(budgets) else None,
-            telemetry=sum_telemetry(records),
+            telemetry=read_telemetry(records, sum_totals(cached.totals for cached in own)),
             failed=failed,
         )
         if not cache.arms:
@@ -289,42 +290,29 @@ def _unanswered(store: Store, arm: str, problem: int, run: RunRecord, problem_id
     return Detail(arm, problem, statement=stated.text, walk=walk, system=first.system, prompt=first.user)
 
 
-def sum_telemetry(records: Sequence[RunRecord]) -> Telemetry:
-    """One arm's runs together. Every key may be missing, or be something else in a run of another version."""
+def read_telemetry(records: Sequence[RunRecord], totals: Totals) -> Telemetry:
+    """One arm's runs together. totals: what they have committed. Every key of a summary may be missing, or be something
+    else in a run of another version."""
     running = [record for record in records if record.status == "running"]
-    errors: dict[str, int] = {}
-    for record in records:
-        counts = record.summary.get("errors")
-        for kind, count in counts.items() if isinstance(counts, dict) else ():
-            if isinstance(count, int):
-                errors[str(kind)] = errors.get(str(kind), 0) + count
-    seconds = _sum(records, "seconds")
     busy = [value for record in running or records if (value := _number(record, "policy_busy")) is not None]
     return Telemetry(
-        answers_per_second=_rate(running, records, "answers", seconds),
-        tokens_per_second=_rate(running, records, "tokens", seconds),
+        totals,
+        answers_per_second=_rate(running, records, "answers", totals.answers),
+        tokens_per_second=_rate(running, records, "tokens", totals.tokens),
         policy_busy=sum(busy) / len(busy) if busy else None,
         scoring_queue=_whole(_sum(running, "scoring_queue")),
-        answers=_whole(_sum(records, "answers")),
-        tokens=_whole(_sum(records, "tokens")),
-        migrations=_whole(_sum(records, "migrations")),
-        repeats=_whole(_sum(records, "repeats")),
-        missing_answers=_whole(_sum(records, "missing_answers")),
-        errors=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
         in_flight=_whole(_sum(running, "in_flight")),
         sampled_ahead=_whole(_sum(running, "sampled_ahead")),
         cost=_sum(records, "cost"),
     )
 
 
-def _rate(running: Sequence[RunRecord], records: Sequence[RunRecord], what: str, seconds: float | None) -> float | None:
+def _rate(running: Sequence[RunRecord], records: Sequence[RunRecord], what: str, total: int) -> float | None:
     """The sum over running runs; if none is running, the mean rate of those that have ended."""
-    if running:
-        return _sum(running, f"{what}_per_second")
-    total = _sum(records, what)
-    if seconds and total is not None and len(records) > 1:
-        return total / seconds
-    return _sum(records, f"{what}_per_second")
+    seconds = _sum(records, "seconds")
+    if running or not seconds or not total or len(records) == 1:
+        return _sum(running or records, f"{what}_per_second")
+    return total / seconds
 
 
 def _number(record: RunRecord, key: str) -> float | None:

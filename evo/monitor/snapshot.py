@@ -14,6 +14,7 @@ from evo.comparison.results import Results
 from evo.comparison.survival import Curve
 from evo.search.active_time import Period, seconds_until
 from evo.stats import Verdict
+from islands.db.totals import Totals
 
 STALE_SECONDS = 60.0
 """A running search that was not heard of for so long is said to be silent; a writer beats every 15 seconds."""
@@ -21,27 +22,21 @@ STALE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Telemetry:
-    """What the runs of an arm last said of themselves; None for what none of them says.
+    """What the runs of an arm have committed, and what they last reported of themselves; None for what none reports.
 
     Rates are summed over the runs under way, or, where all have ended, answers over the seconds that they took.
 
     policy_busy: share of the time that the policy was sampling
     scoring_queue: answers that wait to be scored or are being scored now
-    errors: faults of answers by kind
     in_flight, sampled_ahead: of searches in which nothing was committed for a while: groups asked for, and those of
         them that are sampled and wait for the oldest
     """
 
+    totals: Totals = field(default_factory=Totals)
     answers_per_second: float | None = None
     tokens_per_second: float | None = None
     policy_busy: float | None = None
     scoring_queue: int | None = None
-    answers: int | None = None
-    tokens: int | None = None
-    migrations: int | None = None
-    repeats: int | None = None
-    missing_answers: int | None = None
-    errors: Mapping[str, int] = field(default_factory=dict)
     in_flight: int | None = None
     sampled_ahead: int | None = None
     cost: float | None = None
@@ -96,7 +91,7 @@ class ArmSnapshot:
     max_answers: int | None = None
     results: Results | None = None
     curve: Curve | None = None
-    telemetry: Telemetry = Telemetry()
+    telemetry: Telemetry = field(default_factory=Telemetry)
     failed: Mapping[int, str] = field(default_factory=dict)
     population: PopulationView | None = None
     populations: Mapping[int, PopulationView] = field(default_factory=dict)

@@ -92,8 +92,9 @@ def diversity_plot(measures: Mapping[str, ArmMeasures]) -> Plot | None:
     """Diversity of each block of iterations, and distinct reward vectors so far."""
     if not measures:
         return None
+    blocks = {name: measure.by_block for name, measure in measures.items()}
     shown = (
-        ("diversity", "diversity (mean L1) of each block of iterations", {n: m.by_block for n, m in measures.items()}),
+        ("diversity", "answer diversity (mean L1) of each block of iterations", blocks),
         ("vectors", "distinct reward vectors so far", {name: measure.growth for name, measure in measures.items()}),
     )
     charts = [

@@ -10,36 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.evaluation.evaluate import format_kinds
-from evo.search.status import count_kinds
 from islands.db.store import Store
-from islands.queries.progress import run_progress
+from islands.db.totals import Totals, run_totals
 from islands.queries.report import (
     AnswerColumns,
     CandidateColumns,
     answer_columns,
     candidate_columns,
-    error_heads,
-    migrated_copies,
-    occupied_cells,
     policy_versions,
-    sampling_seconds,
 )
-from islands.queries.runs import format_errors
+from islands.queries.runs import EliteRecord, elites, format_errors
 from islands.queries.training import TrainingStepRecord, training_steps
 from islands.types import ProblemRecord, RunRecord
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class OccupiedCell:
-    """An occupied cell of an island's archive."""
-
-    island: int
-    name: str
-    candidate: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +47,7 @@ class SearchReading:
     answered: Ints
     at: Ints
     version: Ints
-    cells: tuple[OccupiedCell, ...] = ()
+    cells: tuple[EliteRecord, ...] = ()
 
     def ordinal(self, candidate: int) -> int | None:
         """Where a candidate's id stands; None where it is not of this search."""
@@ -84,21 +70,13 @@ class SearchReading:
 class RunReading:
     """One run. searches: by problem, in the comparison's order; empty while the run waits for its turn.
 
-    groups, answers, tokens: committed; repeats: answers that were stored before; migrations: copies between islands
-    scoring_seconds: summed over workers; failed, misread: answers and rollouts by the kind of their error
+    totals: committed; misread: rollouts by the kind of their error
     versions: database id -> name of each policy version, oldest first
     """
 
     run: RunRecord
     searches: tuple[SearchReading, ...]
-    groups: int = 0
-    answers: int = 0
-    tokens: int = 0
-    repeats: int = 0
-    migrations: int = 0
-    sampling_seconds: float = 0.0
-    scoring_seconds: float = 0.0
-    failed: Counter[str] = field(default_factory=Counter)
+    totals: Totals = field(default_factory=Totals)
     misread: Counter[str] = field(default_factory=Counter)
     versions: dict[int, str] = field(default_factory=dict)
     steps: tuple[TrainingStepRecord, ...] = ()
@@ -109,12 +87,12 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
     problems = store.problems(run.id)
     if not problems:
         return RunReading(run, ())
-    progress = run_progress(store, run.id)
+    totals = run_totals(store, run.id)
     # what points at candidates comes before them, so that all of these are there although the run may be writing
     answers = answer_columns(store, run.id)
-    cells: dict[int, list[OccupiedCell]] = {}
-    for problem_id, island, name, candidate in occupied_cells(store, run.id):
-        cells.setdefault(problem_id, []).append(OccupiedCell(island, name, candidate))
+    cells: dict[int, list[EliteRecord]] = {}
+    for elite in elites(store, [problem.id for problem in problems]):
+        cells.setdefault(elite.problem, []).append(elite)
     candidates = candidate_columns(store, run.id)
     stored, given, none = _of_problems(candidates.problem), _of_problems(answers.problem), np.zeros(0, np.int64)
     misread: Counter[str] = Counter()
@@ -134,14 +112,7 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
             )
             for problem in problems
         ),
-        groups=progress.groups,
-        answers=progress.answers,
-        tokens=progress.tokens,
-        repeats=int(answers.repeat.sum()),
-        migrations=migrated_copies(store, run.id),
-        sampling_seconds=sampling_seconds(store, run.id),
-        scoring_seconds=float(answers.seconds.sum()),
-        failed=count_kinds(error_heads(store, run.id)),
+        totals=totals,
         misread=misread,
         versions=policy_versions(store, run.id),
         steps=tuple(training_steps(store, run.id)),
@@ -161,7 +132,7 @@ def _search(
     stored: Ints,
     answers: AnswerColumns,
     given: Ints,
-    cells: Sequence[OccupiedCell],
+    cells: Sequence[EliteRecord],
 ) -> SearchReading:
     """stored, given: the places of this problem's candidates and answers"""
     ids = candidates.id[stored]

@@ -146,7 +146,7 @@ def archive_maps(store: Store, readings: Mapping[str, Sequence[RunReading]], row
     used: dict[str, int] = {}
     for _, _, search, _ in grids:
         for axis, name in enumerate(search.problem.dimensions or ()):
-            used[name] = used.get(name, 0) + len({cell.name.split("-")[axis] for cell in search.cells})
+            used[name] = used.get(name, 0) + len({cell.cell.split("-")[axis] for cell in search.cells})
     telling = sorted(used, key=lambda name: -used[name])[:2]
     return [_map(store, arm, run, search, config, telling) for arm, run, search, config in grids]
 
@@ -161,7 +161,7 @@ def _map(
     for values in valid_measures(store, search.problem.id):
         if len(values) == len(names):
             space.observe(values)
-    places = np.array([[int(part) for part in cell.name.split("-")] for cell in search.cells])  # (cells, f)
+    places = np.array([[int(part) for part in cell.cell.split("-")] for cell in search.cells])  # (cells, f)
     shown = [axis for axis, name in enumerate(names) if name in telling] or [0]
     x, y = shown[-1], shown[0]
     grid = np.full((space.bins[y] if x != y else 1, space.bins[x]), np.nan)
@@ -178,7 +178,7 @@ def _map(
         grid,
         (space.low[x], space.high[x]),
         (space.low[y], space.high[y]) if x != y else (0.0, 0.0),
-        len({cell.name for cell in search.cells}),
+        len({cell.cell for cell in search.cells}),
         len(search.cells),
         tuple(name for axis, name in enumerate(names) if axis not in shown),
     )

@@ -81,7 +81,7 @@ def _measured(runs: Sequence[RunReading], result: Results, budget: int) -> ArmMe
             vectors = search.rewards[given]
             scalars["diversity"][row, column] = diversity(vectors[valid])
             scalars["diversity_all"][row, column] = diversity(vectors)
-            scalars["cells"][row, column] = len({cell.name for cell in search.cells})
+            scalars["cells"][row, column] = len({cell.cell for cell in search.cells})
             growth[row, column] = _growth(vectors[valid], at[valid], iterations)
             scalars["distinct"][row, column] = growth[row, column, -1]
             order[row, column] = ways @ _padded(np.where(valid, search.fitness[given], 0.0), n)

@@ -18,6 +18,7 @@ from evo.report.cells import NONE, Column, Table, TableCell, arm_name, differenc
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
 from evo.stats import Difference, difference, mean_interval
+from islands.db.totals import OF_ROLLOUTS, sum_totals
 from islands.types import QUARTERS
 from vpo.metrics import Interval
 
@@ -36,7 +37,7 @@ def arms_table(
     for place, arm in enumerate(comparison.arms):
         standing, runs = summary.arms[arm.name], readings[arm.name]
         measure = measures.get(arm.name)
-        seconds = sum(run.sampling_seconds + run.scoring_seconds for run in runs)
+        totals = sum_totals(run.totals for run in runs)
         rows.append(
             (
                 arm_name(arm.name, place),
@@ -48,9 +49,9 @@ def arms_table(
                 interval(None if measure is None else _mean(measure.diversity), ".2f"),
                 number(None if measure is None else _average(measure.distinct), ".1f"),
                 number(None if measure is None else _average(measure.cells), ".1f"),
-                number(sum(run.answers for run in runs), ",.0f"),
-                number(sum(run.tokens for run in runs), ",.0f"),
-                number(seconds, ",.1f"),
+                number(totals.answers, ",.0f"),
+                number(totals.tokens, ",.0f"),
+                number(totals.sampling_seconds + totals.scoring_seconds, ",.1f"),
                 number(len(standing.only), ".0f"),
             )
         )
@@ -61,7 +62,7 @@ def arms_table(
         Column("area", "mean solve rate over all iterations up to the horizon"),
         Column("median time", "iteration by which half of the searches were solved"),
         Column("mean best", "best fitness at the horizon; a search without a valid answer counts 0"),
-        Column("diversity", "mean L1 distance of two valid answers' reward vectors"),
+        Column("answer diversity", "mean L1 distance of two valid answers' reward vectors"),
         Column("vectors", "different reward vectors of valid answers, a search"),
         Column("cells", "cells of the archive that are filled, a search"),
         Column("answers", "in all"),
@@ -101,7 +102,7 @@ def differences(summary: Summary, measures: Mapping[str, ArmMeasures]) -> dict[s
 
 def differences_table(reference: str, gaps: Mapping[str, Mapping[str, Difference]]) -> Table | None:
     """One row for each arm and metric; None for none."""
-    titles = {**METRICS, "diversity": "diversity of valid answers"}
+    titles = {**METRICS, "diversity": "answer diversity"}
     rows = [(arm, titles[metric], gap) for arm, metrics in gaps.items() for metric, gap in metrics.items()]
     hint = "mean over problems, paired, with its 95% interval, simultaneous over the arms"
     caption = f"Differences against {reference}"
@@ -167,25 +168,23 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
     rows = []
     for place, arm in enumerate(comparison.arms):
         runs = readings[arm.name]
-        requested = sum(run.groups for run in runs) * arm.answers
-        answers, repeats = sum(run.answers for run in runs), sum(run.repeats for run in runs)
-        tokens = sum(run.tokens for run in runs)
+        totals = sum_totals(run.totals for run in runs)
         ended = [run.run.summary for run in runs if run.run.summary]
         rows.append(
             (
                 arm_name(arm.name, place),
-                number(sum(run.groups for run in runs), ",.0f"),
-                number(answers, ",.0f"),
-                number(requested - answers, ",.0f"),
-                number(repeats, ",.0f"),
-                number(answers - repeats, ",.0f"),
-                number(tokens, ",.0f"),
-                number(tokens / answers if answers else None, ",.1f"),
-                number(sum(run.sampling_seconds for run in runs), ",.2f"),
-                number(sum(run.scoring_seconds for run in runs), ",.2f"),
+                number(totals.groups, ",.0f"),
+                number(totals.answers, ",.0f"),
+                number(totals.missing, ",.0f"),
+                number(totals.repeats, ",.0f"),
+                number(totals.answers - totals.repeats, ",.0f"),
+                number(totals.tokens, ",.0f"),
+                number(totals.tokens / totals.answers if totals.answers else None, ",.1f"),
+                number(totals.sampling_seconds, ",.2f"),
+                number(totals.scoring_seconds, ",.2f"),
                 number(_total(ended, "commit_seconds"), ",.2f"),
                 number(_total(ended, "seconds"), ",.1f"),
-                number(sum(run.migrations for run in runs), ",.0f"),
+                number(totals.migrations, ",.0f"),
             )
         )
     columns = (
@@ -201,7 +200,7 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
         Column("scoring s", "summed over the scorer's workers"),
         Column("commit s", "of the runs that have ended"),
         Column("wall s", "of the runs that have ended"),
-        Column("migrations", "copies from island to island"),
+        Column("migrations", "times that candidates were copied from island to island"),
     )
     return Table("cost", "What the searches have cost so far", columns, tuple(rows))
 
@@ -251,9 +250,11 @@ def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
     """Errors of answers and rollouts by kind, the most frequent of each arm; None for none."""
     rows = []
     for place, (arm, runs) in enumerate(readings.items()):
-        failed, misread = ([run.failed for run in runs], [run.misread for run in runs])
-        for counts, title in ((failed, "failed answer"), (misread, "misread rollout")):
-            counted = sum(counts, Counter[str]())
+        failed = sum_totals(run.totals for run in runs).errors
+        for kind in OF_ROLLOUTS:  # the misread ones among these are told apart by their kinds
+            del failed[kind]
+        misread = sum((run.misread for run in runs), Counter[str]())
+        for counted, title in ((failed, "failed answer"), (misread, "misread rollout")):
             ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
             shown = ranked[:KINDS_SHOWN]
             if len(ranked) > KINDS_SHOWN:

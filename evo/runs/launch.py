@@ -194,7 +194,7 @@ def open_core(
         config,
         problem_runs,
         Operators(operators, operator_selection(config, operators)),
-        SearchStatus(run.name, config.policy, shown, machines=[describe_machine()]),
+        SearchStatus(run=run.name, policy=config.policy, problem_runs=shown, machines=[describe_machine()]),
         in_flight(config, operators[0].policy, problem_runs, breadths),
         scheduler,
         write_metrics,

@@ -7,7 +7,6 @@ A shard is the part of a run's problems that one machine searches. Its problems 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from evo.config.parse import parse
@@ -16,13 +15,14 @@ from evo.errors import BadInput
 from evo.runs.launch import ASK_TELL, Launched, assemble, open_core
 from evo.runs.policy_change import changes_policy, renumber, with_other_policies
 from evo.runs.problem_runs import add_problems, open_operators, recall_groups, reopen_problems
-from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers, recount_errors
+from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers
 from evo.search.active_time import ended_periods, seconds_until
 from evo.search.defaults import iterations_for, population_config, to_stored
 from evo.search.resources import Resources
 from evo.search.schedule import CountedSchedule, Shard, ShardSchedule, couples_its_problems
 from islands.db.shards import read_shards, revoke_shards, take_shard
 from islands.db.store import Store
+from islands.db.totals import Totals, problem_totals, run_totals
 from islands.interop.importing import POLICY as IMPORTED
 from islands.queries.progress import RunProgress, group_count, last_sequences, run_progress
 from islands.types import ProblemRecord, RunRecord
@@ -59,7 +59,7 @@ async def relaunch(
         # 1) read the run, and what it has spent
         run = store.run(name)
         progress = run_progress(store, run.id)
-        check_budgets(run, progress, changes.settings)
+        check_budgets(run, progress, run_totals(store, run.id), changes.settings)
         before = parse(RunConfig, complete_run(run.config), f"run {name}")
         config = parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {name}")
         replaced = changes_policy(before, dict(changes.settings))
@@ -83,8 +83,6 @@ async def relaunch(
         if records:
             check_unchanged(run, problems, records)
             await check_scorers(store, run, config, problems, records, scorer, changes.on_scorer_change)
-            if changes.on_scorer_change is OnScorerChange.RESCORE and run.summary:
-                run = replace(run, summary={**run.summary, "errors": recount_errors(store, run)})
             records, progress = store.problems(run.id), run_progress(store, run.id)
             stored = list(zip(problems, records, strict=True))
             problem_runs = await reopen_problems(store, stored, progress, config, operators, scorer)
@@ -102,7 +100,7 @@ async def relaunch(
         # 5) bring the search to where it was
         schedule = CountedSchedule(problem_runs, progress.next_sequence, config.lag)
         core = open_core(store, run, config, problem_runs, operators, schedule)
-        core.status.carry(run.summary, run.created, progress.groups, progress.answers, progress.tokens)
+        core.status.carry(run.summary, run.created, run_totals(store, run.id))
         launched = assemble(core, run, scorer, reflecting, own, shared=parts)
         await launched.search.learner.restore()
         recall_groups(core, run.id)
@@ -149,8 +147,7 @@ async def relaunch_shard(
         summary = dict(shards[number].summary)
         if summary:  # an earlier writer that was killed left a period without an end
             summary["active"] = ended_periods(summary, run.created)
-        groups = sum(progress.problems[problem_run.record.id].groups for problem_run in problem_runs)
-        core.status.carry(summary, run.created, groups, int(summary.get("answers", 0)), int(summary.get("tokens", 0)))
+        core.status.carry(summary, run.created, problem_totals(store, [record.id for _, record in mine], summary))
         launched = assemble(core, run, scorer, reflecting, own, shared=parts, shard=shard, node=node)
         recall_groups(core, run.id)
         return launched
@@ -160,15 +157,15 @@ async def relaunch_shard(
         raise
 
 
-def check_budgets(run: RunRecord, progress: RunProgress, changed: Mapping[str, Any]) -> None:
+def check_budgets(run: RunRecord, progress: RunProgress, spent_so_far: Totals, changed: Mapping[str, Any]) -> None:
     """BadInput if a budget of `changed` is below what the run has spent: its plan and its results would shrink."""
     periods = ended_periods(run.summary, run.created)
     a_group = int(run.config.get("rollouts", 1)) * int(run.config.get("answers", 1))
     spent = {
         "iterations": max((problem.next_iteration for problem in progress.problems.values()), default=0),
         "max_answers": progress.groups * a_group,
-        "max_total_tokens": progress.tokens,
-        "max_cost": progress.cost,
+        "max_total_tokens": spent_so_far.tokens,
+        "max_cost": spent_so_far.cost,
         "max_seconds": seconds_until(periods, float("inf")),
     }
     for key, unit in UNITS.items():

@@ -15,11 +15,9 @@ from typing import Any
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.search.defaults import population_config
-from evo.search.status import FORMAT, REPLIES, count_kinds
 from islands.db.scorer_changes import record_scorer_change, set_fingerprint
 from islands.db.store import Store
 from islands.population.rescoring import candidate_texts, rescore
-from islands.queries.report import error_heads
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem, Score
 from problems.scoring import Scorer
@@ -79,14 +77,6 @@ async def check_scorers(
                     set_fingerprint(record.id, new, transaction)
                 else:
                     record_scorer_change(record.id, record.fingerprint, new, False, transaction)
-
-
-def recount_errors(store: Store, run: RunRecord) -> dict[str, int]:
-    """The errors of the run's summary after its answers were scored again: those of answers as they are now, those of
-    rollouts, which do not depend on scorers, as they were."""
-    of_rollouts = (FORMAT, *REPLIES.values())
-    of_format = {kind: count for kind, count in run.summary.get("errors", {}).items() if kind in of_rollouts}
-    return {**of_format, **count_kinds(error_heads(store, run.id))}
 
 
 async def _rescore(

@@ -110,7 +110,7 @@ class SearchCore:
         write_reflection(self.store, problem_run.record.run_id, group, transaction)
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
-        self.status.count(group)
+        self.status.count(group, placements)
         self._reserve.count(group)
         self._look_for_answers()
         best, target = problem_run.population.best, problem_run.problem.target

@@ -273,7 +273,7 @@ class SearchLoop:
             self.core.write_metrics(transaction, self.scorer.queued, in_flight=len(self._flying), sampled_ahead=ahead)
 
     def _time_sampling(self) -> None:
-        self.core.status.sampling_seconds = sum(sampler.meter.busy() for sampler in self.samplers)
+        self.core.status.policy_seconds = sum(sampler.meter.busy() for sampler in self.samplers)
 
     def _report(self, group: ScoredGroup) -> None:
         self._time_sampling()

@@ -7,7 +7,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,15 +17,13 @@ from evo.search.active_time import ActiveTime, ended_periods
 from evo.search.defaults import source_commit
 from evo.search.stop import Stop
 from evo.version import __version__
+from islands.db.totals import FORMAT, REPLIES, Totals, totals_of
 from problems.scoring import cores
-from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage, prompt_tokens
+from islands.types import Placement
+from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage
 
 SUMMARY_SECONDS = 1.0
 """How often a search stores its metrics with its groups, for watchers."""
-FORMAT = "format"
-"""The kind of error of rollouts that could not be read in full."""
-REPLIES = {reason: f"reply {reason}" for reason in Unanswered}
-"""The kinds of error of paid replies without an answer; all others but FORMAT are errors of answers."""
 
 
 @dataclass
@@ -42,22 +40,19 @@ class ProblemStatus:
     candidates: int = 0
 
 
-@dataclass
-class SearchStatus:
-    """The whole search. Counts cover this process and, after a resume, all commits before it.
+@dataclass(kw_only=True)
+class SearchStatus(Totals):
+    """The whole search: its totals over committed groups, also those of earlier processes, with its times and rates.
 
-    tokens: generated; prompt_tokens: of prompts, each once for its group; both with those of reflections
-    reflections, reflection_tokens: parents that were reflected on, and their generated tokens
-    cost: of all tokens, if the policy has a price
-    lost_tokens, lost_prompt_tokens, lost_cost: the part of these that no committed group holds: of failed requests, and
-        of replies that could not be committed
+    lost_tokens, lost_prompt_tokens, lost_cost: the part of the totals that no committed group holds: of failed requests,
+        and of replies that could not be committed
     estimated: tokens that are estimates, because a server reported no usage
     unanswered: replies in a row without an answer, up to now
     held, held_reflections: what servers counted for the groups that this process committed, and for their reflections
     untimed_answers, untimed_tokens: from before the run's time was recorded, as an import's
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
-    sampling_before: seconds that earlier processes sampled
+    policy_seconds, policy_before: seconds that this process, and earlier ones, had a policy sample
     machines: those of this process and of those before it (evo.search.status), each once
     """
 
@@ -65,13 +60,6 @@ class SearchStatus:
     policy: str
     problem_runs: list[ProblemStatus]
     active: ActiveTime = field(default_factory=ActiveTime)
-    groups: int = 0
-    answers: int = 0
-    missing: int = 0
-    repeats: int = 0
-    tokens: int = 0
-    prompt_tokens: int = 0
-    cost: float = 0.0
     lost_tokens: int = 0
     lost_prompt_tokens: int = 0
     lost_cost: float = 0.0
@@ -81,17 +69,12 @@ class SearchStatus:
     held_reflections: Usage = NO_USAGE
     untimed_answers: int = 0
     untimed_tokens: int = 0
-    scoring_seconds: float = 0.0
     commit_seconds: float = 0.0
-    sampling_seconds: float = 0.0
     training_seconds: float = 0.0
     syncing_seconds: float = 0.0
     training: dict[str, float] = field(default_factory=dict)
-    migrations: int = 0
-    reflections: int = 0
-    reflection_tokens: int = 0
-    errors: Counter[str] = field(default_factory=Counter)
-    sampling_before: float = 0.0
+    policy_seconds: float = 0.0
+    policy_before: float = 0.0
     machines: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -110,7 +93,7 @@ class SearchStatus:
     @property
     def policy_busy(self) -> float:
         """The share of the time in which the policy sampled."""
-        return min(1.0, (self.sampling_before + self.sampling_seconds) / self.elapsed)
+        return min(1.0, (self.policy_before + self.policy_seconds) / self.elapsed)
 
     @property
     def planned(self) -> int:
@@ -122,27 +105,20 @@ class SearchStatus:
     def solved(self) -> int:
         return sum(problem_run.solved_at is not None for problem_run in self.problem_runs)
 
-    def carry(self, summary: Mapping[str, Any], created: float, groups: int, answers: int, tokens: int) -> None:
-        """Continue from an earlier process: its committed groups, answers and tokens, and the rest from its last
-        summary, which is at most SUMMARY_SECONDS older."""
-        self.groups, self.answers, self.tokens = groups, answers, tokens
-        self.prompt_tokens, self.cost = int(summary.get("prompt_tokens", 0)), float(summary.get("cost", 0.0))
+    def carry(self, summary: Mapping[str, Any], created: float, committed: Totals) -> None:
+        """Continue from an earlier process: what it committed, and its times from its last summary, which is at most
+        SUMMARY_SECONDS older. committed: with what was spent on replies that no group holds"""
+        self.add(committed)
         self.lost_tokens, self.lost_prompt_tokens = summary.get("lost_tokens", 0), summary.get("lost_prompt_tokens", 0)
         self.lost_cost, self.estimated = summary.get("lost_cost", 0.0), summary.get("estimated_tokens", 0)
         periods = ended_periods(summary, created)
         self.active.carry(periods)
         if not periods:
-            self.untimed_answers, self.untimed_tokens = answers, tokens
-        self.sampling_before = float(summary.get("sampling_seconds", 0.0))
-        self.missing, self.repeats = summary.get("missing_answers", 0), summary.get("repeats", 0)
-        self.scoring_seconds = summary.get("scoring_seconds", 0.0)
+            self.untimed_answers, self.untimed_tokens = committed.answers, committed.tokens
+        self.policy_before = float(summary.get("sampling_seconds", 0.0))
         self.commit_seconds = summary.get("commit_seconds", 0.0)
         self.training_seconds = summary.get("training_seconds", 0.0)
         self.syncing_seconds = summary.get("syncing_seconds", 0.0)
-        self.migrations = summary.get("migrations", 0)
-        self.reflections = summary.get("reflections", 0)
-        self.reflection_tokens = summary.get("reflection_tokens", 0)
-        self.errors = Counter(summary.get("errors", {}))
         before = [machine for machine in summary.get("machines", []) if machine not in self.machines]
         self.machines = [*before, *self.machines]
 
@@ -150,14 +126,8 @@ class SearchStatus:
         """Counts and rates, as a run keeps them in its summary while it runs and at its end. Seconds and rates are
         of the time searched, by all processes. scoring_queue: answers that wait to be scored."""
         return {
+            **self.as_dict(),
             "solved": self.solved,
-            "groups": self.groups,
-            "answers": self.answers,
-            "missing_answers": self.missing,
-            "repeats": self.repeats,
-            "tokens": self.tokens,
-            "prompt_tokens": self.prompt_tokens,
-            "cost": round(self.cost, 6),
             "lost_tokens": self.lost_tokens,
             "lost_prompt_tokens": self.lost_prompt_tokens,
             "lost_cost": round(self.lost_cost, 6),
@@ -167,16 +137,11 @@ class SearchStatus:
             "answers_per_second": round(self.answers_per_second, 2),
             "tokens_per_second": round(self.tokens_per_second, 1),
             "policy_busy": round(self.policy_busy, 4),
-            "sampling_seconds": round(self.sampling_before + self.sampling_seconds, 3),
-            "scoring_seconds": round(self.scoring_seconds, 3),
+            "sampling_seconds": round(self.policy_before + self.policy_seconds, 3),
             "scoring_queue": scoring_queue,
             "training_seconds": round(self.training_seconds, 3),
             "syncing_seconds": round(self.syncing_seconds, 3),
             "commit_seconds": round(self.commit_seconds, 3),
-            "migrations": self.migrations,
-            "reflections": self.reflections,
-            "reflection_tokens": self.reflection_tokens,
-            "errors": dict(self.errors),
             "machines": self.machines,
             "at": round(time.time(), 3),
         }
@@ -190,52 +155,18 @@ class SearchStatus:
         self.lost_prompt_tokens += spent.prompt_tokens
         self.lost_cost += spent.cost
 
-    def count(self, group: ScoredGroup) -> None:
+    def count(self, group: ScoredGroup, placements: Sequence[Placement]) -> None:
         """Add a committed group."""
-        self.groups += 1
-        self.prompt_tokens += prompt_tokens([rollout.rollout for rollout in group.rollouts])
+        self.add(totals_of(group, placements))
         if (said := group.reflection) is not None:
-            self.reflections += 1
-            self.reflection_tokens += said.tokens
-            self.tokens += said.tokens
-            self.prompt_tokens += said.prompt_tokens
-            self.cost += said.cost
             self.held_reflections += Usage(said.prompt_tokens, said.tokens, said.cost)
-        for rollout in group.rollouts:
-            tokens, usage = rollout.rollout.tokens, rollout.rollout.usage
+        for scored in group.rollouts:
+            usage = scored.rollout.usage
             if usage is not None:
-                self.cost += usage.cost
                 self.held += usage
                 self.estimated += usage.completion_tokens + usage.prompt_tokens if usage.estimated else 0
-            self.tokens += tokens
-            self.missing += max(0, group.answers - len(rollout.answers))
-            lacking = rollout.unanswered if usage is not None else None
-            self.unanswered = self.unanswered + 1 if lacking is not None else 0
-            if lacking is not None:
-                self.errors[REPLIES[lacking]] += 1
-            elif rollout.format_error:
-                self.errors[FORMAT] += 1
-            for answer in rollout.answers:
-                self.answers += 1
-                self.scoring_seconds += answer.seconds
-                if answer.candidate is not None:
-                    self.repeats += 1
-                elif answer.score.error:
-                    self.errors[error_kind(answer.score.error)] += 1
-
-
-def count_kinds(errors: Iterable[tuple[str, int]]) -> Counter[str]:
-    """(an answer's error, how often it was met) -> counts by kind."""
-    counts = Counter[str]()
-    for error, count in errors:
-        counts[error_kind(error)] += count
-    return counts
-
-
-def error_kind(error: str) -> str:
-    """The first words of an answer's error, as a class to count by: "timeout", "SyntaxError", "no route"."""
-    head = error.split(":", 1)[0].strip()
-    return head if 0 < len(head) <= 40 else head[:37] + "..."
+            lacking = usage is not None and scored.unanswered is not None
+            self.unanswered = self.unanswered + 1 if lacking else 0
 
 
 def clock(seconds: float) -> str:

@@ -145,8 +145,8 @@ def _columns(snapshot: Snapshot, room: int) -> list[_Column]:
         _Column("busy", 4, lambda snapshot, arm: _percent(arm.telemetry.policy_busy), 5),
         _Column("queue", 5, lambda snapshot, arm: count(arm.telemetry.scoring_queue), 4),
         _Column("errors", 6, lambda snapshot, arm: _errors(arm), 4),
-        _Column("answers", 7, lambda snapshot, arm: count(arm.telemetry.answers), 1),
-        _Column("tokens", 6, lambda snapshot, arm: count(arm.telemetry.tokens), 1),
+        _Column("answers", 7, lambda snapshot, arm: count(arm.telemetry.totals.answers), 1),
+        _Column("tokens", 6, lambda snapshot, arm: count(arm.telemetry.totals.tokens), 1),
         _Column("runs", 18, _runs, 3) if snapshot.runs > 1 else None,
     ]
     kept = [column for column in columns if column is not None]
@@ -190,7 +190,8 @@ def _percent(value: float | None) -> str:
 
 
 def _errors(arm: ArmSnapshot) -> str:
-    return count(sum(arm.telemetry.errors.values())) if arm.telemetry.errors or arm.telemetry.answers else "-"
+    totals = arm.telemetry.totals
+    return count(totals.errors.total()) if totals.errors or totals.answers else "-"
 
 
 def _runs(snapshot: Snapshot, arm: ArmSnapshot) -> str:

@@ -36,7 +36,7 @@ def _archives(
     bars = max(8, min(24, width - 22) - names)
     migrations = migrations and width >= names + bars + 34
     head = Line(width).add(shorten(title, names + bars + 3), DIM, names + bars + 4).add("cells", DIM, 7, right=True)
-    head.add("diversity", DIM, 11, right=True)
+    head.add("archive L1", DIM, 11, right=True)
     lines = [head.add("migrations", DIM, 12, right=True) if migrations else head]
     most = max(
         (max(population.cells) for population in populations if population is not None and population.cells),
@@ -47,7 +47,7 @@ def _archives(
         line = Line(width).add(its.mark, its.style).gap().add(shorten(arm.name, names), its.style, names).gap(2)
         _cells(line, population, most, bars)
         if migrations:
-            line.add(count(arm.telemetry.migrations), PLAIN, 12, right=True)
+            line.add(count(arm.telemetry.totals.migrations), PLAIN, 12, right=True)
         lines.append(line)
     return lines
 
@@ -139,7 +139,7 @@ def draw_errors(snapshot: Snapshot, view: View, width: int, height: int) -> Line
     """Kinds of faults by arm, the most frequent first; then the problems whose scorer failed."""
     totals: dict[str, int] = {}
     for arm in snapshot.arms:
-        for kind, n in arm.telemetry.errors.items():
+        for kind, n in arm.telemetry.totals.errors.items():
             totals[kind] = totals.get(kind, 0) + n
     lines: Lines = []
     if not totals and not any(arm.failed for arm in snapshot.arms):
@@ -154,7 +154,7 @@ def draw_errors(snapshot: Snapshot, view: View, width: int, height: int) -> Line
     for kind in sorted(totals, key=lambda kind: (-totals[kind], kind)):
         line = Line(width).add(shorten(kind, kinds - 1), PLAIN, kinds)
         for arm in snapshot.arms:
-            n = arm.telemetry.errors.get(kind, 0)
+            n = arm.telemetry.totals.errors.get(kind, 0)
             line.add(count(n) if n else "·", WARN if n else DIM, cells, right=True)
         lines.append(line)
     for arm in snapshot.arms:

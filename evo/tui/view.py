@@ -59,7 +59,7 @@ def panels(snapshot: Snapshot) -> list[str]:
     none = {"training"} if not any(arm.training for arm in snapshot.arms) else set()
     if not any(arm.operators for arm in snapshot.arms):
         none.add("operators")
-    if not any(arm.telemetry.errors or arm.failed for arm in snapshot.arms):
+    if not any(arm.telemetry.totals.errors or arm.failed for arm in snapshot.arms):
         none.add("errors")
     return [panel for panel in PANELS if panel not in none]
 

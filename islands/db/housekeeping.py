@@ -25,13 +25,14 @@ from islands.db.schema import (
     Run,
     ScorerChange,
     Shard,
+    Total,
     TrainingStep,
 )
 from islands.db.store import Store
 from islands.types import RunRecord
 
 _OF_PROBLEMS: tuple[Table, ...] = (
-    Elite, Improvement, OperatorCount, Migration, Reflection, ScorerChange, ImportedProgram, Import
+    Elite, Improvement, OperatorCount, Total, Migration, Reflection, ScorerChange, ImportedProgram, Import
 )  # fmt: skip
 _LOOKED_UP = {
     "candidates": "group_id",

@@ -15,7 +15,7 @@ from islands.db.column_types import BigId, JsonNumbers, JsonObject, JsonTexts, M
 from islands.db.shard_table import ClusterState as ClusterState
 from islands.db.shard_table import Shard as Shard
 
-REVISION = "0008"
+REVISION = "0009"
 """The newest Alembic revision; a database that has it is opened without loading Alembic, and a new one is made of
 these tables, whose columns are in the order in which the revisions added them."""
 
@@ -193,6 +193,14 @@ OperatorCount = define(
     column("repeats", BigInteger),
     column("compared", BigInteger),
     column("kept", Double),
+)
+
+Total = define(
+    "totals",
+    "What a problem's committed groups have spent and brought, summed up as they are stored (islands.db.totals).",
+    column("problem_id", BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False),
+    column("name", ModelText, primary_key=True),
+    column("value", Double),
 )
 
 Reflection = define(

@@ -16,12 +16,14 @@ from sqlalchemy import bindparam, insert, update
 from islands.db.blobs import pack_floats, pack_ids
 from islands.db.schema import Answer, Candidate, PromptGroup, Rollout
 from islands.db.store import Store
+from islands.db.totals import Totals, add_totals
 from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
 from islands.population.operator_counts import recount
 from islands.types import ProblemRecord
+from problems.scoring import error_kind
 from problems.types import ScoredAnswer
 
 NO_TEMPERATURE = 0.0
@@ -91,6 +93,7 @@ class Adoption:
         self.last = -1
         self.solved: int | None = None
         self._improvements: list[tuple[int, int, float]] = []
+        self._migrations = 0
 
     def write(self, tx: Transaction, answers: Sequence[AdoptedAnswer], order: Sequence[AdoptedPrompt | Copied]) -> None:
         """Seeds of `answers` first, then `order`. Raises ScorerFault if an answer lacks a feature of the grid."""
@@ -121,6 +124,11 @@ class Adoption:
         self.last = len(groups) - 1
         self._remember(tx, answers, measures, order, born)
         recount(tx.connection, self._problem, compare=False)
+        failed = [answers[number].answer.score.error for number in born]
+        counted = Totals(groups=len(groups), answers=len(groups), repeats=len(groups) - len(born))
+        counted.errors.update(error_kind(error) for error in failed if error is not None)
+        counted.migrations = self._migrations
+        add_totals(self._store, self._problem.id, counted, tx)
 
     def _candidate(self, entry: AdoptedAnswer, measured: tuple[float, ...], sequence: int) -> dict[str, Any]:
         score = entry.answer.score
@@ -227,6 +235,7 @@ class Adoption:
         generation = max(island.generation for island in self._memory.archipelago.islands)
         self._writer.write_migration(tx, sequence, generation, moves)
         self._memory.migrate(moves)
+        self._migrations += 1
         moves.clear()
 
     def _write_state(self, tx: Transaction, sequence: int) -> None:

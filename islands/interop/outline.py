@@ -105,7 +105,7 @@ class Outline:
 
 def outline(store: Store, problem: ProblemRecord) -> Outline:
     """Read it, with a handful of queries whatever its size. Groups committed meanwhile are left out."""
-    cells = elites(store, problem.id)  # before the candidates, so that all of them are there
+    cells = list(elites(store, [problem.id]))  # before the candidates, so that all of them are there
     with store.read() as connection:
         moves = connection.execute(
             select(Migration.c.sequence, Migration.c.generation, Migration.c.target, Migration.c.candidate_id)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from islands.db.store import Store
+from islands.db.totals import Totals, add_totals, totals_of
 from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
 from islands.population import selection
@@ -89,6 +90,7 @@ class Population:
                 born.discard(id)
             parent = None if group.parent is None else self.candidate(group.parent)
             self._writer.write_operator_count(tx, count_group(self.problem, group, parent, placements))
+            add_totals(self._store, self.problem.id, totals_of(group, placements), tx)
             return placements
 
     def seed(self, answer: ScoredAnswer, tx: Transaction) -> Placement:
@@ -120,6 +122,7 @@ class Population:
                 return 0
             generation = max(island.generation for island in self._memory.archipelago.islands)
             self._writer.write_migration(tx, self.sequence, generation, moves)
+            add_totals(self._store, self.problem.id, Totals(migrations=bool(moves)), tx)
             self._memory.migrate(moves)
             self._write_state(tx, ())
             return len(moves)

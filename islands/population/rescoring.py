@@ -14,6 +14,7 @@ from sqlalchemy import Row, bindparam, delete, update
 
 from islands.db.schema import Candidate, Elite, Improvement, Problem
 from islands.db.store import Store
+from islands.db.totals import recount_errors
 from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
 from islands.population.config import PopulationConfig
@@ -54,6 +55,7 @@ def rescore(
     for kept in (Elite, Improvement):
         connection.execute(delete(kept).where(kept.c.problem_id == problem.id))
     recount(connection, problem, compare=True)
+    recount_errors(store, problem.id, tx)
     memory, ids = replay.memory, replay.memory.columns.ids
     writer = GroupWriter(store, problem)
     for sequence, cells in replay.elites().items():

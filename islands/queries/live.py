@@ -15,7 +15,6 @@ from sqlalchemy import BigInteger, BindParameter, Connection, bindparam, func, s
 
 from islands.db.schema import (
     Candidate,
-    Elite,
     Improvement,
     PolicyVersion,
     Problem,
@@ -193,19 +192,6 @@ def vectors(
         id: (tuple(own), None if of is None else tuple(of))
         for id, own, of in connection.execute(_VECTORS, {"ids": list(candidates)})
     }
-
-
-_ELITES = (
-    select(Elite.c.problem_id, Elite.c.island, Candidate.c.rewards)
-    .join(Candidate, Candidate.c.id == Elite.c.candidate_id)
-    .where(Elite.c.problem_id.in_(_ids))
-)
-
-
-def elite_vectors(connection: Connection, problems: Sequence[int]) -> Iterator[tuple[int, int, list[float]]]:
-    """(problem id, island, reward vector) for every occupied cell of these problems' archives."""
-    found = connection.execute(_ELITES, {"ids": list(problems)})
-    return ((problem, island, rewards) for problem, island, rewards in found)
 
 
 _TRAINED = (

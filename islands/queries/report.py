@@ -13,13 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Select, Text, cast, func, select
 
-from islands.db.schema import Answer, Candidate, Elite, Migration, PolicyVersion, Problem, PromptGroup, Rollout
+from islands.db.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, Rollout
 from islands.db.store import Store
 
 BATCH = 20_000
-ERROR_HEAD = 120
-"""Characters of an answer's error that are read; its kind is in the first few words."""
-
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
@@ -47,15 +44,13 @@ class CandidateColumns:
 class AnswerColumns:
     """The N answers of a run in the order in which they were given, each column (N,).
 
-    candidate, version: database ids; repeat: stored before; seconds: of scoring
+    candidate, version: database ids
     """
 
     problem: Ints
     candidate: Ints
     iteration: Ints
     version: Ints
-    repeat: npt.NDArray[np.bool_]
-    seconds: npt.NDArray[np.float64]
 
 
 def candidate_columns(store: Store, run_id: int) -> CandidateColumns:
@@ -94,57 +89,14 @@ def answer_columns(store: Store, run_id: int) -> AnswerColumns:
             Answer.c.candidate_id,
             PromptGroup.c.iteration,
             PromptGroup.c.policy_version_id,
-            Answer.c.repeat,
-            Answer.c.seconds,
         )
         .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
         .join(Answer, Answer.c.rollout_id == Rollout.c.id)
         .where(PromptGroup.c.run_id == run_id)
         .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
     )
-    kinds = (np.int64, np.int64, np.int64, np.int64, np.bool_, np.float64)
+    kinds = (np.int64, np.int64, np.int64, np.int64)
     return AnswerColumns(*_columns((list(zip(*batch, strict=True)) for batch in _batches(store, query)), kinds))
-
-
-def occupied_cells(store: Store, run_id: int) -> Iterator[tuple[int, int, str, int]]:
-    """(problem id, island, cell, candidate id) of every elite of a run."""
-    query = (
-        select(Elite.c.problem_id, Elite.c.island, Elite.c.cell, Elite.c.candidate_id)
-        .join(Problem, Problem.c.id == Elite.c.problem_id)
-        .where(Problem.c.run_id == run_id)
-        .order_by(Elite.c.problem_id, Elite.c.island, Elite.c.cell)
-    )
-    for batch in _batches(store, query):
-        yield from map(tuple, batch)
-
-
-def sampling_seconds(store: Store, run_id: int) -> float:
-    """Seconds that the policy sampled for the run's groups, summed."""
-    query = select(func.coalesce(func.sum(PromptGroup.c.sampling_seconds), 0.0)).where(PromptGroup.c.run_id == run_id)
-    return float(store.scalar(query))
-
-
-def migrated_copies(store: Store, run_id: int) -> int:
-    """Candidates copied from island to island."""
-    query = (
-        select(func.count())
-        .select_from(Migration)
-        .join(Problem, Problem.c.id == Migration.c.problem_id)
-        .where(Problem.c.run_id == run_id, Migration.c.candidate_id.is_not(None))
-    )
-    return int(store.scalar(query))
-
-
-def error_heads(store: Store, run_id: int) -> list[tuple[str, int]]:
-    """(the first ERROR_HEAD characters of an answer's error, distinct answers that have it), seeds left out."""
-    head = func.substr(cast(Candidate.c.error, Text), 1, ERROR_HEAD).label("head")
-    query = (
-        select(head, func.count())
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .where(Problem.c.run_id == run_id, Candidate.c.error.is_not(None), Candidate.c.group_id.is_not(None))
-        .group_by("head")
-    )
-    return [(str(error), count) for error, count in store.rows(query)]
 
 
 def policy_versions(store: Store, run_id: int) -> dict[int, str]:

@@ -3,9 +3,10 @@ lock; each call sees what is committed, also while another process writes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 
 from islands.db.schema import Answer, Elite, PolicyVersion, Problem, PromptGroup, Rollout
 from islands.db.schema import Candidate as CandidateRow
@@ -60,8 +61,9 @@ class Improvement:
 
 @dataclass(frozen=True)
 class EliteRecord:
-    """An occupied cell of the archive."""
+    """An occupied cell of a problem's archive."""
 
+    problem: int
     island: int
     cell: str
     candidate: int
@@ -69,6 +71,7 @@ class EliteRecord:
     rewards: tuple[float, ...]
 
 
+IDS_AT_ONCE = 5000
 _STEP = (ImprovementRow.c.sequence, ImprovementRow.c.fitness, ImprovementRow.c.candidate_id)
 
 
@@ -194,31 +197,28 @@ def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:
     }
 
 
-def elites(store: Store, problem_id: int) -> list[EliteRecord]:
-    """The archive of every island as of the last stored group."""
-    query = (
-        select(Elite.c.island, Elite.c.cell, Elite.c.candidate_id, CandidateRow.c.fitness, CandidateRow.c.rewards)
-        .join(CandidateRow, CandidateRow.c.id == Elite.c.candidate_id)
-        .where(Elite.c.problem_id == problem_id)
-        .order_by(Elite.c.island, Elite.c.cell)
+_ELITES = (
+    select(
+        Elite.c.problem_id,
+        Elite.c.island,
+        Elite.c.cell,
+        Elite.c.candidate_id,
+        CandidateRow.c.fitness,
+        CandidateRow.c.rewards,
     )
-    return [EliteRecord(i, c, id, fitness, tuple(r)) for i, c, id, fitness, r in store.rows(query)]
+    .join(CandidateRow, CandidateRow.c.id == Elite.c.candidate_id)
+    .where(Elite.c.problem_id.in_(bindparam("ids", expanding=True)))
+    .order_by(Elite.c.problem_id, Elite.c.island, Elite.c.cell)
+)
 
 
-def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]]]:
-    """Problem id -> the reward vectors of all its islands' elites, a candidate that holds several cells once."""
-    query = (
-        select(Elite.c.problem_id, CandidateRow.c.rewards)
-        .join(CandidateRow, CandidateRow.c.id == Elite.c.candidate_id)
-        .join(Problem, Problem.c.id == Elite.c.problem_id)
-        .where(Problem.c.run_id == run_id)
-        .group_by(Elite.c.problem_id, CandidateRow.c.id)
-        .order_by(Elite.c.problem_id, CandidateRow.c.id)
-    )
-    found: dict[int, list[tuple[float, ...]]] = {}
-    for problem, rewards in store.rows(query):
-        found.setdefault(problem, []).append(tuple(rewards))
-    return found
+def elites(store: Store, problems: Sequence[int]) -> Iterator[EliteRecord]:
+    """The archives of these problems on every island, as of the last stored group."""
+    with store.read() as connection:
+        for start in range(0, len(problems), IDS_AT_ONCE):
+            part = list(problems[start : start + IDS_AT_ONCE])
+            for problem, island, cell, candidate, fitness, rewards in connection.execute(_ELITES, {"ids": part}):
+                yield EliteRecord(problem, island, cell, candidate, fitness, tuple(rewards))
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def test_what_was_saved_is_loaded_again(shared_store, tmp_path_factory, made):
         begun = Population(shared_store, shared_store.problems(imported.run.id)[0], population(checkpoint.islands))
         begun.advance(None)
         cells = {(i, cell): id for i in range(checkpoint.islands) for cell, id in begun.cells(i).items()}
-        assert cells == {(e.island, e.cell): e.candidate for e in elites(shared_store, begun.problem.id)}
+        assert cells == {(e.island, e.cell): e.candidate for e in elites(shared_store, [begun.problem.id])}
         assert begun.size == imported.candidates
     finally:
         shutil.rmtree(folder)

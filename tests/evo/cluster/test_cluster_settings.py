@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import socket
 import sys
+from collections import Counter
 
 import pytest
 
@@ -15,6 +16,7 @@ from evo.errors import BadInput
 from evo.runs.launch import plan_run
 from evo.search.resources import Resources
 from islands.db.shards import ShardRecord
+from islands.db.totals import Totals
 
 
 def test_an_address_and_its_options():
@@ -108,14 +110,16 @@ def test_shards_add_up():
     pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
     from evo.cluster.summary import merge_problems, merge_shards, outcome_of
 
-    one = {"groups": 4, "answers": 10, "tokens": 30, "active": [[100.0, 110.0]], "errors": {"timeout": 1}, "at": 110.0}
-    two = {"groups": 2, "answers": 5, "tokens": 3, "active": [[105.0, None]], "errors": {"timeout": 2}, "at": 112.0}
+    one = {"groups": 3, "solved": 1, "active": [[100.0, 110.0]], "errors": {"timeout": 1}, "at": 110.0}
+    two = {"groups": 2, "solved": 2, "active": [[105.0, None]], "errors": {"timeout": 1}, "at": 112.0}
     shards = [
         shard(0, "done", {**one, "problems": [{"name": "a"}, {"name": "c"}]}),
         shard(1, "running", {**two, "problems": [{"name": "b"}]}),
     ]
-    merged = merge_shards(shards, 120.0)
-    assert (merged["groups"], merged["answers"], merged["errors"]) == (6, 15, {"timeout": 3})
+    committed = Totals(groups=6, answers=15, tokens=33, errors=Counter(timeout=3))
+    merged = merge_shards(shards, committed, 120.0)
+    assert (merged["groups"], merged["answers"], merged["errors"]) == (6, 15, {"timeout": 3}), "not the last reports'"
+    assert merged["solved"] == 3
     assert merged["active"] == [[100.0, None]] and merged["seconds"] == 20.0 and merged["answers_per_second"] == 0.75
     assert [problem["name"] for problem in merge_problems(shards)] == ["a", "b", "c"]
     assert outcome_of(shards) == ("interrupted", "")

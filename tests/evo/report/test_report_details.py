@@ -144,7 +144,7 @@ def test_every_heading_is_explained(finished):
     for column in columns:
         known = column.hint or column.title in plain | arms or column.title in words
         assert known, column.title
-    for word in ("area", "median time", "diversity (L1)", "busy", "queue", "cells", "repeats", "format", "won"):
+    for word in ("area", "median time", "answer diversity", "busy", "queue", "cells", "repeats", "format", "won"):
         assert word in words
 
 

@@ -11,7 +11,7 @@ from evo.report.load import read_run
 from evo.report.maps import archive_maps
 from islands.db.schema import Candidate
 from islands.db.store import Store
-from islands.queries.progress import run_progress
+from islands.db.totals import recount_errors, run_totals
 from islands.queries.runs import best, elites, lineage
 
 
@@ -23,11 +23,13 @@ def store(made):
 
 def test_a_reading_agrees_with_the_queries(store):
     run = gather(store, "made-up").runs[1]
-    reading, progress = read_run(store, run), run_progress(store, run.id)
-    assert (reading.groups, reading.answers, reading.tokens) == (progress.groups, progress.answers, progress.tokens)
-    assert reading.sampling_seconds == pytest.approx(0.02 * reading.groups)
-    assert reading.scoring_seconds == pytest.approx(1e-4 * reading.answers)
-    assert reading.answers - reading.repeats == sum(len(search.ids) for search in reading.searches)
+    reading = read_run(store, run)
+    totals = reading.totals
+    assert totals == run_totals(store, run.id) and totals.groups > 0
+    assert totals.sampling_seconds == pytest.approx(0.02 * totals.groups)
+    assert totals.scoring_seconds == pytest.approx(1e-4 * totals.answers)
+    assert totals.answers == sum(len(search.answered) for search in reading.searches)
+    assert totals.answers - totals.repeats == sum(len(search.ids) for search in reading.searches)
     for search, (problem, candidate) in zip(reading.searches, best(store, run.id), strict=True):
         assert search.problem == problem
         at = search.ordinal(candidate.id)
@@ -36,7 +38,7 @@ def test_a_reading_agrees_with_the_queries(store):
         assert len(search.answered) == 36 and list(search.at) == sorted(search.at) and search.at[-1] == 11
         # an answer is given no earlier than its candidate was born, and the first time in that iteration
         assert (search.born[search.answered] <= search.at).all()
-        assert [c.candidate for c in search.cells] == [e.candidate for e in elites(store, problem.id)]
+        assert [c.candidate for c in search.cells] == [e.candidate for e in elites(store, [problem.id])]
 
 
 def test_the_line_of_a_candidate_is_its_lineage(store):
@@ -51,7 +53,7 @@ def test_failed_and_misread_answers_are_counted_by_kind(search_with, digits, dig
     search_with([digits(), digits("other")], digits_policy(), db, iterations=20)
     with Store.open(db, read_only=True) as store:
         reading = read_run(store, store.run("run"))
-    assert reading.failed == {"not eight digits": 2}  # one distinct wrong answer for each problem
+    assert reading.totals.errors == {"not eight digits": 2}  # one distinct wrong answer for each problem
     assert all((search.fitness[~search.valid] == 0).all() for search in reading.searches)
     assert sum((~search.valid[search.answered]).sum() for search in reading.searches) > 2
     assert reading.misread == {}
@@ -60,7 +62,7 @@ def test_failed_and_misread_answers_are_counted_by_kind(search_with, digits, dig
 def test_a_run_that_waits_has_nothing(store):
     run = gather(store, "made-up").runs[0]
     nothing = read_run(store, type(run)(**{**vars(run), "id": 10_000}))
-    assert nothing.searches == () and nothing.answers == 0
+    assert nothing.searches == () and nothing.totals.answers == 0
 
 
 def test_problems_of_different_dimensions_are_kept_apart(search_with, digits, any_text, digits_policy, tmp_path):
@@ -80,14 +82,17 @@ def test_postgresql_reads_the_same(postgres_address, made):
     made_up(postgres_address, problems=2, iterations=4, arms=1, seeds=1)
     with Store.open(postgres_address) as store, store.begin() as tx:
         tx.connection.execute(update(Candidate).where(Candidate.c.sequence == 3).values(error="timeout: 6 s"))
+        for problem in store.problems(store.runs()[0].id):
+            recount_errors(store, problem.id, tx)
     with Store.open(postgres_address, read_only=True) as store:
         (run,) = gather(store, "made-up").runs
         reading = read_run(store, run)
-        assert reading.answers == 24 and reading.failed == {"timeout": sum((~s.valid).sum() for s in reading.searches)}
+        assert reading.totals.answers == 24
+        assert reading.totals.errors == {"timeout": sum((~s.valid).sum() for s in reading.searches)}
         search, (_, candidate) = reading.searches[1], best(store, run.id)[1]
         assert tuple(search.rewards[search.ordinal(candidate.id)]) == candidate.rewards
         assert [int(search.ids[at]) for at in search.line(candidate.id)][-1] == candidate.id
         stories = load_texts(store, find_longest({"base": [reading]}))
         assert stories[0].steps[-1].candidate == search.problem.best or len(stories) == 2
         maps = archive_maps(store, {"base": [reading]}, 0)
-        assert len(maps) == 1 and maps[0].filled == len({cell.name for cell in reading.searches[0].cells})
+        assert len(maps) == 1 and maps[0].filled == len({cell.cell for cell in reading.searches[0].cells})

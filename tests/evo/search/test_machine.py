@@ -7,6 +7,7 @@ import json
 from evo.search.defaults import source_commit
 from evo.search.status import SearchStatus, describe_machine
 from islands.db.store import Store
+from islands.db.totals import Totals
 
 
 def test_the_machine_is_described_without_naming_anyone():
@@ -26,8 +27,8 @@ def test_a_run_keeps_it_from_its_first_group_on(search_with, digits, digits_poli
 
 def test_a_resumed_run_keeps_both_machines_and_each_once():
     other, here = {"cpu": "other", "cores": 64}, {"cpu": "this", "cores": 2}
-    status = SearchStatus("run", "policy", [], machines=[here])
-    status.carry({"machines": [other, here]}, 0.0, 0, 0, 0)
+    status = SearchStatus(run="run", policy="policy", problem_runs=[], machines=[here])
+    status.carry({"machines": [other, here]}, 0.0, Totals())
     assert status.metrics()["machines"] == [other, here]
-    status.carry({}, 0.0, 0, 0, 0)
+    status.carry({}, 0.0, Totals())
     assert status.metrics()["machines"] == [other, here]

@@ -1,11 +1,12 @@
-from evo.search.status import ProblemStatus, SearchStatus, clock, describe_metrics, error_kind
+from evo.search.status import ProblemStatus, SearchStatus, clock, describe_metrics
 from evo.search.stop import SOLVED
+from problems.scoring import error_kind
 
 
 def status(problem_runs=3, done=5):
     shown = [ProblemStatus(f"maze:test/{i}", 0.75, 20, done=done, best=0.5) for i in range(problem_runs)]
     shown[0].best, shown[0].solved_at = 0.75, 4
-    made = SearchStatus("calm-lake", "embedded:base", shown)
+    made = SearchStatus(run="calm-lake", policy="embedded:base", problem_runs=shown)
     made.groups = problem_runs * done
     made.answers, made.tokens = 45, 900
     return made

@@ -16,7 +16,7 @@ from islands.db.housekeeping import delete_runs
 from islands.db.reflections import read_reflections, reflections_on
 from islands.db.schema import Candidate as Row
 from islands.db.store import Store
-from islands.queries.progress import run_progress
+from islands.db.totals import run_totals
 from islands.types import Candidate
 from problems.types import Rollout
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
@@ -86,7 +86,7 @@ def test_its_tokens_are_counted_and_end_a_budget(search_with, digits, critic, tm
     assert launched.status.tokens == sampled + sum(one.tokens for one in said)
     assert launched.status.reflection_tokens == sum(one.tokens for one in said) > 0
     with Store.open(db, read_only=True) as store:
-        assert run_progress(store, launched.run.id).tokens == launched.status.tokens
+        assert run_totals(store, launched.run.id).tokens == launched.status.tokens
     budget = f"sqlite:///{tmp_path}/b.db"
     short = search_with([digits("a")], critic(), budget, iterations=500, parallel=2, max_total_tokens=900, **REFLECTED)
     plain = search_with([digits("a")], critic(), budget, name="plain", iterations=500, parallel=2, max_total_tokens=900,

@@ -1,6 +1,7 @@
 """A scorer that was edited between a run and its resume: refused, accepted on record, or everything scored anew."""
 
 import json
+from collections import Counter
 
 import pytest
 from command_line import evo
@@ -10,6 +11,7 @@ from evo.errors import BadInput
 from evo.runs.scorer_change import OnScorerChange
 from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
+from islands.db.totals import Totals, add_totals
 from problems.contract import Score, ScorerFault
 
 # no prompt shows a score and none is copied by rank, so that the groups do not depend on what scored them
@@ -123,7 +125,8 @@ def test_errors_of_the_summary_are_counted_anew(search_with, digits, edited, dig
     with Store.open(old) as store:
         run = store.run("run")
         assert "no" not in run.summary["errors"]
-        store.finish_run(run.id, "done", summary={**run.summary, "errors": {**run.summary["errors"], "format": 5}})
+        with store.begin() as tx:
+            add_totals(store, store.problems(run.id)[0].id, Totals(errors=Counter(format=5)), tx)
     whole = search_with([edited("a")], digits_policy(), new, **ALIKE).status.errors
     again = search_with([edited("a")], digits_policy(), old, resume=True, on_change=OnScorerChange.RESCORE)
     assert whole["no"] > 0 and again.status.errors == {**whole, "format": 5}

@@ -18,6 +18,7 @@ from evo.monitor.snapshot import (
     TrainingCurve,
 )
 from evo.stats import Verdict
+from islands.db.totals import Totals
 
 NOW = 1_700_000_600.0
 OBJECTIVES = ("completion", "gold", "diamond", "safety")
@@ -40,13 +41,12 @@ def results(problems, seeds, iterations, speed, done, targets=True):
 def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="done", targets=True, **more):
     found = results(problems, seeds, iterations, speed, done, targets)
     curve = solve_curve(found) if targets else best_curve(found)
-    told = Telemetry(
-        110.0 * speed, 2_400.0 * speed, 0.97, 3 if status == "running" else None, 2_838 * done // 40,
-        58_437 * done // 40, 2, 54, 42, {"format": 12 * len(name), "timeout": 3} if done else {},
-    )  # fmt: skip
+    totals = Totals(answers=2_838 * done // 40, tokens=58_437 * done // 40, migrations=2, repeats=54, missing=42)
+    totals.errors.update({"format": 12 * len(name), "timeout": 3} if done else {})
+    telemetry = Telemetry(totals, 110.0 * speed, 2_400.0 * speed, 0.97, 3 if status == "running" else None)
     return ArmSnapshot(
         name, f"embedded:{name}", seeds, {status: seeds}, problems * seeds * done, problems * seeds * iterations, 3,
-        results=found, curve=curve, telemetry=told,
+        results=found, curve=curve, telemetry=telemetry,
         population=PopulationView((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10),
         populations={0: PopulationView((9.0, 9.5, 8.0, 7.5, 8.0), 1.1)}, read=problems * seeds, **more,
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """What the parts of the screen say: they fit, they are harmless, and they say what they should."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from evo.tui.line import text_of
 from evo.tui.pages import Pages
 from evo.tui.picture import draw_text
 from evo.tui.view import PANELS, WON, TableChoice, View
+from islands.db.totals import Totals
 
 SIZES = [(40, 8), (57, 13), (79, 24), (80, 24), (117, 20), (120, 30), (160, 50), (240, 80)]
 
@@ -129,7 +131,7 @@ def test_hostile_names_and_errors_are_harmless_everywhere():
     snapshot = samples.finished()
     arms = tuple(
         replace(one, name=samples.HOSTILE + str(n), failed={2: samples.HOSTILE},
-                telemetry=replace(one.telemetry, errors={samples.HOSTILE: 3}))
+                telemetry=replace(one.telemetry, totals=Totals(errors=Counter({samples.HOSTILE: 3}))))
         for n, one in enumerate(snapshot.arms)
     )  # fmt: skip
     problems = tuple(replace(problem, name=samples.HOSTILE + problem.name) for problem in snapshot.problems)

@@ -1,0 +1,172 @@
+"""Every total that anything shows is the sum of what is committed: after a kill, after a resume, after an upgrade."""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from command_line import evo
+from sqlalchemy import text
+from stored_rows import committed_groups
+from test_kill import exit_code, forked
+
+import evo as api
+from evo.comparison.load import gather
+from evo.comparison.table import costs_of
+from evo.monitor.poller import Poller
+from evo.report.load import read_run
+from evo.runs.result import summarize
+from islands.db import engine
+from islands.db.store import Store
+from islands.db.totals import FORMAT, Totals, run_totals
+from problems.types import Usage
+
+SETTINGS = ["--rollouts", "2", "--answers", "2", "--islands", "3", "--seed", "3", "--plain"]
+COST = 0.125
+
+
+@pytest.fixture
+def hosted(digits_policy):
+    """A policy behind a server: it keeps token ids to itself, counts usage and costs money. It often repeats itself."""
+
+    class Hosted(digits_policy):
+        def _rollout(self, prompt, i, answers, seed):
+            rollout = super()._rollout(prompt, i, answers, seed % 7)
+            rng = np.random.default_rng([seed, prompt.stream, i])
+            words = [f"{rng.integers(0, 40):08d}" if rng.random() < 0.9 else "nonsense" for _ in range(answers)]
+            words = words[: 1 + int(rng.integers(0, 2))]
+            written = "\n".join(f"<answer_{j + 1}>{word}</answer_{j + 1}>" for j, word in enumerate(words))
+            nothing = np.zeros(0, np.int32)
+            usage = Usage(11 if i == 0 else 0, 17, COST)
+            return replace(rollout, text=written, token_ids=nothing, logprobs=nothing, prompt_ids=nothing, usage=usage)
+
+    return Hosted
+
+
+def counted(db, name):
+    """The totals of a run that its rows alone tell, by other queries than the product's."""
+
+    def number(query):
+        with Store.open(db, read_only=True) as store:
+            return store.scalar(text(query).bindparams(name=name)) or 0  # type: ignore[arg-type]
+
+    joined = "prompt_groups g JOIN runs ON runs.id = g.run_id JOIN rollouts r ON r.group_id = g.id"
+    answers = number(f"SELECT count(*) FROM {joined} JOIN answers a ON a.rollout_id = r.id WHERE runs.name = :name")
+    asked = number(f"SELECT sum(g.answers) FROM {joined} WHERE runs.name = :name")
+    rollouts = number(f"SELECT count(*) FROM {joined} WHERE runs.name = :name")
+    own = "candidates c JOIN problems p ON p.id = c.problem_id JOIN runs ON runs.id = p.run_id"
+    new = f"SELECT count(*) FROM {own} WHERE runs.name = :name AND c.group_id IS NOT NULL"
+    return {
+        "groups": number(
+            "SELECT count(*) FROM prompt_groups g JOIN runs ON runs.id = g.run_id WHERE runs.name = :name"
+        ),
+        "answers": answers,
+        "missing_answers": asked - answers,
+        "repeats": answers - number(new),
+        "tokens": 17 * rollouts,
+        "prompt_tokens": 11 * rollouts // 2,
+        "cost": COST * rollouts,
+        "failed": number(f"{new} AND c.error IS NOT NULL"),
+        "unread": number(f"SELECT count(*) FROM {joined} WHERE runs.name = :name AND r.format_error IS NOT NULL"),
+    }
+
+
+def shown(db, name, capsys):
+    """The totals of a run in every place that shows them: place -> Totals.as_dict()."""
+    with Store.open(db, read_only=True) as store:
+        comparison = gather(store, name)
+        found = {
+            "screen": Poller(store, name).poll_whole(1.0).arms[0].telemetry.totals.as_dict(),
+            "report": read_run(store, comparison.runs[0]).totals.as_dict(),
+            "comparison": costs_of(store, comparison.arms[0]).totals.as_dict(),
+        }
+    found["api"] = dict(api.load_run(name, db=db).summary)
+    code, out, _ = evo(capsys, "show", name, "--db", db, "--json")
+    assert code == 0
+    of_show = json.loads(out)
+    found["show"], found["the summary of show"] = of_show, of_show["summary"]
+    keys = Totals().as_dict()
+    return {place: {key: totals[key] for key in keys} for place, totals in found.items()}
+
+
+def assert_committed(db, name, capsys):
+    places = shown(db, name, capsys)
+    for place, totals in places.items():
+        assert totals == places["screen"], f"{place} disagrees with the screen"
+    totals, truth = places["screen"], counted(db, name)
+    errors = Counter(totals.pop("errors"))
+    assert truth.pop("unread") == errors.pop(FORMAT, 0) and truth.pop("failed") == errors.total()
+    assert {key: totals[key] for key in truth} == truth
+    code, out, _ = evo(capsys, "show", name, "--db", db)
+    assert (
+        code == 0 and f"{truth['groups']:,} iterations, {truth['answers']:,} answers, {truth['tokens']:,} tokens" in out
+    )
+    return truth
+
+
+def test_after_a_kill_every_place_shows_what_is_committed(tmp_path, digits, hosted, capsys):
+    file = tmp_path / "evo.db"
+    db = f"sqlite:///{file}"
+    Store.open(db).close()
+    problems = [digits("a"), digits("b")]
+    arguments = ["run", "x", "--db", db, "--name", "killed", "--iterations", "500", *SETTINGS]
+    pid = forked(arguments, problems, hosted(delay=0.005))
+    until = time.monotonic() + 60
+    while committed_groups(file) < 30 and time.monotonic() < until:
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    assert exit_code(pid) == -signal.SIGKILL
+    truth = assert_committed(db, "killed", capsys)
+    assert truth["repeats"] > 0 and truth["missing_answers"] > 0
+    with Store.open(db, read_only=True) as store:
+        assert store.run("killed").summary["groups"] < truth["groups"], "its last report was behind when it was killed"
+
+    # a resume counts on from there, and its own report agrees
+    resumed = ["resume", "killed", "--db", db, "--plain", "--iterations", str(truth["groups"])]
+    assert exit_code(forked(resumed, problems, hosted())) == 0
+    after = assert_committed(db, "killed", capsys)
+    assert after["groups"] == 2 * truth["groups"] and after["cost"] == 4 * COST * truth["groups"]
+
+
+def test_a_search_reports_what_it_committed(tmp_path, search_with, digits, hosted, capsys):
+    """Also with answers that repeat within a group, or one that was committed after they were scored."""
+    db = f"sqlite:///{tmp_path}/evo.db"
+    launched = search_with([digits("a")], hosted(jitter=0.01), db, iterations=60, rollouts=2, parallel=12)
+    reported = summarize(launched, "done", "")
+    with Store.open(db) as store:
+        store.finish_run(launched.run.id, "done", summary=reported)
+        assert run_totals(store, launched.run.id).as_dict() == {key: reported[key] for key in Totals().as_dict()}
+    assert_committed(db, "run", capsys)
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+def test_an_older_database_is_counted_when_it_is_upgraded(
+    backend, request, tmp_path, search_with, digits, digits_policy, hosted
+):
+    """Its rows are counted; what only the last summary told, as the cost, is kept too."""
+    from alembic import command
+    from alembic.config import Config
+
+    postgresql = backend == "postgresql"
+    db = request.getfixturevalue("postgres_address") if postgresql else f"sqlite:///{tmp_path}/evo.db"
+    plain = search_with([digits("a"), digits("b")], digits_policy(), db, iterations=30, rollouts=2)
+    paid = search_with([digits("a"), digits("b")], hosted(), db, name="paid", iterations=10, rollouts=2)
+    with Store.open(db) as store:
+        before = {}
+        for launched in (plain, paid):
+            store.finish_run(launched.run.id, "done", summary=summarize(launched, "done", ""))
+            before[launched.run.id] = run_totals(store, launched.run.id)
+        with store.begin() as tx:
+            config = Config()
+            config.set_main_option("script_location", str(engine._folder()))
+            config.attributes["connection"] = tx.connection
+            command.downgrade(config, "0008")
+    with Store.open(db) as store:
+        for run, totals in before.items():
+            found = run_totals(store, run)
+            assert found.as_dict() == totals.as_dict()
+            assert found.sampling_seconds == pytest.approx(totals.sampling_seconds)
