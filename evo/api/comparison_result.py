@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evo.api.frames import candidate_rows, data_frame
-from evo.comparison.load import Comparison, gather, load_results, searches
-from evo.comparison.operators import load_operators
-from evo.comparison.table import as_dict, costs_of
-from evo.comparison.verdict import summarise
+from evo.comparison.load import Comparison, gather, searches
+from evo.comparison.table import as_dict, read_arms
 from evo.report.files import write_report
 from islands.db.store import Store
 
@@ -96,13 +94,9 @@ class ComparisonResult:
 def read_comparison(name: str, db: str, against: str | None = None) -> ComparisonResult:
     """The comparison as the database has it now. Raises UnknownRun, DatabaseUnavailable, BadInput."""
     with Store.open(db, read_only=True) as store:
-        comparison = gather(store, name, against)
-        results = load_results(store, comparison)
-        costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-        operators = load_operators(store, comparison)
-    summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds) if results else None
-    figures = as_dict(comparison, summary, costs, operators)
-    return ComparisonResult(name, db, comparison.reference, figures["verdicts"], figures)
+        reading = read_arms(store, name, against)
+    figures = as_dict(*reading)
+    return ComparisonResult(name, db, reading.comparison.reference, figures["verdicts"], figures)
 
 
 def _search_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:

@@ -236,7 +236,7 @@ class Session:
         if stop.reason is StopReason.FINISHED and outcome == "done":
             why = ""
         launched.status.active.pause()
-        launched.finish(outcome, why, summarize(launched, outcome, why))
+        launched.finish(outcome, why, summarize(launched, outcome, why, stop.reason))
         await launched.close()
         await self._resources.close()
 

@@ -24,7 +24,7 @@ from islands.db.store import Store
 from islands.interop.exporting import CheckpointExport
 from islands.interop.importing import Imported
 from islands.queries.groups import export_groups
-from islands.queries.progress import groups_by_problem
+from islands.queries.progress import group_count
 from islands.types import ProblemRecord
 
 ROWS_PER_BATCH = 200
@@ -115,7 +115,7 @@ def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> No
         raise BadInput(f"-o {output}: there is no directory {path.parent}")
     with Store.open(db, read_only=True) as store:
         runs = runs_named(store, name)
-        total = sum(sum(groups_by_problem(store, run.id).values()) for run in runs)
+        total = sum(group_count(store, run.id)[0] for run in runs)
         console = Console(stderr=True)
         rows: Iterable[dict[str, Any]] = (
             {**row, "run": run.name, "arm": run.arm}

@@ -33,8 +33,9 @@ from islands.db.store import Store
 from islands.db.totals import current_summary, run_totals
 from islands.errors import UnknownRun
 from islands.interop.origin import originals_of
+from islands.queries.lineage import Ancestor, ancestors
 from islands.queries.progress import run_progress
-from islands.queries.runs import best, failed_candidates, format_errors, lineage, run_of_candidate
+from islands.queries.runs import best, failed_candidates, format_errors, run_of_candidate
 from islands.queries.runs import candidate as detail_of
 from islands.queries.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
@@ -237,11 +238,11 @@ def _versions_table(versions: Sequence[VersionUse]) -> Table:
 
 def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:
     detail = detail_of(store, run.id, candidate_id)
-    line = lineage(store, candidate_id)
+    line = ancestors(store, candidate_id)
     originals = originals_of(store, candidate_id)
     found, problem = detail.candidate, detail.problem
-    parent = line[1] if len(line) > 1 else None
-    said = reflections_on(store, [one.id for one in line[:2]])
+    parent = detail_of(store, run.id, line[1].candidate).candidate if len(line) > 1 else None
+    said = reflections_on(store, [ancestor.candidate for ancestor in line[:2]])
     if as_json:
         shown = {
             **best_row(problem, found),
@@ -258,7 +259,7 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
             "times_found": detail.found,
             "cells": [{"island": island, "cell": cell} for island, cell in detail.cells],
             "openevolve": [{"id": one.id, "iteration": one.iteration} for one in originals],
-            "lineage": [{"candidate": c.id, "generation": c.generation, "fitness": c.fitness} for c in line],
+            "lineage": [ancestor._asdict() for ancestor in line],
         }
         click.echo(json.dumps(shown))
         return
@@ -288,7 +289,7 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
         console.print(f"reflection on its parent {parent.id}: {said[parent.id]}", soft_wrap=True)
     console.print("\nlineage (fitness): " + " <- ".join(_ancestor(c) for c in line[:LINEAGE_SHOWN]), soft_wrap=True)
     if len(line) > LINEAGE_SHOWN:
-        console.print(f"... and {len(line) - LINEAGE_SHOWN} before those, from candidate {line[-1].id}")
+        console.print(f"... and {len(line) - LINEAGE_SHOWN} before those, from candidate {line[-1].candidate}")
     language = "python" if problem.answer_format == "python" else "text"
     if parent is not None and parent.text.strip():
         console.print(f"\ndifference to its parent {parent.id}:")
@@ -299,8 +300,8 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
         console.print(Syntax(found.text, language, background_color="default", word_wrap=True))
 
 
-def _ancestor(candidate: Candidate) -> str:
-    return f"{candidate.id} ({candidate.fitness:.4g})"
+def _ancestor(ancestor: Ancestor) -> str:
+    return f"{ancestor.candidate} ({ancestor.fitness:.4g})"
 
 
 def _lines(candidate: Candidate, language: str) -> list[str]:
@@ -312,15 +313,10 @@ def _lines(candidate: Candidate, language: str) -> list[str]:
 
 def _show_comparison(store: Store, name: str, as_json: bool) -> None:
     """The standings of the arms, as a table or as JSON, and the state of each run."""
-    from evo.comparison.load import load_results  # verdicts: scipy
-    from evo.comparison.table import as_dict, costs_of, print_summary
-    from evo.comparison.verdict import summarise
+    from evo.comparison.table import as_dict, print_summary, read_arms  # verdicts: scipy
 
-    comparison = gather(store, name)
-    found = load_results(store, comparison)
-    costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-    operators = load_operators(store, comparison)
-    summary = summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds) if found else None
+    reading = read_arms(store, name)
+    comparison = reading.comparison
     saved = {run.name: checkpoints(store, run.id) for run in comparison.runs}
     if as_json:
         runs = [
@@ -328,7 +324,7 @@ def _show_comparison(store: Store, name: str, as_json: bool) -> None:
              "checkpoints": saved[run.name]}
             for run in comparison.runs
         ]  # fmt: skip
-        click.echo(json.dumps({**as_dict(comparison, summary, costs, operators), "runs": runs}))
+        click.echo(json.dumps({**as_dict(*reading), "runs": runs}))
         return
     console = Console(highlight=False, width=WIDE)
     statuses = ", ".join(f"{count} {status}" for status, count in Counter(r.status for r in comparison.runs).items())
@@ -336,7 +332,7 @@ def _show_comparison(store: Store, name: str, as_json: bool) -> None:
     head = f"{name}: a comparison of {len(comparison.arms)} arms, {len(comparison.runs)} runs ({statuses})"
     console.print(head, soft_wrap=True, markup=False)
     console.print(first.command, style="dim", soft_wrap=True, markup=False)
-    print_summary(console, comparison, summary, costs, operators)
+    print_summary(console, *reading)
     for run in comparison.runs:
         if run.status == "failed":
             console.print(f"{run.name} failed: {run.reason}", soft_wrap=True, markup=False)

@@ -116,21 +116,14 @@ def report_comparison(
 
 def print_standings(name: str, output: OutputOptions, console: Console, against: str | None = None) -> None:
     """Solve rates, differences and the verdict of a comparison, as tables or as JSON."""
-    from evo.comparison.load import gather, load_results  # verdicts: scipy
-    from evo.comparison.operators import load_operators
-    from evo.comparison.table import as_dict, costs_of, print_summary
-    from evo.comparison.verdict import summarise
+    from evo.comparison.table import as_dict, print_summary, read_arms  # verdicts: scipy
 
     with Store.open(output.db, read_only=True) as store:
-        comparison = gather(store, name, against)
-        results = load_results(store, comparison)
-        costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-        operators = load_operators(store, comparison)
-    summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds) if results else None
+        reading = read_arms(store, name, against)
     if output.as_json:
-        sys.stdout.write(json.dumps(as_dict(comparison, summary, costs, operators)) + "\n")
+        sys.stdout.write(json.dumps(as_dict(*reading)) + "\n")
     else:
-        print_summary(console, comparison, summary, costs, operators)
+        print_summary(console, *reading)
 
 
 def _print_faults(faults: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from evo.cluster.actor_pool import ActorPool
 from evo.cluster.connection import check_database, check_room, connect, leave
 from evo.cluster.scoring import start_scorer_actors
-from evo.cluster.summary import merge_problems, merge_shards, outcome_of
+from evo.cluster.summary import ended_by, merge_problems, merge_shards, outcome_of
 from evo.cluster.task import ClusterTask
 from evo.comparison.runner import Ended, SeedBatch
 from evo.config.cluster import ClusterAddress
@@ -100,7 +100,8 @@ class ClusterRunner:
                     raise
             shards = read_shards(store, run.id)
             outcome, why = outcome_of(shards)
-            head = {"run": name, "outcome": outcome, "reason": why, "policy": run.config["policy"]}
+            head = {"run": name, "outcome": outcome, "reason": why, "ended_by": ended_by(shards)}
+            head["policy"] = run.config["policy"]
             summary = {**head, "sandbox": run.config.get("sandbox", ""), "problems": merge_problems(shards)}
             merged = merge_shards(shards, run_totals(store, run.id), time.time())
             store.finish_run(run.id, outcome, why, summary={**summary, **merged})

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evo.search.active_time import Period, seconds_until, union
+from evo.search.stop import StopReason
 from islands.db.shards import ShardRecord
 from islands.db.totals import Totals
 
@@ -60,6 +61,12 @@ def outcome_of(shards: Sequence[ShardRecord]) -> tuple[str, str]:
         if found is not None:
             return ("failed" if status == "failed" else "interrupted"), found.reason
     return "done", next((shard.reason for shard in shards if shard.reason), "")
+
+
+def ended_by(shards: Sequence[ShardRecord]) -> str | None:
+    """What ended the run: a budget if one ended any shard, else what ended the last of them."""
+    found = [str(shard.summary["ended_by"]) for shard in shards if shard.summary.get("ended_by")]
+    return StopReason.BUDGET.value if StopReason.BUDGET in found else (found[-1] if found else None)
 
 
 def add_up_servers(seen: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> list[dict[str, Any]]:

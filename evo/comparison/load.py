@@ -3,17 +3,18 @@ what they have come to. A run by itself is a comparison of one arm under one see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evo.comparison.results import ProblemSearch, Results
 from evo.config.run import RunConfig, complete_run
+from evo.search.stop import StopReason, ended_by
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
-from islands.queries.progress import groups_by_problem
-from islands.queries.runs import EliteRecord, improvements_by_problem, solved_iterations
+from islands.queries.live import course_of
+from islands.queries.runs import EliteRecord
 from islands.types import ProblemRecord, RunRecord
 from vpo.metrics import diversity
 
@@ -71,7 +72,7 @@ class Comparison:
     def ended_by_budget(self) -> bool:
         """Whether all runs are done, some of them by a budget before their last iteration: of tokens, cost or seconds,
         which are then what the arms have in common."""
-        return all(run.status == "done" for run in self.runs) and any(ended_by_budget(run) for run in self.runs)
+        return budget_ended(self.runs)
 
     @property
     def iterations(self) -> int:
@@ -110,9 +111,10 @@ def planned(run: RunRecord) -> int:
     return int(run.config.get("iterations") or DEFAULT_ITERATIONS)
 
 
-def ended_by_budget(run: RunRecord) -> bool:
-    """Whether a budget ended it: what it had found by then is what it finds in any later iteration."""
-    return run.status == "done" and run.reason.startswith("budget")
+def budget_ended(runs: Sequence[RunRecord]) -> bool:
+    """Whether all of these are done, some of them by a budget: what each had found by then is what it finds in any
+    later iteration."""
+    return all(run.status == "done" for run in runs) and any(ended_by(run) is StopReason.BUDGET for run in runs)
 
 
 def load_results(store: Store, comparison: Comparison) -> dict[str, Results]:
@@ -133,27 +135,16 @@ def load_results(store: Store, comparison: Comparison) -> dict[str, Results]:
 
 def searches(store: Store, run: RunRecord, problems: Sequence[ProblemRecord]) -> list[ProblemSearch]:
     """A run's searches, one for each of these problems (the comparison's) in order; those of a run that has not begun
-    are at iteration 0."""
+    are at iteration 0. All as of one sequence of the run."""
     by_index = {record.index: record for record in store.problems(run.id)}
     if not by_index:
         return [ProblemSearch(0, None, problem.target is not None) for problem in problems]
-    done, solved, steps = (
-        groups_by_problem(store, run.id),
-        solved_iterations(store, run.id),
-        improvements_of(store, run),
-    )
-    return [
-        ProblemSearch(done.get(record.id, 0), solved[record.id], record.target is not None, steps.get(record.id, ()))
-        for record in (by_index[problem.index] for problem in problems)
-    ]
-
-
-def improvements_of(store: Store, run: RunRecord) -> Mapping[int, list[tuple[int, float]]]:
-    """Problem id -> (iteration from 0, -1 for the seed; best fitness from there on)."""
-    return {
-        problem: [(step.iteration, step.fitness) for step in steps]
-        for problem, steps in improvements_by_problem(store, run.id).items()
-    }
+    course, found = course_of(store, run.id), []
+    for record in (by_index[problem.index] for problem in problems):
+        rises = [(rise.iteration, rise.fitness) for rise in course.rises.get(record.id, ())]
+        done, solved = course.groups.get(record.id, 0), course.solved.get(record.id)
+        found.append(ProblemSearch(done, solved, record.target is not None, rises))
+    return found
 
 
 def archive_diversity(archive: Iterable[EliteRecord]) -> float:

@@ -6,17 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evo.comparison.load import Arm, Comparison, archive_diversity
-from evo.comparison.operators import OperatorCounts, labels, operator_dict, pooled, refinement_differences
+from evo.comparison.load import Arm, Comparison, archive_diversity, gather, load_results
+from evo.comparison.operators import (
+    OperatorCounts,
+    labels,
+    load_operators,
+    operator_dict,
+    pooled,
+    refinement_differences,
+)
 from evo.comparison.operators_table import print_operators
-from evo.comparison.verdict import METRICS, ArmSummary, Summary, interval_unit, verdicts_of
+from evo.comparison.verdict import METRICS, ArmSummary, Summary, interval_unit, summarise, verdicts_of
 from evo.search.status import clock
 from evo.stats import Difference, mean_interval
 from islands.db.store import Store
@@ -55,6 +62,25 @@ def costs_of(store: Store, arm: Arm) -> Costs:
         seconds=sum(float(run.summary.get("seconds", 0.0)) for run in arm.runs),
         archive_diversity=mean_interval(by_problem) if by_problem else None,
     )
+
+
+class ComparisonReading(NamedTuple):
+    """Everything that is shown of a comparison, or of a run, as of one reading. summary: None before any search has
+    begun"""
+
+    comparison: Comparison
+    summary: Summary | None
+    costs: Mapping[str, Costs]
+    operators: Mapping[str, Sequence[OperatorCounts]]
+
+
+def read_arms(store: Store, name: str, against: str | None = None) -> ComparisonReading:
+    """The one reading for the terminal, --json and the API. Raises as evo.comparison.load.gather does."""
+    comparison = gather(store, name, against)
+    results = load_results(store, comparison)
+    summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds) if results else None
+    costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+    return ComparisonReading(comparison, summary, costs, load_operators(store, comparison))
 
 
 LEGEND = (

@@ -165,7 +165,7 @@ class LiveCache:
                     arm.done[cached.rows[problem], column] += count
                 for problem, took in live.solved_between(connection, run_id, cached.last, upto):
                     arm.solved_at[cached.rows[problem], column] = took
-                steps = live.steps_between(connection, run_id, cached.last, upto)
+                steps = live.rises_between(connection, run_id, cached.last, upto)
                 for step in steps:
                     self._rise(cached, arm, step)
                 cached.counts = summed_counts(connection, run_id)
@@ -209,7 +209,7 @@ class LiveCache:
                 known = isinstance(value, int | float) and not isinstance(value, bool)
                 cached.metrics.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]
 
-    def _rise(self, cached: RunCache, arm: ArmCache, step: live.LiveStep) -> None:
+    def _rise(self, cached: RunCache, arm: ArmCache, step: live.Rise) -> None:
         row, column = cached.rows[step.problem], cached.seed
         before = arm.now[row, column]
         if not (np.isnan(before) or step.fitness > before):

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import numpy as np
+
+from evo.comparison.load import budget_ended
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
 from evo.comparison.verdict import farthest, summarise, verdicts_of
@@ -44,17 +47,20 @@ class LiveMetrics:
         self.results: dict[str, Results] = {}
         self.curves: dict[str, Curve] = {}
         self.verdict: tuple[Verdict, ...] = ()
-        self._version = -1
+        self._version, self._by_budget = -1, False
         self._curve_turn, self._verdict_turn = Throttled(CURVES_SHARE), Throttled(VERDICT_SHARE)
         self._final = self._loaded = False
 
     def update(self, cache: LiveCache, final: bool, loaded: bool) -> None:
         """Catch up with the cache. final: everything has ended and been read; loaded: all of it has been read."""
         # what is drawn is from one version of the arrays; a snapshot keeps the results that it was made with
-        if self._version != cache.version:
+        by_budget = budget_ended([cached.record for cached in cache.runs.values()])
+        if (self._version, self._by_budget) != (cache.version, by_budget):
+            self._by_budget = by_budget
             self.results = {
                 of.name: Results(
-                    arm.solved_at.copy(), arm.done, cache.iterations, of.answers, arm.best,
+                    arm.solved_at.copy(), np.full_like(arm.done, cache.iterations) if by_budget else arm.done,
+                    cache.iterations, of.answers, arm.best,
                     bool(of.runs[0].config.get("until_solved")), arm.times,
                 )
                 for of, arm in zip(cache.comparison.arms, cache.arms, strict=True)

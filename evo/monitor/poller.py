@@ -22,7 +22,7 @@ from evo.monitor.best_known import best_known_of
 from evo.monitor.cluster import read_cluster
 from evo.monitor.live_cache import LiveCache, RunCache
 from evo.monitor.live_metrics import LiveMetrics
-from evo.monitor.snapshot import Ancestor, ArmSnapshot, Detail, Snapshot, Telemetry, TrainingCurve
+from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, Telemetry, TrainingCurve
 from evo.monitor.statement import statement_of, walk_of
 from evo.search.active_time import active_periods, union
 from islands.db.reflections import reflections_on
@@ -242,16 +242,14 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         first = lineage.first_prompt(connection, run.id, problem_id) or lineage.Origin("", "", "", 0)
     if place is None:
         return _unanswered(store, arm, problem, run, problem_id, first)
-    with store.read() as connection:
-        id = place[1]
-        line = lineage.ancestors(connection, id, ANCESTORS)
-        origin = lineage.origin(connection, id)
+    id = place[1]
+    line = lineage.ancestors(store, id, ANCESTORS)
     found = candidate(store, run.id, id)
-    parent = candidate(store, run.id, line[1][0]).candidate if len(line) > 1 else None
+    parent = candidate(store, run.id, line[1].candidate).candidate if len(line) > 1 else None
     answer = found.candidate
-    said = reflections_on(store, [one for one, _ in line[:2]])
+    said = reflections_on(store, [ancestor.candidate for ancestor in line[:2]])
     stated = statement_of(found.problem)
-    asked = first if origin is None else origin
+    origin = lineage.origins(store, [id]).get(id, first)
     return Detail(
         arm,
         problem,
@@ -268,15 +266,15 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         answer.text,
         answer.feedback or answer.error or "",
         found.problem.answer_format,
-        tuple(Ancestor(id, fitness) for id, fitness in line),
+        tuple(line),
         None if parent is None else parent.text,
         () if parent is None else parent.rewards,
         stated.text,
         None if stated.board is None else walk_of(stated.board, answer.text),
-        asked.system,
-        asked.user,
-        asked.chain,
-        asked.place,
+        origin.system,
+        origin.user,
+        origin.chain,
+        origin.place,
         best_known_of(found.problem),
         said.get(id, ""),
         "" if parent is None else said.get(parent.id, ""),

@@ -15,6 +15,7 @@ from evo.comparison.survival import Curve
 from evo.search.active_time import Period, seconds_until
 from evo.stats import Verdict
 from islands.db.totals import Totals
+from islands.queries.lineage import Ancestor as Ancestor
 
 STALE_SECONDS = 60.0
 """A running search that was not heard of for so long is said to be silent; a writer beats every 15 seconds."""
@@ -138,14 +139,6 @@ class WalkView:
 
     rows: tuple[str, ...]
     cells: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Ancestor:
-    """One step of a lineage."""
-
-    candidate: int
-    fitness: float
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from evo.report.load import RunReading, SearchReading
 from islands.db.reflections import reflections_on
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
-from islands.queries.report import chains_of, prompts_of
+from islands.queries.lineage import Origin, origins
 from islands.types import Candidate, ProblemRecord
 from problems.contract import Problem
 from problems.maze.board import simulate
@@ -115,8 +115,7 @@ class _Texts:
 
     candidates: dict[int, Candidate]
     parents: dict[int, int]
-    prompts: dict[int, tuple[str, str]]
-    chains: dict[int, tuple[str, int]]
+    origins: dict[int, Origin]
     reflections: dict[int, str]
 
 
@@ -124,14 +123,13 @@ def _load(store: Store, chosen: Collection[tuple[int, SearchReading, int]]) -> _
     reader = CandidateReader(store, 0)
     lines = {id: search.line(id) for _, search, id in chosen}
     parents = {id: int(search.ids[lines[id][-2]]) for _, search, id in chosen if len(lines[id]) > 1}
-    texts = _Texts({}, parents, {}, {}, {})
+    texts = _Texts({}, parents, {}, {})
     ids = list(lines)
     for start in range(0, len(ids), CHUNK):
         part = ids[start : start + CHUNK]
         wanted = [*part, *(parents[id] for id in part if id in parents)]
         texts.candidates.update(zip(wanted, reader.fetch(wanted), strict=True))
-        texts.prompts.update(prompts_of(store, part))
-        texts.chains.update(chains_of(store, part))
+        texts.origins.update(origins(store, part))
         texts.reflections.update(reflections_on(store, part))
     return texts
 
@@ -142,8 +140,7 @@ def _answer(
     """Texts of at most `room` characters each."""
     here = texts.candidates[id]
     parent = texts.candidates[texts.parents[id]].text if id in texts.parents else None
-    system, prompt = texts.prompts.get(id, ("", ""))
-    chain, position = texts.chains.get(id, ("", 0))
+    origin = texts.origins.get(id, Origin("", "", "", 0))
     above = search.line(id)[-2 : -2 - ANCESTORS : -1]
     at, answer_format = search.ordinal(id), search.problem.answer_format
     unit = unit_of(answer_format, parent or "", here.text)
@@ -162,10 +159,10 @@ def _answer(
         tuple((int(search.born[ancestor]) + 1, float(search.fitness[ancestor])) for ancestor in above),
         () if not (parent or "").strip() else tuple(difference(parent or "", here.text, unit, room)),
         unit,
-        bounded(system, room // 4),
-        bounded(prompt, room),
-        "" if chain.strip() == here.text.strip() else bounded(chain, room),
-        position + 1,
+        bounded(origin.system, room // 4),
+        bounded(origin.user, room),
+        "" if origin.chain.strip() == here.text.strip() else bounded(origin.chain, room),
+        origin.place + 1,
     )
 
 

@@ -51,7 +51,7 @@ async def run_to_end(launched: Launched) -> Conclusion:
     except asyncio.CancelledError:
         cancelled = True
     outcome, why = outcome_of(launched, stop, failure)
-    summary = summarize(launched, outcome, why)
+    summary = summarize(launched, outcome, why, StopReason.FAILED if failure is not None else stop.reason)
     try:
         launched.finish(outcome, why, summary)
     except (DatabaseUnavailable, RunBusy):
@@ -137,13 +137,14 @@ def outcome_of(launched: Launched, stop: Stop, failure: SearchFailed | None) -> 
     return "interrupted" if interrupted else "done", why
 
 
-def summarize(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:
+def summarize(launched: Launched, outcome: str, reason: str, ended_by: StopReason) -> dict[str, Any]:
     """The run's metrics, with its problems one by one."""
     status = launched.status
     return {
         "run": status.run,
         "outcome": outcome,
         "reason": reason,
+        "ended_by": ended_by.value,
         "policy": launched.policy.version,
         "sandbox": launched.config.sandbox,
         "problems": [

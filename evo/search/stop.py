@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from islands.types import RunRecord
+
 
 class StopReason(StrEnum):
     """FINISHED: all that was planned is done. SOLVED, FAILED, PLATEAU: of a problem. TOO_LONG: of a problem whose
@@ -38,6 +40,14 @@ class Stop:
         ):  # fmt: skip
             return self.message or str(self.reason.value)
         return f"{self.reason.value}: {self.message}" if self.message else str(self.reason.value)
+
+
+def ended_by(run: RunRecord) -> StopReason | None:
+    """What ended a run, by its summary; None while it has not ended, and if another version wrote something else."""
+    value = run.summary.get("ended_by")
+    if value is None and run.reason.startswith("budget"):  # a run from before summaries had the field
+        return StopReason.BUDGET
+    return StopReason(value) if value in set(StopReason) else None
 
 
 FINISHED = Stop(StopReason.FINISHED)

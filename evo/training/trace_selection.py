@@ -20,8 +20,8 @@ from evo.training.traces import Chosen, TraceRun, Traces
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
-from islands.queries.children import last_sequence
 from islands.queries.groups import TraceRow, trace_rows
+from islands.queries.progress import group_count
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import BadAddress
 from problems.registry import resolve
@@ -65,7 +65,7 @@ def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
         sources = list(found.values())
         if began is None:
             for source in sources:
-                source.upto = last_sequence(source.store, source.run.id)
+                source.upto = group_count(source.store, source.run.id)[1]
         else:
             _check_names([source.run.name for source in sources], began)
             for source, one in zip(sources, began, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from islands.db.schema import Candidate, PromptGroup
 from islands.db.store import Store
@@ -49,12 +49,3 @@ def children(store: Store, problem_id: int, *, upto: int | None = None) -> Itera
         for id, sequence, parent, beside, rewards, fitness, error in connection.execute(query):
             inspirations = tuple(other for other in beside or () if other != parent)
             yield Child(id, sequence, parent, inspirations, tuple(rewards), fitness, error is not None)
-
-
-def last_sequence(store: Store, run_id: int) -> int:
-    """Of the newest group of a run, -1 where it has none."""
-    with store.read() as connection:
-        newest = connection.execute(
-            select(func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == run_id)
-        ).scalar()
-    return -1 if newest is None else int(newest)

@@ -22,6 +22,7 @@ from islands.db.schema import (
     Run,
     TrainingStep,
 )
+from islands.db.store import Store
 from islands.queries.training import current_names
 
 BEFORE_SEEDS = -2
@@ -34,7 +35,7 @@ _ids: BindParameter[Any] = bindparam("ids", expanding=True)
 
 
 @dataclass(frozen=True)
-class LiveStep:
+class Rise:
     """A rise of a problem's best fitness. iteration is -1 and created None for the seed answer."""
 
     problem: int
@@ -168,12 +169,37 @@ _NEW_STEPS = _STEPS.where(
 )
 
 
-def steps_between(connection: Connection, run: int, after: int, upto: int) -> Iterator[LiveStep]:
+def rises_between(connection: Connection, run: int, after: int, upto: int) -> Iterator[Rise]:
     """The rises of best fitnesses with sequences in (after, upto], by problem in order."""
     query, bounds = (_ALL_STEPS, {}) if after == BEFORE_SEEDS else (_NEW_STEPS, {"after": after})
     found = connection.execute(query, {"run": run, "upto": upto, **bounds})
     for problem, iteration, sequence, fitness, candidate, created in found:
-        yield LiveStep(problem, -1 if iteration is None else iteration, sequence, fitness, candidate, created)
+        yield Rise(problem, -1 if iteration is None else iteration, sequence, fitness, candidate, created)
+
+
+@dataclass(frozen=True)
+class Course:
+    """How the searches of a run went, by problem id, all as of one sequence. Problems without a group, not solved, or
+    without a valid answer are left out.
+
+    groups: committed; solved: iterations it took, 0 by a seed; rises: of the best fitness, in order
+    """
+
+    groups: dict[int, int]
+    solved: dict[int, int]
+    rises: dict[int, list[Rise]]
+
+
+def course_of(store: Store, run: int) -> Course:
+    """Of a run as far as it is committed."""
+    rises: dict[int, list[Rise]] = {}
+    with store.read() as connection:
+        upto = newest_sequence(connection, run)
+        groups = dict(groups_between(connection, run, BEFORE_SEEDS, upto))
+        solved = dict(solved_between(connection, run, BEFORE_SEEDS, upto))
+        for rise in rises_between(connection, run, BEFORE_SEEDS, upto):
+            rises.setdefault(rise.problem, []).append(rise)
+    return Course({id: count for id, count in groups.items() if count}, solved, rises)
 
 
 _parent = Candidate.alias()

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Select, func, select
 
 from islands.db.schema import Problem, PromptGroup
 from islands.db.store import Store
-from islands.queries.runs import solved_iterations
+from islands.queries.live import course_of
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,14 @@ class RunProgress:
 
 def run_progress(store: Store, run_id: int) -> RunProgress:
     """By a few queries whose cost grows with the run: read it once."""
-    problems = {}
+    problems, solved = {}, course_of(store, run_id).solved
+    ids = select(Problem.c.id).where(Problem.c.run_id == run_id).order_by(Problem.c.index)
     with store.read() as connection:
         counts = {problem: (n, newest) for problem, n, newest in connection.execute(_by_problem(run_id))}
-        for problem, at in solved_iterations(store, run_id).items():
-            n, newest = counts.get(problem, (0, -1))
-            missing = _missing(connection, problem, newest) if n <= newest else ()
-            problems[problem] = ProblemProgress(n, newest + 1, at, missing)
+        for id in connection.execute(ids).scalars():
+            n, newest = counts.get(id, (0, -1))
+            missing = _missing(connection, id, newest) if n <= newest else ()
+            problems[id] = ProblemProgress(n, newest + 1, solved.get(id), missing)
     groups, last = group_count(store, run_id)
     return RunProgress(groups, last + 1, problems)
 
@@ -50,11 +51,6 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
 def _missing(connection: Connection, problem: int, newest: int) -> tuple[int, ...]:
     there = select(PromptGroup.c.iteration).where(PromptGroup.c.problem_id == problem)
     return tuple(sorted(set(range(newest + 1)) - set(connection.execute(there).scalars())))
-
-
-def groups_by_problem(store: Store, run_id: int) -> dict[int, int]:
-    """Problem id -> its committed groups; problems that have none are left out."""
-    return {problem: n for problem, n, _ in store.rows(_by_problem(run_id))}
 
 
 def _by_problem(run_id: int) -> Select[int, int, int]:

@@ -133,30 +133,3 @@ def _columns(batches: Iterator[Sequence[Sequence[Any]]], kinds: Sequence[type[np
 def _batches(store: Store, query: Select[*tuple[Any, ...]]) -> Iterator[Sequence[Any]]:
     with store.read() as connection:
         yield from connection.execute(query).partitions(BATCH)
-
-
-def prompts_of(store: Store, candidates: Sequence[int]) -> dict[int, tuple[str, str]]:
-    """Candidate id -> the system and the user text that its prompt group showed; a seed answer has none."""
-    query = (
-        select(Candidate.c.id, PromptGroup.c.system, PromptGroup.c.user)
-        .join(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .where(Candidate.c.id.in_(candidates))
-    )
-    return {id: (system or "", user or "") for id, system, user in store.rows(query)}
-
-
-def chains_of(store: Store, candidates: Sequence[int]) -> dict[int, tuple[str, int]]:
-    """Candidate id -> the whole text of the rollout that gave it first, and its place among that one's answers, from 0;
-    none for a seed answer."""
-    query = (
-        select(Candidate.c.id, PromptGroup.c.prefill, Rollout.c.text, Answer.c.position)
-        .join(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
-        .join(Answer, (Answer.c.rollout_id == Rollout.c.id) & (Answer.c.candidate_id == Candidate.c.id))
-        .where(Candidate.c.id.in_(candidates))
-        .order_by(Rollout.c.id, Answer.c.position)
-    )
-    found: dict[int, tuple[str, int]] = {}
-    for id, prefill, text, position in store.rows(query):
-        found.setdefault(id, ((prefill or "") + text, int(position)))
-    return found

@@ -10,7 +10,6 @@ from sqlalchemy import bindparam, func, select
 
 from islands.db.schema import Answer, Elite, PolicyVersion, Problem, PromptGroup, Rollout
 from islands.db.schema import Candidate as CandidateRow
-from islands.db.schema import Improvement as ImprovementRow
 from islands.db.store import Store
 from islands.errors import UnknownRun
 from islands.queries.candidates import COLUMNS, from_row
@@ -50,16 +49,6 @@ class CandidateDetail:
 
 
 @dataclass(frozen=True)
-class Improvement:
-    """The group after which a problem's best fitness rose to this value."""
-
-    iteration: int
-    sequence: int
-    fitness: float
-    candidate: int
-
-
-@dataclass(frozen=True)
 class EliteRecord:
     """An occupied cell of a problem's archive."""
 
@@ -72,7 +61,6 @@ class EliteRecord:
 
 
 IDS_AT_ONCE = 5000
-_STEP = (ImprovementRow.c.sequence, ImprovementRow.c.fitness, ImprovementRow.c.candidate_id)
 
 
 def overview(store: Store) -> list[RunOverview]:
@@ -140,61 +128,12 @@ def run_of_candidate(store: Store, candidate_id: int) -> int | None:
     return found
 
 
-def lineage(store: Store, candidate_id: int) -> list[Candidate]:
-    """The candidate, its parent, its parent's parent, down to where the search began."""
-    first = select(CandidateRow.c.id, CandidateRow.c.parent_id).where(CandidateRow.c.id == candidate_id)
-    line = first.cte("line", recursive=True)
-    line = line.union_all(
-        select(CandidateRow.c.id, CandidateRow.c.parent_id).join(line, CandidateRow.c.id == line.c.parent_id)
-    )
-    # a parent is always older, so that falling ids are the order from child to root
-    query = select(*COLUMNS).join(line, line.c.id == CandidateRow.c.id).order_by(CandidateRow.c.id.desc())
-    return [from_row(row) for row in store.rows(query)]
-
-
 def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | None]]:
     """Each problem by index with its fittest valid candidate, None where there is none. Two queries."""
     problems = store.problems(run_id)
     query = select(*COLUMNS).join(Problem, Problem.c.best == CandidateRow.c.id).where(Problem.c.run_id == run_id)
     found = {row.id: from_row(row) for row in store.rows(query)}
     return [(p, None if p.best is None else found.get(p.best)) for p in problems]
-
-
-def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improvement]]:
-    """Problem id -> the steps of its best fitness over iterations, each higher than the one before, for the problems
-    that have any; a seed comes first with iteration -1."""
-    query = (
-        select(ImprovementRow.c.problem_id, PromptGroup.c.iteration, *_STEP)
-        .join(Problem, Problem.c.id == ImprovementRow.c.problem_id)
-        .outerjoin(
-            PromptGroup,
-            (PromptGroup.c.run_id == Problem.c.run_id) & (PromptGroup.c.sequence == ImprovementRow.c.sequence),
-        )
-        .where(Problem.c.run_id == run_id)
-        .order_by(ImprovementRow.c.problem_id, ImprovementRow.c.sequence)
-    )
-    found: dict[int, list[Improvement]] = {}
-    for problem, iteration, sequence, fitness, id in store.rows(query):
-        step = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
-        found.setdefault(problem, []).append(step)
-    return found
-
-
-def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:
-    """Problem id -> iterations it took to solve it, 0 where its seed did, None where it is not solved."""
-    query = (
-        select(Problem.c.id, Problem.c.solved_sequence, PromptGroup.c.iteration)
-        .outerjoin(
-            PromptGroup,
-            (PromptGroup.c.run_id == Problem.c.run_id) & (PromptGroup.c.sequence == Problem.c.solved_sequence),
-        )
-        .where(Problem.c.run_id == run_id)
-        .order_by(Problem.c.index)
-    )
-    return {
-        id: None if sequence is None else 0 if iteration is None else iteration + 1
-        for id, sequence, iteration in store.rows(query)
-    }
 
 
 _ELITES = (

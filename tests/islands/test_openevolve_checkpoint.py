@@ -22,8 +22,9 @@ from islands.interop.origin import originals_of, source_of
 from islands.interop.timeline import in_order, timeline
 from islands.population.population import Population
 from islands.queries.groups import read_groups
+from islands.queries.lineage import ancestors
 from islands.queries.operators import summed_counts
-from islands.queries.runs import best, candidate, elites, lineage
+from islands.queries.runs import best, candidate, elites
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_programs_become_candidates_with_their_parents_scores_and_prompts(store,
         if first.parent_id in theirs and theirs[first.parent_id].code != first.code:
             parent = candidate(store, imported.run.id, found.candidate.parent).candidate
             assert parent.text == theirs[first.parent_id].code
-            assert lineage(store, id)[1].id == parent.id
+            assert ancestors(store, id)[1].candidate == parent.id
     assert seen == len(theirs)
     groups = [group for _, group in read_groups(store, imported.run.id)]
     assert len(groups) == imported.groups and [g.sequence for g in groups] == list(range(len(groups)))
@@ -98,7 +99,7 @@ def test_a_search_begins_with_what_the_import_wrote(store, checkpoint):
     imported = bring_in(store, checkpoint)
     islands = len(loaded(checkpoint).islands)
     begun = replayed(store, imported, islands)
-    stored = {(e.island, e.cell): e.candidate for e in elites(store, begun.problem.id)}
+    stored = {(e.island, e.cell): e.candidate for e in elites(store, [begun.problem.id])}
     assert stored == {(i, c): id for i in range(islands) for c, id in begun.cells(i).items()} and len(stored) > 8
     assert begun.best[0] == store.problems(imported.run.id)[0].best
     assert begun.size == imported.candidates and begun.sequence == imported.groups - 1

@@ -13,6 +13,8 @@ from islands.errors import UnknownRun
 from islands.population.population import Population
 from islands.queries import groups as traces
 from islands.queries import runs as queries
+from islands.queries.lineage import ancestors
+from islands.queries.live import course_of
 
 
 @pytest.fixture
@@ -65,9 +67,9 @@ def test_candidate_and_lineage(searched):
     assert queries.candidate(store, problem.run_id, a).found == 2
     seed = queries.candidate(store, problem.run_id, start)
     assert (seed.iteration, seed.sequence, seed.policy_version, seed.found) == (None, None, None, 0)
-    assert [one.id for one in queries.lineage(store, c)] == [c, a, start]
-    assert [one.generation for one in queries.lineage(store, c)] == [2, 1, 0]
-    assert queries.lineage(store, 10**9) == []
+    assert [(one.candidate, one.generation) for one in ancestors(store, c)] == [(c, 2), (a, 1), (start, 0)]
+    assert [one.fitness for one in ancestors(store, c, 2)] == [1.0, 0.2]
+    assert ancestors(store, 10**9) == []
     elsewhere = new_problem(store, "elsewhere")
     with pytest.raises(UnknownRun, match=f"no candidate {c}"):
         queries.candidate(store, elsewhere.run_id, c)
@@ -77,22 +79,22 @@ def test_best_improvements_and_solved(searched):
     store, problem, other, _, (start, a, b, c) = searched
     (first, top), (second, seed) = queries.best(store, problem.run_id)
     assert (first.id, top.id, top.text) == (problem.id, c, "c") and (second.id, seed.text) == (other.id, "only a seed")
-    steps = queries.improvements_by_problem(store, problem.run_id)[problem.id]
+    steps = course_of(store, problem.run_id).rises[problem.id]
     assert [(s.iteration, s.sequence, s.fitness, s.candidate) for s in steps] == [
         (-1, -1, 0.1, start),
         (1, 1, 0.2, a),
         (3, 3, 1.0, c),
     ]
-    assert queries.solved_iterations(store, problem.run_id) == {problem.id: 4, other.id: None}
+    assert course_of(store, problem.run_id).solved == {problem.id: 4}
     store.set_problem_status(other.id, "solved", solved_sequence=-1)
-    assert queries.solved_iterations(store, problem.run_id)[other.id] == 0
+    assert course_of(store, problem.run_id).solved[other.id] == 0
 
 
 def test_elites_are_the_populations(searched):
     store, problem, _, population, _ = searched
-    found = {(e.island, e.cell): e.candidate for e in queries.elites(store, problem.id)}
+    found = {(e.island, e.cell): e.candidate for e in queries.elites(store, [problem.id])}
     assert found == {(i, cell): id for i in range(3) for cell, id in population.cells(i).items()}
-    assert all(e.fitness == population.score_of(e.candidate).fitness for e in queries.elites(store, problem.id))
+    assert all(e.fitness == population.score_of(e.candidate).fitness for e in queries.elites(store, [problem.id]))
 
 
 def test_improvements_equal_a_running_maximum(store):
@@ -105,7 +107,7 @@ def test_improvements_equal_a_running_maximum(store):
         if fitness > best:
             best = fitness
             expected.append((one.iteration, fitness))
-    steps = queries.improvements_by_problem(store, problem.run_id)[problem.id]
+    steps = course_of(store, problem.run_id).rises[problem.id]
     assert [(s.iteration, s.fitness) for s in steps] == expected
 
 
@@ -192,8 +194,8 @@ def test_readers_see_whole_groups_while_a_writer_writes(store, address, opened):
                 assert all(len(one.rollouts) == 2 for one in groups)
                 (
                     queries.overview(reading),
-                    queries.improvements_by_problem(reading, problem.run_id),
-                    queries.elites(reading, problem.id),
+                    course_of(reading, problem.run_id),
+                    list(queries.elites(reading, [problem.id])),
                 )
                 polls.append(len(groups))
         except Exception as error:

@@ -89,13 +89,13 @@ def test_runs_go_on_to_their_end(old, capsys, name):
 
 def test_rises_of_the_best_fitness_are_those_of_the_candidates(old):
     """What an upgrade of the schema fills in is what a search notes."""
-    from islands.queries.runs import improvements_by_problem
+    from islands.queries.live import course_of
 
     with Store.open("sqlite:///evo.db") as store:
         found = {
             problem: [(step.sequence, step.fitness) for step in steps]
             for run in store.runs()
-            for problem, steps in improvements_by_problem(store, run.id).items()
+            for problem, steps in course_of(store, run.id).rises.items()
         }
     expected = {}
     with sqlite3.connect("evo.db") as database:

@@ -1,9 +1,12 @@
 """Comparisons whose runs end by a budget: what is compared is what each had found when it was spent."""
 
+from dataclasses import replace
+
 import pytest
 
 from evo.cli import invoke
-from evo.comparison.load import gather, load_results
+from evo.comparison.load import budget_ended, gather, load_results
+from evo.monitor.poller import Poller
 from islands.db.store import Store
 
 
@@ -30,8 +33,15 @@ def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsy
         assert comparison.ended_by_budget
         spent = {run.arm: run.reason for run in comparison.runs}
         assert set(spent.values()) == {"budget of 3,000 tokens"}
+        assert {run.summary["ended_by"] for run in comparison.runs} == {"budget"}
         results = load_results(store, comparison)
+        screen = Poller(store, "budgets").poll_whole(0.0)
     assert all((one.done == 400).all() and one.horizon == 400 for one in results.values())
+    for arm in screen.arms:
+        assert arm.results.horizon == 400 and (arm.results.solved_at == results[arm.name].solved_at).all()
+    assert [verdict.text for verdict in screen.verdict] and "at iteration" not in screen.verdict[0].text
+    older = [replace(run, summary={}) for run in comparison.runs]
+    assert budget_ended(older), "runs from before the field are told by their reason"
 
 
 def test_runs_that_come_to_their_last_iteration_are_compared_there(db, capsys):

@@ -99,14 +99,14 @@ def test_the_board_says_what_the_comparison_says(address, search):
 
 def test_improvements_are_the_newest_rises_with_what_they_gained(address, search):
     search("base", 0)
-    from islands.queries.runs import improvements_by_problem
+    from islands.queries.live import course_of
 
     with Store.open(address, read_only=True) as store:
         snapshot = settled(Poller(store, "cmp"))
         run = store.run("cmp/base/s0")
         steps = {
             step.candidate: step.fitness
-            for of in improvements_by_problem(store, run.id).values()
+            for of in course_of(store, run.id).rises.values()
             for step in of
             if step.iteration >= 0
         }

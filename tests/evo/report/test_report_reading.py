@@ -12,7 +12,8 @@ from evo.report.maps import archive_maps
 from islands.db.schema import Candidate
 from islands.db.store import Store
 from islands.db.totals import recount_errors, run_totals
-from islands.queries.runs import best, elites, lineage
+from islands.queries.lineage import ancestors
+from islands.queries.runs import best, elites
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_a_reading_agrees_with_the_queries(store):
 
 def test_the_line_of_a_candidate_is_its_lineage(store):
     search = read_run(store, gather(store, "made-up").runs[0]).searches[2]
-    told = [candidate.id for candidate in lineage(store, search.problem.best)]
+    told = [ancestor.candidate for ancestor in ancestors(store, search.problem.best)]
     assert len(told) > 1
     assert [int(search.ids[at]) for at in reversed(search.line(search.problem.best))] == told
 

@@ -20,6 +20,7 @@ from evo.comparison.table import costs_of
 from evo.monitor.poller import Poller
 from evo.report.load import read_run
 from evo.runs.result import summarize
+from evo.search.stop import StopReason
 from islands.db import engine
 from islands.db.store import Store
 from islands.db.totals import FORMAT, Totals, run_totals
@@ -136,7 +137,7 @@ def test_a_search_reports_what_it_committed(tmp_path, search_with, digits, hoste
     """Also with answers that repeat within a group, or one that was committed after they were scored."""
     db = f"sqlite:///{tmp_path}/evo.db"
     launched = search_with([digits("a")], hosted(jitter=0.01), db, iterations=60, rollouts=2, parallel=12)
-    reported = summarize(launched, "done", "")
+    reported = summarize(launched, "done", "", StopReason.FINISHED)
     with Store.open(db) as store:
         store.finish_run(launched.run.id, "done", summary=reported)
         assert run_totals(store, launched.run.id).as_dict() == {key: reported[key] for key in Totals().as_dict()}
@@ -158,7 +159,7 @@ def test_an_older_database_is_counted_when_it_is_upgraded(
     with Store.open(db) as store:
         before = {}
         for launched in (plain, paid):
-            store.finish_run(launched.run.id, "done", summary=summarize(launched, "done", ""))
+            store.finish_run(launched.run.id, "done", summary=summarize(launched, "done", "", StopReason.FINISHED))
             before[launched.run.id] = run_totals(store, launched.run.id)
         with store.begin() as tx:
             config = Config()
