@@ -21,8 +21,7 @@ from rich.table import Table
 from evo.cli.options import WIDE, db_option, json_option, wide_console
 from evo.cli.tables import print_table
 from evo.comparison.load import gather
-from evo.comparison.operators import load_operators, operator_dict, pooled
-from evo.comparison.operators_table import print_operators
+from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
 from evo.monitor.best_known import best_known_of, describe_best_known, verify_best
 from evo.monitor.cluster import describe_whole
 from evo.search.status import clock, describe_usage

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
 
 from evo.comparison.load import Arm, Comparison
 from evo.stats import Difference, ratio_difference, ratio_interval
@@ -151,3 +153,36 @@ def operator_dict(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str,
     refined = {bin: found.get(f"refined {bin}") for bin in (BELOW, *BINS.values())}
     rest = {name: found.get(name) for name in ("kept", "copies", "repeats", "alone")}
     return {"policy": operator.policy, "answers": int(operator.of["answers"].sum()), "refined": refined, **rest}
+
+
+SHOWN_RATES = (*(f"refined {BINS[quarter]}" for quarter in range(QUARTERS)), "kept", "copies", "repeats", "alone")
+TITLES = (*(BINS[quarter] for quarter in range(QUARTERS)), "kept", "copies", "repeats", "alone")
+LEGEND = "kept: of the parent; copies: of what was shown; alone: without a parent shown"
+
+
+def print_operators(console: Console, operators: Sequence[OperatorShares]) -> None:
+    """A line for each; nothing where none has an answer counted."""
+    if not operators:
+        return
+    console.print(f"\n{MEANING}:", soft_wrap=True, markup=False)
+    table = Table(box=None, pad_edge=False)
+    for title in ("operator", *TITLES):
+        named = title == "operator"  # a long name is wrapped before a figure is cut
+        table.add_column(title, justify="left" if named else "right", no_wrap=not named, overflow="fold")
+    for one in operators:
+        table.add_row(short_label(one.name), *(share_text(one.shares.get(name)) for name in SHOWN_RATES))
+    console.print(table, markup=False)
+    console.print(LEGEND, style="dim", soft_wrap=True, markup=False)
+
+
+def short_label(name: str) -> str:
+    """One of several operators of an arm, without the kind of its address."""
+    arm, parted, policy = name.partition(": ")
+    return f"{arm}: {policy.partition(':')[2] or policy}" if parted else name
+
+
+def share_text(value: float | None) -> str:
+    """.043, 1.00, "-"."""
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if value >= 0.9995 else f"{value:.3f}"[1:]

@@ -20,9 +20,9 @@ from evo.comparison.operators import (
     load_operators,
     operator_dict,
     pooled,
+    print_operators,
     refinement_differences,
 )
-from evo.comparison.operators_table import print_operators
 from evo.comparison.verdict import METRICS, ArmSummary, Summary, interval_unit, summarise, verdicts_of
 from evo.search.status import clock
 from evo.stats import Difference, mean_interval

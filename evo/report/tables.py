@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.comparison.load import Comparison
-from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, labels
-from evo.comparison.operators_table import short_label
+from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, labels, short_label
 from evo.comparison.survival import Crossing
 from evo.comparison.verdict import METRICS, Summary
 from evo.report.cells import NONE, Column, Table, TableCell, arm_name, difference_cells, interval, number, word

@@ -20,8 +20,7 @@ from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.population.population import Population
 from islands.queries.groups import read_groups
-from islands.queries.progress import ProblemProgress, RunProgress
-from islands.queries.repeats import repeats_by_group
+from islands.queries.progress import ProblemProgress, RunProgress, repeats_by_group
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem, ScorerFault, StartsFromSeveral
 from problems.identity import identity

@@ -243,7 +243,7 @@ class FreshShare:
         self._waiting.append(Repeats(group.sequence, group.problem, group.operator, group.parent is not None, share))
 
     def recall(self, groups: Iterable[tuple[int, int, int, bool, int, int]]) -> None:
-        """Add the repeats of stored groups, in the run's order: see islands.queries.repeats."""
+        """Add the repeats of stored groups, in the run's order: see islands.queries.progress."""
         for sequence, problem, operator, shown, repeated, answers in groups:
             share = repeated / answers if answers else 0.0
             self._waiting.append(Repeats(sequence, problem, operator, shown, share))

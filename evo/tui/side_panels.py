@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evo.comparison.operators import BINS
-from evo.comparison.operators_table import RATES, share_text
+from evo.comparison.operators import BINS, SHOWN_RATES, share_text
 from evo.monitor.snapshot import ArmSnapshot, ImprovementLine, PopulationView, Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, signed, sparkline
@@ -176,7 +175,7 @@ def _name_width(snapshot: Snapshot, width: int) -> int:
 
 
 TITLES = (*(f"<{BINS[quarter].partition('-')[2]}" for quarter in range(QUARTERS)), "kept", "copy", "repeat", "alone")
-"""Titles of RATES, short enough for the narrower column of a wide screen."""
+"""Titles of SHOWN_RATES, short enough for the narrower column of a wide screen."""
 NARROWEST = 9
 """Cells of an operator's name; if there is less room, the last columns are left out."""
 
@@ -198,7 +197,7 @@ def draw_operators(snapshot: Snapshot, width: int, height: int) -> Lines:
     for number, operator in rows:
         its = look(number)
         line = Line(width).add(its.mark, its.style).gap().add(shorten(_name(operator.name), names), its.style, names)
-        for place, (rate, room) in enumerate(zip(RATES, cells, strict=False)):
+        for place, (rate, room) in enumerate(zip(SHOWN_RATES, cells, strict=False)):
             value = operator.shares.get(rate)
             style = DIM if value is None else STRONG if place < QUARTERS else PLAIN
             line.add(share_text(value), style, room, right=True)

@@ -12,6 +12,7 @@ from evo.comparison.load import gather
 from evo.comparison.operators import (
     BELOW,
     BINS,
+    SHOWN_RATES,
     OperatorCounts,
     OperatorShares,
     intervals,
@@ -19,9 +20,9 @@ from evo.comparison.operators import (
     load_operators,
     operator_dict,
     pooled,
+    print_operators,
     refinement_differences,
 )
-from evo.comparison.operators_table import RATES, print_operators
 from evo.comparison.table import refinement_lines
 from islands.db.store import Store
 from islands.types import AT_TARGET, NO_PARENT
@@ -95,10 +96,10 @@ def test_operators_are_named_by_their_arm_or_their_policies():
 
 def test_no_figure_is_cut_where_a_name_is_long():
     console = Console(width=80, record=True, file=io.StringIO())
-    shares = {rate: 0.25 for rate in RATES}
+    shares = {rate: 0.25 for rate in SHOWN_RATES}
     print_operators(console, [OperatorShares("edit-classic: embedded:edit-improve-again", 10, shares)])
     lines = console.export_text().splitlines()
-    assert sum(line.count(".250") for line in lines) == len(RATES) and "…" not in "".join(lines)
+    assert sum(line.count(".250") for line in lines) == len(SHOWN_RATES) and "…" not in "".join(lines)
     assert max(map(len, lines)) <= 80
 
 

@@ -9,7 +9,7 @@ from stored_rows import stored_answers
 from evo.cli import invoke
 from evo.search.operator_selection import KEPT, FreshShare
 from islands.db.store import Store
-from islands.queries.repeats import repeats_by_group
+from islands.queries.progress import repeats_by_group
 from problems.types import Rollout
 
 PARENT = re.compile(r"\b\d{8}\b")
