@@ -59,8 +59,9 @@ class Totals:
 
     def add(self, other: Totals) -> None:
         """Add these to the sums."""
+        sums, more = vars(self), vars(other)
         for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            sums[name] += more[name]
         self.errors += other.errors
 
     def as_dict(self) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def totals_of(group: ScoredGroup, placements: Sequence[Placement]) -> Totals:
 
 def add_totals(store: Store, problem_id: int, totals: Totals, tx: Transaction) -> None:
     """Add to a problem's totals, in the transaction of what they count."""
-    counted = {name: getattr(totals, name) for name in _SUMS} | {_ERROR + kind: n for kind, n in totals.errors.items()}
+    counted = {name: vars(totals)[name] for name in _SUMS} | {_ERROR + kind: n for kind, n in totals.errors.items()}
     rows = [dict(problem_id=problem_id, name=name, value=float(value)) for name, value in counted.items() if value]
     if rows:
         store.statements.prepare(_addition(store.dialect)).run(tx.connection, rows)
