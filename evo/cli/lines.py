@@ -55,8 +55,8 @@ def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
             parts.append(f"{rate(telemetry.answers_per_second)} answers/s")
         if telemetry.tokens_per_second is not None:
             parts.append(f"{rate(telemetry.tokens_per_second)} tokens/s")
-        if telemetry.cost:
-            parts.append(f"cost {telemetry.cost:.4g}")
+        if telemetry.totals.cost:
+            parts.append(f"cost {telemetry.totals.cost:.4g}")
         if telemetry.policy_busy is not None:
             parts.append(f"waiting for the model {telemetry.policy_busy:.0%} of the time")
         if telemetry.in_flight:

@@ -7,7 +7,7 @@ from pathlib import Path
 from evo.errors import BadInput
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
-from islands.queries.runs import improvements_by_problem
+from islands.queries.live import course_of
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import BadAddress, HoldsOut, Score, ScorerFault
 from problems.registry import resolve
@@ -37,7 +37,7 @@ def choose_held_out(
     problem = _holding_out(record)
     if problem is None:
         raise BadInput(f"--held-out: {record.name} has no held-out cases; a scorer file defines held_out(answer)")
-    steps = improvements_by_problem(store, run.id).get(record.id, [])[-MOST_CHOICES:]
+    steps = course_of(store, run.id).rises.get(record.id, [])[-MOST_CHOICES:]
     candidates = CandidateReader(store, _CACHE_BYTES).fetch([step.candidate for step in steps])
     scored = [(problem.score_held_out(candidate.text), candidate) for candidate in candidates]
     valid = [(score.fitness, number) for number, (score, _) in enumerate(scored) if score.error is None]

@@ -301,7 +301,6 @@ def read_telemetry(records: Sequence[RunRecord], totals: Totals) -> Telemetry:
         scoring_queue=_whole(_sum(running, "scoring_queue")),
         in_flight=_whole(_sum(running, "in_flight")),
         sampled_ahead=_whole(_sum(running, "sampled_ahead")),
-        cost=_sum(records, "cost"),
     )
 
 

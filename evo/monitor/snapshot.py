@@ -40,7 +40,6 @@ class Telemetry:
     scoring_queue: int | None = None
     in_flight: int | None = None
     sampled_ahead: int | None = None
-    cost: float | None = None
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from evo.search.iteration import Choice, choose
 from evo.search.operator_selection import FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Scheduler, Window
-from evo.search.status import LACKING, REMEDIES, REPLIES, SUMMARY_SECONDS, SearchStatus
+from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.db.reflections import write_reflection
 from islands.db.store import Store
+from islands.db.totals import REPLIES
 from islands.db.transaction import Transaction
 from islands.types import Placement
 from problems.types import Prompt, ScoredGroup, Unanswered

@@ -18,8 +18,8 @@ from evo.search.defaults import source_commit
 from evo.search.stop import Stop
 from evo.version import __version__
 from islands.db.totals import FORMAT, REPLIES, Totals, totals_of
-from problems.scoring import cores
 from islands.types import Placement
+from problems.scoring import cores
 from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage
 
 SUMMARY_SECONDS = 1.0
@@ -44,8 +44,8 @@ class ProblemStatus:
 class SearchStatus(Totals):
     """The whole search: its totals over committed groups, also those of earlier processes, with its times and rates.
 
-    lost_tokens, lost_prompt_tokens, lost_cost: the part of the totals that no committed group holds: of failed requests,
-        and of replies that could not be committed
+    lost_tokens, lost_prompt_tokens, lost_cost: the part of the totals that no committed group holds: of failed
+        requests, and of replies that could not be committed
     estimated: tokens that are estimates, because a server reported no usage
     unanswered: replies in a row without an answer, up to now
     held, held_reflections: what servers counted for the groups that this process committed, and for their reflections

@@ -90,7 +90,7 @@ def _progress(snapshot: Snapshot, width: int) -> Line:
     flying = sum(arm.telemetry.in_flight or 0 for arm in snapshot.arms)
     if flying and left > 0:
         words += f", {sum(arm.telemetry.sampled_ahead or 0 for arm in snapshot.arms):,} of {flying:,} in flight sampled"
-    if cost := sum(arm.telemetry.cost or 0.0 for arm in snapshot.arms):
+    if cost := sum(arm.telemetry.totals.cost for arm in snapshot.arms):
         words += f", cost {cost:.4g}"
     if snapshot.cluster:
         words += f", {clean(snapshot.cluster)}"

@@ -165,8 +165,8 @@ _SUMMARIES = select(Run.c.id, Run.c.summary).where(Run.c.id.in_(bindparam("runs"
 
 def _lost(summary: Mapping[str, Any]) -> Totals:
     """What was spent on replies that no group holds, as the run last reported it."""
-    names = {name: summary.get(f"lost_{name}", 0) for name in ("tokens", "prompt_tokens", "cost")}
-    return Totals(**{name: value for name, value in names.items() if isinstance(value, int | float)})
+    lost = {name: summary.get(f"lost_{name}", 0) for name in ("tokens", "prompt_tokens", "cost")}
+    return _totals({name: float(value) for name, value in lost.items() if isinstance(value, int | float)})
 
 
 def read_totals(connection: Connection, runs: Sequence[int]) -> dict[int, Totals]:

@@ -8,6 +8,7 @@ import pytest
 from evo.cli import invoke
 from evo.monitor.snapshot import Snapshot
 from islands.db.store import Store
+from islands.db.totals import Totals
 
 
 @pytest.fixture
@@ -105,7 +106,8 @@ def test_the_cost_so_far_is_live():
     from evo.tui.head import _progress
 
     def snapshot(cost):
-        return Snapshot("x", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 9, 3, telemetry=Telemetry(cost=cost)),))
+        spent = Telemetry(Totals(cost=cost))
+        return Snapshot("x", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 9, 3, telemetry=spent),))
 
     assert "cost 0.0123" in plain_lines(snapshot(0.01234), 0.0)[0]
     assert "cost 0.01234" in _progress(snapshot(0.01234), 120).text()
