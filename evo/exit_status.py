@@ -14,6 +14,7 @@ from islands.errors import (
     RunBusy,
     RunExists,
     UnknownRun,
+    driver_message,
     is_database_fault,
 )
 from problems.child_process import WorkerAnswer
@@ -48,6 +49,14 @@ def answer_of_error(error: Exception) -> WorkerAnswer:
         return WorkerAnswer(fault=type(error)(message))
     except TypeError:  # a class of another library, whose errors take more
         return WorkerAnswer(fault=SearchFailed(message))
+
+
+def message_of(error: Exception) -> str:
+    """What to print for an error with an exit code. Of a database's fault, the damage or the driver's message:
+    SQLAlchemy's would show the whole statement."""
+    if not is_database_fault(error):
+        return str(error)
+    return damage_behind() or f"the database failed: {driver_message(error)}"
 
 
 def describe_exit(code: int) -> str:

@@ -36,3 +36,12 @@ def is_database_fault(error: Exception) -> bool:
     from sqlalchemy.exc import SQLAlchemyError
 
     return isinstance(error, SQLAlchemyError)
+
+
+def driver_message(error: Exception) -> str:
+    """A database's fault in the words of its driver, without the statement and its parameters."""
+    from sqlalchemy.exc import DBAPIError
+
+    if isinstance(error, DBAPIError):
+        return str(error.orig)
+    return str(error.args[0]) if error.args else type(error).__name__

@@ -57,7 +57,7 @@ class GroupRewards:
     ) -> GroupRewards:
         """Fill in defaults: all answers valid, one uniform weight, the mean, no archive, no parents.
 
-        Raises ValueError for inconsistent shapes and rewards that are not finite.
+        Raises ValueError for inconsistent shapes and for numbers that are not finite.
         """
         r = np.asarray(rewards, dtype=np.float64)
         if r.ndim != 3:
@@ -74,6 +74,8 @@ class GroupRewards:
             array = default if given is None else np.asarray(given, dtype=np.float64)
             if array.ndim != len(shape) or array.shape[-1] != d:
                 raise ValueError(f"{name} must be {shape} with d = {d}, not {array.shape}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} holds a number that is not finite")
             return array
 
         return cls(

@@ -29,16 +29,20 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 
 
 def best_at_k(fitness: npt.ArrayLike, k: int) -> float:
-    """The expected best of k among n answers, drawn without replacement: (n,) -> float. Raises ValueError for k > n.
+    """The expected best of k among n answers, drawn without replacement: (n,) -> float.
 
-    The j-th smallest (from 0) is the best of C(j, k - 1) of the C(n, k) subsets.
+    The j-th smallest (from 0) is the best of C(j, k - 1) of the C(n, k) subsets. So -inf counts only if all answers of
+    some subset have it. Raises ValueError for k > n and for NaN.
     """
     values = np.sort(np.asarray(fitness, dtype=np.float64))
     n = len(values)
     if not 1 <= k <= n:
         raise ValueError(f"best@k needs 1 <= k <= n, not n = {n}, k = {k}")
-    ways = np.array([comb(j, k - 1) / comb(n, k) for j in range(n)])
-    return float(ways @ values)
+    if np.isnan(values).any():
+        raise ValueError("best@k needs numbers, and a fitness is NaN")
+    possible = range(k - 1, n)  # what is the best of no subset is left out: 0 * -inf would be NaN
+    ways = np.array([comb(j, k - 1) / comb(n, k) for j in possible])
+    return float(ways @ values[k - 1 :])
 
 
 def best_of_scalarized(rewards: npt.ArrayLike, weights: npt.ArrayLike) -> float:

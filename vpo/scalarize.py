@@ -107,7 +107,7 @@ def marginal_rewards(
     if m == 0:
         return np.zeros((g, 0))
     values = np.einsum("gmd,kd->gmk", np.where(v[..., None], r, 0.0), w, optimize=True)
-    held = np.asarray(archive, dtype=np.float64).reshape(-1, w.shape[1])
+    held = _held(archive, w.shape[1])
     floor = (held @ w.T).max(axis=0) if len(held) else np.zeros(len(w))  # (K,)
     lowest = np.broadcast_to(floor, (g, 1, len(w)))
     ranked = np.sort(np.concatenate([values, lowest], axis=1), axis=1)
@@ -144,7 +144,7 @@ def archive_gains(
     An empty archive (0, d) is worth 0 under every weight, so the gain is then R(S) (for rewards that are not negative).
     """
     r, v, w = _check(rewards, valid, weights)
-    held = np.asarray(archive, dtype=np.float64).reshape(-1, w.shape[1])
+    held = _held(archive, w.shape[1])
     best = (held @ w.T).max(axis=0) if len(held) else np.zeros(len(w))
     if r.shape[1] == 0:
         return np.zeros(len(r))
@@ -245,9 +245,19 @@ def _check(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike)
         raise ValueError(
             f"rewards (G, m, d), valid (G, m) and weights (K, d) do not fit: {r.shape}, {v.shape}, {w.shape}"
         )
+    if not np.isfinite(w).all():
+        raise ValueError("weights hold a number that is not finite")
     finite = np.isfinite(r)
     if finite.all():
         return r, v, w
     if not finite[v].all():
         raise ValueError("a valid answer has a reward that is not finite")
     return np.where(finite, r, 0.0), v, w
+
+
+def _held(archive: npt.ArrayLike, dimensions: int) -> Floats:
+    """The archive as (A, d). Raises ValueError for numbers that are not finite."""
+    held = np.asarray(archive, dtype=np.float64).reshape(-1, dimensions)
+    if not np.isfinite(held).all():
+        raise ValueError("the archive holds a number that is not finite")
+    return held

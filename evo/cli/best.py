@@ -13,6 +13,7 @@ import click
 from evo.cli.inspect import best_row, open_store, vector_of
 from evo.cli.options import db_option, json_option
 from evo.errors import BadInput
+from evo.exit_status import damage_behind
 from evo.monitor.best_known import best_known_of, verify_best
 from evo.monitor.held_out import choose_held_out, score_held_out
 from islands.db.comparisons import runs_named
@@ -46,6 +47,8 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
         of_all = best_of_runs(store, runs)
         if held_out:
             of_all = [choose_held_out(store, run, problem) for run, problem, _ in of_all]
+    if not of_all:
+        raise BadInput(damage_behind() or f"run {name} holds no problems")
     tested = {candidate.id: score_held_out(problem, candidate) for _, problem, candidate in of_all if candidate}
     found = [(problem, candidate) for _, problem, candidate in of_all]
     rows = [

@@ -76,7 +76,7 @@ class PopulationConfig(BaseModel):
         0.1, ge=0, le=1, description="The share of inspirations that are the island's fittest."
     )
     migration_interval: int = Field(50, ge=1, description="Generations of the busiest island between migrations.")
-    migration_rate: float = Field(0.1, ge=0, le=1, description="The share of an island that migrates.")
+    migration_rate: float = Field(0.1, ge=0, le=1, description="The share of an island, the fittest, that may migrate.")
     migration_basis: int = Field(
         200, ge=1, description="Members that this share is taken of at most, which bounds a migration's cost."
     )

@@ -33,8 +33,9 @@ def plan(islands: Sequence[Island], rate: float, basis: int) -> list[Move]:
 
     The top `rate` of each island, at least one and counted over at most `basis` members, goes to both neighbours, as in
     OpenEvolve. A copy that came by migration does not migrate again, no candidate goes to an island that has it, and
-    failed candidates stay. Unlike OpenEvolve, where later islands see the migrants of earlier ones, all islands choose
-    before anything moves. O(islands x rate x basis).
+    failed candidates stay. The next in rank do not take their places, so fewer may travel. Unlike OpenEvolve, where
+    later islands see the migrants of earlier ones, all islands choose before anything moves.
+    O(islands x rate x basis).
     """
     moves: list[Move] = []
     planned: set[tuple[int, int]] = set()  # a seed lives on every island, and two of them may send it to a third

@@ -129,11 +129,15 @@ def run_of_candidate(store: Store, candidate_id: int) -> int | None:
 
 
 def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | None]]:
-    """Each problem by index with its fittest valid candidate, None where there is none. Two queries."""
+    """Each problem by index with its fittest valid candidate, None if it has none. Two queries. Raises LookupError if a
+    damaged database lacks a problem's best candidate."""
     problems = store.problems(run_id)
     query = select(*COLUMNS).join(Problem, Problem.c.best == CandidateRow.c.id).where(Problem.c.run_id == run_id)
     found = {row.id: from_row(row) for row in store.rows(query)}
-    return [(p, None if p.best is None else found.get(p.best)) for p in problems]
+    for problem in problems:
+        if problem.best is not None and problem.best not in found:
+            raise LookupError(f"candidate {problem.best}, the best of problem {problem.name}, is missing")
+    return [(p, None if p.best is None else found[p.best]) for p in problems]
 
 
 _ELITES = (

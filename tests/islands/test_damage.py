@@ -94,3 +94,36 @@ def test_a_command_says_so_in_one_line(
     assert invoke([*command, "--db", address]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and said.startswith("evo: ") and "is damaged: run calm-oak, table " in said
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("DELETE FROM candidates WHERE id = (SELECT best FROM problems)", "it refers to a row of candidates"),
+        ("DELETE FROM problems", "it refers to a row of problems"),
+    ],
+)
+def test_the_best_of_a_database_that_lost_rows_is_a_fault(
+    address: str, capsys: pytest.CaptureFixture[str], statement: str, told: str
+) -> None:
+    damage(address, statement)
+    assert invoke(["best", "calm-oak", "--db", address]) in (1, 2)
+    captured = capsys.readouterr()
+    assert told in captured.err and captured.err.count("\n") == 1 and captured.out == ""
+
+
+def test_a_fault_of_the_driver_shows_no_statement(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(address.removeprefix("sqlite:///"))
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'candidates'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    data = bytearray(file.read_bytes())
+    data[(page - 1) * size : page * size] = b"\xff" * size  # only the query of candidates reads this page
+    copy = file.with_name("page.db")
+    copy.write_bytes(data)
+    assert invoke(["best", "calm-oak", "--db", f"sqlite:///{copy}"]) in (1, 2)
+    captured = capsys.readouterr()
+    assert "malformed" in captured.err and "SELECT" not in captured.err and "sqlalche" not in captured.err
+    assert captured.err.count("\n") == 1 and captured.out == ""

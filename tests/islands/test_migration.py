@@ -77,3 +77,10 @@ def test_an_empty_migration_starts_the_next_interval():
     assert memory.planned_moves() == []  # due, but one island has no neighbour
     memory.migrate([])
     assert memory.planned_moves() is None and memory.archipelago.migrations == 1
+
+
+def test_what_stays_is_not_replaced_by_the_next_in_rank():
+    memory = populated([20, 0, 0, 0])
+    memory.migrate([(0, 1, 20)])  # the fittest of island 0 is now a migrant on island 1
+    moves = migration.plan(memory.archipelago.islands, 0.1, 200)
+    assert moves == [Move(0, 3, 19), Move(0, 1, 18), Move(0, 3, 18)], "19 is on island 1, and 17 does not go instead"

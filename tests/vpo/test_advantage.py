@@ -247,3 +247,12 @@ def test_unknown_methods_and_shapes_are_refused():
         GroupRewards.of(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="weights"):
         GroupRewards.of(np.zeros((3, 1, 2)), weights=np.ones((4, 3)))
+
+
+@pytest.mark.parametrize("name", ["weights", "scalar", "taste", "archive", "shown"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_number_that_is_not_finite_raises(name, value):
+    row = np.array([value, 0.5])
+    given = {name: row if name in ("scalar", "taste") else row[None]}
+    with pytest.raises(ValueError, match=f"{name} holds a number that is not finite"):
+        GroupRewards.of(np.zeros((2, 1, 2)), **given)

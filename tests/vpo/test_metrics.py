@@ -87,3 +87,11 @@ def test_the_front_of_a_million_vectors_compares_no_pairs():
     mask = pareto_mask(vectors)  # all pairs would be 10^12 comparisons
     best = np.maximum.accumulate(vectors[np.lexsort(vectors.T[::-1])][::-1, 1])
     assert mask.sum() == len(np.unique(best))
+
+
+def test_best_at_k_of_failures_without_a_value():
+    assert best_at_k([-np.inf, 0.2, 0.6], 2) == pytest.approx((0.2 + 0.6 + 0.6) / 3)
+    assert best_at_k([-np.inf, -np.inf, 0.6], 2) == -np.inf, "two of the three may both be failures"
+    assert best_at_k([-np.inf, 0.6], 2) == 0.6
+    with pytest.raises(ValueError, match="NaN"):
+        best_at_k([np.nan, 0.6], 1)

@@ -178,3 +178,12 @@ def test_sets_are_worth_what_the_definition_says(case):
     assert np.allclose(set_rewards(rewards, valid, weights), best.mean(axis=1), rtol=1e-12, atol=1e-15)
     gains = np.maximum(best - held, 0.0).mean(axis=1)
     assert np.allclose(archive_gains(rewards, valid, weights, archive), gains, rtol=1e-12, atol=1e-15)
+
+
+def test_weights_and_archives_that_are_not_finite_raise():
+    rewards, valid, weights = np.zeros((1, 1, 2)), np.ones((1, 1), bool), np.full((1, 2), 0.5)
+    with pytest.raises(ValueError, match="weights hold"):
+        set_rewards(rewards, valid, np.array([[np.nan, 0.5]]))
+    for function in (archive_gains, marginal_rewards):
+        with pytest.raises(ValueError, match="the archive holds"):
+            function(rewards, valid, weights, [[np.nan, 0.5]])

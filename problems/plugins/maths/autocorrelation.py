@@ -90,7 +90,7 @@ negative in places, whose convolution with itself is small in absolute value bes
 score is 2 n max(abs(convolve(f, f))) / sum(f)**2, an upper bound on C3; less is better. {_SHAPE}"""
 
 _BEST_1 = Best(1.5028628587, "Together AI (2025), 30,000 steps")
-_BEST_2 = Best(0.96258, "ImprovEvolve, edited by hand (2026, reported)")
+_BEST_2 = Best(0.96258, "ImprovEvolve, edited by hand (2026, reported, to 5 decimals)", decimals=5)
 _BEST_3 = Best(1.4536754656, "SimpleTES (2026), 400 steps")
 
 

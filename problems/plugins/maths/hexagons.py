@@ -160,8 +160,8 @@ def pack(n):
 
 _INSTANCES = {
     7: Best(2.886751345948129, "one hexagon and its six neighbours, the outer one turned by 30 degrees: 5 / sqrt(3)"),
-    11: Best(3.9245, "Berthold et al. (2026, reported, to 4 decimals)"),
-    12: Best(3.94164, "Berthold et al. (2026, reported, to 5 decimals)"),
+    11: Best(3.9245, "Berthold et al. (2026, reported, to 4 decimals)", decimals=4),
+    12: Best(3.94164, "Berthold et al. (2026, reported, to 5 decimals)", decimals=5),
 }
 
 

@@ -14,10 +14,18 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Best:
-    """The best value known of one instance, and who found it."""
+    """The best value known of one instance, and who found it.
+
+    decimals: to which it is rounded, as it was published; None if it is known to full precision
+    """
 
     value: float
     source: str
+    decimals: int | None = None
+
+    def rounding(self) -> Fraction:
+        """How far the true value may be from the published one."""
+        return Fraction(0) if self.decimals is None else Fraction(1, 2 * 10**self.decimals)
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,10 @@ class MathsTask:
         return min(1.0, max(0.0, share))
 
     def beats(self, size: int, value: Fraction, margin: Fraction) -> bool:
-        """Whether `value` is better than the best known by more than `margin` of it, in exact arithmetic."""
-        best = Fraction(self.instances[size].value)
-        return value > best * (1 + margin) if self.better == "max" else value < best * (1 - margin)
+        """Whether `value` is better than the best known by more than `margin` of it, in exact arithmetic. A published
+        value stands for the best one that rounds to it."""
+        known = self.instances[size]
+        best, rounding = Fraction(known.value), known.rounding()
+        if self.better == "max":
+            return value > (best + rounding) * (1 + margin)
+        return value < (best - rounding) * (1 - margin)

@@ -74,3 +74,25 @@ def test_no_published_construction_is_taken_for_a_record(name):
         if case == name:
             value = task.measure(construction, size, True).value
             assert not task.beats(size if size in task.instances else task.headline, value, Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize(
+    ("name", "within", "beyond"),
+    [
+        ("hexagon_packing_11", "3.92446", "3.92444"),
+        ("hexagon_packing_12", "3.941636", "3.941634"),
+        ("autocorrelation_2", "0.962584", "0.962586"),
+    ],
+)
+def test_a_record_beats_the_rounding_of_a_published_value(name, within, beyond):
+    task = TASKS[name]
+    assert not task.beats(task.headline, Fraction(within), Fraction(1, 10**9))
+    assert task.beats(task.headline, Fraction(beyond), Fraction(1, 10**9))
+
+
+def test_every_value_of_few_digits_has_its_decimals():
+    """The others have more digits than a record has to beat, or are exact."""
+    for task in TASKS.values():
+        for best in task.instances.values():
+            digits = len(repr(float(best.value)).replace(".", "").strip("0"))
+            assert best.decimals is not None or digits > 8 or float(best.value).is_integer(), (task.name, best)
