@@ -95,7 +95,7 @@ class MathsTask:
 
     def beats(self, size: int, value: Fraction, margin: Fraction) -> bool:
         """Whether `value` is better than the best known by more than `margin` of it, in exact arithmetic. A published
-        value stands for the best one that rounds to it."""
+        value means the best one that rounds to it."""
         known = self.instances[size]
         best, rounding = Fraction(known.value), known.rounding()
         if self.better == "max":
