@@ -95,7 +95,11 @@ def as_yaml(rng: random.Random, value: Any) -> bytes:
     return yaml.safe_dump(changed(rng, value), allow_unicode=False).encode("utf-8", "replace")
 
 
-_INSTALLED = {family.name: family.example for family in families() if family.reads_files and family.example}
+_INSTALLED = {
+    family.name: family.example
+    for family in families()
+    if family.reads_files and family.example and family.name != "formula"  # whose files are tables of numbers
+}
 """Families of plug-ins that read files of rows, with the address of a problem of each."""
 FILE_KINDS = ("programs", "livecodebench", *_INSTALLED)
 

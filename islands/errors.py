@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 class DatabaseUnavailable(Exception):
     """The address names no usable database. One line, never with the password."""
@@ -33,6 +35,8 @@ class BadCheckpoint(ValueError):
 
 def is_database_fault(error: Exception) -> bool:
     """Whether an exception is the database's or its driver's."""
+    if "sqlalchemy" not in sys.modules:
+        return False
     from sqlalchemy.exc import SQLAlchemyError
 
     return isinstance(error, SQLAlchemyError)

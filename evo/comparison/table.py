@@ -85,7 +85,7 @@ def read_arms(store: Store, name: str, against: str | None = None) -> Comparison
 
 LEGEND = (
     "area: under the solve curve, up to 1; half: iteration when half were solved",
-    "best: mean best fitness; archive L1: diversity of the elites; wall: time searched",
+    "best: mean best fitness; L1: archive diversity; wall: time searched",
 )
 
 Operators = Mapping[str, Sequence[OperatorCounts]]
@@ -118,7 +118,7 @@ def print_summary(
     )
     table = Table(box=None, pad_edge=False)
     priced = any(cost.totals.cost for cost in costs.values())
-    columns = ("arm", "solved", "area", "half", "best", "archive L1", "answers", "tokens", *["cost"][:priced], "wall")
+    columns = ("arm", "solved", "area", "half", "best", "L1", "answers", "tokens", *["cost"][:priced], "wall")
     for title in columns:
         table.add_column(title, justify="left" if title == "arm" else "right", no_wrap=True)
     for arm in comparison.arms:

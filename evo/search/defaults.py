@@ -18,7 +18,6 @@ from islands.population.config import PopulationConfig
 from problems.contract import Problem, settings_of
 from problems.resources import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
-from vpo.openai.address import endpoint
 from vpo.openai.reasoning import fixes_temperature
 from vpo.policies.address import parse_address, parse_addresses
 
@@ -57,7 +56,12 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
 
 def _fixes_temperature(policies: str) -> bool:
     """Whether a model takes no temperature but 1, with a warning that the directory's is not used."""
-    fixed = [one for one in parse_addresses(policies) if one.kind == "openai" and fixes_temperature(endpoint(one))]
+    hosted = [one for one in parse_addresses(policies) if one.kind == "openai"]
+    if not hosted:
+        return False
+    from vpo.openai.address import endpoint
+
+    fixed = [one for one in hosted if fixes_temperature(endpoint(one))]
     for address in fixed:
         warnings.warn(f"{address.plain} samples at temperature 1 only; that of config.yaml is not used", stacklevel=3)
     return bool(fixed)

@@ -51,7 +51,7 @@ def test_a_search_trains_the_policy_that_vllm_serves(stubbed, tmp_path, replicas
     assert len(steps) == 2 and made and version == made[-1]
     assert all(0 <= step.stats["probe"] < 1e-4 for step in steps if step.policy_version)
     processes = [one._engine._process for one in engine.replicas] if replicas else [engine._process]
-    assert all(one.poll() is not None for one in processes)
+    assert all(one.wait(0) is not None for one in processes)
 
 
 def test_arms_that_agree_in_the_engine_share_one_whatever_they_ask_of_it(stubbed):
@@ -69,7 +69,7 @@ def test_arms_that_agree_in_the_engine_share_one_whatever_they_ask_of_it(stubbed
         process = policies[0]._engine._process
     finally:
         asyncio.run(shared.close())
-    assert process.poll() is not None
+    assert process.wait(0) is not None
 
 
 def test_evo_train_wants_the_weights_where_it_samples(capsys, tmp_path):

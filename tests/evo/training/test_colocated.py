@@ -318,7 +318,7 @@ def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db, monkeypatch):
     credited = {}
     estimated = examples.group_advantages
 
-    def recorded(group, estimation, archive=None, shown=()):
+    def recorded(group, estimation, archive=None, shown=(), goal=None):
         credit = estimated(group, estimation, archive, shown)
         credited[group.sequence] = estimation, credit
         return credit
@@ -371,7 +371,7 @@ def test_gains_beside_a_search_are_over_what_the_prompt_showed(db, monkeypatch):
     credited = {}
     estimated = examples.group_advantages
 
-    def recorded(group, estimation, archive=None, shown=()):
+    def recorded(group, estimation, archive=None, shown=(), goal=None):
         credited[group.sequence] = estimation, shown, estimated(group, estimation, archive, shown)
         return credited[group.sequence][2]
 

@@ -171,7 +171,7 @@ def test_tab_goes_through_the_panels_of_a_small_screen():
         await it.press("tab")
         assert "100%┤" in it.text()
         await it.press("tab")
-        assert "diversity" in it.text()
+        assert "archive L1" in it.text()
         await it.press("shift+tab", "shift+tab")
         assert it.row("▸0")
 
