@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from problems.python_syntax import parse_python
+
 MOST_TEXT = 4000
 MOST_NODES = 1000
 """Longer formulas are refused: a reader of model output must end."""
@@ -181,10 +183,9 @@ class _Reader:
             raise FormulaError("the answer is empty")
         if len(text) > MOST_TEXT:
             raise FormulaError(f"the formula has {len(text)} characters; at most {MOST_TEXT} are read")
-        try:
-            tree = ast.parse(text.replace("^", "**"))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise FormulaError(f"no formula: {_short(text)}") from None
+        tree = parse_python(text.replace("^", "**"))
+        if tree is None:
+            raise FormulaError(f"no formula: {_short(text)}")
         try:
             formula = self._body(tree.body)
         except RecursionError:
