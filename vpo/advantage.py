@@ -277,6 +277,7 @@ class Method:
     scalar: it sees only the fixed deployment scalar, never the vector
     credit: "rollout" for advantages (G,), "answer" for (G, m)
     whitened: whether the official scale whitens the advantages over the batch
+    success: it learns from success and failure, and from no other reward
     goals: it takes a goal per weight where reaching goals is rewarded
     """
 
@@ -287,6 +288,7 @@ class Method:
     credit: Literal["rollout", "answer"] = "rollout"
     whitened: bool = False
     goals: bool = False
+    success: bool = False
 
     @property
     def solves(self) -> bool:
@@ -310,9 +312,9 @@ METHODS: dict[str, Method] = {
     "gdpo": Method(gdpo, chain=False, plain=gdpo_averaged, whitened=True),
     "random_weighting": Method(random_weighting, chain=False, plain=partial(random_weighting, sample=False)),
     "multi_rlvr": Method(multi_rlvr, chain=True, plain=partial(multi_rlvr, sample=False), scalar=True),
-    "pass_at_k": Method(pass_at_k, chain=False, scalar=True),
+    "pass_at_k": Method(pass_at_k, chain=False, scalar=True, success=True),
     "vpo": Method(vpo, chain=True, goals=True),
-    "vpo_pass_at_k": Method(vpo_pass_at_k, chain=True, goals=True),
+    "vpo_pass_at_k": Method(vpo_pass_at_k, chain=True, goals=True, success=True),
     "entropic": Method(entropic, chain=False, scalar=True),
     "per_answer": Method(per_answer, chain=True, credit="answer"),
     "archive_vpo": Method(archive_vpo, chain=True),

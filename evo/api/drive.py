@@ -8,7 +8,7 @@ or an exception, and the command line into lines and an exit code.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -25,6 +25,7 @@ from islands.db.store import Store
 from islands.queries.training import checkpoints
 
 if TYPE_CHECKING:
+    from evo.comparison.resume import Resumption
     from evo.comparison.runner import Ended, SeedBatch
 
 T = TypeVar("T")
@@ -228,3 +229,32 @@ def run_comparison(
         return ComparisonOutcome(name, ended, cancelled, interrupted)
 
     return driver.drive(work)
+
+
+def resume_search(plan: Resumption, driver: Driver, db: str, *, ray: str | None) -> SearchOutcome | None:
+    """Continue one stored run, as `run_search` does."""
+    from evo.runs.resume import relaunch
+
+    changes = plan.changes
+    return run_search(
+        lambda: relaunch(plan.name, db=db, changes=changes), lambda: plan.name, [], driver, db, changes=changes, ray=ray
+    )
+
+
+def resume_comparison(
+    plan: Resumption,
+    configs: Mapping[str, RunConfig],
+    driver: Driver,
+    db: str,
+    *,
+    processes: int | None,
+    ray: str | None,
+) -> ComparisonOutcome | None:
+    """Continue the runs of a stored comparison that have anything left to do, as `run_comparison` does.
+
+    configs: of these runs, by name (`plan.configs`)
+    """
+    batches, changes = plan.batches(configs), plan.changes
+    return run_comparison(
+        lambda: (plan.name, batches), list(configs.values()), driver, db, processes=processes, changes=changes, ray=ray
+    )

@@ -27,7 +27,7 @@ from evo.api.arguments import (
 )
 from evo.api.background import Background, ScorerWarning
 from evo.api.comparison_result import ComparisonResult, read_comparison
-from evo.api.drive import ComparisonOutcome, SearchOutcome, run_comparison, run_search
+from evo.api.drive import ComparisonOutcome, SearchOutcome, resume_comparison, resume_search, run_search
 from evo.api.result import RunResult, read_run
 from evo.comparison.resume import plan_resume
 from evo.config.parse import OPTIONS, parse
@@ -35,7 +35,6 @@ from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import launch, plan_run
 from evo.runs.preflight import check_new_run
-from evo.runs.resume import relaunch
 from evo.search.resources import Resources
 from problems.contract import Problem, ScorerFault
 from problems.registry import given
@@ -210,27 +209,11 @@ def resume(
     with given(objects):
         if plan.is_comparison:
             configs = plan.configs()
-            batches = plan.batches(configs)
-            compared = run_comparison(
-                lambda: (name, batches),
-                list(configs.values()),
-                driver,
-                db,
-                processes=1 if objects else processes,
-                changes=plan.changes,
-                ray=ray,
-            )
+            processes = 1 if objects else processes
+            compared = resume_comparison(plan, configs, driver, db, processes=processes, ray=ray)
             assert compared is not None  # the driver raises Interrupted
             return comparison_result_of(compared, db)
-        outcome = run_search(
-            lambda: relaunch(name, db=db, changes=plan.changes),
-            lambda: name,
-            [],
-            driver,
-            db,
-            changes=plan.changes,
-            ray=ray,
-        )
+        outcome = resume_search(plan, driver, db, ray=ray)
         return result_of(outcome, db)
 
 

@@ -127,11 +127,10 @@ def resume(
     """Continue RUN after its last committed iteration, on the same seed; nothing committed is scored again. RUN may be
     a comparison: all its runs continue, and those that have not begun begin. A run that evo import made needs a policy.
     A run whose scorer or data was edited is refused without --rescore or --accept-change."""
-    from evo.api.drive import run_comparison, run_search
+    from evo.api.drive import resume_comparison, resume_search
     from evo.cli.live import foreground, name_configs
     from evo.cli.outcome import report_comparison, report_search
     from evo.comparison.resume import plan_resume
-    from evo.runs.resume import relaunch
 
     changed = {key: value for key, value in settings.items() if value is not None}
     plan = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
@@ -140,25 +139,8 @@ def resume(
         configs = plan.configs()
         check_processes(processes, ray)
         console, driver = foreground(output, name_configs(list(configs.values())))
-        batches = plan.batches(configs)
-        compared = run_comparison(
-            lambda: (name, batches),
-            list(configs.values()),
-            driver,
-            db,
-            processes=processes,
-            changes=plan.changes,
-            ray=ray,
-        )
+        compared = resume_comparison(plan, configs, driver, db, processes=processes, ray=ray)
         return report_comparison(compared, output, console)
     console, driver = foreground(output, f"run {name}")
-    outcome = run_search(
-        lambda: relaunch(name, db=db, changes=plan.changes),
-        lambda: name,
-        [],
-        driver,
-        db,
-        changes=plan.changes,
-        ray=ray,
-    )
+    outcome = resume_search(plan, driver, db, ray=ray)
     return report_search(outcome, output, console)

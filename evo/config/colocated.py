@@ -52,7 +52,7 @@ class SearchTraining(TrainerSettings):
     def _sensible(self) -> SearchTraining:
         if self.reward == "gain" and self.method in METHODS and not METHODS[self.method].gains:
             raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
-        if self.reward == "solve" or self.method in ("pass_at_k", "vpo_pass_at_k"):
+        if self.reward == "solve" or (self.method in METHODS and METHODS[self.method].success):
             raise ValueError(
                 "reward solve takes its goals from a stored search: evo train pass_at_k --reward solve "
                 "--parents-from archive:RUN"

@@ -117,7 +117,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     def _check_goals(self) -> None:
         method = METHODS[self.method]
-        if self.method.endswith("pass_at_k") and self.reward != "solve":
+        if method.success and self.reward != "solve":
             raise ValueError(f"{self.method} learns from success and failure: use it with reward solve")
         if self.reward == "solve" and not method.solves:
             raise ValueError(f"{self.method} has no goals to reach; use reward solve with vpo_pass_at_k or pass_at_k")

@@ -80,7 +80,6 @@ class TrainingLoop(SteppedTraining):
         self._shown: dict[int, list[ScoredAnswer]] = {}
         self._watch = ParentUsageWatch()
         self._held: dict[int, list[tuple[float, ...]]] = {}
-        self._problem_of: dict[int, int] = {}
         if run.reward == "solve":
             trainer.goals = self._goal
         if run.reward == "gain":
@@ -120,7 +119,6 @@ class TrainingLoop(SteppedTraining):
             group.sequence: self.curriculum.vectors(question.problem)
             for question, group in zip(questions, groups, strict=True)
         }
-        self._problem_of = {group.sequence: q.problem for q, group in zip(questions, groups, strict=True)}
         stats = self.trainer.step(groups)
         if stats.policy_version:
             if self.trainer.sharded:
@@ -185,9 +183,8 @@ class TrainingLoop(SteppedTraining):
         return self._shown.get(group.sequence, [])
 
     def _goal(self, group: ScoredGroup) -> Goal:
-        place = self._problem_of[group.sequence]
-        target = self.problems[place].target
-        ended = self._stored.ended(place) if self._stored is not None else []
+        target = self.problems[group.problem].target
+        ended = self._stored.ended(group.problem) if self._stored is not None else []
         if target is None:
             target = float(np.nextafter(max((fitness for _, fitness in ended), default=-np.inf), np.inf))
         return Goal(target, [rewards for rewards, _ in ended], self._held[group.sequence])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from misbehaving_server import misbehaving_server, scripted
+from run_one import shown
 
 from evo.cli import invoke
 from evo.config.run import RunConfig, complete_run
@@ -23,12 +23,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    capsys.readouterr()
-    assert invoke(["show", "one", "--json"]) == 0
-    return dict(json.loads(capsys.readouterr().out))
 
 
 def operators() -> Counter[tuple[int, str]]:

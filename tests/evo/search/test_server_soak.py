@@ -3,13 +3,13 @@ of the server's books. SOAK_REQUESTS=2000 makes it the long soak, of a minute an
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from misbehaving_server import FAULTS, MisbehavingServer, misbehaving_server, mixed
+from run_one import shown
 
 from evo.cli import invoke
 from islands.db.store import Store
@@ -23,12 +23,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    capsys.readouterr()
-    assert invoke(["show", "one", "--json"]) == 0
-    return dict(json.loads(capsys.readouterr().out))
 
 
 @pytest.mark.parametrize("requests", [int(os.environ.get("SOAK_REQUESTS", "200"))])

@@ -132,21 +132,13 @@ def test_beside_a_search_it_is_refused(db, tmp_path, capsys):
     assert "evo train improve --from-traces" in capsys.readouterr().err
 
 
+FROM_ARCHIVES = ["--parents", "1", "--parents-from", "archive:a", "--steps", "2", "--precision", "fp32"]
+
+
 def test_archives_of_a_run_are_where_parents_come_from(db, tmp_path):
     out = tmp_path / "late"
     given = ["train", "vpo", "maze:train/0-3", "--policy", SMALL_POLICY, "--prompts", "4", "--rollouts", "2"]
-    given += [
-        "--parents",
-        "1",
-        "--parents-from",
-        "archive:a",
-        "--reward",
-        "gain",
-        "--steps",
-        "2",
-        "--precision",
-        "fp32",
-    ]
+    given += [*FROM_ARCHIVES, "--reward", "gain"]
     assert invoke([*given, "--db", db, "--plain", "-o", str(out)]) == 0
     first = next(line for line in read_metrics(out) if line["kind"] == "step")
     assert "kept" in first  # the first step shows parents already
@@ -160,18 +152,7 @@ def test_solving_is_rewarded_from_a_stored_search(db, tmp_path, method):
     """Goals are what the search ended with, so that answers to what it held at some earlier moment reach them."""
     out = tmp_path / method
     given = ["train", method, "maze:train/0-3", "--policy", SMALL_POLICY, "--prompts", "8", "--rollouts", "6"]
-    given += [
-        "--parents",
-        "1",
-        "--parents-from",
-        "archive:a",
-        "--reward",
-        "solve",
-        "--steps",
-        "2",
-        "--precision",
-        "fp32",
-    ]
+    given += [*FROM_ARCHIVES, "--reward", "solve"]
     assert invoke([*given, "--answers", "1", "--db", db, "--plain", "-o", str(out)]) == 0
     steps = [line for line in read_metrics(out) if line["kind"] == "step"]
     assert len(steps) == 2 and all(line["groups"] == 8 for line in steps)
