@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,17 @@ def one_thread() -> Iterator[None]:
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     """disk("4m") mounts a file system of that size in the test's folder; disk.read_only() makes it that."""
     yield from small_disk(tmp_path / "disk")
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[EntryPoint], None]:
+    """Adds an entry point to those of installed packages for the length of the test. All others stay: what the product
+    remembers of them must be right for the tests that follow."""
+
+    def add(point: EntryPoint) -> None:
+        monkeypatch.setattr(
+            "importlib.metadata.entry_points",
+            lambda group: [*entry_points(group=group), *([point] if point.group == group else [])],
+        )
+
+    return add

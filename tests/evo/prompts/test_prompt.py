@@ -191,9 +191,8 @@ class Shout:
         return Chain((rollout.text.lower(),))
 
 
-def test_an_installed_package_adds_a_prompt_format(digits, monkeypatch):
-    point = EntryPoint("shout", f"{__name__}:Shout", ENTRY_POINTS)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == ENTRY_POINTS else [])
+def test_an_installed_package_adds_a_prompt_format(digits, install, monkeypatch):
+    install(EntryPoint("shout", f"{__name__}:Shout", ENTRY_POINTS))
     made = open_format(digits(), "shout", PromptConfig(), 1)
     assert made.build(SELECTION, 3).user == digits().statement().upper() and made.default_limit == 11
     monkeypatch.setattr(ScriptedPolicy, "prompt_format", "shout")

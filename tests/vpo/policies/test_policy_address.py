@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -83,17 +84,15 @@ def load_parrot(address: PolicyAddress, settings: PolicySettings) -> ScriptedPol
     return ScriptedPolicy(f"parrot-{address.model}", echo, temperature=settings.temperature)
 
 
-def test_an_installed_package_adds_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("parrot", f"{__name__}:load_parrot", ENTRY_POINTS)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == ENTRY_POINTS else [])
+def test_an_installed_package_adds_a_kind(install: Callable[[EntryPoint], None]) -> None:
+    install(EntryPoint("parrot", f"{__name__}:load_parrot", ENTRY_POINTS))
     policy = load_policy("parrot:grey?temperature=0.5")
     assert policy.version == "scripted:parrot-grey" and policy.temperature == 0.5
     (group,) = asyncio.run(policy.sample([Prompt("# Answer to improve\nhello")], rollouts=2, answers=1, seed=0))
     assert len(group) == 2
 
 
-def test_an_entry_point_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("parrot", "no_such_package:load", ENTRY_POINTS)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
+def test_an_entry_point_that_cannot_be_imported_is_named(install: Callable[[EntryPoint], None]) -> None:
+    install(EntryPoint("parrot", "no_such_package:load", ENTRY_POINTS))
     with pytest.raises(BadAddress, match="no_such_package:load cannot be loaded"):
         load_policy("parrot:grey")
