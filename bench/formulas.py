@@ -43,7 +43,7 @@ def run_evo(law: Law, x: np.ndarray, y: np.ndarray, evaluations: int | None, sec
 
     front = search(x, y, names=law.names, seconds=seconds, evaluations=evaluations, max_size=MOST_SIZE, seed=seed)
     assert front.best is not None
-    return front.predict, front.evaluations, front.best.size, front.best.text
+    return front.predict, front.evaluations, front.best.complexity, front.best.equation
 
 
 def run_pyoperon(law: Law, x: np.ndarray, y: np.ndarray, evaluations: int | None, seconds: float, seed: int) -> Any:

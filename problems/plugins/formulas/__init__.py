@@ -3,12 +3,13 @@
 from problems.plugins.formulas import search
 
 front = search(X, y, names=["m", "v"], seconds=10)
-front.best.text, front.best.r2, front.predict(X)
+front.best.equation, front.best.r2, front.predict(X)
 """
 
 from __future__ import annotations
 
+from problems.plugins.formulas.front import Front, FrontRow
 from problems.plugins.formulas.grammar import Formula, FormulaError, parse, write
-from problems.plugins.formulas.search import Front, FrontRow, search
+from problems.plugins.formulas.search import search
 
 __all__ = ["Formula", "FormulaError", "Front", "FrontRow", "parse", "search", "write"]

@@ -308,7 +308,8 @@ def _short(text: str) -> str:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(1, 6)
-Number = Callable[[float, bool], str]
+Number = Callable[[float, bool, int], str]
+"""Writes a number: its value, whether it is fixed, and how many digits are shown."""
 
 
 def write_number(value: float, fixed_number: bool, digits: int = 17) -> str:
@@ -323,10 +324,16 @@ def write_number(value: float, fixed_number: bool, digits: int = 17) -> str:
     return text if fixed_number or "." in text or "e" in text or "n" in text else text + ".0"
 
 
-def write(formula: Formula, names: Sequence[str], digits: int = 17, calls: Callable[[str], str] = str) -> str:
+def write(
+    formula: Formula,
+    names: Sequence[str],
+    digits: int = 17,
+    calls: Callable[[str], str] = str,
+    number: Number = write_number,
+) -> str:
     """The formula as text of the grammar, with as few parentheses as reading it back allows.
 
-    digits: of numbers; calls: how the name of a function is written
+    digits: of numbers; calls: how the name of a function is written; number: how a number is
     """
     stack: list[tuple[str, int]] = []
     numbers = iter(formula.values)
@@ -334,7 +341,7 @@ def write(formula: Formula, names: Sequence[str], digits: int = 17, calls: Calla
         if code >= VARIABLE:
             stack.append((names[code - VARIABLE], _ATOM))
         elif code in (CONSTANT, FIXED):
-            text = write_number(next(numbers), code == FIXED, digits)
+            text = number(next(numbers), code == FIXED, digits)
             stack.append((text, _SIGN if text.startswith("-") else _ATOM))
         elif arity(code) == 2:
             right, left = stack.pop(), stack.pop()

@@ -1,7 +1,7 @@
 """The search for formulas of a table: least squares over known forms first, evolution after, a front at the end.
 
 front = search(X, y, names=["m", "v"], seconds=10)
-print(front.best.text, front.best.r2)
+print(front.best.equation, front.best.r2)
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from problems.plugins.formulas import grammar as g
 from problems.plugins.formulas.canonical import fold_numbers
-from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error, quiet
-from problems.plugins.formulas.grammar import CODES, Formula, parse, write
+from problems.plugins.formulas.evaluation import Array, fit_constants, mean_squared_error, quiet
+from problems.plugins.formulas.front import Front, make_rows, recommend
+from problems.plugins.formulas.grammar import CODES, Formula, parse
 from problems.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledger
 from problems.plugins.formulas.stages import Stages
 
@@ -41,45 +41,6 @@ DEFAULT_FUNCTIONS = (
 )
 MOST_ROWS = 1000
 """Rows that a search works on; more are sampled, and the front is fitted to all at the end."""
-
-
-@dataclass(frozen=True)
-class FrontRow:
-    """One formula of a front.
-
-    text: with all digits, in the grammar; size: nodes; loss: mean squared error (weighted) on the training rows
-    """
-
-    formula: Formula
-    text: str
-    size: int
-    loss: float
-    r2: float
-
-
-@dataclass(frozen=True)
-class Front:
-    """What a search found: formulas, ascending in size and descending in loss.
-
-    best: the recommended row, None if there is none; evaluations: passes over the rows (see ledger)
-    stopped: "exact", "evaluations" or "seconds"
-    """
-
-    rows: tuple[FrontRow, ...]
-    names: tuple[str, ...]
-    best: FrontRow | None
-    evaluations: int
-    seconds: float
-    stopped: str
-
-    def predict(self, x: npt.ArrayLike, row: FrontRow | None = None) -> Array:
-        """Values (n,) of a row, the recommended one by default, at x (n, d); nan where it has none."""
-        chosen = row or self.best
-        if chosen is None:
-            raise ValueError("the front is empty")
-        with quiet():
-            values = evaluate(chosen.formula, np.ascontiguousarray(np.asarray(x, dtype=np.float64).T))
-        return np.where(np.isfinite(values), values, np.nan)
 
 
 Callback = Callable[[Front], bool | None]
@@ -201,29 +162,10 @@ class FormulaSearch:
             if polish:
                 formula, loss = _polish(formula, x, y, weights, ledger.variance)
             found[formula] = loss
-        rows: list[FrontRow] = []
-        for formula, loss in sorted(found.items(), key=lambda pair: (pair[0].size, pair[1])):
-            if math.isfinite(loss) and (not rows or loss < rows[-1].loss):
-                text = write(formula, self.names)
-                rows.append(FrontRow(formula, text, formula.size, loss, 1 - loss / ledger.variance))
-        best = recommend(rows, len(y), ledger.variance)
-        return Front(tuple(rows), self.names, best, math.ceil(ledger.spent), time.monotonic() - begun, stopped)
-
-
-def recommend(rows: Sequence[FrontRow], n: int, variance: float) -> FrontRow | None:
-    """The row with the smallest description: log-likelihood against constants and nodes (after BIC), where errors below
-    rounding count as equal."""
-    best: tuple[float, FrontRow] | None = None
-    for row in rows:
-        constants = len(row.formula.fitted)
-        if constants + 1 >= 0.7 * n and len(rows) > 1 and n > 3:
-            continue
-        error = max(row.loss / variance, EXACT)
-        freedom = max(1e-3, 1 - (constants + 1) / n)
-        cost = n * math.log(error / freedom**2) + (constants + 0.4 * row.size) * math.log(n)
-        if best is None or cost < best[0]:
-            best = (cost, row)
-    return best[1] if best else (rows[0] if rows else None)
+        rounding = EXACT * ledger.variance
+        rows = make_rows(found, self.names, ledger.variance, rounding)
+        best = recommend(rows, len(y), rounding)
+        return Front(rows, self.names, best, math.ceil(ledger.spent), time.monotonic() - begun, stopped, rounding)
 
 
 def _polish(formula: Formula, x: Array, y: Array, weights: Array | None, variance: float) -> tuple[Formula, float]:

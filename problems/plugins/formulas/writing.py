@@ -17,21 +17,34 @@ _GREEK = (
 
 
 def to_python(formula: Formula, names: Sequence[str], function: str = "f") -> str:
-    """The source of a function of numpy arrays."""
-    plain = [_identifier(name) for name in names]
-    body = write(formula, plain, calls=lambda name: f"np.{name}")
-    body = re.sub(r"(?<![\w.])pi(?!\w)", "np.pi", body) if "pi" not in plain else body
-    return f"import numpy as np\n\n\ndef {function}({', '.join(plain)}):\n    return {body}\n"
+    """The source of a function of numpy arrays, one argument a column. It needs only numpy."""
+    plain: list[str] = []
+    for name in names:
+        plain.append(_identifier(name, (*plain, function)))
+    body = write(formula, plain, calls=lambda name: f"np.{name}", number=_python_number)
+    if not formula.variables:
+        body = f"np.full(np.shape({plain[0]}), {body})"
+    lines = [f"def {function}({', '.join(plain)}):"]
+    lines += [f"    {plain[i]} = np.asarray({plain[i]}, dtype=float)" for i in formula.variables]
+    return "\n".join(["import numpy as np", "", "", *lines, f"    return {body}", ""])
 
 
-def _identifier(name: str) -> str:
+def _identifier(name: str, taken: Sequence[str]) -> str:
     plain = re.sub(r"\W", "_", name)
     plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
-    return f"{plain}_" if keyword.iskeyword(plain) or plain == "np" else plain
+    while keyword.iskeyword(plain) or plain == "np" or plain in taken:
+        plain += "_"
+    return plain
 
 
-def to_sympy(formula: Formula, names: Sequence[str]) -> Any:
-    """The formula as a sympy expression of real symbols. Raises ImportError without sympy."""
+def _python_number(value: float, fixed_number: bool, digits: int) -> str:
+    text = g.write_number(value, fixed_number, digits)
+    return f"np.{text}" if text in ("pi", "e") else text
+
+
+def to_sympy(formula: Formula, names: Sequence[str], real: bool = True) -> Any:
+    """The formula as a sympy expression. real: its symbols are known to be real numbers, which proofs need; without it
+    they equal `sympy.Symbol(name)`. Raises ImportError without sympy."""
     import sympy
 
     functions: dict[int, Any] = {
@@ -42,7 +55,7 @@ def to_sympy(formula: Formula, names: Sequence[str]) -> Any:
         **{g.ADD: lambda a, b: a + b, g.SUB: lambda a, b: a - b, g.MUL: lambda a, b: a * b},
         **{g.DIV: lambda a, b: a / b, g.POW: lambda a, b: a**b},
     }
-    symbols = [sympy.Symbol(name, real=True) for name in names]
+    symbols = [sympy.Symbol(name, real=True) if real else sympy.Symbol(name) for name in names]
     stack: list[Any] = []
     numbers = iter(formula.values)
     for code in formula.codes:

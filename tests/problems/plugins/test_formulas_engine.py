@@ -8,6 +8,7 @@ import pytest
 from problems.plugins.formulas import FormulaError, parse, search, write
 from problems.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, quiet
 from problems.plugins.formulas.published import feynman, small
+from problems.plugins.formulas.writing import to_python
 
 NAMES = ("a", "b")
 X = np.random.default_rng(0).uniform(0.5, 2.0, (2, 50))
@@ -94,9 +95,9 @@ def test_a_search_finds_a_law_and_is_reproducible():
         search(rows, goal, names=("m", "v", "t"), evaluations=1500, seconds=60, seed=3, callback=seen.append)
         for _ in range(2)
     )
-    assert [row.text for row in first.rows] == [row.text for row in second.rows] and seen
+    assert [row.equation for row in first] == [row.equation for row in second] and seen
     assert first.best.r2 > 0.9999 and first.evaluations <= 1600
-    assert [row.size for row in first.rows] == sorted({row.size for row in first.rows})
+    assert [row.complexity for row in first] == sorted({row.complexity for row in first})
     assert np.allclose(first.predict(rows), goal, rtol=0.1)
 
 
@@ -107,4 +108,46 @@ def test_rows_that_cannot_be_used_are_refused(rows):
 
 
 def test_a_constant_target_is_its_constant():
-    assert search(np.random.default_rng(0).random((20, 2)), np.full(20, 3.0)).best.text == "3.0"
+    assert search(np.random.default_rng(0).random((20, 2)), np.full(20, 3.0)).best.equation == "3.0"
+
+
+@pytest.fixture(scope="module")
+def front():
+    rng = np.random.default_rng(2)
+    rows = rng.uniform(1, 5, (60, 2))
+    return search(
+        rows, 2.5 * rows[:, 0] ** 2 / rows[:, 1] + rng.normal(0, 0.5, 60), names=("x 1", "pi"), evaluations=300
+    )
+
+
+def test_rows_of_a_front_are_written_for_other_programs(front):
+    sympy = pytest.importorskip("sympy")
+    x = np.random.default_rng(3).integers(1, 5, (7, 2))
+    for row in front:
+        space = {}
+        exec(row.python("law"), space)
+        assert np.allclose(space["law"](*x.T), row(x)) and space["law"](*x.T).shape == (7,)
+        assert np.allclose([float(row.sympy().subs({"x 1": a, "pi": b})) for a, b in x], row(x))
+        assert parse(row.equation.replace("x 1", "x_1"), ("x_1", "pi")) == row.formula
+    assert "\\frac" in front.best.latex() and sympy.sympify(1) == 1
+    with pytest.raises(ValueError, match=r"\(rows, 2\)"):
+        front.best(x[:, :1])
+
+
+def test_a_row_is_recommended_by_each_criterion(front):
+    losses, complexities = np.array([(row.loss, row.complexity) for row in front]).T
+    scores = np.array([0.0, *(-np.diff(np.log(losses)) / np.diff(complexities))])
+    assert np.allclose([row.score for row in front], scores)
+    assert front.select("accuracy") is front[len(front) - 1] and front.select("description") is front.best
+    assert front.select("score").score == scores.max()
+    near = scores[losses <= 1.5 * losses.min()]
+    assert front.select("best").score == near.max() and front.select("best").loss <= 1.5 * losses.min()
+    with pytest.raises(ValueError, match="'best', 'accuracy', 'score', 'description'"):
+        front.select("worst")
+
+
+def test_python_names_of_columns_are_different_and_no_words_of_python():
+    formula = parse("a*b + c*d + e", ("a", "b", "c", "d"))
+    space = {}
+    exec(to_python(formula, ("x 1", "x_1", "lambda", "f")), space)
+    assert space["f"](1, 2, 3, 4) == pytest.approx(14 + math.e)
