@@ -33,7 +33,14 @@ print(importlib.import_module("problems").__file__)
 
 
 LIBRARIES = (
-    *("torch", "torch._dynamo.config", "transformers", "transformers.models.llama.modeling_llama", "peft", "accelerate"),
+    *(
+        "torch",
+        "torch._dynamo.config",
+        "transformers",
+        "transformers.models.llama.modeling_llama",
+        "peft",
+        "accelerate",
+    ),
     *("transformers.models.qwen2.modeling_qwen2", "sqlalchemy", "psycopg", "alembic.command", "pandas", "scipy.stats"),
     *("matplotlib.pyplot", "openai", "ray", "textual.app", "pydantic", "rich", "yaml", "pygments.lexers.python"),
 )

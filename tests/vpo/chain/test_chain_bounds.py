@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from run_limited import DONE, MEMORY, NO_MEMORY, run_limited
+from run_limited import DONE, FAILED, MEMORY, NO_MEMORY, run_each_limited, run_limited
 
 from problems.identity import identity
 from problems.openevolve.evolve_block import NotSpliceable, splice
@@ -68,17 +68,24 @@ WAYS: dict[str, Callable[[str], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "size",
-    [
-        pytest.param(MOST_CHARACTERS - 100, id="longest read"),
-        pytest.param(1_000_000, id="1 MB", marks=pytest.mark.long),  # refused by its length before it is read
-    ],
-)
+SIZES = {"longest read": MOST_CHARACTERS - 100, "1 MB": 1_000_000}
+"""The larger is refused by its length before it is read."""
+
+
+def of_shape(shape: str, size: int) -> list[Callable[[], object]]:
+    text: list[str] = []  # made in the child
+    return [lambda: text.append(SHAPES[shape](size)), *(lambda way=way: way(text[0]) for way in WAYS.values())]
+
+
+@pytest.fixture(scope="module")
+def statuses() -> dict[str, int]:
+    return run_each_limited({f"{shape}-{size}": of_shape(shape, SIZES[size]) for shape in SHAPES for size in SIZES})
+
+
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_reading_is_bounded_in_time_and_memory(shape: str, size: int) -> None:
-    text = SHAPES[shape](size)
-    assert run_limited(*(lambda way=way: way(text) for way in WAYS.values())) == DONE, [*WAYS]
+def test_reading_is_bounded_in_time_and_memory(statuses: dict[str, int], shape: str, size: str) -> None:
+    assert statuses[f"{shape}-{size}"] == DONE, [*WAYS]
 
 
 SIZE = 40_000
@@ -88,26 +95,32 @@ def repeated(piece: str) -> str:
     return piece * (SIZE // len(piece))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        repeated("```\n"), repeated("```python\n"), repeated(f"```python\n{DEF}```\n"), repeated("<think>"),
-        repeated("```python\ndef f(: return\n```\n"), f"```python\n{repeated(DEF)}```", "```" + repeated(" ") + "`",
-        f"```python\n{repeated('# program 1' + chr(10) + DEF)}```", "```" + repeated("a") + "`", repeated("`"),
-        "```py" + repeated(" ") + "x", "```python " + repeated("```x"), "```python\n" + repeated("("),
-        "```python\n" + repeated("-") + "1\n```", "```python\nx = " + repeated("1+") + "1\n```", repeated("<  "),
-        "<answer_1" + repeated(" ") + "x", repeated("<answer_1>"), repeated("---\n" + DEF), repeated("~~~a\n```b\n"),
-        "def f(): pass\n\n" + repeated("And then some.\n\n"), repeated(DEF + "Prose.\n"), repeated("x ```python\n"),
-        "def f(:\n" + repeated("x = 1\n"), "```python\n" + repeated("def f(:\n"), "<answer_1>```\n" + repeated("``` "),
-        "```python\n" + repeated("import a\n") + f"# program 1\n{DEF}# program 2\ndef f(): return a\n```",
-        "```python\n" + "".join(f"def h{i}(): return h{i + 1}()\n" for i in range(SIZE // 40))
-        + "".join(f"# program {i}\ndef f(): return h0() + {i}\n" for i in range(60)) + "```",
-    ],
-    ids=range(28),
-)  # fmt: skip
-def test_loose_layouts_are_read_in_bounded_time(text: str) -> None:
+LOOSE = [
+    repeated("```\n"), repeated("```python\n"), repeated(f"```python\n{DEF}```\n"), repeated("<think>"),
+    repeated("```python\ndef f(: return\n```\n"), f"```python\n{repeated(DEF)}```", "```" + repeated(" ") + "`",
+    f"```python\n{repeated('# program 1' + chr(10) + DEF)}```", "```" + repeated("a") + "`", repeated("`"),
+    "```py" + repeated(" ") + "x", "```python " + repeated("```x"), "```python\n" + repeated("("),
+    "```python\n" + repeated("-") + "1\n```", "```python\nx = " + repeated("1+") + "1\n```", repeated("<  "),
+    "<answer_1" + repeated(" ") + "x", repeated("<answer_1>"), repeated("---\n" + DEF), repeated("~~~a\n```b\n"),
+    "def f(): pass\n\n" + repeated("And then some.\n\n"), repeated(DEF + "Prose.\n"), repeated("x ```python\n"),
+    "def f(:\n" + repeated("x = 1\n"), "```python\n" + repeated("def f(:\n"), "<answer_1>```\n" + repeated("``` "),
+    "```python\n" + repeated("import a\n") + f"# program 1\n{DEF}# program 2\ndef f(): return a\n```",
+    "```python\n" + "".join(f"def h{i}(): return h{i + 1}()\n" for i in range(SIZE // 40))
+    + "".join(f"# program {i}\ndef f(): return h0() + {i}\n" for i in range(60)) + "```",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def loose_statuses() -> dict[str, int]:
     ways = (("python", 3), ("python", 1), ("text", 3), ("route", 3))
-    assert run_limited(*(lambda way=way: parse(text, *way) for way in ways)) == DONE
+    return run_each_limited(
+        {str(i): [lambda text=text, way=way: parse(text, *way) for way in ways] for i, text in enumerate(LOOSE)}
+    )
+
+
+@pytest.mark.parametrize("number", range(len(LOOSE)))
+def test_loose_layouts_are_read_in_bounded_time(loose_statuses: dict[str, int], number: int) -> None:
+    assert loose_statuses[str(number)] == DONE, LOOSE[number][:100]
 
 
 def test_the_limits_of_these_tests_bind() -> None:
@@ -118,6 +131,15 @@ def test_the_limits_of_these_tests_bind() -> None:
     assert run_limited(loop, cpu_seconds=0.05) == -signal.SIGPROF
     assert run_limited(*[lambda: time.process_time() and None] * 3, loop, cpu_seconds=0.05) == -signal.SIGPROF
     assert run_limited(lambda: bytearray(2 * MEMORY)) == NO_MEMORY
+
+
+def test_a_case_that_breaks_a_limit_stops_no_other() -> None:
+    def loop() -> None:
+        while True:
+            pass
+
+    cases = {"a": [int], "b": [loop], "c": [int, lambda: bytearray(2 * MEMORY)], "d": [lambda: 1 / 0], "e": [int]}
+    assert run_each_limited(cases, 0.05) == {"a": 0, "b": -signal.SIGPROF, "c": NO_MEMORY, "d": FAILED, "e": DONE}
 
 
 def test_an_over_long_answer_is_an_error_that_says_how_long_it_may_be() -> None:
