@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from training_processes import run_in_two_processes
 from training_samples import scored_group, tiny_model, tiny_tokenizer
 
 pytest.importorskip("trl", reason="TRL is not installed: pip install -e '.[trl]'")
@@ -27,12 +25,7 @@ def judge(row: dict[str, Any], answer: str) -> list[float]:
     return [sum(n % 2 == 0 for n in numbers) / 8, sum(n < 40 for n in numbers) / 8]
 
 
-def worker(rank: int, folder: str) -> None:
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "localhost", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2, timeout=timedelta(seconds=90)
-    )
+def worker(rank: int, folder: Path) -> dict[str, Any]:
     from datasets import Dataset
     from trl import GRPOConfig
 
@@ -40,11 +33,11 @@ def worker(rank: int, folder: str) -> None:
 
     rows = [{"prompt": prompt} for prompt in PROMPTS]
     trainer = VPOTrainer(
-        folder,
+        str(folder),
         score=judge,
         parse=lambda row, text: [text],
         args=GRPOConfig(
-            output_dir=folder,
+            output_dir=str(folder),
             per_device_train_batch_size=6,
             num_generations=SIZE,
             max_completion_length=9,
@@ -57,7 +50,6 @@ def worker(rank: int, folder: str) -> None:
         train_dataset=Dataset.from_list(rows),
         processing_class=tiny_tokenizer(),
     )
-    torch.set_num_threads(1)
     model: Any = trainer.model
     model.train()
     trainer.current_gradient_accumulation_steps = 1
@@ -65,14 +57,12 @@ def worker(rank: int, folder: str) -> None:
     batch = trainer._generate_and_score_completions(everything[6 * rank : 6 * rank + 6])  # type: ignore[arg-type]
     texts = trainer._tokenizer.batch_decode(batch["completion_ids"], skip_special_tokens=True)
     logged = list(trainer._logs["advantages"])
-    torch.save({"texts": texts, "advantages": batch["advantages"], "logged": logged}, f"{folder}/found-{rank}.pt")
-    torch.distributed.destroy_process_group()
+    return {"texts": texts, "advantages": batch["advantages"], "logged": logged}
 
 
 def test_a_group_split_over_processes_is_judged_as_one(tmp_path: Path) -> None:
     tiny_model("Qwen2").save_pretrained(tmp_path)
-    torch.multiprocessing.spawn(worker, (str(tmp_path),), nprocs=2)
-    first, second = (torch.load(tmp_path / f"found-{rank}.pt", weights_only=False) for rank in (0, 1))
+    first, second = run_in_two_processes(worker, tmp_path)
     texts = first["texts"] + second["texts"]
     assert len(set(texts)) > 8
     expected: list[float] = []

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import os
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from training_processes import run_in_two_processes
 from training_samples import random_groups, scored_group, tiny_model
 
 from problems.types import ScoredGroup
@@ -62,24 +61,15 @@ def run(kind: str, groups: list[ScoredGroup], accelerator: Any, folder: Path) ->
     return {"weights": copy.deepcopy(model.state_dict()), "figures": metrics, "error": error, "steps": trainer.steps}
 
 
-def worker(rank: int, folder: str) -> None:
-    # what a launcher would set; the processes meet in a file, since a free port may be taken before it is used
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "localhost", "OMP_NUM_THREADS": "1"}
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2, timeout=timedelta(seconds=90)
-    )
+def worker(rank: int, folder: Path) -> dict[str, Any]:
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
-    torch.set_num_threads(1)
     assert accelerator.num_processes == 2 and accelerator.process_index == rank
-    found = {
+    return {
         kind: run(kind, batches(tiny_model(), kind)[rank], accelerator, Path(folder, kind.replace(" ", "-")))
         for kind in KINDS
     }
-    torch.save(found, Path(folder) / f"found-{rank}.pt")
-    torch.distributed.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +79,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict
     if not torch.distributed.is_available():
         pytest.skip("this build of torch cannot run several processes")
     folder = tmp_path_factory.mktemp("processes")
-    torch.multiprocessing.spawn(worker, (str(folder),), nprocs=2)
-    first, second = (torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1))
-    return first, second, folder
+    return *run_in_two_processes(worker, folder), folder
 
 
 @pytest.mark.parametrize("kind", ["token", "sequence", "kl", "one idle"])

@@ -7,13 +7,12 @@ is saved and resumed goes on bit by bit.
 
 from __future__ import annotations
 
-import os
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from training_processes import run_in_two_processes
 from training_samples import random_groups, tiny_model
 
 from vpo.training.config import TrainConfig
@@ -86,32 +85,22 @@ def whole(tensor: Any) -> torch.Tensor:
     return (tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor).detach().clone()
 
 
-def worker(rank: int, folder: str) -> None:
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "localhost", "OMP_NUM_THREADS": "1"}
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2, timeout=timedelta(seconds=900)
-    )
+def worker(rank: int, folder: Path) -> dict[str, Any]:
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
-    torch.set_num_threads(1)
     found = {kind: run(kind, batches(kind)[rank], accelerator) for kind in KINDS}
     held = PolicyTrainer(tiny_model(), None, config_of("plain"), accelerator=accelerator, shards=ShardSettings())
     held.step(batches("plain")[rank])
     local = sum(p.to_local().numel() for p in held.model.parameters())
     moments = sum(s["exp_avg"].to_local().numel() for s in held.optimizer.state.values())
-    torch.save({**found, "held": (local, moments)}, Path(folder) / f"found-{rank}.pt")
-    torch.distributed.destroy_process_group()
+    return {**found, "held": (local, moments)}
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
     """What each of the two processes found."""
-    folder = tmp_path_factory.mktemp("sharded")
-    torch.multiprocessing.spawn(worker, (str(folder),), nprocs=2)
-    first, second = (torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1))
-    return first, second
+    return run_in_two_processes(worker, tmp_path_factory.mktemp("sharded"))
 
 
 @pytest.mark.parametrize("kind", EQUAL)
