@@ -77,7 +77,11 @@ class PolicyChange(BaseModel):
 class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
-    mixing: Literal["bandit", "turns"] = Field("bandit", description="How a search chooses between policies A,B.")
+    mixing: Literal["bandit", "phase", "turns"] = Field(
+        "bandit",
+        description="How a search chooses between policies A,B; bandit: by recent progress; phase: by progress in the "
+        "problem's phase, which is the share of the target and how long nothing improved; turns: each in its turn.",
+    )
 
     iterations: Count | None = Field(
         None, description="Iterations per problem; default 100, or an OpenEvolve config's."

@@ -180,6 +180,7 @@ def open_core(
     shard, breadths: if these are a part of the run's problems: which part, and the islands of all problems
     """
     shown = [ProblemStatus(one.problem.name, one.problem.target, one.iterations) for one in problem_runs]
+    targets = {one.record.id: one.problem.target for one in problem_runs}
     for problem_run, its in zip(problem_runs, shown, strict=True):
         problem_run.describe(its)
 
@@ -193,7 +194,7 @@ def open_core(
         store,
         config,
         problem_runs,
-        Operators(operators, operator_selection(config, operators)),
+        Operators(operators, operator_selection(config, operators, targets)),
         SearchStatus(run=run.name, policy=config.policy, problem_runs=shown, machines=[describe_machine()]),
         in_flight(config, operators[0].policy, problem_runs, breadths),
         scheduler,

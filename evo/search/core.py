@@ -80,7 +80,7 @@ class SearchCore:
         if self.stopped is not None or problem_run is None or not self._affords():
             return None
         seed, problem = self.config.seed, problem_run.record
-        number = self.operators.selection.choose(seed, problem.index, problem_run.upcoming)
+        number = self.operators.selection.choose(seed, problem.index, problem_run.upcoming, problem.id)
         number = self.operators.rests.instead_of(number, len(self.operators))
         fresh = self.operators[number].prompt.fresh
         share = self.fresh_share.of(problem.id, number) if fresh == "auto" else fresh

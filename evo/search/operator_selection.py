@@ -2,18 +2,20 @@
 
 Every operator gives the same number of answers per group, in chains of the operator's length. It may have another
 temperature and another share of prompts that begin the answer with a part of the parent. A group earns its operator a
-credit of 1
-if it moved its problem: a new best fitness, or a reward vector that no earlier answer dominates or equals. Credits fade
-(an operator that was good early may have nothing left to give), and the choice is a draw from the posterior of each
-(Thompson 1933; discounted as in Raj and Kalyani, arXiv 1707.09727). A proposal sees the credits up to the group that
-the search's order lets it see, so one seed gives one run, resumed or not.
+credit of 1 if it moved its problem: a new best fitness, or a reward vector that no earlier answer dominates or equals.
+Credits fade (an operator that was good early may have nothing left to give), and the choice is a draw from the
+posterior of each (Thompson 1933; discounted as in Raj and Kalyani, arXiv 1707.09727). `mixing: phase` keeps a posterior
+for each phase of a problem, and only a new best fitness earns a credit: late in a search new trade-offs are common and
+say little. A proposal sees the credits up to the group that the search's order lets it see, so one seed gives one run,
+resumed or not.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from bisect import bisect
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -46,15 +48,33 @@ class Operator:
     weight: float | None = None
 
 
+class Outcome(NamedTuple):
+    """What a committed group brought.
+
+    moved: 1 if the best fitness or the front moved, else 0
+    problem: its database id
+    best: the problem's best fitness after the group
+    """
+
+    sequence: int
+    operator: int
+    moved: float
+    problem: int = 0
+    best: float = -np.inf
+
+
 class OperatorSelection(Protocol):
     """The operator of the next proposal."""
 
     def advance(self, upto: int | None) -> None:
-        """Count the credits of groups up to this sequence; all of them with None."""
+        """Count the outcomes of groups up to this sequence; all of them with None."""
         ...
 
-    def choose(self, seed: int, problem: int, iteration: int) -> int: ...
-    def credit(self, sequence: int, operator: int, credit: float) -> None: ...
+    def choose(self, seed: int, problem: int, iteration: int, problem_id: int = 0) -> int:
+        """problem: its index in the run; problem_id: its database id"""
+        ...
+
+    def credit(self, outcome: Outcome) -> None: ...
 
     def metrics(self) -> dict[str, list[float]]:
         """The summary's numbers: groups of each operator, and credits earned."""
@@ -69,12 +89,12 @@ class EvenMix:
 
     def advance(self, upto: int | None) -> None: ...
 
-    def choose(self, seed: int, problem: int, iteration: int) -> int:
+    def choose(self, seed: int, problem: int, iteration: int, problem_id: int = 0) -> int:
         return (iteration + problem) % len(self.asked)
 
-    def credit(self, sequence: int, operator: int, credit: float) -> None:
-        self.asked[operator] += 1
-        self.earned[operator] += credit
+    def credit(self, outcome: Outcome) -> None:
+        self.asked[outcome.operator] += 1
+        self.earned[outcome.operator] += outcome.moved
 
     def metrics(self) -> dict[str, list[float]]:
         return {"asked": self.asked, "earned": self.earned}
@@ -87,7 +107,7 @@ class WeightedMix(EvenMix):
         super().__init__(len(weights))
         self._chances = np.array(weights) / sum(weights)
 
-    def choose(self, seed: int, problem: int, iteration: int) -> int:
+    def choose(self, seed: int, problem: int, iteration: int, problem_id: int = 0) -> int:
         rng = np.random.default_rng([seed, problem, iteration, STREAM])
         return int(rng.choice(len(self._chances), p=self._chances))
 
@@ -95,26 +115,71 @@ class WeightedMix(EvenMix):
 class Bandit(EvenMix):
     """Discounted Thompson sampling over operators, all problems together."""
 
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
-        self._won, self._lost = np.zeros(count), np.zeros(count)
-        self._waiting: deque[tuple[int, int, float]] = deque()
+    discount = DISCOUNT
 
-    def credit(self, sequence: int, operator: int, credit: float) -> None:
-        super().credit(sequence, operator, credit)
-        self._waiting.append((sequence, operator, credit))
+    def __init__(self, count: int, phases: int = 1) -> None:
+        super().__init__(count)
+        self._won, self._lost = np.zeros((phases, count)), np.zeros((phases, count))
+        self._waiting: deque[Outcome] = deque()
+
+    def credit(self, outcome: Outcome) -> None:
+        super().credit(outcome)
+        self._waiting.append(outcome)
 
     def advance(self, upto: int | None) -> None:
-        while self._waiting and (upto is None or self._waiting[0][0] <= upto):
-            _, operator, credit = self._waiting.popleft()
-            self._won *= DISCOUNT
-            self._lost *= DISCOUNT
-            self._won[operator] += credit
-            self._lost[operator] += 1 - credit
+        while self._waiting and (upto is None or self._waiting[0].sequence <= upto):
+            outcome = self._waiting.popleft()
+            phase, credit = self._phase(outcome.problem), self._take(outcome)
+            self._won[phase] *= self.discount
+            self._lost[phase] *= self.discount
+            self._won[phase, outcome.operator] += credit
+            self._lost[phase, outcome.operator] += 1 - credit
 
-    def choose(self, seed: int, problem: int, iteration: int) -> int:
+    def choose(self, seed: int, problem: int, iteration: int, problem_id: int = 0) -> int:
         rng = np.random.default_rng([seed, problem, iteration, STREAM])
-        return int(np.argmax(rng.beta(1 + self._won, 1 + self._lost)))
+        phase = self._phase(problem_id)
+        return int(np.argmax(rng.beta(1 + self._won[phase], 1 + self._lost[phase])))
+
+    def _phase(self, problem: int) -> int:
+        return 0
+
+    def _take(self, outcome: Outcome) -> float:
+        """The credit of an outcome, which is the problem's newest from now on."""
+        return outcome.moved
+
+
+LEVELS = (0.5, 0.9)
+"""Shares of the target at which the next level begins; without a target there is one level."""
+STAGNATION = (5, 15, 40)
+"""Groups in a row without a new best fitness at which the next step of stagnation begins."""
+
+
+class PhaseBandit(Bandit):
+    """A bandit for each phase of a problem: the best answer's share of the target, and for how long none was better.
+
+    So a strong opener and a strong finisher can share one search. Late phases earn a credit in about a hundred groups,
+    so credits fade more slowly than the plain bandit's.
+    """
+
+    discount = 0.999
+
+    def __init__(self, count: int, targets: Mapping[int, float | None]) -> None:
+        """targets: by the database id of the problem"""
+        super().__init__(count, (len(LEVELS) + 1) * (len(STAGNATION) + 1))
+        self._targets = targets
+        self._best: defaultdict[int, float] = defaultdict(lambda: -np.inf)
+        self._unimproved: Counter[int] = Counter()
+
+    def _phase(self, problem: int) -> int:
+        target, best = self._targets.get(problem), self._best[problem]
+        share = best / target if target and np.isfinite(best) else 0.0
+        return bisect(LEVELS, share) * (len(STAGNATION) + 1) + bisect(STAGNATION, self._unimproved[problem])
+
+    def _take(self, outcome: Outcome) -> float:
+        improved = outcome.best > self._best[outcome.problem]
+        self._best[outcome.problem] = outcome.best
+        self._unimproved[outcome.problem] = 0 if improved else self._unimproved[outcome.problem] + 1
+        return float(improved)
 
 
 class ParetoFront:
@@ -163,9 +228,10 @@ class Operators:
     def credit(self, group: ScoredGroup) -> None:
         """Credit a group's operator."""
         if len(self.all) > 1:
-            moved = self._fronts.setdefault(group.problem, ParetoFront()).moved_by(group)
+            front = self._fronts.setdefault(group.problem, ParetoFront())
+            moved = float(front.moved_by(group))
             if group.operator < len(self.all):  # else of a policy that a resume dropped
-                self.selection.credit(group.sequence, group.operator, float(moved))
+                self.selection.credit(Outcome(group.sequence, group.operator, moved, group.problem, front.best))
 
     def recall(self, groups: Iterable[ScoredGroup]) -> None:
         """Count the credits of committed groups again; with one operator none are read."""
@@ -207,11 +273,15 @@ class Rests:
         self._pauses.pop(operator, None)
 
 
-def operator_selection(config: RunConfig, operators: Sequence[Operator]) -> OperatorSelection:
-    """Fixed shares if an operator has a weight, else as the configuration says."""
+def operator_selection(
+    config: RunConfig, operators: Sequence[Operator], targets: Mapping[int, float | None] | None = None
+) -> OperatorSelection:
+    """Fixed shares if an operator has a weight, else as the configuration says. targets: by problem id"""
     count = len(operators)
     if count > 1 and any(operator.weight is not None for operator in operators):
         return WeightedMix([1.0 if operator.weight is None else operator.weight for operator in operators])
+    if count > 1 and config.mixing == "phase":
+        return PhaseBandit(count, targets or {})
     return Bandit(count) if count > 1 and config.mixing == "bandit" else EvenMix(count)
 
 

@@ -184,7 +184,7 @@ def couples_its_problems(config: RunConfig) -> str | None:
         return "--train learns from all problems together"
     policies = parse_addresses(config.policy)
     weighted = any(policy.common.weight is not None for policy in policies)
-    if len(policies) > 1 and config.mixing == "bandit" and not weighted:
+    if len(policies) > 1 and config.mixing != "turns" and not weighted:
         return "several policies are mixed by their worth on all problems (unless mixing: turns)"
     if config.lag and config.max_answers is not None:
         return "with --lag, --max-answers is spent in the order in which groups come back"
