@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import takewhile
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -43,6 +43,7 @@ class ArmConfig(BaseModel):
     show_parent: bool | None = Field(None, description="Show parents; off: no evolution.")
     fresh: Fresh | None = Field(None, description="The share of prompts that show only the task.")
     prefill: Share | None = Field(None, description="The share of prompts that begin the answer.")
+    mixing: Literal["bandit", "phase", "turns"] | None = Field(None, description="How it chooses between its policies.")
     reflect: str | None = Field(None, description="A policy that reflects on the parents of this arm.")
     population: PopulationConfig | None = Field(
         None, description="Settings of this arm's islands, which override those of all arms."
