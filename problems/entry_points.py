@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -40,20 +41,41 @@ def _load(load: Callable[[], Any], place: str, what: str) -> Any:
         raise BadAddress(f"{what}: {place} cannot be loaded: {error}") from error
 
 
+def read_summary(point: EntryPoint) -> str:
+    """The first line of the docstring of an entry point's module, which is not imported; empty if it has none."""
+    import ast
+
+    spec = _find_module(point.value.partition(":")[0])
+    if spec is None or spec.origin is None or not spec.has_location:
+        return ""
+    try:
+        text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    return text.partition("\n")[0]
+
+
 def _is_there(module: str) -> bool:
     """Whether the module exists; nothing is imported. Only a module that its package lacks counts as missing: the
     import of a broken package gives the better message."""
-    top, *names = module.split(".")
     try:
-        spec = importlib.util.find_spec(top)
-        place = top
-        for name in names:
-            if spec is None or spec.submodule_search_locations is None:
-                return True
-            place = f"{place}.{name}"
-            spec = PathFinder.find_spec(place, spec.submodule_search_locations)
-            if spec is None:
-                return False
+        return _find_module(module) is not None
     except (ImportError, ValueError):
-        pass
-    return True
+        return True
+
+
+def _find_module(module: str) -> ModuleSpec | None:
+    """Where a module is, or the part of its path that has no other parts; None if its package lacks it."""
+    top, *names = module.split(".")
+    place, spec = top, importlib.util.find_spec(top)
+    if spec is None:
+        raise ImportError(f"there is no package {top}")
+    for name in names:
+        if spec.submodule_search_locations is None:
+            return spec
+        place = f"{place}.{name}"
+        found = PathFinder.find_spec(place, spec.submodule_search_locations)
+        if found is None:
+            return None
+        spec = found
+    return spec

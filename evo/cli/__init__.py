@@ -12,14 +12,18 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evo.encoding import is_text, leave_ascii, prepare_streams
 from evo.version import __version__
 from problems.address import did_you_mean
+from problems.entry_points import find_entry_points, load_entry_point, read_summary
 from problems.redaction import redact
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("evo.cli.demo", "Six ways to search the same hard mazes, live, with a verdict and a report."),
@@ -42,6 +46,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("evo.cli.doctor", "Check this machine: database, sandbox, engines, GPUs, versions, clock."),
 }
 
+COMMAND_ENTRY_POINTS = "evo.commands"
+"""The group of entry points of installed packages' commands. Each names a click command; the first line of its module's
+docstring is its line in `evo --help`."""
+
 
 _GARBAGE = 10_000
 """Objects between two garbage collections, instead of 700: little of what an answer takes is left by then."""
@@ -63,35 +71,48 @@ def _one_blas_thread() -> Iterator[None]:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules of their own, named in COMMANDS."""
+    """A group whose commands live in modules of their own, named in COMMANDS and by entry points."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *_installed()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in _installed():
             return None
         with _one_blas_thread():
-            module = importlib.import_module(COMMANDS[cmd_name][0])
+            command = self._import(cmd_name)
         if not gc.isenabled():  # by main: nothing that was imported is garbage, and nothing of it is looked at again
             gc.freeze()
             gc.set_threshold(_GARBAGE, 10, 10)
             gc.enable()
-        command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def _import(self, name: str) -> Any:
+        if name not in COMMANDS:
+            return load_entry_point(_installed()[name], f"evo {name}")
+        module = importlib.import_module(COMMANDS[name][0])
+        return getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            hint = did_you_mean(args[0], COMMANDS).removeprefix("; ") or f"there are {', '.join(COMMANDS)}"
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in _installed():
+            names = self.list_commands(ctx)
+            hint = did_you_mean(args[0], names).removeprefix("; ") or f"there are {', '.join(names)}"
             ctx.fail(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, help_) for name, (_, help_) in COMMANDS.items()])
+            listed = [(name, help_) for name, (_, help_) in COMMANDS.items()]
+            formatter.write_dl(listed + [(name, read_summary(point)) for name, point in _installed().items()])
+
+
+def _installed() -> dict[str, EntryPoint]:
+    """Commands of installed packages; a name of COMMANDS stays ours."""
+    points = find_entry_points(COMMAND_ENTRY_POINTS)
+    return {name: points[name] for name in sorted(points) if name not in COMMANDS}
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -64,7 +64,8 @@ class Front:
     """What a search found: rows ascending in complexity and descending in loss.
 
     best: the recommended row (`recommend`), None if there is none; evaluations: passes over the rows (see ledger)
-    stopped: "exact", "evaluations", "seconds" or "callback"; rounding: losses this small or smaller are equal
+    stopped: "exact", "evaluations", "seconds" or "callback", "" while the search runs
+    rounding: losses this small or smaller are equal
     """
 
     rows: tuple[FrontRow, ...]

@@ -19,6 +19,7 @@ from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants,
 from problems.plugins.formulas.grammar import Formula
 
 PASS_NODES = 50
+TICK_SECONDS = 0.5
 EXACT = 1e-13
 """A formula whose mean squared error is below this share of the target's variance fits to rounding."""
 
@@ -49,6 +50,7 @@ class Ledger:
 
     x: (d, n); y: (n,); weights: (n,) with mean 1, or None; most: evaluations; deadline: of time.monotonic()
     best: the smallest loss of each size; improved: called with the new equation when the front gets better
+    tick: called every TICK_SECONDS, and may raise
     """
 
     x: Array
@@ -58,6 +60,7 @@ class Ledger:
     deadline: float
     max_size: int
     improved: Callable[[Equation], None] | None = None
+    tick: Callable[[], None] | None = None
     spent: float = 0.0
     best: dict[int, Equation] = field(default_factory=dict)
 
@@ -65,11 +68,16 @@ class Ledger:
         w = np.ones_like(self.y) if self.weights is None else self.weights
         mean = float((w * self.y).sum() / w.sum())
         self.variance = max(float((w * (self.y - mean) ** 2).mean()), 1e-300)
+        self._next_tick = time.monotonic() + TICK_SECONDS
 
     def charge(self, evaluations: float) -> None:
         """Raises BudgetSpent if the budget was spent before."""
-        if self.spent >= self.most or time.monotonic() > self.deadline:
+        now = time.monotonic()
+        if self.spent >= self.most or now > self.deadline:
             raise BudgetSpent
+        if self.tick is not None and now >= self._next_tick:
+            self._next_tick = now + TICK_SECONDS
+            self.tick()
         self.spent += evaluations
 
     def charge_pass(self, terms: int) -> None:

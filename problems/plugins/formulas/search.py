@@ -44,7 +44,7 @@ MOST_ROWS = 1000
 
 
 Callback = Callable[[Front], bool | None]
-"""Called when the front got better, at most about ten times a second; true ends the search."""
+"""Called when the front got better, at most about ten times a second, and every half second; true ends the search."""
 
 
 class _Stopped(Exception):
@@ -129,7 +129,7 @@ class FormulaSearch:
         most = math.inf if evaluations is None else float(evaluations)
         ledger = Ledger(*self._rows, most, begun + seconds, self.max_size)
         if callback is not None:
-            ledger.improved = self._notify(ledger, callback, begun)
+            self._notify(ledger, callback, begun)
         stopped = "exact"
         with quiet():
             try:
@@ -140,17 +140,20 @@ class FormulaSearch:
                 stopped = "callback"
             return self._front(ledger, begun, stopped)
 
-    def _notify(self, ledger: Ledger, callback: Callback, begun: float) -> Callable[[Equation], None]:
+    def _notify(self, ledger: Ledger, callback: Callback, begun: float) -> None:
+        """Have the ledger call back."""
         last = [0.0]
 
-        def improved(_equation: Equation) -> None:
-            now = time.monotonic()
-            if now - last[0] >= 0.1:
-                last[0] = now
-                if callback(self._front(ledger, begun, "", polish=False)):
-                    raise _Stopped
+        def tick() -> None:
+            last[0] = time.monotonic()
+            if callback(self._front(ledger, begun, "", polish=False)):
+                raise _Stopped
 
-        return improved
+        def improved(_equation: Equation) -> None:
+            if time.monotonic() - last[0] >= 0.1:
+                tick()
+
+        ledger.improved, ledger.tick = improved, tick
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

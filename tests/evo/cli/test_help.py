@@ -5,7 +5,7 @@ import re
 import click
 import pytest
 
-from evo.cli import COMMANDS, evo
+from evo.cli import evo
 from evo.cli.flags import GroupedCommand
 
 
@@ -13,7 +13,7 @@ def commands():
     """Every command and subcommand, by its path."""
     group = evo
     context = click.Context(group)
-    for name in COMMANDS:
+    for name in group.list_commands(context):
         command = group.get_command(context, name)
         yield name, command
         if isinstance(command, click.Group):

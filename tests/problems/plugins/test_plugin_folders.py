@@ -18,6 +18,8 @@ PUBLIC = {
     *("problems.address", "problems.contract", "problems.family", "problems.fingerprint", "problems.python_syntax"),
     *("problems.rows", "problems.sandbox.contract", "problems.sandbox.pool", "problems.types"),
     *("vpo.embedded.dialects", "vpo.embedded.lesson", "vpo.embedded.words"),
+    *("evo.cli.flags", "evo.cli.lines", "evo.cli.options", "evo.cli.tables", "evo.errors", "evo.search.defaults"),
+    *("evo.tui.line", "evo.tui.numbers", "evo.tui.plot", "evo.tui.terminal", "evo.whole_file"),
 }
 """The modules of the core that a plug-in may use; a package of anyone else may rely on them too."""
 IMPORTS = """
@@ -83,6 +85,7 @@ def test_the_core_works_without_it(plugin, copy, tmp_path):
         kinds = {name: name.partition(":")[0] for name in ADDRESSES.values()}
         for other, address in ADDRESSES.items():
             assert (f"{kinds[address]}:" in listed.stdout) == (other != plugin)
+        assert ("  fit " in run(copy, "-m", "evo", "--help").stdout) == (plugin != "formulas")
         gone = run(copy, "-m", "evo", "problems", ADDRESSES[plugin])
         assert gone.returncode == 2 and len(gone.stderr.splitlines()) == 1 and "there is no problem" in gone.stderr
         command = ("run", "maze:test/0", "--policy", "embedded:base", "--iterations", "2", "--plain", "--name", plugin)
