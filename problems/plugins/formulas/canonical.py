@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import permutations
 from typing import Any
 
@@ -30,6 +31,7 @@ def shape(formula: Formula) -> Terms:
     return _terms(formula) - {_ONE}
 
 
+@lru_cache(maxsize=1024)
 def unnamed_shape(formula: Formula) -> Terms:
     """The shape with all variables taken for one: equal for formulas that are equal after some renaming, and for a few
     others."""

@@ -151,11 +151,7 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
             fault = f"the formula has no finite value on {bad} of {len(y)} rows"
             return Score.failure(len(self.objectives), fault)
         residual = evaluate(fitted.formula, x) - y
-        variance = max(float(y.var()), 1e-300)
-        errors = []
-        for k in range(REGIONS):
-            inside = residual[self.regions == k]
-            errors.append(float((inside**2).mean()) / variance if len(inside) else fitted.loss / variance)
+        errors = region_errors(self, residual)
         quality = [_reward(error) for error in errors]
         size = formula.size
         test_x, test_y = self.test
@@ -183,6 +179,19 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
                     f"region_{k + 1} (around {centre}): error {math.sqrt(error):.3g} of the deviation, bias {bias:+.3g}"
                 )
         return "\n".join(lines)
+
+
+def region_errors(problem: FormulaProblem, residual: Array) -> list[float]:
+    """The mean squared residual (n,) of each region as a share of the target's variance; of all rows if it is empty."""
+    variance = max(float(problem.train[1].var()), 1e-300)
+    insides = [residual[problem.regions == k] for k in range(REGIONS)]
+    loss = float(residual @ residual) / len(residual)
+    return [(float((inside**2).mean()) if len(inside) else loss) / variance for inside in insides]
+
+
+def region_rewards(problem: FormulaProblem, residual: Array) -> tuple[float, ...]:
+    """The rewards by region of a formula with this residual."""
+    return tuple(_reward(error) for error in region_errors(problem, residual))
 
 
 def _reward(error: float) -> float:

@@ -1,0 +1,1 @@
+"""`formula-edit`, the language of the small policy that changes formulas."""

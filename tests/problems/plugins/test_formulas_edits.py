@@ -1,0 +1,173 @@
+"""The language of changes of formulas: words, prompts, marks of terms, chains, lessons."""
+
+import random
+
+import numpy as np
+import pytest
+
+from evo.config.run import PromptConfig
+from evo.errors import BadInput
+from evo.prompts.registry import open_format
+from problems import resolve
+from problems.plugins.formulas.canonical import unnamed_shape
+from problems.plugins.formulas.edits.dialect import DIALECT, FORMULA_FORMAT
+from problems.plugins.formulas.edits.language import encode_answer, nodes, prefix_words, read_header, read_prefix
+from problems.plugins.formulas.edits.lessons import FormulaLessons, draw_target, held_out_shapes
+from problems.plugins.formulas.edits.sketch import contexts, derivatives
+from problems.plugins.formulas.edits.words import WORDS, number_of_word, word_of_number
+from problems.plugins.formulas.evaluation import evaluate
+from problems.plugins.formulas.generated import FUNCTIONS, generate
+from problems.plugins.formulas.grammar import parse, write
+from problems.plugins.formulas.variation import Variation
+
+NAMES = ("a", "b")
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return resolve("formula:train/41")[0]  # x3 + 1.26*(x1*x2)
+
+
+def skeleton(formula):
+    """Without the values of constants that are fitted."""
+    return formula.with_constants([1.0] * len(formula.fitted))
+
+
+def test_words_are_unique_and_numbers_are_near():
+    assert len(set(WORDS)) == len(WORDS) and WORDS[:3] == ("<pad>", "<unk>", "<eos>")
+    for value in (0.5, -3.0, 1.1, 200.0, -0.03):
+        read = number_of_word(word_of_number(value, False))[1]
+        assert 0.8 < read / value < 1.25
+    assert number_of_word(word_of_number(2, True))[1] == 2
+    assert number_of_word(word_of_number(0.0, False))[1] > 0
+    assert number_of_word("x1") is None
+
+
+def test_formulas_are_read_as_they_are_written():
+    for index in range(40):
+        formula = generate("train", index).formula
+        words = prefix_words(formula)
+        assert len(words) == formula.size and set(words) <= set(WORDS)
+        assert read_prefix(words).codes == formula.codes
+        spans = nodes(formula)
+        assert spans[0] == (0, formula.size) and sorted(spans, key=lambda s: s[1]) == [
+            formula.subtree(root) for root in range(formula.size)
+        ]
+
+
+def test_an_answer_is_the_smallest_change_of_the_parent():
+    parent = parse("1.5*a + sin(2.5*b)", NAMES)
+    assert prefix_words(parent)[4] == "f:sin"
+    for child, words in (
+        ("2.0*a + sin(a*b)", "n6 x1"),
+        ("2.0*a + sin(exp(b))", "n5 f:exp x2"),
+        ("1.5*a + sin(2.5*b) + 1.0*b**2", "n0 f:+ n0 f:* c+0 f:square x2"),
+        ("sin(2.5*b)*a", "n0 f:* n4 x1"),
+        ("log(a)", "n0 f:log x1"),
+    ):
+        assert " ".join(encode_answer(parse(child, NAMES), parent)) == words
+    for same in ("7.0*a + sin(0.1*b)", "sin(2.5*b) + 1.5*a"):  # a fit would give the parent
+        assert encode_answer(parse(same, NAMES), parent) is None
+
+
+def test_chains_give_the_children_that_were_written(problem):
+    variation = Variation(range(3), FUNCTIONS, random.Random(0))
+    parent = parse("1.0*x1*x2 + 0.3*sin(x3) + 0.1", problem.names)
+    prompt = DIALECT.prompt(problem, text_of(parent, problem), None, 2)
+    shown = read_header(prompt)[1]
+    alike = 0
+    for _ in range(60):
+        child = variation.change(parent, [variation.term()])
+        chain = DIALECT.write(problem, [text_of(child, problem), "x1/x2"], prompt)
+        if chain is not None:
+            read, other = (parse(text, problem.names) for text in DIALECT.read(chain, prompt))
+            assert (
+                other == parse("x1/x2", problem.names)
+                and encode_answer(read, shown) == chain.split(" > ")[0].split()[1:]
+            )
+            alike += read.codes == parse(text_of(child, problem), problem.names).codes
+    assert alike > 35  # others are copies, or have the arguments of a sum in another order
+
+
+def text_of(formula, problem):
+    return write(formula, problem.names)
+
+
+def test_a_prompt_shows_the_parent_and_what_would_better_it(problem):
+    fresh = DIALECT.prompt(problem, "", None, 1)
+    assert set(fresh.split()[1:]) <= set(WORDS) and fresh.endswith(" m1")
+    assert "at id f:* x1 x2" in fresh  # the product is the best single term
+    shown = DIALECT.prompt(problem, "1.0*x1*x2 + 1.0", None, 2)
+    assert shown == DIALECT.prompt(problem, "1.0*x1*x2 + 1.0", (0.0,) * 6, 2) and shown.endswith(" m2")
+    assert set(shown.split()[1:]) <= set(WORDS) and "at n0 x3 q18" in shown  # x3 explains all that is left
+    names, parent = read_header(shown)
+    assert names == problem.names and problem.score(text_of(parent, problem)).error is None
+    (kept,) = DIALECT.read("> n0 f:+ n0 f:* c+0 x3", shown)
+    assert kept.startswith(f"{text_of(parent, problem)} + ") and problem.score(kept).fitness >= problem.target
+    for unreadable in ("x9 +", "log(-x1)", "import os"):
+        assert DIALECT.prompt(problem, unreadable, None, 1) == fresh
+
+
+def test_a_term_is_marked_where_it_belongs():
+    x = np.random.default_rng(0).uniform(0.5, 2, (2, 50))
+    formula = parse("2.0*exp(a)*sin(b) + 1.0", NAMES)
+    places = contexts(formula)
+    assert {prefix_words(formula)[place] for place in places} >= {"f:+", "f:sin", "x1", "x2"}
+    own, by_node = derivatives(formula, places, x)
+    assert own.shape == (2, 50) and np.allclose(by_node[0], 1)
+    sine = places.index(prefix_words(formula).index("x2"))
+    assert np.allclose(by_node[sine], 2 * np.exp(x[0]) * np.cos(x[1]))
+    step = 1e-6
+    moved = evaluate(parse(f"2.0*exp(a)*sin(b + {step}) + 1.0", NAMES), x) - evaluate(formula, x)
+    assert np.allclose(moved / step, by_node[sine], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("> n0 x1 > n1 x2", 2),
+        ("> n0", 0),
+        ("> x1", 0),  # no node of the parent
+        ("> n40 x1", 0),
+        ("> n0 f:+ x1", 0),  # cut
+        ("> n0 x7", 0),  # no such variable
+        ("> n0 n3 par", 1),
+        ("n0 x1", 0),
+        ("> n0 f:exp ☃", 0),
+        ("", 0),
+    ],
+)
+def test_chains_are_read_whatever_they_hold(text, count, problem):
+    prompt = DIALECT.prompt(problem, "1.0*x1 + 1.0", None, 2)
+    answers = DIALECT.read(text, prompt)
+    assert len(answers) == count and all(problem.score(answer) for answer in answers)
+    assert DIALECT.read(text, "a prompt of something else") == []
+
+
+def test_what_the_language_has_no_words_for(problem):
+    with pytest.raises(BadInput, match="only understands formulas"):
+        open_format(resolve("maze:train/0")[0], FORMULA_FORMAT, PromptConfig(), 1)
+    with pytest.raises(BadInput, match="1 to 5 answers"):
+        open_format(problem, FORMULA_FORMAT, PromptConfig(), 6)
+    prompt = DIALECT.prompt(problem, "", None, 1)
+    assert DIALECT.write(problem, ["x1 +"], prompt) is None
+    assert DIALECT.write(problem, [" + ".join(["x1"] * 60)], prompt) is None
+    begun = DIALECT.prefill(problem, "1.0*x1 + x2", np.random.default_rng(0))
+    assert begun.startswith("> f:+") and DIALECT.prefill(problem, "x1", np.random.default_rng(0)) == ""
+
+
+def test_lessons_are_the_same_for_a_seed_and_speak_the_language():
+    first, again = (FormulaLessons(1).batch(24) for _ in range(2))
+    assert first == again != FormulaLessons(2).batch(24)
+    for lesson in first:
+        assert set(lesson.prompt + lesson.chain) <= set(WORDS) and lesson.chain[-1] == "<eos>"
+        assert int(lesson.prompt[-1][1:]) == lesson.chain.count(">")
+
+
+def test_no_lesson_is_about_a_published_formula_or_one_of_the_test_set():
+    rng = random.Random(0)
+    assert unnamed_shape(generate("test", 7).formula) in held_out_shapes()
+    for _ in range(20):
+        target = draw_target(rng)
+        assert unnamed_shape(target.formula) not in held_out_shapes()
+        assert np.isfinite(target.problem.train[1]).all()
