@@ -1,13 +1,12 @@
-"""Pairs of a parent and a better child out of stored searches, whoever found them: what `evo train improve` teaches,
-and with the children that are worse beside them, `evo train dpo`.
+"""Pairs of a parent and a better child from stored searches, whoever found them: the lessons of `evo train improve`,
+and, together with the worse children, of `evo train dpo`.
 
     children of a problem, in order -> those that improve -> by parent -> by the parent's level -> examples
 
 A child improves where it is fitter than the parent that its prompt showed, or where nothing that the search had found
-was at least as good in every objective: it is on the front that parents are drawn from. By hindsight such a child is
-also what the other parents of that moment could have led to, the fittest of the front that are less fit. The answers
-are written anew in the form in which the policy that learns would have written them, so that one policy, or an operator
-that is no policy at all, can teach another.
+was at least as good in every objective: it is on the front that parents are drawn from. By hindsight the other parents
+of that moment could have led to such a child too: the fittest of the front that are less fit. The answers are written
+in the form of the policy that learns, so that one policy, or an operator that is no policy at all, can teach another.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import numpy as np
 
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
-from evo.training.traces import StoredRun
+from evo.training.traces import LearningSource, StoredRun
 from islands.queries.candidates import CandidateReader
 from islands.queries.children import Child, children
 from islands.types import Candidate, ProblemRecord, Selection
@@ -57,19 +56,20 @@ class ImprovementLesson:
 
 @dataclass
 class LessonSource(StoredRun):
-    """A run that lessons come from. digest: of the pairs."""
+    """A run that lessons come from. answers: different ones; pairs: of them better than a parent"""
 
-    reader: CandidateReader
     answers: int = 0
     pairs: int = 0
-    digest: str = ""
+
+    def __post_init__(self) -> None:
+        self.reader = CandidateReader(self.store, CACHE_BYTES)
 
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "pairs": self.pairs, "digest": self.digest}
+        return {**super().describe(), "pairs": self.pairs}
 
 
 @dataclass
-class Improvements:
+class Improvements(LearningSource):
     """All lessons of a training run. by_level: their places, by the parent's level."""
 
     runs: list[LessonSource]
@@ -87,17 +87,7 @@ class Improvements:
     def pairs(self) -> int:
         return sum(source.pairs for source in self.runs)
 
-    @property
-    def problem_names(self) -> set[str]:
-        return {record.name for record in self.records().values()}
-
-    @property
-    def example(self) -> str:
-        """The address of one of the problems."""
-        return next(iter(self.records().values())).address
-
     def records(self) -> dict[tuple[int, int], ProblemRecord]:
-        """The problems of the lessons, by the run's place and the problem's id."""
         return {(one.run, one.problem): self.runs[one.run].problems[one.problem] for one in self.lessons}
 
     def draw(self, rng: np.random.Generator) -> ImprovementLesson:
@@ -114,17 +104,13 @@ class Improvements:
         beside = others[: len(lesson.inspirations)]
         return Selection(parent, tuple(beside), ()), others[len(lesson.inspirations) :]
 
-    def close(self) -> None:
-        for store in {id(source.store): source.store for source in self.runs}.values():
-            store.close()
-
 
 def find_improvements(
     sources: Sequence[LessonSource], wanted: Callable[[LessonSource, ProblemRecord], bool], *, contrasted: bool = False
 ) -> Improvements:
-    """The lessons of the wanted problems of all sources. BadInput where there is none.
+    """The lessons of the wanted problems of all sources. Raises BadInput if there is none.
 
-    contrasted: those of parents alone that have a worse child too
+    contrasted: only those of parents that have a worse child too
     """
     lessons: list[ImprovementLesson] = []
     for place, source in enumerate(sources):
@@ -132,7 +118,7 @@ def find_improvements(
         for record in source.problems.values():
             if not wanted(source, record):
                 continue
-            rows = list(children(source.store, record.id, upto=source.upto if source.upto >= 0 else None))
+            rows = list(children(source.store, record.id, upto=source.upto))
             source.answers += len(rows)
             for lesson in _lessons(place, record, rows):
                 if contrasted and not lesson.worse:
@@ -199,15 +185,11 @@ def _covers(one: Child, other: Child) -> bool:
     return all(a >= b - LEAST for a, b in zip(one.rewards, other.rewards, strict=True))
 
 
-def draw_children(children: Sequence[int], most: int, rng: np.random.Generator) -> list[int]:
-    """At most `most` of them, in a random order."""
-    return [children[int(i)] for i in rng.permutation(len(children))[:most]]
-
-
 class Writer:
-    """Lessons as a policy would be asked them and would have answered.
+    """Writes lessons as prompts and rollouts of the policy that learns.
 
     formats: the prompt format of a problem for so many answers
+    left_out: children that a format cannot write, and why
     """
 
     def __init__(self, formats: Callable[[tuple[int, int], int], PromptFormat]) -> None:
@@ -215,36 +197,41 @@ class Writer:
         self.left_out = Counter[str]()
 
     def write(
-        self, lesson: ImprovementLesson, improvements: Improvements, most: int, rng: np.random.Generator
-    ) -> tuple[PromptFormat, Selection, str] | None:
-        """(format, what is shown, the rollout) of a lesson with at most `most` of its children; those that the format
-        cannot say are left out, None where it can say none."""
-        selection, sayable = self._sayable(lesson, improvements, draw_children(lesson.children, most, rng))
-        if not sayable:
-            return None
-        several = self._formats((lesson.run, lesson.problem), len(sayable))
-        text = several.write(sayable, selection)
-        return None if text is None else (several, selection, text)
-
-    def write_pair(
-        self, lesson: ImprovementLesson, improvements: Improvements, most: int, rng: np.random.Generator
-    ) -> tuple[PromptFormat, Selection, tuple[str, str]] | None:
-        """As `write`, with two rollouts of equally many answers: of better children, and of worse ones."""
-        selection, better = self._sayable(lesson, improvements, draw_children(lesson.children, most, rng))
-        _, worse = self._sayable(lesson, improvements, draw_children(lesson.worse, max(1, len(better)), rng))
-        count = min(len(better), len(worse))
+        self,
+        lesson: ImprovementLesson,
+        improvements: Improvements,
+        most: int,
+        rng: np.random.Generator,
+        *,
+        contrasted: bool = False,
+    ) -> tuple[PromptFormat, Selection, list[str]] | None:
+        """(format, what the prompt shows, rollouts) of a lesson: one rollout with at most `most` of its children, and,
+        if `contrasted`, one with as many worse children. None if the format can write none of the children."""
+        selection, better = self._writable(lesson, improvements, lesson.children, most, rng)
+        chains = [better]
+        if contrasted:
+            chains.append(self._writable(lesson, improvements, lesson.worse, max(1, len(better)), rng)[1])
+        count = min(map(len, chains))
         if not count:
             return None
-        several = self._formats((lesson.run, lesson.problem), count)
-        good, bad = several.write(better[:count], selection), several.write(worse[:count], selection)
-        return None if good is None or bad is None else (several, selection, (good, bad))
+        prompt_format = self._formats((lesson.run, lesson.problem), count)
+        texts = [prompt_format.write(chain[:count], selection) for chain in chains]
+        written = [text for text in texts if text is not None]
+        return (prompt_format, selection, written) if len(written) == len(texts) else None
 
-    def _sayable(
-        self, lesson: ImprovementLesson, improvements: Improvements, ids: Sequence[int]
+    def _writable(
+        self,
+        lesson: ImprovementLesson,
+        improvements: Improvements,
+        children: Sequence[int],
+        most: int,
+        rng: np.random.Generator,
     ) -> tuple[Selection, list[str]]:
-        """What the prompt shows, and the texts of those children that the format can say."""
-        selection, found = improvements.read(lesson, ids)
-        one = self._formats((lesson.run, lesson.problem), 1)
-        sayable = [child.text for child in found if one.write([child.text], selection) is not None]
-        self.left_out[UNWRITABLE] += len(found) - len(sayable)
-        return selection, sayable
+        """What the prompt shows, and the texts of at most `most` random children, without those that the format cannot
+        write."""
+        ids = [children[int(i)] for i in rng.permutation(len(children))[:most]]
+        selection, drawn = improvements.read(lesson, ids)
+        of_one = self._formats((lesson.run, lesson.problem), 1)
+        writable = [child.text for child in drawn if of_one.write([child.text], selection) is not None]
+        self.left_out[UNWRITABLE] += len(drawn) - len(writable)
+        return selection, writable

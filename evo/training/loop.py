@@ -1,27 +1,33 @@
-"""What every training loop is: steps until a number of them or a budget, held-out metrics and checkpoints between.
+"""The training loop: steps until a number of them or a budget, with held-out metrics and checkpoints between.
 
-Where a step's groups come from is the loops' own affair: evo.training.on_policy asks the policy for them,
-evo.training.offline reads what searches have stored.
+    batch -> trainer -> policy.version -> metrics
+
+The loops differ in where a step's batch comes from: evo.training.on_policy samples it from the policy,
+evo.training.offline reads groups that searches have stored, evo.training.imitation writes lessons from them.
 """
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from evo.config.train import TrainRun
 from evo.search.stop import FINISHED, Stop, StopReason
+from evo.training.traces import LearningSource
 from vpo.policies.contract import LocalPolicy, Policy
+from vpo.training import TrainStats
 from vpo.training.trainer import PolicyTrainer
 
+Batch = TypeVar("Batch")
 Evaluate = Callable[[Policy], Awaitable[dict[str, float]]]
 
 
 @dataclass
 class TrainingStatus:
-    """What a display, a log and a card show. Seconds are of training, evaluation and saving left out.
+    """The counts of a training run, for display, log and card. Seconds leave out evaluation and saving.
 
     left_out: groups that taught nothing, by the reason; counted by loops that know more than the step's metrics say
     """
@@ -48,11 +54,11 @@ class TrainingStatus:
         return {name: spent / max(self.seconds, 1e-9) for name, spent in seconds.items() if spent}
 
 
-class SteppedTraining(ABC):
-    """A training run under way.
+class SteppedTraining(ABC, Generic[Batch]):
+    """A training run.
 
     steps: where it ends at the latest
-    log: called with one plain record a step, and one an evaluation
+    log: called with one plain record for each step, and one for each evaluation
     evaluate: held-out metrics of the policy as it is
     save: writes a checkpoint of the present state; none is written before it is set
     rank, processes: among those that train together
@@ -79,19 +85,19 @@ class SteppedTraining(ABC):
     @property
     @abstractmethod
     def source(self) -> str:
-        """What is learned from, in a few words."""
+        """The source of the batches, in a few words."""
 
     @property
     @abstractmethod
     def example(self) -> str:
-        """The address of a problem that is learned from."""
+        """The address of one of the problems."""
 
     def notes(self) -> list[str]:
-        """Paragraphs for the card, beside the metrics."""
+        """Paragraphs for the card, in addition to the metrics."""
         return []
 
     def close(self) -> None:
-        """Give back what the loop itself has opened."""
+        """Close what the loop itself has opened."""
         return
 
     async def run(self) -> Stop:
@@ -111,19 +117,44 @@ class SteppedTraining(ABC):
         return stop if stop is not None and status.step < status.steps else FINISHED
 
     def stop(self, stop: Stop) -> None:
-        """End after the step under way."""
+        """End after the current step."""
         self.status.stopping = self.status.stopping or stop
 
-    @abstractmethod
     async def _step(self) -> None:
-        """One step of the trainer, with the status brought up to date and the metrics written."""
+        """One step of the trainer; updates the status and writes the metrics."""
+        status, started = self.status, time.perf_counter()
+        batch = await self._gather()
+        gathered = time.perf_counter()
+        stats = await self._learn(batch)
+        if stats.policy_version:
+            self.policy.version = stats.policy_version
+        ended = time.perf_counter()
+        status.seconds += ended - started
+        status.training_seconds += ended - gathered
+        status.answers += self._next_answers()
+        status.tokens += int(stats.metrics["tokens"])
+        status.step += 1
+        status.metrics = {**stats.metrics, **self._account(batch, stats)}
+        self._write("step", status.metrics)
+
+    @abstractmethod
+    async def _gather(self) -> Batch:
+        """The batch of the next step; adds its seconds to the status."""
+
+    @abstractmethod
+    async def _learn(self, batch: Batch) -> TrainStats:
+        """The trainer's step."""
+
+    @abstractmethod
+    def _account(self, batch: Batch, stats: TrainStats) -> dict[str, float]:
+        """Counts a batch that was learned; its metrics in addition to the trainer's."""
 
     @abstractmethod
     def _next_answers(self) -> int:
         """How many answers the next step takes from the budget."""
 
     def _spent(self) -> Stop | None:
-        """Why to stop here, None to go on. Processes stop together, as soon as one of them has to."""
+        """Why to stop here, None to continue. Processes stop together, as soon as one of them has to."""
         stop = self._own_limit()
         if self.processes > 1 and self.trainer.add_up(float(stop is not None)):
             return stop or Stop(StopReason.BUDGET, "another process stopped")
@@ -158,11 +189,59 @@ class SteppedTraining(ABC):
         )
 
     def state(self) -> dict[str, Any]:
-        """The loop's position, plain values; the trainer and the weights keep their own. `curriculum` is what every
-        process keeps for itself."""
+        """The loop's position, plain values, without the trainer's and the weights. `curriculum` differs between
+        processes."""
         kept = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
         return {"status": kept, "curriculum": None}
 
     def restore(self, state: dict[str, Any]) -> None:
         for name, value in state["status"].items():
             setattr(self.status, "metrics" if name == "figures" else name, value)  # its name in older checkpoints
+
+
+class StoredTraining(SteppedTraining[Batch]):
+    """Training from stored runs, without samples. stored: the runs, closed with the loop"""
+
+    def __init__(
+        self,
+        run: TrainRun,
+        stored: LearningSource,
+        steps: int,
+        policy: LocalPolicy,
+        trainer: PolicyTrainer,
+        *,
+        log: Callable[[dict[str, Any]], None],
+        evaluate: Evaluate | None = None,
+    ):
+        super().__init__(run, steps, policy, trainer, log=log, evaluate=evaluate)
+        self.stored = stored
+
+    @property
+    def example(self) -> str:
+        return self.stored.example
+
+    def close(self) -> None:
+        self.stored.close()
+
+    async def _gather(self) -> Batch:
+        started = time.perf_counter()
+        batch = self._read()
+        self.status.reading_seconds += time.perf_counter() - started
+        return batch
+
+    @abstractmethod
+    def _read(self) -> Batch:
+        """The batch of the next step."""
+
+    @abstractmethod
+    def check_teaches(self) -> None:
+        """BadInput if the stored runs teach this policy nothing."""
+
+    def _leave_out(self, counts: Mapping[str, int]) -> None:
+        for reason, count in counts.items():
+            self.status.left_out[reason] = self.status.left_out.get(reason, 0) + count
+
+    @property
+    def reasons(self) -> str:
+        """Why groups or lessons were left out, with counts, for the card."""
+        return ", ".join(f"{count:,} {reason}" for reason, count in self.status.left_out.items() if count) or "none"

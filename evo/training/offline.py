@@ -11,7 +11,6 @@ as if it had not been.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,12 +23,13 @@ import torch
 from evo.config.traces import TRUNCATE
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.training.loop import Evaluate, SteppedTraining
+from evo.training.loop import Evaluate, StoredTraining
 from evo.training.trace_selection import lineage
 from evo.training.traces import Traces
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
+from vpo.training import TrainStats
 from vpo.training.examples import group_advantages
 from vpo.training.trainer import PolicyTrainer
 
@@ -39,11 +39,9 @@ TOO_LONG = "longer than the policy's context"
 SPREADLESS = "without spread"
 
 
-class OfflineTraining(SteppedTraining):
-    """Runs a TrainRun to its end, to a budget, or until every chosen group was read in every pass.
-
-    traces: closed with the loop; others as in SteppedTraining
-    """
+class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
+    """Runs a TrainRun to its end, to a budget, or until every chosen group was read in every pass. A batch is the
+    groups of a step that can be learned from, and why the others cannot."""
 
     def __init__(
         self,
@@ -55,7 +53,7 @@ class OfflineTraining(SteppedTraining):
         log: Callable[[dict[str, Any]], None],
         evaluate: Evaluate | None = None,
     ):
-        super().__init__(run, plan_steps(run, traces), policy, trainer, log=log, evaluate=evaluate)
+        super().__init__(run, traces, plan_steps(run, traces), policy, trainer, log=log, evaluate=evaluate)
         self.traces = traces
         self.status.left_out = dict(traces.left_out)
         self._archives: dict[int, npt.NDArray[np.float64]] = {}
@@ -65,32 +63,23 @@ class OfflineTraining(SteppedTraining):
 
     @property
     def source(self) -> str:
-        runs = ", ".join(source.name for source in self.traces.runs)
-        return f"{len(self.traces):,} prompt groups of {runs}"
-
-    @property
-    def example(self) -> str:
-        return self.traces.example
+        return f"{len(self.traces):,} prompt groups of {self.traces.run_names}"
 
     def notes(self) -> list[str]:
-        """What was learned from, and what was not."""
+        """Which groups were learned from, and which were not."""
         status, traces, cap = self.status, self.traces, self.run_config.truncate
         corrected = f"PPO's clip around it, importance weights of at most {cap:g}"
         lines = [
             f"- {source.name}: {source.stored:,} groups stored, {source.chosen:,} chosen" for source in traces.runs
         ]
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in status.left_out.items() if count)
         return [
             "## Traces",
             "Nothing was sampled: the groups are those that searches stored, each as it was, corrected for the policy "
             f"that wrote them ({corrected}).",
             "\n".join(lines),
             f"Written by {_few(traces.versions)}. Learned from {status.groups:,} groups ({self.run_config.passes} "
-            f"passes at most); left out: {reasons or 'none'}.",
+            f"passes at most); left out: {self.reasons}.",
         ]
-
-    def close(self) -> None:
-        self.traces.close()
 
     def places(self, step: int) -> npt.NDArray[np.int64]:
         """Which of the chosen groups a step learns from, at most `prompts` of them. No step straddles two passes."""
@@ -103,50 +92,39 @@ class OfflineTraining(SteppedTraining):
     def _next_answers(self) -> int:
         return int(self.traces.chosen.asked[self.places(self.status.step)].sum())
 
-    async def _step(self) -> None:
-        status = self.status
-        started = time.perf_counter()
-        places = self.places(status.step)
-        groups, lacking = self._read(places)
-        before = time.perf_counter()
-        stats = self.trainer.step(groups)
-        if stats.policy_version:
-            self.policy.version = stats.policy_version
-        ended = time.perf_counter()
-        spreadless = int(stats.metrics["spreadless"])
-        lacking[SPREADLESS] += spreadless
-        for reason, count in lacking.items():
-            status.left_out[reason] = status.left_out.get(reason, 0) + count
-        status.step += 1
-        status.seconds += ended - started
-        status.reading_seconds += before - started
-        status.training_seconds += ended - before
-        status.groups += len(groups) - spreadless
-        status.answers += int(self.traces.chosen.asked[places].sum())
-        status.tokens += int(stats.metrics["tokens"])
-        status.metrics = {**stats.metrics, "left_out": float(lacking.total())}
-        self._write("step", status.metrics)
+    def _read(self) -> tuple[list[ScoredGroup], Counter[str]]:
+        return self.read(self.places(self.status.step))
 
-    def _read(self, places: npt.NDArray[np.int64]) -> tuple[list[ScoredGroup], Counter[str]]:
+    def read(self, places: npt.NDArray[np.int64]) -> tuple[list[ScoredGroup], Counter[str]]:
         """The groups of these places that can be learned from, and why the others cannot."""
-        found, lacking = [], Counter[str]()
+        usable, lacking = [], Counter[str]()
         self._archives.clear()
         for place, group in zip(places, self.traces.read(places), strict=True):
             reason = unusable(group, self.policy)
             if reason:
                 lacking[reason] += 1
                 continue
-            found.append(group)
+            usable.append(group)
             if self.trainer.archive is not None:
                 self._archives[id(group)] = self.traces.archive(int(place))
-        return found, lacking
+        return usable, lacking
+
+    async def _learn(self, batch: tuple[list[ScoredGroup], Counter[str]]) -> TrainStats:
+        return self.trainer.step(batch[0])
+
+    def _account(self, batch: tuple[list[ScoredGroup], Counter[str]], stats: TrainStats) -> dict[str, float]:
+        groups, lacking = batch
+        lacking[SPREADLESS] += int(stats.metrics["spreadless"])
+        self._leave_out(lacking)
+        self.status.groups += len(groups) - int(stats.metrics["spreadless"])
+        return {"left_out": float(lacking.total())}
 
     def check_teaches(self) -> None:
-        """BadInput where no chosen group teaches the method anything. Groups are read until one does."""
+        """BadInput if no chosen group teaches the method anything. Groups are read until one does."""
         lacking: Counter[str] = Counter()
         estimation, archive = self.trainer.config, self.trainer.archive
         for step in range(steps_a_pass(self.run_config, self.traces)):
-            groups, unfit = self._read(self.places(step))
+            groups, unfit = self.read(self.places(step))
             lacking += unfit
             for group in groups:
                 if np.any(group_advantages(group, estimation, archive(group) if archive else None)):

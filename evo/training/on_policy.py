@@ -1,10 +1,10 @@
-"""The training loop: prompts, rollouts, scores, one optimiser step; again.
+"""Training on the policy's answers of now: prompts, rollouts, scores, one optimiser step.
 
-    question -> prompt -> policy -> grade -> trainer.step -> policy.version
+    question -> prompt -> policy -> score -> trainer.step -> policy.version
 
 The policy that samples and the policy that learns are one model in one process, so every step is on-policy; the
-behaviour log-probabilities are in the ratio all the same. Everything drawn comes from (seed, step): a run that is
-stopped and resumed from a checkpoint goes on as if it had not been.
+behaviour log-probabilities are in the ratio all the same. Every draw comes from (seed, step), so a run that is resumed
+from a checkpoint continues as if it had not stopped.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import ScoredAnswer, ScoredGroup
 from vpo.policies.contract import LocalPolicy
+from vpo.training import TrainStats
 from vpo.training.examples import Goal
 from vpo.training.trainer import PolicyTrainer
 
@@ -38,12 +39,16 @@ BEGUN = 6
 """Sets the draws of which answers are begun apart from those of the curriculum."""
 
 
-class TrainingLoop(SteppedTraining):
-    """Runs a TrainRun to its end or to a budget on what the policy answers now.
+Batch = tuple[list[Question], list[ScoredGroup]]
+"""Questions, and a group for each."""
 
-    styles: how each of the problems is put to the policy
-    accelerator: accelerate.Accelerator where several processes train together; each asks its share of the prompts
-    stored: what the archives begin with; closed with the loop
+
+class TrainingLoop(SteppedTraining[Batch]):
+    """Runs a TrainRun to its end or to a budget on the policy's answers of now.
+
+    styles: each problem's prompt format
+    accelerator: accelerate.Accelerator if several processes train together; each samples its share of the prompts
+    stored: the archives' beginnings; closed with the loop
     """
 
     def __init__(
@@ -77,15 +82,14 @@ class TrainingLoop(SteppedTraining):
                 stored=stored,
             )
         self._stored = stored
-        self._shown: dict[int, list[ScoredAnswer]] = {}
+        self._parents: dict[int, Candidate] = {}  # by the sequence of the group whose prompt shows it
         self._watch = ParentUsageWatch()
-        self._held: dict[int, list[tuple[float, ...]]] = {}
         if run.reward == "solve":
             trainer.goals = self._goal
         if run.reward == "gain":
             trainer.shown = self._answers_shown
         if run.method == "archive_vpo":
-            trainer.archive = lambda group: self._held.get(group.sequence) or None
+            trainer.archive = lambda group: self.curriculum.vectors(group.problem) or None
 
     @property
     def source(self) -> str:
@@ -103,47 +107,12 @@ class TrainingLoop(SteppedTraining):
         run = self.run_config
         return run.prompts * run.rollouts * run.chain
 
-    async def _step(self) -> None:
+    async def _gather(self) -> Batch:
         run, status = self.run_config, self.status
-        started = time.perf_counter()
         share = len(range(self.rank, run.prompts, self.processes))
         questions = self.curriculum.questions(status.step, share)
-        groups, sampled, scored = await self._groups(questions)
-        before = time.perf_counter()
-        self._shown = {
-            group.sequence: [self._answer_of(question.problem, question.selection.parent)]
-            for question, group in zip(questions, groups, strict=True)
-            if question.selection.parent is not None
-        }
-        self._held = {
-            group.sequence: self.curriculum.vectors(question.problem)
-            for question, group in zip(questions, groups, strict=True)
-        }
-        stats = self.trainer.step(groups)
-        if stats.policy_version:
-            if self.trainer.sharded:
-                await self.policy.between(lambda: self.trainer.copy_weights(self.policy.model))
-            self.policy.version = stats.policy_version
-        self.curriculum.learn(questions, groups)
-        ended = time.perf_counter()
-        status.step += 1
-        status.seconds += ended - started
-        status.sampling_seconds += sampled
-        status.scoring_seconds += scored
-        status.training_seconds += ended - before
-        status.answers += self._next_answers()
-        status.tokens += int(stats.metrics["tokens"])
-        usage = parent_usage(questions, groups)
-        status.metrics = {**stats.metrics, **usage}
-        self._write("step", status.metrics)
-        at_chance = self._watch.add(usage)
-        if run.stop_at_chance and at_chance is not None:
-            self.stop(at_chance)
-
-    async def _groups(self, questions: Sequence[Question]) -> tuple[list[ScoredGroup], float, float]:
-        run, step = self.run_config, self.status.step
         started = time.perf_counter()
-        streams = [step * run.prompts + i * self.processes + self.rank for i in range(len(questions))]
+        streams = [status.step * run.prompts + i * self.processes + self.rank for i in range(len(questions))]
         prompts = [
             self.styles[q.problem].build(q.selection, stream, np.random.default_rng([run.seed, BEGUN, stream]))
             for q, stream in zip(questions, streams, strict=True)
@@ -156,11 +125,13 @@ class TrainingLoop(SteppedTraining):
             for q, some in zip(questions, rollouts, strict=True)
         ]
         graded = await score_all(jobs, self.scorer)
-        groups = [
+        status.sampling_seconds += sampled - started
+        status.scoring_seconds += time.perf_counter() - sampled
+        return questions, [
             ScoredGroup(
                 problem=question.problem,
                 sequence=prompt.stream,
-                iteration=step,
+                iteration=status.step,
                 island=0,
                 parent=None,
                 inspirations=(),
@@ -173,21 +144,37 @@ class TrainingLoop(SteppedTraining):
             )
             for question, prompt, scored in zip(questions, prompts, graded, strict=True)
         ]
-        return groups, sampled - started, time.perf_counter() - sampled
 
-    def _answer_of(self, problem: int, parent: Candidate) -> ScoredAnswer:
-        key = identity(parent.text, self.problems[problem].answer_format)
-        return ScoredAnswer(parent.text, key, Score(parent.rewards, parent.fitness))
+    async def _learn(self, batch: Batch) -> TrainStats:
+        questions, groups = batch
+        shown = zip((question.selection.parent for question in questions), groups, strict=True)
+        self._parents = {group.sequence: parent for parent, group in shown if parent is not None}
+        stats = self.trainer.step(groups)
+        if stats.policy_version and self.trainer.sharded:
+            await self.policy.between(lambda: self.trainer.copy_weights(self.policy.model))
+        self.curriculum.learn(questions, groups)
+        return stats
+
+    def _account(self, batch: Batch, stats: TrainStats) -> dict[str, float]:
+        usage = parent_usage(*batch)
+        at_chance = self._watch.add(usage)
+        if self.run_config.stop_at_chance and at_chance is not None:
+            self.stop(at_chance)
+        return usage
 
     def _answers_shown(self, group: ScoredGroup) -> list[ScoredAnswer]:
-        return self._shown.get(group.sequence, [])
+        parent = self._parents.get(group.sequence)
+        if parent is None:
+            return []
+        key = identity(parent.text, self.problems[group.problem].answer_format)
+        return [ScoredAnswer(parent.text, key, Score(parent.rewards, parent.fitness))]
 
     def _goal(self, group: ScoredGroup) -> Goal:
         target = self.problems[group.problem].target
         ended = self._stored.ended(group.problem) if self._stored is not None else []
         if target is None:
             target = float(np.nextafter(max((fitness for _, fitness in ended), default=-np.inf), np.inf))
-        return Goal(target, [rewards for rewards, _ in ended], self._held[group.sequence])
+        return Goal(target, [rewards for rewards, _ in ended], self.curriculum.vectors(group.problem))
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "curriculum": self.curriculum.state(), "watch": self._watch.state()}

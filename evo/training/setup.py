@@ -1,13 +1,12 @@
-"""From a TrainRun, or from the directory of one, to a training loop that is ready to go.
-
-Everything that can be wrong with the input is found here, before anything is written.
-"""
+"""From a TrainRun, or from the directory of one, to a training loop that is ready to run. Finds everything that can be
+wrong with the input before anything is written."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from evo.search.defaults import source_commit
 from evo.search.resources import check_apart, open_policy, problems_at
 from evo.training.imitation import ImitationTraining, problems_of
 from evo.training.improvement import Improvements
-from evo.training.loop import SteppedTraining
+from evo.training.loop import SteppedTraining, StoredTraining
 from evo.training.offline import OfflineTraining, keep_fitting, plan_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
 from evo.training.run_directory import TrainingRecord
@@ -43,12 +42,9 @@ from vpo.training.distribution import ShardSettings
 from vpo.training.trainer import PolicyTrainer
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
-    from transformers import PreTrainedModel
-
-if TYPE_CHECKING:
     import torch
     from accelerate import Accelerator
+    from transformers import PreTrainedModel
 
 EVALUATION_STREAM_SEED = 1_000_003
 """Held-out answers are drawn with a seed of their own, the same in every evaluation of every run."""
@@ -59,7 +55,7 @@ SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
 class Training:
     """A training run with all it holds open; `close` gives everything back."""
 
-    loop: SteppedTraining
+    loop: SteppedTraining[Any]
     record: TrainingRecord
     run: TrainRun
     policy: LocalPolicy
@@ -119,11 +115,10 @@ class Training:
 
 def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
     """A new training run in the directory `output`."""
-    traces = open_named_traces(run)
-    try:
-        run = resolve_settings(run, traces) if isinstance(traces, Traces) else run
+    with _open_stored(run) as stored:
+        run = resolve_settings(run, stored) if isinstance(stored, Traces) else run
         accelerator = open_accelerator(run, output)
-        prepared = prepare(run, run.policy, accelerator, traces)
+        prepared = prepare(run, run.policy, accelerator, stored)
         if run.lr is None:
             rate = PAPER_RATE if prepared.policy.prompt_format == "chat" else EMBEDDED_RATE
             run = run.model_copy(update={"lr": rate})
@@ -132,67 +127,64 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
             "commit": source_commit(),
             "start": prepared.policy.version,
             "config": run.stored(),
-            **({} if traces is None else {"traces": [source.describe() for source in traces.runs]}),
+            **({} if stored is None else {"traces": [source.describe() for source in stored.runs]}),
         }
         record = TrainingRecord(output)
         training = _assemble(run, prepared, record, accelerator, about, on_log)
-        if isinstance(training.loop, OfflineTraining | ImitationTraining):
+        if isinstance(training.loop, StoredTraining):
             training.loop.check_teaches()
         if training.main:
             TrainingRecord.create(output, about)
             record.claim()
         return training
-    except BaseException:
-        if traces is not None:
-            traces.close()
-        raise
 
 
 def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
-    """A stored training run, ready to go on from its last checkpoint (from the start where it has none yet).
-    `overrides` may raise its budgets and say where its traces lie now."""
+    """A stored training run, ready to continue from its last checkpoint, or from the start if it has none yet.
+    `overrides` may raise its budgets and name the new place of its traces."""
     record, about = TrainingRecord.open(folder)
     run = parse(TrainRun, {**complete_trainer(about["config"]), **overrides}, f"--resume {folder}")
-    traces = open_named_traces(run, about.get("traces"))
-    try:
-        return _resume(run, folder, record, about, traces, on_log)
-    except BaseException:
-        if traces is not None:
-            traces.close()
-        raise
-
-
-def _resume(
-    run: TrainRun,
-    folder: str,
-    record: TrainingRecord,
-    about: dict[str, Any],
-    traces: Traces | Improvements | None,
-    on_log: Callable[[dict[str, Any]], None] | None,
-) -> Training:
-    accelerator = open_accelerator(run, folder)
-    saved = record.checkpoints()
-    if not saved:
-        if is_main(accelerator):
+    with _open_stored(run, about.get("traces")) as stored:
+        accelerator = open_accelerator(run, folder)
+        checkpoint = next(reversed(record.checkpoints()), None)
+        weights, state = run.policy, {}
+        if checkpoint is not None:
+            state = load_state(checkpoint)
+            processes = 1 if accelerator is None else accelerator.num_processes
+            if len(state["curricula"]) != processes:
+                raise BadInput(
+                    f"--resume {folder}: was trained by {len(state['curricula'])} processes, not {processes}"
+                )
+            weights = run.policy if run.lora_rank else str(parse_address(run.policy).at(checkpoint))
+        training = _assemble(run, prepare(run, weights, accelerator, stored), record, accelerator, about, on_log)
+        loop = training.loop
+        if state:
+            loop.restore({**state["loop"], "curriculum": state["curricula"][loop.rank]})
+            loop.trainer.restore(state["trainer"])
+            training.policy.version = loop.trainer.version
+        if training.main:
             record.claim()
-            record.rewind(-1)
-        return _assemble(run, prepare(run, run.policy, accelerator, traces), record, accelerator, about, on_log)
-    state = load_state(saved[-1])
-    processes = 1 if accelerator is None else accelerator.num_processes
-    if len(state["curricula"]) != processes:
-        raise BadInput(f"--resume {folder}: was trained by {len(state['curricula'])} processes, not {processes}")
-    weights = run.policy if run.lora_rank else str(parse_address(run.policy).at(saved[-1]))
-    prepared = prepare(run, weights, accelerator, traces)
-    training = _assemble(run, prepared, record, accelerator, about, on_log)
-    loop = training.loop
-    loop.restore({**state["loop"], "curriculum": state["curricula"][loop.rank]})
-    loop.trainer.restore(state["trainer"])
-    training.policy.version = loop.trainer.version
-    if training.main:
-        record.claim()
-        record.rewind(loop.status.step)
-        record.write_settings({**about, "config": run.stored()})
-    return training
+            record.rewind(loop.status.step if state else -1)
+            record.write_settings({**about, "config": run.stored()})
+        return training
+
+
+@contextlib.contextmanager
+def _open_stored(
+    run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None
+) -> Iterator[Traces | Improvements | None]:
+    """The stored runs that `run` learns from, None for none. They are closed if the block fails."""
+    if run.from_traces and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise BadInput("training from traces runs in one process; start it without accelerate launch")
+    stored: Traces | Improvements | None = None
+    if run.from_traces:
+        stored = open_improvements(run, began) if run.method in BY_EXAMPLES else open_traces(run, began)
+    try:
+        yield stored
+    except BaseException:
+        if stored is not None:
+            stored.close()
+        raise
 
 
 def _assemble(
@@ -204,10 +196,10 @@ def _assemble(
     on_log: Callable[[dict[str, Any]], None] | None,
 ) -> Training:
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
-    # over many steps on traces the policy would drift from what wrote them as far as it likes, step by step
-    stored = isinstance(traces, Traces)
+    # over many steps on traces the policy would drift from the one that wrote them without a limit, step by step
+    by_reward = isinstance(traces, Traces)
     steps = plan_steps(run, traces) if isinstance(traces, Traces) else run.steps
-    config = TrainConfig.of(run, seed=run.seed, reward=run.reward, shaping=run.shaping, steps=steps, trust=stored)
+    config = TrainConfig.of(run, seed=run.seed, reward=run.reward, shaping=run.shaping, steps=steps, trust=by_reward)
     shards = shard_settings(run, accelerator)
     config.gradient_checkpointing = recomputes(run)
     trainer = PolicyTrainer(
@@ -242,25 +234,24 @@ def _assemble(
         return metrics
 
     evaluate = held_out if prepared.held_out else None
-    loop: SteppedTraining
+    loop: SteppedTraining[Any]
     if isinstance(traces, Improvements):
         known = problems_of(traces, problems_at)
         loop = ImitationTraining(run, traces, known, policy, trainer, log=log, evaluate=evaluate)
     elif traces is not None:
         loop = OfflineTraining(run, traces, policy, trainer, log=log, evaluate=evaluate)
     else:
-        problems, styles = prepared.problems, prepared.styles
         loop = TrainingLoop(
             run,
-            problems,
-            styles,
+            prepared.problems,
+            prepared.styles,
             policy,
             trainer,
             scorer,
             log=log,
             evaluate=evaluate,
             accelerator=accelerator,
-            stored=open_stored_archives(run, problems),
+            stored=open_stored_archives(run, prepared.problems),
         )
     training = Training(loop, record, run, policy, scorer, accelerator, about)
     loop.save = training.save
@@ -349,14 +340,6 @@ class PreparedTraining:
     reference: PreTrainedModel | None
     traces: Traces | Improvements | None = None
     weights: str = ""
-
-
-def open_named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces | Improvements | None:
-    if not run.from_traces:
-        return None
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise BadInput("training from traces runs in one process; start it without accelerate launch")
-    return open_improvements(run, began) if run.method in BY_EXAMPLES else open_traces(run, began)
 
 
 def prepare(

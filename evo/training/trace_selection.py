@@ -6,20 +6,20 @@ import hashlib
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from evo.config.traces import run_and_address, span, timestamp
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.training.improvement import CACHE_BYTES, Improvements, LessonSource, find_improvements
-from evo.training.traces import Chosen, TraceRun, Traces
+from evo.training.improvement import Improvements, LessonSource, find_improvements
+from evo.training.traces import Chosen, LearningSource, StoredRun, TraceRun, Traces
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
-from islands.queries.candidates import CandidateReader
 from islands.queries.groups import TraceRow, trace_rows
 from islands.queries.progress import group_count
 from islands.types import ProblemRecord, RunRecord
@@ -30,96 +30,75 @@ from vpo.training.config import DPO
 
 _TRAINED = re.compile(r"(.*)\+[a-z_]+\.(\d+)")
 """The version that a trainer gives its n-th step's weights (vpo.training.trainer)."""
+Run = TypeVar("Run", bound=StoredRun)
+Source = TypeVar("Source", bound=LearningSource)
 
 
 def open_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces:
-    """The traces that `run` asks for; read-only.
+    """The prompt groups that `run` names; read-only.
 
-    began: what TraceRun.describe said when training began, for a resume: the same groups then, or BadInput
-    Raises BadInput, one line with the reason, where no group is left to learn from, or where those that are left are
-    no training examples of the method; UnknownRun, DatabaseUnavailable.
+    began: what StoredRun.describe recorded when training began, for a resume: the same groups, or BadInput
+    Raises BadInput, one line with the reason, if no group is left to learn from, or if those that are left are no
+    training examples of the method; UnknownRun, DatabaseUnavailable.
     """
-    stores: dict[str, Store] = {}
-    try:
-        sources = _runs(run, stores, began)
-        traces = _choose(run, sources)
-        if began is not None:
-            _check_unchanged(traces, began)
-        return traces
-    except BaseException:
-        for store in stores.values():
-            store.close()
-        raise
+    return _open(run, began, TraceRun, partial(_fitting, run), partial(_choose, run))
 
 
 def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Improvements:
-    """What the runs that `run` names have to teach by example; read-only. Arguments and errors as of open_traces."""
+    """The lessons of the runs that `run` names; read-only. Arguments and errors as of open_traces."""
+
+    def find(sources: list[LessonSource]) -> Improvements:
+        wanted = {id(source): _resolve_wanted(run.trace_problems, source.problems) for source in sources}
+        return find_improvements(
+            sources, lambda source, record: record.id in wanted[id(source)], contrasted=run.method == DPO
+        )
+
+    return _open(run, began, LessonSource, lambda name, records: records, find)
+
+
+def _open(
+    run: TrainRun,
+    began: Sequence[Mapping[str, Any]] | None,
+    kind: Callable[[Store, RunRecord, Mapping[int, ProblemRecord]], Run],
+    fitting: Callable[[str, list[RunRecord]], list[RunRecord]],
+    choose: Callable[[list[Run]], Source],
+) -> Source:
+    """What `choose` finds in the runs that `run` names, each run once; of a comparison those that are `fitting`. The
+    databases are closed if that fails."""
     stores: dict[str, Store] = {}
     try:
-        found: dict[tuple[str, str], LessonSource] = {}
-        for _, store, records in _named_runs(run, stores):
-            for record in records:
+        named: dict[tuple[str, str], Run] = {}
+        for given in run.from_traces:
+            name, address = run_and_address(given, run.db)
+            if address not in stores:
+                stores[address] = Store.open(address, read_only=True)
+            store = stores[address]
+            for record in fitting(name, runs_named(store, name)):
                 problems = {problem.id: problem for problem in store.problems(record.id)}
-                reader = CandidateReader(store, CACHE_BYTES)
-                found.setdefault((store.address, record.name), LessonSource(store, record, problems, -1, reader))
-        sources = list(found.values())
-        if began is None:
-            for source in sources:
-                source.upto = group_count(source.store, source.run.id)[1]
-        else:
-            _check_names([source.run.name for source in sources], began)
-            for source, one in zip(sources, began, strict=True):
-                source.upto = one["upto"]
-        named = {id(s): _resolve_wanted(run.trace_problems, s.problems) for s in sources}
-        improvements = find_improvements(
-            sources, lambda source, record: record.id in named[id(source)], contrasted=run.method == DPO
-        )
-        if began is not None:
-            for source, one in zip(sources, began, strict=True):
-                if source.digest != one["digest"]:
-                    raise BadInput(
-                        f"the traces of {source.name} are not those that training began with; an exact resume is not "
-                        "possible"
-                    )
-        return improvements
+                named.setdefault((store.address, record.name), kind(store, record, problems))
+        sources = list(named.values())
+        names = [source.run.name for source in sources]
+        then = names if began is None else [described["run"] for described in began]
+        if names != then:
+            raise BadInput(f"the traces are of {', '.join(names)}; training began with those of {', '.join(then)}")
+        for place, source in enumerate(sources):
+            source.upto = group_count(source.store, source.run.id)[1] if began is None else began[place]["upto"]
+        chosen = choose(sources)
+        for source, described in zip(sources, began or (), strict=began is not None):
+            source.check_unchanged(described)
+        return chosen
     except BaseException:
         for store in stores.values():
             store.close()
         raise
 
 
-def _named_runs(run: TrainRun, stores: dict[str, Store]) -> Iterator[tuple[str, Store, list[RunRecord]]]:
-    """Of everything that is named as traces its name, where it lies and its runs, of a comparison all; `stores` gets
-    what was opened."""
-    for given in run.from_traces:
-        name, address = run_and_address(given, run.db)
-        if address not in stores:
-            stores[address] = Store.open(address, read_only=True)
-        yield name, stores[address], runs_named(stores[address], name)
-
-
-def _check_names(names: Sequence[str], began: Sequence[Mapping[str, Any]]) -> None:
-    then = [one["run"] for one in began]
-    if list(names) != then:
-        raise BadInput(f"the traces are of {', '.join(names)}; training began with those of {', '.join(then)}")
-
-
-def _runs(run: TrainRun, stores: dict[str, Store], began: Sequence[Mapping[str, Any]] | None) -> list[TraceRun]:
-    """Every run named, each once; of a comparison those whose chains are of a length that the method learns from."""
-    found: dict[tuple[str, str], TraceRun] = {}
-    for name, store, records in _named_runs(run, stores):
-        fitting = [one for one in records if one.name == name or _suits(run, one)]
-        if not fitting:
-            raise BadInput(f"no run of the comparison {name} has {_wanted(run)}; {run.method} could learn from none")
-        for record in fitting:
-            problems = {problem.id: problem for problem in store.problems(record.id)}
-            found.setdefault((store.address, record.name), TraceRun(store, record, problems, upto=-1))
-    sources = list(found.values())
-    if began is not None:
-        _check_names([source.run.name for source in sources], began)
-        for source, one in zip(sources, began, strict=True):
-            source.upto = one["upto"]
-    return sources
+def _fitting(run: TrainRun, name: str, records: list[RunRecord]) -> list[RunRecord]:
+    """The run itself; of a comparison the runs whose chains are of a length that the method learns from."""
+    fitting = [record for record in records if record.name == name or _suits(run, record)]
+    if not fitting:
+        raise BadInput(f"no run of the comparison {name} has {_wanted(run)}; {run.method} could learn from none")
+    return fitting
 
 
 def _suits(run: TrainRun, record: RunRecord) -> bool:
@@ -145,9 +124,8 @@ def _choose(run: TrainRun, sources: list[TraceRun]) -> Traces:
     for number, source in enumerate(sources):
         drops, lacks = _filters(run, source), _lacks(run, source)
         digest = hashlib.blake2b(digest_size=16)
-        for row in trace_rows(source.store, source.run.id, upto=source.upto if source.upto >= 0 else None):
+        for row in trace_rows(source.store, source.run.id, upto=source.upto):
             source.stored += 1
-            source.upto = max(source.upto, row.sequence)
             flag = next((flag for flag, drop in drops if drop(row)), None)
             if flag is not None:
                 filtered[flag] += 1
@@ -176,47 +154,41 @@ def _choose(run: TrainRun, sources: list[TraceRun]) -> Traces:
 
 
 def _filters(run: TrainRun, source: TraceRun) -> list[tuple[str, Callable[[TraceRow], bool]]]:
-    """What the user does not want, by the flag that says so."""
-    found: list[tuple[str, Callable[[TraceRow], bool]]] = []
+    """The user's filters, by flag: whether a group is left out."""
+    filters: list[tuple[str, Callable[[TraceRow], bool]]] = []
     if run.trace_problems:
         wanted = _resolve_wanted(run.trace_problems, source.problems)
-        found.append(("--trace-problems", lambda row: row.problem_id not in wanted))
+        filters.append(("--trace-problems", lambda row: row.problem_id not in wanted))
     if run.trace_versions:
         prefixes = tuple(run.trace_versions)
-        found.append(("--trace-versions", lambda row: not row.version.startswith(prefixes)))
+        filters.append(("--trace-versions", lambda row: not row.version.startswith(prefixes)))
     if run.trace_after is not None:
         first = timestamp(run.trace_after)
-        found.append(("--trace-after", lambda row: row.created < first))
+        filters.append(("--trace-after", lambda row: row.created < first))
     if run.trace_before is not None:
         end = timestamp(run.trace_before)
-        found.append(("--trace-before", lambda row: row.created >= end))
+        filters.append(("--trace-before", lambda row: row.created >= end))
     if run.trace_iterations is not None:
         low, high = span(run.trace_iterations)
-        found.append(
+        filters.append(
             ("--trace-iterations", lambda row: row.iteration < low or (high is not None and row.iteration > high))
         )
-    return found
-
-
-def _is_named(record: ProblemRecord, wanted: Sequence[str]) -> bool:
-    return record.name in wanted or record.address in wanted
+    return filters
 
 
 def _resolve_wanted(wanted: Sequence[str], problems: Mapping[int, ProblemRecord]) -> set[int]:
-    """Ids of those of a run's problems that names, addresses, sets and parts of sets name; of all where there is none
-    of those."""
+    """Ids of those of a run's problems that names, addresses, sets and parts of sets name; of all without any."""
     if not wanted:
         return set(problems)
     known = {word for record in problems.values() for word in (record.name, record.address)}
-    names = {problem.name for address in wanted if address not in known for problem in _problems(address, resolve)}
-    return {id for id, record in problems.items() if record.name in names or _is_named(record, wanted)}
-
-
-def _problems(address: str, resolve: Callable[[str], list[Any]]) -> list[Any]:
-    try:
-        return resolve(address)
-    except BadAddress as error:
-        raise BadInput(f"--trace-problems {address}: no problem of the runs, and {error}") from error
+    names = set(wanted)
+    for address in wanted:
+        if address not in known:
+            try:
+                names |= {problem.name for problem in resolve(address)}
+            except BadAddress as error:
+                raise BadInput(f"--trace-problems {address}: no problem of the runs, and {error}") from error
+    return {id for id, record in problems.items() if names & {record.name, record.address}}
 
 
 class Lack(Enum):
@@ -239,7 +211,7 @@ def _lacks(run: TrainRun, source: TraceRun) -> Callable[[TraceRow], Lack | None]
     compares = METHODS[run.method].credit == "rollout"
     newest: dict[str, int] = {}
     if run.trace_most_behind is not None:
-        for row in trace_rows(source.store, source.run.id, upto=source.upto if source.upto >= 0 else None):
+        for row in trace_rows(source.store, source.run.id, upto=source.upto):
             root, step = lineage(row.version)
             newest[root] = max(newest.get(root, 0), step)
 
@@ -284,29 +256,13 @@ def _why_none(
                 f"every stored group has one rollout, which leaves {run.method} nothing to compare; search with "
                 "--rollouts 4 or more to learn from it"
             )
+        held = ", ".join(map(str, sorted(lengths)))
         if lack is Lack.CHAIN:
-            held = ", ".join(map(str, sorted(lengths)))
             chains = ", ".join(name for name, method in METHODS.items() if method.chain)
             return f"{run.method} learns from single answers, and these are chains of {held}: {chains} learn from them"
         if lack is Lack.OTHER_LENGTH:
-            held = ", ".join(map(str, sorted(lengths)))
             return f"--answers {run.answers}: the stored groups are of {held} answers a rollout"
     reasons = ", ".join(f"{count:,} {lack.describe(run)}" for lack, count in counted)
     return (
         f"none of the {sum(left_out.values()):,} stored groups that pass the filters can teach {run.method}: {reasons}"
     )
-
-
-def _check_unchanged(traces: Traces, began: Sequence[Mapping[str, Any]]) -> None:
-    for source, then in zip(traces.runs, began, strict=True):
-        if (source.stored, source.chosen) != (then["stored"], then["chosen"]):
-            raise BadInput(
-                f"the traces of {source.name} have changed: up to group {then['upto']} there were {then['stored']:,} "
-                f"groups, {then['chosen']:,} to learn from, and now {source.stored:,} and {source.chosen:,}; an exact "
-                "resume is not possible"
-            )
-        if source.digest != then["digest"]:
-            raise BadInput(
-                f"the traces of {source.name} are not those that training began with (as many, but others); an exact "
-                "resume is not possible"
-            )

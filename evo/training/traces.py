@@ -1,12 +1,13 @@
-"""The prompt groups that searches stored, chosen and drawn for training.
+"""What stored searches give to a training: the runs, and their prompt groups, chosen and drawn.
 
-Memory holds a few numbers for each chosen group; what was asked and answered is read when a step needs it.
+Memory holds a few numbers for each chosen group. Its prompt and its answers are read when a step needs them.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,45 +23,85 @@ from problems.types import ScoredGroup
 
 @dataclass
 class StoredRun:
-    """A run that is learned from.
+    """A run that a training learns from.
 
-    upto: the last group that was there when training began; what the search stored since does not count
+    upto: the last group that was there when training began; later groups do not count
+    digest: of everything that tells the chosen groups or lessons apart
     """
 
     store: Store
     run: RunRecord
     problems: Mapping[int, ProblemRecord]
-    upto: int
+    upto: int = -1
+    digest: str = ""
 
     @property
     def name(self) -> str:
         return f"{self.run.name} ({self.store.address})"
 
     def describe(self) -> dict[str, Any]:
-        """What a training run remembers of it."""
-        return {"run": self.run.name, "database": self.store.address, "upto": self.upto}
+        """The record that a training run keeps of it."""
+        return {"run": self.run.name, "database": self.store.address, "upto": self.upto, "digest": self.digest}
+
+    def check_unchanged(self, then: Mapping[str, Any]) -> None:
+        """BadInput if it is not what `describe` recorded when training began."""
+        if self.digest != then["digest"]:
+            raise BadInput(
+                f"the traces of {self.name} are not those that training began with; an exact resume is not possible"
+            )
+
+
+class LearningSource(ABC):
+    """Everything that a training run learns from: stored runs, open for reading."""
+
+    runs: Sequence[StoredRun]
+
+    @abstractmethod
+    def records(self) -> dict[tuple[int, int], ProblemRecord]:
+        """Its problems, by the run's place and the problem's id."""
+
+    @property
+    def run_names(self) -> str:
+        return ", ".join(source.name for source in self.runs)
+
+    @property
+    def problem_names(self) -> set[str]:
+        return {record.name for record in self.records().values()}
+
+    @property
+    def example(self) -> str:
+        """The address of one of the problems."""
+        return next(iter(self.records().values())).address
+
+    def close(self) -> None:
+        for store in {id(source.store): source.store for source in self.runs}.values():
+            store.close()
 
 
 @dataclass
 class TraceRun(StoredRun):
-    """A run whose groups are learned from.
-
-    stored: groups up to `upto`; chosen: those of them that are learned from
-    digest: of everything that tells the chosen groups apart
-    """
+    """A run whose groups are learned from. stored: groups up to `upto`; chosen: how many of them are learned from"""
 
     stored: int = 0
     chosen: int = 0
-    digest: str = ""
 
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "stored": self.stored, "chosen": self.chosen, "digest": self.digest}
+        return {**super().describe(), "stored": self.stored, "chosen": self.chosen}
+
+    def check_unchanged(self, then: Mapping[str, Any]) -> None:
+        if (self.stored, self.chosen) != (then["stored"], then["chosen"]):
+            raise BadInput(
+                f"the traces of {self.name} have changed: up to group {then['upto']} there were {then['stored']:,} "
+                f"groups, {then['chosen']:,} to learn from, and now {self.stored:,} and {self.chosen:,}; an exact "
+                "resume is not possible"
+            )
+        super().check_unchanged(then)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Columns over the N chosen groups: the run's place in Traces.runs, place in the run, problem id, answers asked
-    for in all rollouts, and the version's place in Traces.versions."""
+    """Columns over the N chosen groups: the run's place in Traces.runs, place in the run, problem id, answers
+    requested in all rollouts, and the version's place in Traces.versions."""
 
     run: npt.NDArray[np.int64]
     sequence: npt.NDArray[np.int64]
@@ -76,8 +117,8 @@ class Chosen:
 
 
 @dataclass
-class Traces:
-    """All that a training run learns from.
+class Traces(LearningSource):
+    """The prompt groups that a training run learns from.
 
     versions: the policy versions that wrote the chosen groups; answers: m, the chain length of all of them
     left_out: groups that passed the user's filters and yet teach nothing, by the reason
@@ -92,18 +133,9 @@ class Traces:
     def __len__(self) -> int:
         return len(self.chosen)
 
-    @property
-    def problem_names(self) -> set[str]:
-        return {record.name for record in self._problems()}
-
-    @property
-    def example(self) -> str:
-        """The address of one of the problems."""
-        return self._problems()[0].address
-
-    def _problems(self) -> list[ProblemRecord]:
+    def records(self) -> dict[tuple[int, int], ProblemRecord]:
         pairs = sorted(set(zip(self.chosen.run.tolist(), self.chosen.problem.tolist(), strict=True)))
-        return [self.runs[run].problems[problem] for run, problem in pairs]
+        return {(run, problem): self.runs[run].problems[problem] for run, problem in pairs}
 
     def read(self, places: npt.NDArray[np.int64]) -> list[ScoredGroup]:
         """The groups of these places in `chosen`, in that order. BadInput where one has gone."""
@@ -133,7 +165,3 @@ class Traces:
         if not kept.all():
             self.left_out[reason] += int((~kept).sum())
             self.chosen = self.chosen.where(kept)
-
-    def close(self) -> None:
-        for store in {id(source.store): source.store for source in self.runs}.values():
-            store.close()

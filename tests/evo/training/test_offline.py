@@ -122,7 +122,7 @@ def test_both_databases_give_one_policy(searched, postgres_address, tmp_path):
     both = settings(postgres_address, from_traces=["a", f"a@sqlite:///{searched}"], steps=1)
     training = begin(both, str(tmp_path / "both"), "")
     assert len(training.loop.traces) == 24
-    groups, _ = training.loop._read(np.arange(24))
+    groups, _ = training.loop.read(np.arange(24))
     assert [g.rollouts[0].rollout.text for g in groups[:12]] == [g.rollouts[0].rollout.text for g in groups[12:]]
     asyncio.run(training.close())
 
@@ -256,7 +256,7 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
 def test_archive_vpo_takes_the_gain_over_what_the_search_had_found(db, tmp_path):
     training = begin(settings(db, "archive_vpo"), str(tmp_path / "out"), "")
     groups = groups_of(db)
-    (late,), _ = training.loop._read(np.array([11]))
+    (late,), _ = training.loop.read(np.array([11]))
     archive = {tuple(row) for row in training.loop.trainer.archive(late)}
     earlier = [g for g in groups if g.problem == late.problem and g.sequence < late.sequence]
     found = {a.score.rewards for g in earlier for a in g.all_answers() if a.score.error is None}
