@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evo.api.frames import candidate_rows, data_frame
-from evo.comparison.load import Comparison, gather, searches
+from evo.comparison.load import Arm, Comparison, gather
 from evo.comparison.table import as_dict, read_arms
 from evo.report.files import write_report
 from islands.db.store import Store
+from islands.queries.live import Course, course_of
+from islands.types import ProblemRecord, RunRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,36 +103,44 @@ def read_comparison(name: str, db: str, against: str | None = None) -> Compariso
 
 def _search_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
     rows = []
-    for arm in comparison.arms:
-        for run in arm.runs:
-            for problem, search in zip(comparison.problems, searches(store, run, comparison.problems), strict=True):
-                rows.append(
-                    {
-                        "arm": arm.name,
-                        "seed": run.seed,
-                        "problem": problem.name,
-                        "policy": arm.policy,
-                        "status": run.status,
-                        "iterations": search.done,
-                        "solved": search.solved_at is not None if search.has_target else None,
-                        "solved_at": search.solved_at,
-                        "best": search.improvements[-1][1] if search.improvements else None,
-                    }
-                )
+    for search, arm, run, problem, course in _searches(store, comparison):
+        solved_at, rises = course.solved.get(problem.id), course.rises.get(problem.id)
+        rows.append(
+            {
+                **search,
+                "policy": arm.policy,
+                "status": run.status,
+                "iterations": course.groups.get(problem.id, 0),
+                "solved": solved_at is not None if problem.target is not None else None,
+                "solved_at": solved_at,
+                "best": rises[-1].fitness if rises else None,
+            }
+        )
     return rows
 
 
 def _curve_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
     rows = []
+    for search, _, _, problem, course in _searches(store, comparison):
+        done, rises = course.groups.get(problem.id, 0), course.rises.get(problem.id, [])
+        steps = [(rise.iteration + 1, rise.fitness) for rise in rises]
+        if steps and steps[-1][0] < done:
+            steps.append((done, steps[-1][1]))
+        rows += [{**search, "iteration": iteration, "best": fitness} for iteration, fitness in steps]
+    return rows
+
+
+def _searches(
+    store: Store, comparison: Comparison
+) -> Iterator[tuple[dict[str, Any], Arm, RunRecord, ProblemRecord, Course]]:
+    """Every search: the columns that name it, its arm and run, its problem there, and the run's course."""
     for arm in comparison.arms:
         for run in arm.runs:
-            for problem, search in zip(comparison.problems, searches(store, run, comparison.problems), strict=True):
-                steps = [(iteration + 1, fitness) for iteration, fitness in search.improvements]
-                if steps and steps[-1][0] < search.done:
-                    steps.append((search.done, steps[-1][1]))
-                of = {"arm": arm.name, "seed": run.seed, "problem": problem.name}
-                rows += [{**of, "iteration": iteration, "best": fitness} for iteration, fitness in steps]
-    return rows
+            course, records = course_of(store, run.id), {record.index: record for record in store.problems(run.id)}
+            for problem in comparison.problems:
+                search = {"arm": arm.name, "seed": run.seed, "problem": problem.name}
+                # a run that has not begun has no problems yet, and a course without any
+                yield search, arm, run, records.get(problem.index, problem), course
 
 
 def _interval(metric: Mapping[str, float] | None) -> str:

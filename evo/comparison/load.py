@@ -3,17 +3,17 @@ what they have come to. A run by itself is a comparison of one arm under one see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from evo.comparison.results import ProblemSearch, Results
+from evo.comparison.results import Floats, Ints, Results
 from evo.config.run import RunConfig, complete_run
 from evo.search.stop import StopReason, ended_by
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
-from islands.queries.live import course_of
+from islands.queries.live import Course, Rise, course_of
 from islands.queries.runs import EliteRecord
 from islands.types import ProblemRecord, RunRecord
 from vpo.metrics import diversity
@@ -117,34 +117,72 @@ def budget_ended(runs: Sequence[RunRecord]) -> bool:
     return all(run.status == "done" for run in runs) and any(ended_by(run) is StopReason.BUDGET for run in runs)
 
 
+@dataclass(frozen=True, eq=False)
+class SearchArrays:
+    """One arm's searches of P problems under S seeds as arrays, filled run by run.
+
+    times: (K,) iterations after which `best` is kept
+    done: (P, S) iterations committed; solved_at: (P, S), as in Results
+    best: (P, S, K) best fitness; now: (P, S) the same so far, NaN before any
+    """
+
+    times: Ints
+    done: Ints
+    solved_at: Floats
+    best: Floats
+    now: Floats
+
+    @classmethod
+    def empty(cls, targets: Sequence[float | None], seeds: int, times: Ints) -> SearchArrays:
+        shape = (len(targets), seeds)
+        solvable = np.array([target is not None for target in targets])[:, None]
+        solved_at = np.where(solvable, np.inf, np.nan) * np.ones(shape)
+        best = np.full((*shape, len(times)), np.nan)
+        return cls(times, np.zeros(shape, dtype=np.int64), solved_at, best, np.full(shape, np.nan))
+
+    def add(self, column: int, rows: Mapping[int, int], course: Course) -> list[tuple[int, Rise, float]]:
+        """Take in what the run of a seed has committed. rows: problem id -> its row; other problems are left out.
+
+        Returns (row, rise, best fitness before it, or NaN) of every rise.
+        """
+        for problem, count in course.groups.items():
+            if problem in rows:
+                self.done[rows[problem], column] += count
+        for problem, took in course.solved.items():
+            if problem in rows:
+                self.solved_at[rows[problem], column] = took
+        rises = []
+        for rise in (rise for of_problem in course.rises.values() for rise in of_problem if rise.problem in rows):
+            at = rows[rise.problem], column
+            before = float(self.now[at])
+            if not before >= rise.fitness:  # NaN too
+                self.now[at] = rise.fitness
+                self.best[(*at, slice(np.searchsorted(self.times, rise.iteration + 1), None))] = rise.fitness
+                rises.append((rows[rise.problem], rise, before))
+        return rises
+
+    def results(self, arm: Arm, iterations: int, *, by_budget: bool) -> Results:
+        """The arm's results so far. They stay as they are when the arrays change. by_budget: all runs are done, some
+        ended by a budget, so that they count as they are up to the last iteration"""
+        done = np.full_like(self.done, iterations) if by_budget else self.done
+        until_solved = bool(arm.runs[0].config.get("until_solved"))
+        return Results(self.solved_at.copy(), done, iterations, arm.answers, self.best, until_solved, self.times)
+
+
 def load_results(store: Store, comparison: Comparison) -> dict[str, Results]:
-    """Each arm's searches so far, (problems, seeds), on one cost of an iteration. Nothing where none has begun. Where
-    all runs are done, those that a budget ended count as they are up to the last iteration."""
+    """Each arm's searches so far, (problems, seeds), on one cost of an iteration. Nothing if none has begun."""
     if not comparison.problems:
         return {}
-    found = {}
+    results = {}
+    times = np.arange(1, comparison.iterations + 1)
+    row_of = {problem.index: row for row, problem in enumerate(comparison.problems)}
     for arm in comparison.arms:
-        by_seed = [searches(store, run, comparison.problems) for run in arm.runs]
-        if comparison.ended_by_budget:
-            by_seed = [[replace(one, done=comparison.iterations) for one in seed] for seed in by_seed]
-        columns = [[seed[row] for seed in by_seed] for row in range(len(comparison.problems))]
-        until_solved = bool(arm.runs[0].config.get("until_solved"))
-        found[arm.name] = Results.of(columns, comparison.iterations, answers=arm.answers, until_solved=until_solved)
-    return found
-
-
-def searches(store: Store, run: RunRecord, problems: Sequence[ProblemRecord]) -> list[ProblemSearch]:
-    """A run's searches, one for each of these problems (the comparison's) in order; those of a run that has not begun
-    are at iteration 0. All as of one sequence of the run."""
-    by_index = {record.index: record for record in store.problems(run.id)}
-    if not by_index:
-        return [ProblemSearch(0, None, problem.target is not None) for problem in problems]
-    course, found = course_of(store, run.id), []
-    for record in (by_index[problem.index] for problem in problems):
-        rises = [(rise.iteration, rise.fitness) for rise in course.rises.get(record.id, ())]
-        done, solved = course.groups.get(record.id, 0), course.solved.get(record.id)
-        found.append(ProblemSearch(done, solved, record.target is not None, rises))
-    return found
+        arrays = SearchArrays.empty([problem.target for problem in comparison.problems], len(arm.runs), times)
+        for column, run in enumerate(arm.runs):
+            rows = {record.id: row_of[record.index] for record in store.problems(run.id) if record.index in row_of}
+            arrays.add(column, rows, course_of(store, run.id))
+        results[arm.name] = arrays.results(arm, comparison.iterations, by_budget=comparison.ended_by_budget)
+    return results
 
 
 def archive_diversity(archive: Iterable[EliteRecord]) -> float:

@@ -20,22 +20,6 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class ProblemSearch:
-    """One search, as the database has it.
-
-    done: iterations committed so far
-    solved_at: iterations it took, 0 where the seed answer solves it; None for not, or not yet
-    has_target: whether the problem can be solved at all
-    improvements: (iteration from 0, or -1 for the seed answer; best fitness from there on), rising
-    """
-
-    done: int
-    solved_at: int | None = None
-    has_target: bool = True
-    improvements: Sequence[tuple[int, float]] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Results:
     """One arm's searches of P problems under S seeds, planned for T iterations each.
@@ -85,22 +69,6 @@ class Results:
         object.__setattr__(self, "done", np.minimum(done, self.iterations).astype(np.int64))
         object.__setattr__(self, "best", best)
         object.__setattr__(self, "times", times)
-
-    @classmethod
-    def of(
-        cls, searches: Sequence[Sequence[ProblemSearch]], iterations: int, *, answers: int, until_solved: bool = False
-    ) -> Results:
-        """searches[problem][seed] as arrays. Raises ValueError where a problem has more seeds than another."""
-        if not searches or not searches[0] or len({len(seeds) for seeds in searches}) > 1:
-            raise ValueError("every problem needs a search under every seed, at least one")
-        solved_at = [[_number(search) for search in seeds] for seeds in searches]
-        best = np.full((len(searches), len(searches[0]), iterations), np.nan)
-        for row, seeds in enumerate(searches):
-            for column, search in enumerate(seeds):
-                for iteration, fitness in search.improvements:
-                    best[row, column, max(iteration, 0) :] = fitness
-        done = np.array([[search.done for search in seeds] for seeds in searches])
-        return cls(np.array(solved_at), done, iterations, answers, best, until_solved)
 
     @property
     def judged(self) -> Bools:
@@ -262,9 +230,3 @@ def solvers(arms: Mapping[str, Results], t: int | None = None, seeds_needed: int
 
     alone = {name: listed(row & (by == 1)) for name, row in zip(arms, solved, strict=True)}
     return Solvers(t, alone, listed(by == len(arms)), listed(by == 0))
-
-
-def _number(search: ProblemSearch) -> float:
-    if not search.has_target:
-        return math.nan
-    return math.inf if search.solved_at is None else search.solved_at

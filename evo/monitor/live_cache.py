@@ -11,9 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from evo.comparison.load import Comparison
+from evo.comparison.load import Comparison, SearchArrays
 from evo.comparison.results import drawn_times
 from evo.monitor.archive_survey import Survey
 from evo.monitor.snapshot import ImprovementLine, ProblemLine
@@ -54,24 +52,6 @@ class RunCache:
     totals: Totals = field(default_factory=Totals)
 
 
-@dataclass(eq=False)
-class ArmCache:
-    """One arm's searches as arrays, (P, S) and (P, S, K), written in place."""
-
-    times: np.ndarray  # (K,) iterations that `best` is kept after
-    done: np.ndarray
-    solved_at: np.ndarray
-    best: np.ndarray
-    now: np.ndarray  # (P, S) best fitness so far, NaN before any
-
-    @classmethod
-    def of(cls, targets: Sequence[bool], seeds: int, times: np.ndarray) -> ArmCache:
-        shape = (len(targets), seeds)
-        solved_at = np.where(np.array(targets)[:, None], np.inf, np.nan) * np.ones(shape)
-        empty = np.full((*shape, len(times)), np.nan)
-        return cls(times, np.zeros(shape, dtype=np.int64), solved_at, empty, np.full(shape, np.nan))
-
-
 class LiveCache:
     """Not for several threads at once; never writes.
 
@@ -89,7 +69,7 @@ class LiveCache:
             for seed, run in enumerate(of.runs)
         }
         self.problems: tuple[ProblemLine, ...] = ()
-        self.arms: list[ArmCache] = []
+        self.arms: list[SearchArrays] = []
         self.survey: Survey | None = None
         self.version = 0
         self._recent: list[tuple[float, int, ImprovementLine]] = []  # a heap, oldest first
@@ -142,10 +122,12 @@ class LiveCache:
             return False
         if not self.problems:
             self.problems = tuple(ProblemLine(p.name, p.target, p.objectives) for p in problems)
-            targets = [problem.target is not None for problem in self.problems]
+            targets = [problem.target for problem in self.problems]
             cost = math.lcm(*(arm.answers for arm in self.comparison.arms))
             self.arms = [
-                ArmCache.of(targets, len(arm.runs), drawn_times(self.iterations, TIMES_KEPT, cost // arm.answers))
+                SearchArrays.empty(
+                    targets, len(arm.runs), drawn_times(self.iterations, TIMES_KEPT, cost // arm.answers)
+                )
                 for arm in self.comparison.arms
             ]
             self.survey = Survey(len(targets), [len(arm.runs) for arm in self.comparison.arms])
@@ -161,13 +143,9 @@ class LiveCache:
             upto = live.newest_sequence(connection, run_id)
             # before the first group the seeds are looked for again each time: they may come after the problems
             if upto > cached.last or upto < 0:
-                for problem, count in live.groups_between(connection, run_id, cached.last, upto):
-                    arm.done[cached.rows[problem], column] += count
-                for problem, took in live.solved_between(connection, run_id, cached.last, upto):
-                    arm.solved_at[cached.rows[problem], column] = took
-                steps = live.rises_between(connection, run_id, cached.last, upto)
-                for step in steps:
-                    self._rise(cached, arm, step)
+                course = live.course_between(connection, run_id, cached.last, upto)
+                for row, rise, before in arm.add(column, cached.rows, course):
+                    self._remember(cached, row, rise, before)
                 cached.counts = summed_counts(connection, run_id)
                 cached.totals = read_totals(connection, [run_id])[run_id]
                 cached.last = upto if upto >= 0 else live.BEFORE_SEEDS
@@ -209,13 +187,7 @@ class LiveCache:
                 known = isinstance(value, int | float) and not isinstance(value, bool)
                 cached.metrics.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]
 
-    def _rise(self, cached: RunCache, arm: ArmCache, step: live.Rise) -> None:
-        row, column = cached.rows[step.problem], cached.seed
-        before = arm.now[row, column]
-        if not (np.isnan(before) or step.fitness > before):
-            return
-        arm.now[row, column] = step.fitness
-        arm.best[row, column, np.searchsorted(arm.times, step.iteration + 1) :] = step.fitness
+    def _remember(self, cached: RunCache, row: int, step: live.Rise, before: float) -> None:
         if step.created is None:
             return
         line = ImprovementLine(
@@ -225,7 +197,7 @@ class LiveCache:
             step.iteration + 1,
             step.candidate,
             step.fitness,
-            None if np.isnan(before) else float(before),
+            None if math.isnan(before) else before,
             step.created,
         )
         heapq.heappush(self._recent, (step.created, step.candidate, line))

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-import numpy as np
-
 from evo.comparison.load import budget_ended
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
@@ -58,13 +56,9 @@ class LiveMetrics:
         if (self._version, self._by_budget) != (cache.version, by_budget):
             self._by_budget = by_budget
             self.results = {
-                of.name: Results(
-                    arm.solved_at.copy(), np.full_like(arm.done, cache.iterations) if by_budget else arm.done,
-                    cache.iterations, of.answers, arm.best,
-                    bool(of.runs[0].config.get("until_solved")), arm.times,
-                )
-                for of, arm in zip(cache.comparison.arms, cache.arms, strict=True)
-            }  # fmt: skip
+                arm.name: arrays.results(arm, cache.iterations, by_budget=by_budget)
+                for arm, arrays in zip(cache.comparison.arms, cache.arms, strict=True)
+            }
             self._version = cache.version
         if not self._statistics:
             return

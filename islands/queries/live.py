@@ -179,8 +179,8 @@ def rises_between(connection: Connection, run: int, after: int, upto: int) -> It
 
 @dataclass(frozen=True)
 class Course:
-    """How the searches of a run went, by problem id, all as of one sequence. Problems without a group, not solved, or
-    without a valid answer are left out.
+    """How the searches of a run went over a range of sequences, by problem id. Problems without a group, not solved, or
+    without a valid answer there are left out.
 
     groups: committed; solved: iterations it took, 0 by a seed; rises: of the best fitness, in order
     """
@@ -190,16 +190,20 @@ class Course:
     rises: dict[int, list[Rise]]
 
 
-def course_of(store: Store, run: int) -> Course:
-    """Of a run as far as it is committed."""
+def course_between(connection: Connection, run: int, after: int, upto: int) -> Course:
+    """A run's course over the sequences in (after, upto]."""
+    groups = dict(groups_between(connection, run, after, upto))
     rises: dict[int, list[Rise]] = {}
-    with store.read() as connection:
-        upto = newest_sequence(connection, run)
-        groups = dict(groups_between(connection, run, BEFORE_SEEDS, upto))
-        solved = dict(solved_between(connection, run, BEFORE_SEEDS, upto))
-        for rise in rises_between(connection, run, BEFORE_SEEDS, upto):
-            rises.setdefault(rise.problem, []).append(rise)
+    for rise in rises_between(connection, run, after, upto):
+        rises.setdefault(rise.problem, []).append(rise)
+    solved = dict(solved_between(connection, run, after, upto))
     return Course({id: count for id, count in groups.items() if count}, solved, rises)
+
+
+def course_of(store: Store, run: int) -> Course:
+    """A run's course as far as it is committed."""
+    with store.read() as connection:
+        return course_between(connection, run, BEFORE_SEEDS, newest_sequence(connection, run))
 
 
 _parent = Candidate.alias()
