@@ -22,11 +22,11 @@ from evo.cli.options import WIDE, db_option, json_option, wide_console
 from evo.cli.tables import print_table
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
+from evo.monitor.answer import read_answers
 from evo.monitor.best_known import best_known_of, describe_best_known, verify_best
 from evo.monitor.cluster import describe_whole
 from evo.search.status import clock, describe_usage
 from islands.db.comparisons import runs_named
-from islands.db.reflections import reflections_on
 from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
 from islands.db.totals import current_summary, run_totals
@@ -240,8 +240,8 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
     line = ancestors(store, candidate_id)
     originals = originals_of(store, candidate_id)
     found, problem = detail.candidate, detail.problem
-    parent = detail_of(store, run.id, line[1].candidate).candidate if len(line) > 1 else None
-    said = reflections_on(store, [ancestor.candidate for ancestor in line[:2]])
+    answer = read_answers(store, [candidate_id])[candidate_id]
+    parent = answer.parent
     if as_json:
         shown = {
             **best_row(problem, found),
@@ -249,8 +249,8 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
             "feedback": found.feedback,
             "error": found.error,
             "best_known": best_known_of(problem),
-            "reflection": said.get(found.id, ""),
-            "parent_reflection": "" if parent is None else said.get(parent.id, ""),
+            "reflection": answer.reflection,
+            "parent_reflection": answer.parent_reflection,
             "generation": found.generation,
             "island": found.island,
             "iteration": detail.iteration,
@@ -282,10 +282,10 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
         console.print(f"error: {found.error}", soft_wrap=True)
     if found.feedback and found.feedback != found.error:
         console.print(f"feedback: {found.feedback}", soft_wrap=True)
-    if found.id in said:
-        console.print(f"reflection: {said[found.id]}", soft_wrap=True)
-    if parent is not None and parent.id in said:
-        console.print(f"reflection on its parent {parent.id}: {said[parent.id]}", soft_wrap=True)
+    if answer.reflection:
+        console.print(f"reflection: {answer.reflection}", soft_wrap=True)
+    if parent is not None and answer.parent_reflection:
+        console.print(f"reflection on its parent {parent.id}: {answer.parent_reflection}", soft_wrap=True)
     console.print("\nlineage (fitness): " + " <- ".join(_ancestor(c) for c in line[:LINEAGE_SHOWN]), soft_wrap=True)
     if len(line) > LINEAGE_SHOWN:
         console.print(f"... and {len(line) - LINEAGE_SHOWN} before those, from candidate {line[-1].candidate}")

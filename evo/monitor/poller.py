@@ -18,6 +18,7 @@ import numpy as np
 from evo.comparison.load import Comparison, gather, planned
 from evo.comparison.operators import pooled_counts
 from evo.comparison.survival import answer_axis
+from evo.monitor.answer import read_answers
 from evo.monitor.best_known import best_known_of
 from evo.monitor.cluster import read_cluster
 from evo.monitor.live_cache import LiveCache, RunCache
@@ -25,7 +26,6 @@ from evo.monitor.live_metrics import LiveMetrics
 from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, Telemetry, TrainingCurve
 from evo.monitor.statement import statement_of, walk_of
 from evo.search.active_time import active_periods, union
-from islands.db.reflections import reflections_on
 from islands.db.store import Store
 from islands.db.totals import Totals, sum_totals
 from islands.queries import lineage, live
@@ -240,52 +240,28 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         problem_id = next(iter(searches)) if place is None else place[0]
         run = searches[problem_id]
         first = lineage.first_prompt(connection, run.id, problem_id) or lineage.Origin("", "", "", 0)
-    if place is None:
-        return _unanswered(store, arm, problem, run, problem_id, first)
-    id = place[1]
-    line = lineage.ancestors(store, id, ANCESTORS)
-    found = candidate(store, run.id, id)
-    parent = candidate(store, run.id, line[1].candidate).candidate if len(line) > 1 else None
-    answer = found.candidate
-    said = reflections_on(store, [ancestor.candidate for ancestor in line[:2]])
-    stated = statement_of(found.problem)
-    origin = lineage.origins(store, [id]).get(id, first)
-    return Detail(
+    record = next(record for record in store.problems(run.id) if record.id == problem_id)
+    stated = statement_of(record)
+    answer = None if place is None else read_answers(store, [place[1]])[place[1]]
+    text = "" if answer is None else answer.candidate.text
+    detail = Detail(
         arm,
         problem,
-        answer.id,
         run.seed,
-        None if found.iteration is None else found.iteration + 1,
-        answer.fitness,
-        answer.rewards,
-        dict(answer.features),
-        found.policy_version or "the seed answer",
-        answer.island,
-        answer.generation,
-        found.found,
-        answer.text,
-        answer.feedback or answer.error or "",
-        found.problem.answer_format,
-        tuple(line),
-        None if parent is None else parent.text,
-        () if parent is None else parent.rewards,
-        stated.text,
-        None if stated.board is None else walk_of(stated.board, answer.text),
-        origin.system,
-        origin.user,
-        origin.chain,
-        origin.place,
-        best_known_of(found.problem),
-        said.get(id, ""),
-        "" if parent is None else said.get(parent.id, ""),
+        origin=first,
+        statement=stated.text,
+        walk=None if stated.board is None else walk_of(stated.board, text),
     )
-
-
-def _unanswered(store: Store, arm: str, problem: int, run: RunRecord, problem_id: int, first: lineage.Origin) -> Detail:
-    """What a problem asks for, as long as nothing valid has answered it."""
-    stated = statement_of(next(record for record in store.problems(run.id) if record.id == problem_id))
-    walk = None if stated.board is None else walk_of(stated.board, "")
-    return Detail(arm, problem, statement=stated.text, walk=walk, system=first.system, prompt=first.user)
+    if answer is None:
+        return detail
+    return replace(
+        detail,
+        stored=candidate(store, run.id, answer.candidate.id),
+        answer=answer,
+        lineage=tuple(lineage.ancestors(store, answer.candidate.id, ANCESTORS)),
+        origin=answer.origin or first,
+        best_known=best_known_of(record),
+    )
 
 
 def read_telemetry(records: Sequence[RunRecord], totals: Totals) -> Telemetry:

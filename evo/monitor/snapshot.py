@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from evo.comparison.operators import OperatorShares
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve
+from evo.monitor.answer import StoredAnswer
 from evo.search.active_time import Period, seconds_until
 from evo.stats import Verdict
 from islands.db.totals import Totals
-from islands.queries.lineage import Ancestor as Ancestor
+from islands.queries.lineage import Ancestor, Origin
+from islands.queries.runs import CandidateDetail
 
 STALE_SECONDS = 60.0
 """A running search that was not heard of for so long is said to be silent; a writer beats every 15 seconds."""
@@ -144,44 +146,24 @@ class WalkView:
 class Detail:
     """An arm's best answer to a problem.
 
-    candidate: None where there is no valid answer yet
-    lineage: the answer and the nearest of its `generation` ancestors
-    parent_text: None for an answer without a parent
-    text, feedback: as the model and the scorer wrote them
-    statement: of the problem; "" where it can only be read in the prompt; walk: the answer's way through its maze
-    system, prompt: what was asked; chain: the whole of what the model wrote, in which the answer is number `place`
-        from 0; "" for a seed answer
-    best_known: the best fitness known to the problem, None where nobody says
-    reflection, parent_reflection: what a policy said that this answer and its parent need; "" for nothing
+    seed: of its search
+    stored, answer: the answer with its provenance, None while there is no valid one
+    lineage: the answer and its nearest ancestors
+    origin: its prompt and rollout; before the first answer, and for a seed, the problem's first prompt
+    statement: of the problem; "" if only the prompt has it; walk: the answer's way through its maze
+    best_known: the best fitness known to the problem, None if there is none
     """
 
     arm: str
     problem: int
-    candidate: int | None = None
     seed: int = 0
-    iteration: int | None = None
-    fitness: float = 0.0
-    rewards: tuple[float, ...] = ()
-    features: Mapping[str, float] = field(default_factory=dict)
-    version: str = ""
-    island: int = 0
-    generation: int = 0
-    found: int = 0
-    text: str = ""
-    feedback: str = ""
-    answer_format: str = "text"
+    stored: CandidateDetail | None = None
+    answer: StoredAnswer | None = None
     lineage: tuple[Ancestor, ...] = ()
-    parent_text: str | None = None
-    parent_rewards: tuple[float, ...] = ()
+    origin: Origin = Origin("", "", "", 0)
     statement: str = ""
     walk: WalkView | None = None
-    system: str = ""
-    prompt: str = ""
-    chain: str = ""
-    place: int = 0
     best_known: float | None = None
-    reflection: str = ""
-    parent_reflection: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,18 +22,21 @@ _NAMED = re.compile(r"[\w-]+:.")
 
 @dataclass(frozen=True)
 class Statement:
-    """text: "" where the problem cannot be looked up here; its prompt says it then. board: of a maze."""
+    """text: "" if the problem cannot be looked up here; its prompt has it then. board: of a maze. best_known: the best
+    fitness known, None if there is none"""
 
     text: str = ""
     board: Maze | None = None
+    best_known: float | None = None
 
 
 def statement_of(record: ProblemRecord) -> Statement:
-    """Nothing where the problem cannot be looked up (problem_of)."""
-    found = problem_of(record)
-    if found is None:
+    """Nothing if the problem cannot be looked up (problem_of)."""
+    problem = problem_of(record)
+    if problem is None:
         return Statement()
-    return Statement(found.statement(), found.maze if isinstance(found, MazeProblem) else None)
+    board = problem.maze if isinstance(problem, MazeProblem) else None
+    return Statement(problem.statement(), board, problem.best_known)
 
 
 def problem_of(record: ProblemRecord) -> Problem | None:

@@ -3,30 +3,25 @@ that a page of many problems stays small."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.comparison.load import Comparison
+from evo.monitor.answer import StoredAnswer, read_answers
 from evo.monitor.best_known import describe_best_known
-from evo.monitor.statement import problem_of
+from evo.monitor.snapshot import WalkView
+from evo.monitor.statement import Statement, statement_of, walk_of
 from evo.report.lineage import Piece, difference, unit_of
 from evo.report.load import RunReading, SearchReading
-from islands.db.reflections import reflections_on
 from islands.db.store import Store
-from islands.queries.candidates import CandidateReader
-from islands.queries.lineage import Origin, origins
-from islands.types import Candidate, ProblemRecord
-from problems.contract import Problem
-from problems.maze.board import simulate
-from problems.maze.moves import UnreadableRoute, parse_moves
-from problems.maze.problem import MazeProblem
+from islands.queries.lineage import Origin
+from islands.types import ProblemRecord
 
 PAGE_CHARS = 2_400_000
 """Of all the texts together; a text has an equal share of it."""
 FEWEST_CHARS, MOST_CHARS = 160, 6_000
 ANCESTORS = 8
 MOST_PROBLEMS = 500
-CHUNK = 500
 
 
 @dataclass(frozen=True)
@@ -90,60 +85,32 @@ def problem_details(
             best = max(known, key=lambda ranked: (ranked[0] or 0.0, -ranked[1]), default=None)
             if best is not None:
                 chosen[place, row] = best[1], best[2], int(best[2].problem.best or 0)
-    texts = _load(store, chosen.values())
+    stored = read_answers(store, [id for _, _, id in chosen.values()])
     room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 4 * len(chosen) + len(problems))))
     details = []
     for row, problem in enumerate(problems):
-        stated = problem_of(problem)
-        answers = []
+        stated, answers = statement_of(problem), []
         for place, arm in enumerate(readings):
             if (place, row) not in chosen:
                 continue
             seed, search, id = chosen[place, row]
-            answers.append(_answer(arm, place, seed, search, id, texts, room, stated))
+            answers.append(_answer(arm, place, seed, search, stored[id], room, stated))
         top = max([answer.fitness for answer in answers], default=None)
-        best_known = None if stated is None else stated.best_known
-        reached = "" if best_known is None else describe_best_known(top, best_known)
-        statement = "" if stated is None else bounded(stated.statement(), room)
+        reached = "" if stated.best_known is None else describe_best_known(top, stated.best_known)
+        statement = bounded(stated.text, room)
         details.append(ProblemDetail(row, problem.name, problem.target, statement, reached, tuple(answers)))
     return tuple(details)
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """By candidate id: what was read of the answers that are shown, and of their parents."""
-
-    candidates: dict[int, Candidate]
-    parents: dict[int, int]
-    origins: dict[int, Origin]
-    reflections: dict[int, str]
-
-
-def _load(store: Store, chosen: Collection[tuple[int, SearchReading, int]]) -> _Texts:
-    reader = CandidateReader(store, 0)
-    lines = {id: search.line(id) for _, search, id in chosen}
-    parents = {id: int(search.ids[lines[id][-2]]) for _, search, id in chosen if len(lines[id]) > 1}
-    texts = _Texts({}, parents, {}, {})
-    ids = list(lines)
-    for start in range(0, len(ids), CHUNK):
-        part = ids[start : start + CHUNK]
-        wanted = [*part, *(parents[id] for id in part if id in parents)]
-        texts.candidates.update(zip(wanted, reader.fetch(wanted), strict=True))
-        texts.origins.update(origins(store, part))
-        texts.reflections.update(reflections_on(store, part))
-    return texts
-
-
 def _answer(
-    arm: str, place: int, seed: int, search: SearchReading, id: int, texts: _Texts, room: int, stated: Problem | None
+    arm: str, place: int, seed: int, search: SearchReading, stored: StoredAnswer, room: int, stated: Statement
 ) -> BestAnswer:
     """Texts of at most `room` characters each."""
-    here = texts.candidates[id]
-    parent = texts.candidates[texts.parents[id]].text if id in texts.parents else None
-    origin = texts.origins.get(id, Origin("", "", "", 0))
-    above = search.line(id)[-2 : -2 - ANCESTORS : -1]
-    at, answer_format = search.ordinal(id), search.problem.answer_format
-    unit = unit_of(answer_format, parent or "", here.text)
+    here, origin = stored.candidate, stored.origin or Origin("", "", "", 0)
+    parent = "" if stored.parent is None else stored.parent.text
+    above = search.line(here.id)[-2 : -2 - ANCESTORS : -1]
+    at, answer_format = search.ordinal(here.id), search.problem.answer_format
+    unit = unit_of(answer_format, parent, here.text)
     return BestAnswer(
         arm,
         place,
@@ -154,10 +121,10 @@ def _answer(
         bounded(here.text, room),
         "python" if answer_format == "python" else "",
         bounded(here.feedback, room // 4),
-        texts.reflections.get(id, ""),
-        _walk(stated, here.text),
+        stored.reflection,
+        "" if stated.board is None else _draw_walk(walk_of(stated.board, here.text)),
         tuple((int(search.born[ancestor]) + 1, float(search.fitness[ancestor])) for ancestor in above),
-        () if not (parent or "").strip() else tuple(difference(parent or "", here.text, unit, room)),
+        tuple(difference(parent, here.text, unit, room)) if parent.strip() else (),
         unit,
         bounded(origin.system, room // 4),
         bounded(origin.user, room),
@@ -175,17 +142,10 @@ def _search(run: RunReading, problem: ProblemRecord) -> SearchReading | None:
     return next((search for search in run.searches if search.problem.index == problem.index), None)
 
 
-def _walk(problem: Problem | None, answer: str) -> str:
+def _draw_walk(walk: WalkView) -> str:
     """A maze's board with the cells of the answer's route in brackets."""
-    if not isinstance(problem, MazeProblem):
-        return ""
-    board = problem.maze
-    try:
-        cells = set(simulate(board, parse_moves(answer)).cells)
-    except UnreadableRoute:
-        return ""
-    rows = [
-        "".join(f"[{tile}]" if at * board.size + x in cells else f" {tile} " for x, tile in enumerate(row))
-        for at, row in enumerate(board.rows())
-    ]
-    return "\n".join(rows)
+    cells, size = set(walk.cells), len(walk.rows)
+    return "\n".join(
+        "".join(f"[{tile}]" if at * size + x in cells else f" {tile} " for x, tile in enumerate(row))
+        for at, row in enumerate(walk.rows)
+    )

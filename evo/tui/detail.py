@@ -16,6 +16,7 @@ from evo.tui.line import PLAIN, Line, Lines, clean, shorten, wrap
 from evo.tui.numbers import fitness, signed
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, link, look
 from evo.tui.view import View
+from islands.types import Candidate
 
 MOST_LINES = 2_000
 MOST_COMPARED = 4_000
@@ -54,61 +55,66 @@ def _drawn(detail: Detail, problem: ProblemLine, width: int) -> Lines:
 
 
 def _body(problem: ProblemLine, detail: Detail, width: int) -> Lines:
-    if detail.candidate is None:
+    stored, answer = detail.stored, detail.answer
+    if stored is None or answer is None:
         lines = [Line(width).add("no valid answer yet", DIM)]
         lines += [Line(width), *draw_walk(detail.walk, width)] if detail.walk is not None else []
-        return lines + _asked(detail, width)
-    lines = []
-    born = "the seed answer" if detail.iteration is None else f"iteration {detail.iteration}, seed {detail.seed}"
-    line = Line(width).add("fitness ", DIM).add(f"{detail.fitness:.6g}", STRONG)
+        return lines + _prompt(detail, width)
+    lines, candidate, parent = [], answer.candidate, answer.parent
+    born = "the seed answer"
+    if stored.iteration is not None:
+        born = f"iteration {stored.iteration + 1}, seed {detail.seed}"
+    line = Line(width).add("fitness ", DIM).add(f"{candidate.fitness:.6g}", STRONG)
     if problem.target is not None:
         line.add(f" of {problem.target:.6g}", DIM)
     lines.append(
-        line.add(f"   candidate {detail.candidate}, {born}, island {detail.island}, found {detail.found}×", DIM)
+        line.add(f"   candidate {candidate.id}, {born}, island {candidate.island}, found {stored.found}×", DIM)
     )
     if detail.best_known is not None:
-        lines += [
-            Line(width).add("known   " if not at else " " * 8, DIM).add(piece)
-            for at, piece in enumerate(
-                wrap(describe_best_known(detail.fitness, detail.best_known), max(10, width - 8), 3, words=True)
-            )
-        ]
-    lines.append(Line(width).add("policy  ", DIM).add(shorten(detail.version, width - 8)))
-    lines += _vector(problem.objectives, detail, width)
-    if detail.features:
-        features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in detail.features.items())
+        lines += _labelled("known   ", describe_best_known(candidate.fitness, detail.best_known), width, 3)
+    version = stored.policy_version or "the seed answer"
+    lines.append(Line(width).add("policy  ", DIM).add(shorten(version, width - 8)))
+    lines += _vector(problem.objectives, candidate, parent, width)
+    if candidate.features:
+        features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in candidate.features.items())
         lines.append(Line(width).add("cell by ", DIM).add(features))
     steps = [f"{ancestor.candidate} ({fitness(ancestor.fitness)})" for ancestor in detail.lineage]
-    if len(steps) > 1 and detail.generation >= len(steps):
-        steps.append(f"{detail.generation + 1 - len(steps)} more")
-    for at, piece in enumerate(wrap(" ← ".join(steps), max(10, width - 8), 3, words=True)):
-        lines.append(Line(width).add("lineage " if not at else " " * 8, DIM).add(piece))
+    if len(steps) > 1 and candidate.generation >= len(steps):
+        steps.append(f"{candidate.generation + 1 - len(steps)} more")
+    lines += _labelled("lineage ", " ← ".join(steps), width, 3)
     for label, text in (
-        ("scorer  ", detail.feedback),
-        ("needs   ", detail.reflection),
-        ("its parent needed  ", detail.parent_reflection),
+        ("scorer  ", candidate.feedback or candidate.error or ""),
+        ("needs   ", answer.reflection),
+        ("its parent needed  ", answer.parent_reflection),
     ):
-        for at, piece in enumerate(wrap(text, max(10, width - len(label)), 6, words=True) if text.strip() else []):
-            lines.append(Line(width).add(label if not at else " " * len(label), DIM).add(piece))
+        lines += _labelled(label, text, width, 6) if text.strip() else []
     lines.append(Line(width))
     if detail.walk is not None:
         lines += [*draw_walk(detail.walk, width), Line(width)]
-    if detail.parent_text is not None and detail.parent_text.strip():
-        lines.append(_title(f"changes to its parent {detail.lineage[1].candidate}", width))
-        lines += [*difference(detail, width), Line(width)]
+    if parent is not None and parent.text.strip():
+        lines.append(_title(f"changes to its parent {parent.id}", width))
+        lines += [*difference(parent.text, candidate.text, width), Line(width)]
     lines.append(_title("answer", width))
-    lines += draw_program(detail.text, width) if detail.answer_format == "python" else _text(detail.text, width)
-    return lines + _asked(detail, width)
+    python = stored.problem.answer_format == "python"
+    lines += draw_program(candidate.text, width) if python else _text(candidate.text, width)
+    return lines + _prompt(detail, width)
 
 
-def _asked(detail: Detail, width: int) -> Lines:
+def _labelled(label: str, text: str, width: int, most: int) -> Lines:
+    """The text behind its label, in at most `most` lines."""
+    pieces = wrap(text, max(10, width - len(label)), most, words=True)
+    return [Line(width).add(" " * len(label) if at else label, DIM).add(piece) for at, piece in enumerate(pieces)]
+
+
+def _prompt(detail: Detail, width: int) -> Lines:
     """The prompt, and the model's full text."""
+    origin, given = detail.origin, detail.stored is not None and detail.stored.iteration is not None
     lines: Lines = []
     for title, text, words in (
         ("the problem's statement", detail.statement, True),
-        ("system prompt", detail.system, True),
-        ("prompt" if detail.iteration is not None else "a prompt of this problem", detail.prompt, True),
-        (f"the model's full text, in which this is answer {detail.place + 1}", detail.chain, False),
+        ("system prompt", origin.system, True),
+        ("prompt" if given else "a prompt of this problem", origin.user, True),
+        (f"the model's full text, in which this is answer {origin.place + 1}", origin.chain, False),
     ):
         if text.strip():
             lines += [Line(width), _title(title, width), *_text(text, width, words)]
@@ -124,11 +130,12 @@ def _text(text: str, width: int, words: bool = False) -> Lines:
     return [Line(width).gap(2).add(piece) for piece in wrap(text, max(10, width - 2), MOST_LINES, words)]
 
 
-def _vector(objectives: tuple[str, ...], detail: Detail, width: int) -> Lines:
+def _vector(objectives: tuple[str, ...], answer: Candidate, parent: Candidate | None, width: int) -> Lines:
     lines = [Line(width).add("vector  ", DIM)]
-    for at, (name, value) in enumerate(zip(objectives, detail.rewards, strict=False)):
+    before = answer.rewards if parent is None else parent.rewards
+    for name, value, old in zip(objectives, answer.rewards, before, strict=False):
         text = f"{shorten(name, 20)} {fitness(value)}"
-        change = value - detail.parent_rewards[at] if at < len(detail.parent_rewards) else 0.0
+        change = value - old
         if len(text) + 12 > lines[-1].room:
             lines.append(Line(width).gap(8))
         lines[-1].add(text)
@@ -138,11 +145,11 @@ def _vector(objectives: tuple[str, ...], detail: Detail, width: int) -> Lines:
     return lines
 
 
-def difference(detail: Detail, width: int) -> Lines:
+def difference(parent: str, answer: str, width: int) -> Lines:
     """Parent to answer: by words if both are one line, as routes are, else by lines."""
-    before, after = (detail.parent_text or "").splitlines(), detail.text.splitlines()
+    before, after = parent.splitlines(), answer.splitlines()
     if len(before) <= 1 and len(after) <= 1:
-        return _by_pieces(detail.parent_text or "", detail.text, width)
+        return _by_pieces(parent, answer, width)
     if max(len(before), len(after)) > MOST_COMPARED:
         return [Line(width).gap(2).add("too long to compare", DIM)]
     lines: Lines = []

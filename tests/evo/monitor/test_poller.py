@@ -156,7 +156,7 @@ def test_before_a_valid_answer_the_detail_shows_what_is_asked(address, search):
         poller.look(1, "base")
         snapshot = settled(poller)
         detail = snapshot.details[1, "base"]
-    assert detail.candidate is None and "Write eight digits." in detail.prompt
+    assert detail.answer is None and "Write eight digits." in detail.origin.user
     text = "\n".join(line.text() for line in draw_detail(snapshot, View(problem=1, detail=True), 80))
     assert "no valid answer yet" in text and "a prompt of this problem" in text and "Write eight digits." in text
 
@@ -170,10 +170,11 @@ def test_the_detail_of_the_chosen_answer(address, search):
         search("base", 0)
         best = settled(poller).details[0, "base"]
         record = store.problems(store.run("cmp/base/s0").id)[0]
-        assert (best.candidate, best.fitness) == (record.best, record.best_fitness)
-        assert best.fitness >= first.fitness and best.lineage[0].candidate == best.candidate
+        answer = best.answer.candidate
+        assert (answer.id, answer.fitness) == (record.best, record.best_fitness)
+        assert answer.fitness >= first.answer.candidate.fitness and best.lineage[0].candidate == answer.id
         poller.look(0, "grpo")
-        assert settled(poller).details[0, "grpo"].candidate is None
+        assert settled(poller).details[0, "grpo"].answer is None
         poller.look(0, "nobody")
         settled(poller)
 

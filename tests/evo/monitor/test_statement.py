@@ -1,7 +1,5 @@
 """What the detail of a screen says of a problem and of where its answer came from."""
 
-from dataclasses import replace
-
 import pytest
 
 from evo.monitor.poller import Poller
@@ -54,6 +52,6 @@ def test_the_detail_has_the_prompt_and_the_whole_text(tmp_path, search_with, dig
         poller.poll()
         poller.look(0, "run")
         (found,) = poller.poll().details.values()
-    assert found.iteration is not None and found.text in found.chain
-    assert "eight digits" in found.prompt and found.walk is None and found.statement == ""
-    assert replace(found, place=0).place >= 0 and found.chain.count(found.text) >= 1
+    assert found.stored.iteration is not None and found.answer.candidate.text in found.origin.chain
+    assert "eight digits" in found.origin.user and found.walk is None and found.statement == ""
+    assert found.origin.place >= 0

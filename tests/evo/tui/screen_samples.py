@@ -6,8 +6,8 @@ import numpy as np
 
 from evo.comparison.results import Results
 from evo.comparison.survival import best_curve, solve_curve
+from evo.monitor.answer import StoredAnswer
 from evo.monitor.snapshot import (
-    Ancestor,
     ArmSnapshot,
     Detail,
     ImprovementLine,
@@ -19,6 +19,9 @@ from evo.monitor.snapshot import (
 )
 from evo.stats import Verdict
 from islands.db.totals import Totals
+from islands.queries.lineage import Ancestor
+from islands.queries.runs import CandidateDetail
+from islands.types import Candidate, ProblemRecord
 
 NOW = 1_700_000_600.0
 OBJECTIVES = ("completion", "gold", "diamond", "safety")
@@ -108,11 +111,18 @@ def training():
 
 def detailed(hostile=False):
     text = HOSTILE * 3 if hostile else "DDRRDDLLDDRRRRDDRR"
+    feedback = (
+        HOSTILE if hostile else "Collected 3/3 gold and 0/5 diamonds, stepped on 0/3 lava; reached E in 20 of 33."
+    )
+    features = {"gold": 1.0, "length": 0.6061}
+    answer = Candidate(3446, text, (1.0, 1.0, 0.0, 1.0), 0.75, features, feedback, None, 2, 2, 3100)
+    parent = Candidate(3100, "DDRRRDLLDDRRDDRR", (1.0, 0.5, 0.2, 1.0), 0.7, features, "", None, 1, 2, 2900)
+    record = ProblemRecord(
+        4, 1, 3, "maze:hard/3", "maze:hard/3", OBJECTIVES, 1.0, "route", "active", "", None, None, 1, 0.75
+    )
+    version = HOSTILE if hostile else "embedded:vpo@9291994f"
     shown = Detail(
-        "vpo", 3, 3446, 1, 17, 0.75, (1.0, 1.0, 0.0, 1.0), {"gold": 1.0, "length": 0.6061},
-        HOSTILE if hostile else "embedded:vpo@9291994f", 2, 2, 2, text,
-        HOSTILE if hostile else "Collected 3/3 gold and 0/5 diamonds, stepped on 0/3 lava; reached E in 20 of 33.",
-        "route", (Ancestor(3446, 0.75), Ancestor(3100, 0.7), Ancestor(2900, 0.0)),
-        "DDRRRDLLDDRRDDRR", (1.0, 0.5, 0.2, 1.0),
+        "vpo", 3, 1, CandidateDetail(answer, record, 16, 100, version, 0.0, 2, ()),
+        StoredAnswer(answer, parent, None, "", ""), (Ancestor(3446, 0.75), Ancestor(3100, 0.7), Ancestor(2900, 0.0)),
     )  # fmt: skip
     return snapshot([arm("grpo", 1.4), arm("vpo", 2.6)], details={(3, "vpo"): shown})

@@ -17,6 +17,7 @@ from evo.tui.pages import Pages
 from evo.tui.picture import draw_text
 from evo.tui.view import PANELS, WON, TableChoice, View
 from islands.db.totals import Totals
+from islands.queries.lineage import Origin
 
 SIZES = [(40, 8), (57, 13), (79, 24), (80, 24), (117, 20), (120, 30), (160, 50), (240, 80)]
 
@@ -89,9 +90,8 @@ def test_a_difference_that_is_shown_is_not_left_out_for_those_that_are_not():
 def test_a_maze_is_drawn_with_the_way_through_it():
     snapshot = samples.detailed()
     walk = WalkView(("S.L", "#.G", "E.."), (0, 1, 4, 5, 8, 7, 6))
-    found = replace(
-        snapshot.details[3, "vpo"], walk=walk, statement="Find a route", prompt="P R O M P T", chain="C1 C2"
-    )
+    origin = Origin("", "P R O M P T", "C1 C2", 0)
+    found = replace(snapshot.details[3, "vpo"], walk=walk, statement="Find a route", origin=origin)
     text = shown(replace(snapshot, details={(3, "vpo"): found}), View(problem=3, arm=1, detail=True), 80, 80)
     assert "  S─↓ L\n  █ →─G\n  E─←─←\n" in text
     for said in (
@@ -107,7 +107,10 @@ def test_a_maze_is_drawn_with_the_way_through_it():
 def test_a_program_is_coloured_and_harmless():
     snapshot = samples.detailed()
     source = "def f():\n    return '\x1b[2J'  # \u202e" + "x" * 200
-    found = replace(snapshot.details[3, "vpo"], answer_format="python", text=source)
+    detail = snapshot.details[3, "vpo"]
+    problem = replace(detail.stored.problem, answer_format="python")
+    answer = replace(detail.answer, candidate=replace(detail.answer.candidate, text=source))
+    found = replace(detail, stored=replace(detail.stored, problem=problem), answer=answer)
     made = arrange(
         replace(snapshot, details={(3, "vpo"): found}), View(problem=3, arm=1, detail=True), 80, 60, samples.NOW
     )
