@@ -25,9 +25,9 @@ from stored_rows import stored_answers
 
 from bench.shard_kills import PROBLEMS, search_whole, sequences
 from evo.cluster import cluster_runner
-from evo.comparison.runner import Ended
 from evo.config.run import RunConfig
 from evo.runs.launch import plan_run
+from evo.runs.result import Ended
 from evo.search.resources import Resources
 from islands.db.shards import read_cluster_state, read_shards
 from islands.db.store import Store

@@ -17,16 +17,15 @@ from evo.cluster import cluster_runner, runner_of_a_run
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.launch import Launched
-from evo.runs.result import run_to_end
+from evo.runs.result import Ended, SearchOutcome, run_to_end
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.status import SearchStatus
 from evo.search.stop import Stop
 from islands.db.store import Store
-from islands.queries.training import checkpoints
 
 if TYPE_CHECKING:
     from evo.comparison.resume import Resumption
-    from evo.comparison.runner import Ended, SeedBatch
+    from evo.comparison.runner import SeedBatch
 
 T = TypeVar("T")
 
@@ -77,28 +76,6 @@ class Driver(Protocol):
 
 
 @dataclass(frozen=True)
-class SearchOutcome:
-    """A search that has ended.
-
-    outcome, reason: done, interrupted or failed, and why if there is more to say
-    summary: as its run keeps it; faults: of scorers, each of which stopped a problem
-    failure: what failed the search
-    config, status, checkpoints: of a search in this process: its settings, counters and trained policies; None and []
-        for one on a cluster
-    """
-
-    run: str
-    outcome: str
-    reason: str
-    summary: dict[str, Any]
-    faults: tuple[str, ...]
-    failure: Exception | None = None
-    config: RunConfig | None = None
-    status: SearchStatus | None = None
-    checkpoints: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class ComparisonOutcome:
     """A comparison whose runs have ended, in the order of `ended`. cancelled: it was stopped in the middle of them"""
 
@@ -144,20 +121,7 @@ def _run_here(prepare: Callable[[], Coroutine[Any, Any, Launched]], driver: Driv
         try:
             async with job.showing(db, launched.run.name, launched, status=launched.status):
                 with job.interruptible(launched.interrupt):
-                    ended = await run_to_end(launched)
-            trains = launched.config.train is not None
-            saved = checkpoints(launched.store, launched.run.id) if trains and ended.failure is None else []
-            return SearchOutcome(
-                launched.run.name,
-                ended.outcome,
-                ended.why,
-                ended.summary,
-                ended.faults,
-                ended.failure,
-                launched.config,
-                launched.status,
-                saved,
-            )
+                    return await run_to_end(launched)
         finally:
             await launched.close()
 
@@ -184,7 +148,7 @@ def _run_on_cluster(
             summary = dict(store.run(ended.run).summary)
         failed = ended.outcome == "failed" and not ended.faults
         failure = SearchFailed(f"{ended.run}: {ended.reason}") if failed else None
-        return SearchOutcome(ended.run, ended.outcome, ended.reason, summary, ended.faults, failure)
+        return SearchOutcome(ended.run, ended.outcome, ended.reason, ended.faults, summary, failure)
 
     return driver.drive(work)
 
@@ -205,7 +169,7 @@ def run_comparison(
 
     processes: how many search side by side; None lets the policies decide
     """
-    from evo.comparison.runner_choice import runner_for  # worker processes: a single search does without
+    from evo.comparison.workers import runner_for  # worker processes: a single search does without
 
     runner = runner_for(configs, processes) if ray is None else cluster_runner(ray, db)
 

@@ -27,7 +27,7 @@ from evo.api.arguments import (
 )
 from evo.api.background import Background, ScorerWarning
 from evo.api.comparison_result import ComparisonResult, read_comparison
-from evo.api.drive import ComparisonOutcome, SearchOutcome, resume_comparison, resume_search, run_search
+from evo.api.drive import ComparisonOutcome, resume_comparison, resume_search, run_search
 from evo.api.result import RunResult, read_run
 from evo.comparison.resume import plan_resume
 from evo.config.parse import OPTIONS, parse
@@ -35,6 +35,7 @@ from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import launch, plan_run
 from evo.runs.preflight import check_new_run
+from evo.runs.result import SearchOutcome
 from evo.search.resources import Resources
 from problems.contract import Problem, ScorerFault
 from problems.registry import given

@@ -11,10 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from evo.api.drive import ComparisonOutcome, SearchOutcome
+from evo.api.drive import ComparisonOutcome
 from evo.cli.live import INTERRUPTED
 from evo.cli.options import OutputOptions, arguments_for
 from evo.cli.tables import print_table
+from evo.runs.result import SearchOutcome
 from evo.search.status import clock, describe_metrics, describe_usage
 from islands.db.store import Store
 

@@ -15,11 +15,12 @@ from evo.cluster.connection import check_database, check_room, connect, leave
 from evo.cluster.scoring import start_scorer_actors
 from evo.cluster.summary import ended_by, merge_problems, merge_shards, outcome_of
 from evo.cluster.task import ClusterTask
-from evo.comparison.runner import Ended, SeedBatch
+from evo.comparison.runner import SeedBatch
 from evo.config.cluster import ClusterAddress
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import SearchFailed
+from evo.runs.result import Ended
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.search.stop import FINISHING, Stop

@@ -17,12 +17,11 @@ from evo.cluster.connection import take_on
 from evo.cluster.engines import Engines
 from evo.cluster.scoring import ClusterScorer
 from evo.cluster.task import CommandOrder, CommandOutcome
-from evo.comparison.runner import Ended
 from evo.config.run import RunConfig
 from evo.exit_status import answer_of_error
 from evo.runs.launch import Launched
 from evo.runs.problem_runs import load_runs
-from evo.runs.result import run_to_end
+from evo.runs.result import Ended, run_to_end
 from evo.runs.resume import check_divisible, relaunch, relaunch_shard
 from evo.runs.scorer_change import Changes
 from evo.search.resources import Resources
@@ -94,8 +93,7 @@ class ClusterWorker:
                     launched.pause()
                 if self._stopping:
                     launched.interrupt(self._stopping)
-                found = await run_to_end(launched)
-                return Ended(launched.run.name, found.outcome, found.why, found.faults)
+                return Ended.of(await run_to_end(launched))
             finally:
                 self._launched = None
                 await launched.close()

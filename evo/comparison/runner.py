@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from evo.config.run import RunConfig
 from evo.runs.launch import Launched
 from evo.runs.problem_runs import load_runs
-from evo.runs.result import run_to_end
+from evo.runs.result import Ended, run_to_end
 from evo.runs.resume import relaunch
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import Resources
@@ -21,16 +20,6 @@ from evo.search.stop import FINISHING, Stop
 
 SeedBatch = Sequence[tuple[str, RunConfig]]
 """The runs of one seed, searched together: each one's name and configuration."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run ended: its stored outcome (done, interrupted, failed) with the reason, and the faults of scorers."""
-
-    run: str
-    outcome: str
-    reason: str
-    faults: tuple[str, ...] = ()
 
 
 class Runner:
@@ -70,10 +59,10 @@ class Runner:
                 launched.pause()
             if self.stopping:
                 launched.interrupt(self.stopping)
-            conclusion = await run_to_end(launched)
-            if conclusion.cancelled:
+            outcome = await run_to_end(launched)
+            if outcome.cancelled:
                 raise asyncio.CancelledError
-            return Ended(launched.run.name, conclusion.outcome, conclusion.why, conclusion.faults)
+            return Ended.of(outcome)
         finally:
             self._running.remove(launched)
             await launched.close()

@@ -13,14 +13,19 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from evo.comparison.runner import Ended, Runner, SeedBatch
+from evo.comparison.runner import Runner, SeedBatch
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import answer_of_error
+from evo.runs.result import Ended
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.search.stop import FINISHING, Stop, StopReason
 from problems.child_process import ChildProcess, Owner, WorkerAnswer
+from problems.scoring import cores
+from vpo.embedded import dialect_of
+from vpo.policies.address import parse_addresses
+from vpo.policies.prompt_formats import is_token_format
 
 CLOSE_SECONDS = 40.0
 
@@ -92,6 +97,28 @@ class Workers:
         self._tell("close")
         for worker in self._workers:
             await asyncio.to_thread(worker.end, CLOSE_SECONDS)
+
+
+def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
+    """Several processes if every policy is small and on the CPU, or as many as requested; else only this one, in which
+    all searches of a policy share one engine."""
+    settings = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
+    arms = len(set(map(repr, settings)))
+    if processes is None:
+        small = all(_small(config) for config in configs)
+        processes = cores() if small else 1
+    processes = min(processes, arms)
+    return Workers(processes) if processes > 1 else Runner()
+
+
+def _small(config: RunConfig) -> bool:
+    if config.device not in (None, "cpu"):
+        return False
+    return all(
+        address.kind in ("embedded", "scripted")
+        or (address.folder is not None and is_token_format(dialect_of(address.folder)))
+        for address in parse_addresses(config.policy)
+    )
 
 
 def _lost(code: int, _: str) -> SearchFailed:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import Launched
+from evo.search.status import SearchStatus
 from evo.search.stop import INTERRUPTED, Stop, StopReason
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy
+from islands.queries.training import checkpoints
 
 DEADLINE = 3600.0
 """Seconds after which a database server counts as gone for good."""
@@ -25,23 +29,43 @@ PAUSES = (0.5, 15.0)
 
 
 @dataclass(frozen=True)
-class Conclusion:
-    """A search that has run, and is on record as it ended.
+class Ended:
+    """How a run ended, in plain values.
 
-    outcome, why: done, interrupted or failed, and the reason if there is more to say
-    summary: as its run keeps it; faults: of scorers, each of which stopped a problem
-    failure: what failed the search; cancelled: whether it was stopped at once, in the middle of its work
+    outcome, reason: as stored: done, interrupted or failed, and why if there is more to say
+    faults: of scorers, each of which stopped a problem
     """
 
+    run: str
     outcome: str
-    why: str
-    summary: dict[str, Any]
-    faults: tuple[str, ...]
-    failure: SearchFailed | None
-    cancelled: bool
+    reason: str
+    faults: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, ended: Ended) -> Ended:
+        """Only this much of a SearchOutcome, for another process."""
+        return cls(ended.run, ended.outcome, ended.reason, ended.faults)
 
 
-async def run_to_end(launched: Launched) -> Conclusion:
+@dataclass(frozen=True)
+class SearchOutcome(Ended):
+    """A search that has run, and is on record as it ended.
+
+    summary: as its run keeps it
+    failure: what failed the search; cancelled: whether it was stopped at once, in the middle of its work
+    config, status, checkpoints: of a search in this process: its settings, counters and trained policies; None and []
+        for one on a cluster
+    """
+
+    summary: dict[str, Any] = field(default_factory=dict)
+    failure: SearchFailed | None = None
+    cancelled: bool = False
+    config: RunConfig | None = None
+    status: SearchStatus | None = None
+    checkpoints: Sequence[str] = ()
+
+
+async def run_to_end(launched: Launched) -> SearchOutcome:
     """Run the search and put on record how it ended. Raises DatabaseUnavailable or RunBusy if that cannot be done,
     unless the search failed and its reason is known."""
     failure: SearchFailed | None = None
@@ -58,7 +82,10 @@ async def run_to_end(launched: Launched) -> Conclusion:
         if failure is None:
             raise  # else the run stays as it was last written
     faults = tuple(str(problem_run.stop) for problem_run in launched.problem_runs if problem_run.failed)
-    return Conclusion(outcome, why, summary, faults, failure, cancelled)
+    saved = checkpoints(launched.store, launched.run.id) if launched.config.train and failure is None else []
+    return SearchOutcome(
+        launched.run.name, outcome, why, faults, summary, failure, cancelled, launched.config, launched.status, saved
+    )
 
 
 async def _search(launched: Launched) -> tuple[Stop, SearchFailed | None]:

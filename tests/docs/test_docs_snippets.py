@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("EVO_DB", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("evo.comparison.runner_choice.cores", lambda: 1)  # as ALWAYS, for Python's blocks
+    monkeypatch.setattr("evo.comparison.workers.cores", lambda: 1)  # as ALWAYS, for Python's blocks
     return tmp_path
 
 

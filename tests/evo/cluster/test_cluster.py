@@ -17,12 +17,12 @@ import pytest
 from stored_rows import assert_same_run, stored_answers
 
 from evo.comparison.plan import begin, planned_runs
-from evo.comparison.runner import Ended, Runner
+from evo.comparison.runner import Runner
 from evo.config.compare import load_comparison
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.runs.launch import launch, plan_run
-from evo.runs.result import run_to_end
+from evo.runs.result import Ended, run_to_end
 from evo.search.resources import Resources
 from islands.db.shards import read_cluster_state, read_shards
 from islands.db.store import Store

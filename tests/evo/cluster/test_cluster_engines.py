@@ -18,7 +18,7 @@ from vllm_stubbed import STUBS, stubbed_vllm
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.runs.launch import launch, plan_run
-from evo.runs.result import run_to_end
+from evo.runs.result import Ended, run_to_end
 from evo.search.resources import Resources
 from islands.db.shards import read_cluster_state
 from islands.db.store import Store
@@ -30,7 +30,6 @@ from ray_clusters import Nodes, ray_cluster  # noqa: E402
 
 from evo.cluster import cluster_runner  # noqa: E402
 from evo.cluster.summary import add_up_servers  # noqa: E402
-from evo.comparison.runner import Ended  # noqa: E402
 
 SETTINGS = {"problems": ["maze:test"], "limit": 4, "rollouts": 2, "answers": 1, "seed": 5, "max_new_tokens": 24}
 

@@ -12,7 +12,7 @@ from stored_rows import assert_same_run, stored_answers
 from evo.config.run import RunConfig
 from evo.runs import result as outage
 from evo.runs.launch import launch
-from evo.runs.result import Conclusion, run_to_end
+from evo.runs.result import SearchOutcome, run_to_end
 from evo.search.stop import INTERRUPTED
 
 SETTINGS = {"problems": ["maze:test"], "limit": 3, "policy": "scripted:mutate", "iterations": 12, "seed": 2}
@@ -30,7 +30,7 @@ def server():
     started.stop()
 
 
-async def search(db: str, after: int, act) -> tuple[Conclusion, list[int]]:
+async def search(db: str, after: int, act) -> tuple[SearchOutcome, list[int]]:
     """Search, and call `act(launched)` once so many groups are committed."""
     launched = await launch(RunConfig.model_validate(SETTINGS), db=db, name="run", command="test")
     seen: list[int] = []
