@@ -14,7 +14,7 @@ from evo.config.pick import PickConfig
 from evo.config.pretrain import PretrainSettings
 from evo.config.run import RunConfig
 from evo.config.train import TrainRun
-from evo.pipelines.settings import ReportSettings
+from evo.pipelines.file import ReportSettings
 
 INTRODUCTION = """# Settings
 

@@ -7,14 +7,19 @@ import contextlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
+from evo.errors import BadInput
 from evo.monitor.snapshot import WalkView
-from islands.types import ProblemRecord
-from problems.contract import BadAddress, Problem, ScorerFault
+from islands.db.store import Store
+from islands.queries.candidates import CandidateReader
+from islands.queries.live import course_of
+from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.contract import BadAddress, HoldsOut, Problem, Score, ScorerFault, VerifiesRecords
 from problems.maze.board import Maze, simulate
 from problems.maze.moves import UnreadableRoute, parse_moves
 from problems.maze.problem import MazeProblem
-from problems.registry import resolve
+from problems.registry import has_best_known, resolve
 
 _NAMED = re.compile(r"[\w-]+:.")
 """Addresses of sets. A path names code of the viewer's, or nothing where this runs elsewhere: it is not read."""
@@ -63,3 +68,83 @@ def walk_of(board: Maze, answer: str) -> WalkView:
     except UnreadableRoute:
         cells = (board.start,)
     return WalkView(tuple(board.rows()), cells)
+
+
+EQUAL = 1e-9
+"""Two polished copies of one optimum differ by less than this share of it."""
+
+
+def best_known_of(record: ProblemRecord) -> float | None:
+    """The fitness of the best answer known to a problem that is looked up by its address; None where nobody says."""
+    if not has_best_known(record.address):
+        return None
+    found = problem_of(record)
+    return None if found is None else found.best_known
+
+
+def describe_best_known(fitness: float | None, known: float) -> str:
+    """`best known 2.63598308, 97.2% reached`. Better is not called a record here: that is for verify_best."""
+    told = f"best known {known:.9g}"
+    if fitness is None or known <= 0:
+        return told
+    if fitness > known * (1 + EQUAL):
+        return f"{told}, and this is above it; evo show with the candidate's number verifies it"
+    if fitness >= known * (1 - EQUAL):
+        return f"{told}, reached"
+    return f"{told}, {min(99.9999, 100 * fitness / known):.6g}% reached"
+
+
+def verify_best(record: ProblemRecord, fitness: float, answer: str) -> str:
+    """The same after an answer above the best value known has been run again and measured exactly; the one place that
+    calls it a record. Takes as long as a score."""
+    found = problem_of(record)
+    if found is None or found.best_known is None:
+        return ""
+    told = describe_best_known(fitness, found.best_known)
+    if fitness <= found.best_known * (1 + EQUAL):
+        return told
+    if isinstance(found, VerifiesRecords) and found.verify_record(answer):
+        return f"a record: run again and measured exactly, it is better than the best known {found.best_known:.9g}"
+    return f"best known {found.best_known:.9g}; that this is better is not confirmed by running it again"
+
+
+MOST_CHOICES = 50
+"""Answers that are judged to choose one: the last ones that were the best."""
+_CACHE_BYTES = 1 << 24
+
+
+def score_held_out(record: ProblemRecord, candidate: Candidate) -> Score | None:
+    """The Score of a candidate on the held-out cases of its problem, a fault of the scorer as its error; None if the
+    problem has none, or has changed since the search. Takes as long as a score."""
+    try:
+        problem = _holding_out(record)
+        return None if problem is None else problem.score_held_out(candidate.text)
+    except (BadInput, BadAddress):
+        return None
+    except ScorerFault as fault:
+        return Score.failure(len(record.objectives), f"fault of the scorer: {fault}")
+
+
+def choose_held_out(
+    store: Store, run: RunRecord, record: ProblemRecord
+) -> tuple[RunRecord, ProblemRecord, Candidate | None]:
+    """The candidate of a problem that the held-out cases prefer, of those that were the best at some time, the later
+    of equals. Raises BadInput if the problem has no such cases, ScorerFault."""
+    problem = _holding_out(record)
+    if problem is None:
+        raise BadInput(f"--held-out: {record.name} has no held-out cases; a scorer file defines held_out(answer)")
+    steps = course_of(store, run.id).rises.get(record.id, [])[-MOST_CHOICES:]
+    candidates = CandidateReader(store, _CACHE_BYTES).fetch([step.candidate for step in steps])
+    scored = [(problem.score_held_out(candidate.text), candidate) for candidate in candidates]
+    valid = [(score.fitness, number) for number, (score, _) in enumerate(scored) if score.error is None]
+    return run, record, scored[max(valid)[1]][1] if valid else None
+
+
+def _holding_out(record: ProblemRecord) -> HoldsOut | None:
+    file = Path(record.address)
+    if not file.is_file() or b"held_out" not in file.read_bytes():
+        return None  # to open a problem takes a score of its seed
+    (problem,) = resolve(record.address)
+    if record.fingerprint not in (None, problem.fingerprint()):
+        raise BadInput(f"--held-out: {record.name} has changed since this run was searched")
+    return problem if isinstance(problem, HoldsOut) and problem.holds_out else None

@@ -17,8 +17,7 @@ from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import TASK_ALONE, check_request
-from evo.pipelines.file import Pipeline, Stage
-from evo.pipelines.references import addresses, stage_named
+from evo.pipelines.file import Pipeline, Stage, addresses, stage_named
 from evo.prompts.registry import open_format
 from evo.runs.preflight import check_price, policies_of, prompt_format_at
 from evo.search.defaults import iterations_for, resolve_settings

@@ -16,9 +16,7 @@ from typing import Any
 
 import yaml
 
-from evo.pipelines.file import Stage
-from evo.pipelines.references import replace_references
-from evo.pipelines.settings import POLICY
+from evo.pipelines.file import POLICY, Stage, replace_references
 from evo.pipelines.state import StageState, State
 from evo.search.stop import StopReason
 from evo.training.run_directory import TrainingRecord

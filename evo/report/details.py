@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from evo.comparison.load import Comparison
 from evo.monitor.answer import StoredAnswer, read_answers
-from evo.monitor.best_known import describe_best_known
 from evo.monitor.snapshot import WalkView
-from evo.monitor.statement import Statement, statement_of, walk_of
+from evo.monitor.statement import Statement, describe_best_known, statement_of, walk_of
 from evo.report.lineage import Piece, difference, unit_of
 from evo.report.load import RunReading, SearchReading
 from islands.db.store import Store

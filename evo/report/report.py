@@ -33,15 +33,18 @@ from evo.report.maps import archive_maps, archive_plot, heat_map_plot
 from evo.report.measures import ArmMeasures, measured, relative_best
 from evo.report.plot import Plot, styled
 from evo.report.problem_table import problems_table
-from evo.report.settings import commands, machines_table, runs_table, settings_tables
 from evo.report.tables import (
     arms_table,
+    commands,
     cost_table,
     differences,
     differences_table,
     errors_table,
+    machines_table,
     operators_table,
     refinement_table,
+    runs_table,
+    settings_tables,
     versions_table,
 )
 from evo.stats import Verdict

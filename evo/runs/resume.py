@@ -6,27 +6,30 @@ A shard is the part of a run's problems that one machine searches. Its problems 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig, complete_run
+from evo.config.run import PolicyChange, RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.launch import ASK_TELL, Launched, assemble, open_core
-from evo.runs.policy_change import changes_policy, renumber, with_other_policies
 from evo.runs.problem_runs import add_problems, open_operators, recall_groups, reopen_problems
 from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers
 from evo.search.active_time import ended_periods, seconds_until
 from evo.search.defaults import iterations_for, population_config, to_stored
 from evo.search.resources import Resources
 from evo.search.schedule import CountedSchedule, Shard, ShardSchedule, couples_its_problems
+from islands.db.renumbering import renumber_operators
 from islands.db.shards import read_shards, revoke_shards, take_shard
 from islands.db.store import Store
 from islands.db.totals import Totals, problem_totals, run_totals
+from islands.db.transaction import Transaction
 from islands.interop.importing import POLICY as IMPORTED
 from islands.queries.progress import RunProgress, group_count, last_sequences, run_progress
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
+from vpo.policies.address import parse_addresses
 
 UNITS = {
     "iterations": "iterations per problem",
@@ -227,3 +230,61 @@ def _check_places(store: Store, run: RunRecord, shard: Shard) -> None:
                 f"run {run.name} was searched in another order than shards keep; continue it on one machine, by "
                 f"evo resume {run.name} without --ray"
             )
+
+
+def changes_policy(config: RunConfig, settings: dict[str, Any]) -> bool:
+    """Whether these settings of a resume replace the policy that a run was searched with."""
+    policy = settings.get("policy")
+    return policy is not None and policy != config.policy and config.policy != IMPORTED
+
+
+def with_other_policies(config: RunConfig, before: RunConfig, sequence: int) -> RunConfig:
+    """The configuration of a run that continues with other policies, with the change on record.
+
+    sequence: of the first group that may be of the new ones
+    """
+    if config.train is not None:
+        raise BadInput("a run that trains its policy keeps it: leave out --policy")
+    places = _places(before, config)
+    known = [*map(str, parse_addresses(before.policy)), *before.dropped_policies]
+    dropped = sorted((place, known[number]) for number, place in enumerate(places) if place >= _count(config))
+    change = PolicyChange(before=before.policy, after=config.policy, sequence=sequence, created=time.time())
+    return config.model_copy(
+        update={
+            "policy_changes": [*before.policy_changes, change],
+            "dropped_policies": [address for _, address in dropped],
+        }
+    )
+
+
+def renumber(store: Store, run_id: int, before: RunConfig, now: RunConfig, transaction: Transaction) -> None:
+    """Give the stored groups the operators' new numbers."""
+    moved = {old: new for old, new in enumerate(_places(before, now)) if old != new}
+    renumber_operators(run_id, moved, transaction)
+
+
+def _count(config: RunConfig) -> int:
+    return len(parse_addresses(config.policy))
+
+
+def _places(before: RunConfig, now: RunConfig) -> list[int]:
+    """By the old number of each policy, dropped ones included: its new number."""
+    old, new = parse_addresses(before.policy), parse_addresses(now.policy)
+    places: dict[int, int] = {}
+    for exact in (True, False):  # then the same model with other options
+        for number, address in enumerate(old):
+            free = [place for place in range(len(new)) if place not in places.values()]
+            match = next(
+                (place for place in free if (address == new[place] if exact else address.plain == new[place].plain)),
+                None,
+            )
+            if number not in places and match is not None:
+                places[number] = match
+    following = len(new)
+    found = []
+    for number in range(len(old) + len(before.dropped_policies)):
+        if number not in places:
+            places[number] = following
+            following += 1
+        found.append(places[number])
+    return found

@@ -21,13 +21,13 @@ from evo.evaluation.evaluate import open_formats
 from evo.prompts.contract import PromptFormat
 from evo.search.defaults import source_commit
 from evo.search.resources import check_apart, open_policy, problems_at
+from evo.training.curriculum import open_stored_archives
 from evo.training.imitation import ImitationTraining, problems_of
 from evo.training.improvement import Improvements
 from evo.training.loop import SteppedTraining, StoredTraining
 from evo.training.offline import OfflineTraining, keep_fitting, plan_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
 from evo.training.run_directory import TrainingRecord
-from evo.training.stored_archives import open_stored_archives
 from evo.training.trace_selection import open_improvements, open_traces
 from evo.training.traces import Traces
 from problems.contract import Problem

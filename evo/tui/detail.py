@@ -10,8 +10,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.syntax import Syntax
 
-from evo.monitor.best_known import describe_best_known
 from evo.monitor.snapshot import Detail, ProblemLine, Snapshot, WalkView
+from evo.monitor.statement import describe_best_known
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, wrap
 from evo.tui.numbers import fitness, signed
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, link, look

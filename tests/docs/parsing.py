@@ -18,8 +18,7 @@ from evo.cli.flags import collect_given
 from evo.config.compare import parse_arm
 from evo.config.run import load_config
 from evo.config.train import TrainRun
-from evo.pipelines.file import read_pipeline
-from evo.pipelines.settings import read_settings
+from evo.pipelines.file import read_pipeline, read_settings
 from vpo.policies.address import parse_addresses
 from vpo.policies.registry import check_policy
 

@@ -137,8 +137,8 @@ def test_archives_are_read_as_they_are(address, search):
 
 
 def test_a_picture_reads_every_archive_as_long_as_it_may(address, search, monkeypatch):
-    monkeypatch.setattr("evo.monitor.archive_survey.READ_SECONDS", 0.0)
-    monkeypatch.setattr("evo.monitor.archive_survey.AT_ONCE", 1)
+    monkeypatch.setattr("evo.monitor.live_cache.READ_SECONDS", 0.0)
+    monkeypatch.setattr("evo.monitor.live_cache.AT_ONCE", 1)
     for arm in ("base", "grpo"):
         search(arm, 0)
     with Store.open(address, read_only=True) as store:

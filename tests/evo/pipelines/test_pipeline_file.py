@@ -7,8 +7,7 @@ import pytest
 from command_line import evo
 
 from evo.pipelines.checks import check_pipeline
-from evo.pipelines.file import read_pipeline
-from evo.pipelines.references import replace_references
+from evo.pipelines.file import read_pipeline, replace_references
 
 GOOD = """
 stages:

@@ -17,7 +17,7 @@ from evo.report.details import FEWEST_CHARS, PAGE_CHARS, bounded, problem_detail
 from evo.report.load import read_run
 from evo.report.page import highlight_python
 from evo.report.plot import look
-from evo.report.settings import UNRECORDED, machines_table
+from evo.report.tables import UNRECORDED, machines_table
 from islands.db.schema import Run
 from islands.db.store import Store
 from problems.registry import resolve

@@ -12,8 +12,8 @@ from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training import improvement
+from evo.training.curriculum import StoredArchives
 from evo.training.improvement import level_of
-from evo.training.stored_archives import StoredArchives
 from evo.training.trace_selection import open_improvements
 from islands.db.store import Store
 from islands.queries.children import children

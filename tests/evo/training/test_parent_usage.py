@@ -8,7 +8,7 @@ import pytest
 from evo.search.score import NOTHING_SHOWN
 from evo.search.stop import StopReason
 from evo.training.curriculum import Question
-from evo.training.parent_usage import WINDOW, ParentUsageWatch, parent_usage
+from evo.training.on_policy import WINDOW, ParentUsageWatch, parent_usage
 from islands.types import Candidate, Selection
 from problems.contract import Score
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
