@@ -1,5 +1,5 @@
-"""What a problem asks for, and for a maze its board with the way that an answer takes, for the detail of a
-screen or a report."""
+"""What the address of a stored problem gives: its statement, a maze's board with the way of an answer, the best value
+known, and the held-out cases of a user's scorer, which steer no search."""
 
 from __future__ import annotations
 

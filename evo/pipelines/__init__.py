@@ -23,7 +23,7 @@ comparison `${hard}/vpo/s0` is one of its runs), evaluate a file for `against` a
 problems that evaluations found hard, for `problems`. A stage reads earlier ones only, so the
 file's order is the order of work.
 
-Read in this order: `file` (with `settings` and `references`) is what is read, `checks` finds what is wrong before
+Read in this order: `file` is what is read, `checks` finds what is wrong before
 anything runs, and the costs; `state` is what is finished, `plan` what is next; `stage` makes a stage's command,
 `runner` runs one after the other; `display` prints.
 """

@@ -1,4 +1,9 @@
-"""A pipeline's file, read and validated: its stages in their order, each with what it reads."""
+"""A pipeline's file, read and validated: its stages in their order, each with its settings and references.
+
+A stage takes the keys that its command takes. train, search and compare take what `--config FILE` of evo train, evo run
+and evo compare takes; pretrain, evaluate, pick and report take their commands' options, underscores for dashes. compare
+takes its options `against` and `processes` too. In these settings `${STAGE}` stands for what an earlier stage gives.
+"""
 
 from __future__ import annotations
 

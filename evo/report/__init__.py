@@ -7,7 +7,7 @@ plot        the look of all pictures, and charts drawn by matplotlib
 maps        pictures with cells: best fitness over iterations, archives
 lineage     lines of the best answers, with differences, and the tree that each grew in
 details     every problem by itself: statement, prompt, best answers
-cells, tables, problem_table, settings     the page's tables
+cells, tables, problem_table     the page's tables
 report      all of these together, section by section
 page        HTML, by jinja2 with every text escaped, and by Vega-Lite (templates/vendor)
 files       the files: `write_report` is the whole of it

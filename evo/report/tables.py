@@ -1,4 +1,5 @@
-"""Tables of the page: the arms at the horizon, their operators, costs and errors. Every problem: problem_table."""
+"""Tables of the page: the arms at the horizon, their operators, costs, errors, settings and runs. Every problem:
+problem_table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Training of a policy by reward, on its own answers, on stored traces, or beside a search.
+"""Training of a policy by reward, on its own answers, on stored traces, or during a search.
 
-Read in this order: `loop` is what all training loops have in common, `on_policy` asks the policy for the groups of a
-step (`curriculum` chooses its problems), `offline` reads them from `traces` (`trace_selection` chooses those), and
-`colocated` learns beside a search (`promotion` checks a new version). `setup` makes a loop from a configuration, with
-what `preparation` finds; `run_directory` is what stays on disk; `display` is what a terminal shows; `processes` is for
-several that train together.
+Read in this order: `loop` is the step that all training loops share; `on_policy` samples its groups (`curriculum`
+chooses problems and parents), `offline` reads them from `traces`, and `improvement` learns from examples; `colocated`
+learns during a search (`promotion` checks a new version). `setup` makes a loop from a configuration, `run_directory` is
+its files, and `display` its lines on a terminal.
 """

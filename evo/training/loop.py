@@ -3,7 +3,7 @@
     batch -> trainer -> policy.version -> metrics
 
 The loops differ in where a step's batch comes from: evo.training.on_policy samples it from the policy,
-evo.training.offline reads groups that searches have stored, evo.training.imitation writes lessons from them.
+evo.training.offline reads groups that searches have stored, evo.training.improvement writes lessons from them.
 """
 
 from __future__ import annotations

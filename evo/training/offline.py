@@ -4,7 +4,7 @@
 
 What wrote a group is not what learns from it. Three things hold the difference in check: PPO's clip around the policy
 that wrote it, whose log-probabilities are stored, so that all steps together go no further than one would; importance
-weights against the same, truncated at a cap; and the choice of traces (evo.training.trace_selection), which may leave
+weights against the same, truncated at a cap; and the choice of traces (evo.training.traces), which may leave
 old versions out. The order is drawn from (seed, pass), so a run that is stopped and resumed from a checkpoint goes on
 as if it had not been.
 """
@@ -24,8 +24,7 @@ from evo.config.traces import TRUNCATE
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training.loop import Evaluate, StoredTraining
-from evo.training.trace_selection import lineage
-from evo.training.traces import Traces
+from evo.training.traces import Traces, lineage
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy

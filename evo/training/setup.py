@@ -22,14 +22,12 @@ from evo.prompts.contract import PromptFormat
 from evo.search.defaults import source_commit
 from evo.search.resources import check_apart, open_policy, problems_at
 from evo.training.curriculum import open_stored_archives
-from evo.training.imitation import ImitationTraining, problems_of
-from evo.training.improvement import Improvements
+from evo.training.improvement import ImitationTraining, Improvements, open_improvements, problems_of
 from evo.training.loop import SteppedTraining, StoredTraining
 from evo.training.offline import OfflineTraining, keep_fitting, plan_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
 from evo.training.run_directory import TrainingRecord
-from evo.training.trace_selection import open_improvements, open_traces
-from evo.training.traces import Traces
+from evo.training.traces import Traces, open_traces
 from problems.contract import Problem
 from problems.sandbox.shared import set_sandbox_mode
 from problems.scoring import Scorer

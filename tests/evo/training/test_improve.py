@@ -13,8 +13,7 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training import improvement
 from evo.training.curriculum import StoredArchives
-from evo.training.improvement import level_of
-from evo.training.trace_selection import open_improvements
+from evo.training.improvement import level_of, open_improvements
 from islands.db.store import Store
 from islands.queries.children import children
 from problems.registry import resolve

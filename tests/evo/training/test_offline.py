@@ -180,7 +180,7 @@ def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
 
 
 def test_filters_choose_whole_groups(db):
-    from evo.training.trace_selection import open_traces
+    from evo.training.traces import open_traces
 
     execute(db, "UPDATE prompt_groups SET created = 1.7e9 + sequence * 3600")
 
@@ -205,7 +205,7 @@ def test_filters_choose_whole_groups(db):
 
 
 def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, tmp_path):
-    from evo.training.trace_selection import open_traces
+    from evo.training.traces import open_traces
 
     class Learning(digits_policy):
         @property
@@ -234,7 +234,7 @@ def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, 
 
 
 def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_path):
-    from evo.training.trace_selection import open_traces
+    from evo.training.traces import open_traces
 
     for name, answers in (("b", 3), ("c", 1)):
         more = ["run", "maze:train/0", *SEARCH, "--name", name, "--answers", str(answers), "--db", db]
