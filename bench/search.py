@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.tables import markdown, signed  # noqa: E402
 from evo.comparison.load import Comparison, gather, load_results  # noqa: E402
 from evo.comparison.results import Results  # noqa: E402
-from evo.comparison.survival import area_difference, best_difference, solve_difference  # noqa: E402
+from evo.comparison.survival import metric_difference  # noqa: E402
 from evo.comparison.table import Costs, as_dict, costs_of  # noqa: E402
 from evo.comparison.verdict import Summary, summarise, verdicts_of  # noqa: E402
 from evo.stats import verdict  # noqa: E402
@@ -162,11 +162,11 @@ def evolution(found: Mapping[str, Results]) -> str:
     for name in found:
         alone = found.get(f"best-of-n-{name}")
         if alone is not None:
-            made = [make(found[name], alone) for make in (solve_difference, area_difference, best_difference)]
+            made = [metric_difference(metric, found[name], alone) for metric in ("solved", "area", "best")]
             rows.append([name, *(f"{signed(one.interval)} p {one.p:.2g}" for one in made)])
     pairs = [["difference", "solve rate at the end", "area", "mean best"]]
     for a, b in (("grpo", "base"), ("vpo", "base")):
-        made = [make(found[a], found[b]) for make in (solve_difference, area_difference, best_difference)]
+        made = [metric_difference(metric, found[a], found[b]) for metric in ("solved", "area", "best")]
         pairs.append([f"{a} - {b}", *(f"{signed(one.interval)} p {one.p:.2g}" for one in made)])
     return "## What evolution adds, and training\n\n" + markdown(rows) + "\n\n" + markdown(pairs)
 
@@ -202,7 +202,7 @@ def training_section(comparison: Comparison, methods: Mapping[str, Results]) -> 
         rates = [f"{arm.solved_by(t).mean():.3f}" for t in shown]
         rows.append([name, *rates, _brackets(one.solved), _mean(one.area), _mean(one.best)])
     made = {
-        t: solve_difference(methods["vpo"], methods["grpo"], t, crossed_seeds=True)
+        t: metric_difference("solved", methods["vpo"], methods["grpo"], t, crossed_seeds=True)
         for t in shown
         if {"vpo", "grpo"} <= set(methods)
     }

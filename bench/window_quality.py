@@ -28,7 +28,7 @@ from virtual_time import Clock, VirtualLoop  # noqa: E402
 
 from evo.comparison.load import Arm, Comparison, load_results  # noqa: E402
 from evo.comparison.results import Results  # noqa: E402
-from evo.comparison.survival import solve_difference  # noqa: E402
+from evo.comparison.survival import metric_difference  # noqa: E402
 from evo.comparison.verdict import Summary, summarise  # noqa: E402
 from evo.config.run import RunConfig  # noqa: E402
 from evo.runs import launch as launching  # noqa: E402
@@ -208,7 +208,7 @@ def table_on_the_way(results: Mapping[str, Results]) -> str:
     for name, one in results.items():
         cells = [name, *(f"{float(one.solved_by(n).mean()):.3f}" for n in ON_THE_WAY)]
         for n in ON_THE_WAY:
-            gap = solve_difference(one, results[reference], n, comparisons=len(results) - 1)
+            gap = metric_difference("solved", one, results[reference], n, comparisons=len(results) - 1)
             cells.append("" if name == reference else f"{gap.interval}, p {gap.p:.2g}")
         rows.append(cells)
     return markdown(rows)

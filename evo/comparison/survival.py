@@ -11,7 +11,9 @@ come. Differences are of problems in pairs and wait for the last of them: they a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -152,50 +154,39 @@ def best_curve(
     return Curve(arm.times, *band)
 
 
-def _at(t: int | None, horizon: int) -> int:
-    return horizon if t is None else t
+class Metric(NamedTuple):
+    """A metric of searches at an iteration.
+
+    values: (P, S), of an arm; horizon: the iteration that it is known for in all arms; rate: values are 0 or 1
+    """
+
+    title: str
+    values: Callable[[Results, int], Floats]
+    horizon: Callable[..., int] = common_horizon
+    rate: bool = False
 
 
-def solve_difference(
-    a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
+METRICS: Mapping[str, Metric] = {
+    "solved": Metric("solve rate", Results.solved_by, rate=True),
+    "area": Metric("area under the solve curve", Results.solve_areas, rate=True),
+    "time": Metric("iterations to solve", Results.solve_times),
+    "best": Metric("mean best fitness", Results.best_at, common_best_horizon),
+}
+
+
+def metric_difference(
+    metric: str, a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
 ) -> Difference:
-    """Solve rate of a - b after t iterations (default: the common horizon). Raises ValueError where the arms do not
-    compare, where t is beyond what all have come to, and where no problem has a target; so do the others."""
-    t = _at(t, common_horizon(a, b))
-    return difference(a.solved_by(t), b.solved_by(t), rate=True, crossed_seeds=crossed_seeds, comparisons=comparisons)
+    """a - b in a metric of METRICS after t iterations (default: the common horizon); in `time`, below 0 if a is faster.
 
-
-def area_difference(
-    a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
-) -> Difference:
-    """Area under the solve curve, the mean solve rate over iterations 1..t, of a - b."""
-    t = _at(t, common_horizon(a, b))
+    Raises ValueError if the arms do not compare, if t is beyond the common horizon, and, for all metrics but `best`, if
+    no problem has a target.
+    """
+    its = METRICS[metric]
+    horizon = its.horizon(a, b)
+    t = horizon if t is None else t
     return difference(
-        a.solve_areas(t), b.solve_areas(t), rate=True, crossed_seeds=crossed_seeds, comparisons=comparisons
-    )
-
-
-def time_difference(
-    a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
-) -> Difference:
-    """Restricted mean time to solve, in iterations, of a - b: below 0 where a is the faster."""
-    t = _at(t, common_horizon(a, b))
-    return difference(a.solve_times(t), b.solve_times(t), crossed_seeds=crossed_seeds, comparisons=comparisons)
-
-
-def best_difference(
-    a: Results,
-    b: Results,
-    t: int | None = None,
-    *,
-    nothing: float = 0.0,
-    crossed_seeds: bool = False,
-    comparisons: int = 1,
-) -> Difference:
-    """Mean best fitness after t iterations of a - b."""
-    t = _at(t, common_best_horizon(a, b))
-    return difference(
-        a.best_at(t, nothing), b.best_at(t, nothing), crossed_seeds=crossed_seeds, comparisons=comparisons
+        its.values(a, t), its.values(b, t), rate=its.rate, crossed_seeds=crossed_seeds, comparisons=comparisons
     )
 
 

@@ -23,7 +23,8 @@ from evo.comparison.operators import (
     print_operators,
     refinement_differences,
 )
-from evo.comparison.verdict import METRICS, ArmSummary, Summary, interval_unit, summarise, verdicts_of
+from evo.comparison.survival import METRICS
+from evo.comparison.verdict import ArmSummary, Summary, interval_unit, summarise, verdicts_of
 from evo.search.status import clock
 from evo.stats import Difference, mean_interval
 from islands.db.store import Store
@@ -162,7 +163,7 @@ def other_lines(summary: Summary) -> list[str]:
             if metric in ("area", "time", "best") and one.shown:
                 digits = 1 if metric == "time" else 3
                 lines.append(
-                    f"{METRICS[metric]}: {arm} - {summary.reference} = "
+                    f"{METRICS[metric].title}: {arm} - {summary.reference} = "
                     f"{one.interval.mean:+.{digits}f}{one.interval.ends(f'.{digits}f')}"
                 )
     return lines

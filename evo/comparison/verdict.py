@@ -8,31 +8,17 @@ several arms against one reference, and their intervals, allow for all of them (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from evo.comparison.results import Results, align_budgets, common_best_horizon, common_horizon, solvers
-from evo.comparison.survival import (
-    Crossing,
-    area_difference,
-    best_difference,
-    solve_curve,
-    solve_difference,
-    time_difference,
-)
+from evo.comparison.survival import METRICS, Crossing, metric_difference, solve_curve
 from evo.stats import Difference, Verdict, mean_interval, verdict
 from vpo.metrics import Interval
 
 NEARLY = 0.9
-
-METRICS: Mapping[str, str] = {
-    "solved": "solve rate",
-    "area": "area under the solve curve",
-    "time": "iterations to solve",
-    "best": "mean best fitness",
-}
 
 
 @dataclass(frozen=True)
@@ -107,16 +93,11 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         standing[name] = shown
     against: dict[str, dict[str, Difference]] = {name: {} for name in arms if name != reference}
     if reference is not None:
-        metrics: dict[str, tuple[Callable[..., Difference], int]] = {
-            "solved": (solve_difference, horizon),
-            "area": (area_difference, horizon),
-            "time": (time_difference, horizon),
-            "best": (best_difference, best_horizon),
-        }
-        for metric, (difference, known) in metrics.items():
-            if known:
+        for metric in METRICS:
+            if known := best_horizon if metric == "best" else horizon:
                 for name in against:
-                    against[name][metric] = difference(
+                    against[name][metric] = metric_difference(
+                        metric,
                         arms[name],
                         arms[reference],
                         known,

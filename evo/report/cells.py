@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.stats import Difference
@@ -49,6 +50,16 @@ class Table:
     flagged: tuple[frozenset[str], ...] = ()
     totals: tuple[TableCell, ...] = ()
     below: str = ""
+
+
+TitledCell = tuple[Column, TableCell]
+"""A cell with its column."""
+
+
+def titled_table(name: str, caption: str, rows: Sequence[Sequence[TitledCell]]) -> Table:
+    """A table of one row or more, each of which has the same columns."""
+    columns = tuple(column for column, _ in rows[0])
+    return Table(name, caption, columns, tuple(tuple(cell for _, cell in row) for row in rows))
 
 
 def word(text: str, mark: str = "") -> TableCell:

@@ -15,9 +15,21 @@ import numpy.typing as npt
 
 from evo.comparison.load import Comparison
 from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, labels, short_label
-from evo.comparison.survival import Crossing
-from evo.comparison.verdict import METRICS, Summary
-from evo.report.cells import NONE, Column, Table, TableCell, arm_name, difference_cells, interval, number, word
+from evo.comparison.survival import METRICS, Crossing
+from evo.comparison.verdict import Summary
+from evo.report.cells import (
+    NONE,
+    Column,
+    Table,
+    TableCell,
+    TitledCell,
+    arm_name,
+    difference_cells,
+    interval,
+    number,
+    titled_table,
+    word,
+)
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
 from evo.stats import Difference, difference, mean_interval
@@ -37,48 +49,41 @@ def arms_table(
     readings: Mapping[str, Sequence[RunReading]],
 ) -> Table:
     """One row an arm: its metrics at the common horizon, and its cost so far."""
-    rows: list[tuple[TableCell, ...]] = []
+    rows: list[list[TitledCell]] = []
     for place, arm in enumerate(comparison.arms):
-        standing, runs = summary.arms[arm.name], readings[arm.name]
-        measure = measures.get(arm.name)
-        totals = sum_totals(run.totals for run in runs)
+        standing, measure = summary.arms[arm.name], measures.get(arm.name)
+        totals = sum_totals(run.totals for run in readings[arm.name])
+        diversity, distinct, cells = None, None, None
+        if measure is not None:
+            diversity, distinct, cells = _mean(measure.diversity), _average(measure.distinct), _average(measure.cells)
+        solved = Column("solve rate", "share of searches solved by the horizon, with its 95% interval")
+        area = Column("area", "mean solve rate over all iterations up to the horizon")
+        half = Column("median time", "iteration by which half of the searches were solved")
+        best = Column("mean best", "best fitness at the horizon; a search without a valid answer counts 0")
+        spread = Column("answer diversity", "mean L1 distance of two valid answers' reward vectors")
+        seconds = totals.sampling_seconds + totals.scoring_seconds
         rows.append(
-            (
-                arm_name(arm.name, place),
-                word(arm.policy),
-                interval(standing.solved, ".2f"),
-                interval(standing.area, ".2f"),
-                _crossing(standing.median, summary.horizon),
-                interval(standing.best),
-                interval(None if measure is None else _mean(measure.diversity), ".2f"),
-                number(None if measure is None else _average(measure.distinct), ".1f"),
-                number(None if measure is None else _average(measure.cells), ".1f"),
-                number(totals.answers, ",.0f"),
-                number(totals.tokens, ",.0f"),
-                number(totals.sampling_seconds + totals.scoring_seconds, ",.1f"),
-                number(len(standing.only), ".0f"),
-            )
+            [
+                (Column("arm", number=False), arm_name(arm.name, place)),
+                (Column("policy", number=False), word(arm.policy)),
+                (solved, interval(standing.solved, ".2f")),
+                (area, interval(standing.area, ".2f")),
+                (half, _crossing(standing.median, summary.horizon)),
+                (best, interval(standing.best)),
+                (spread, interval(diversity, ".2f")),
+                (Column("vectors", "different reward vectors of valid answers, a search"), number(distinct, ".1f")),
+                (Column("cells", "cells of the archive that are filled, a search"), number(cells, ".1f")),
+                (Column("answers", "in all"), number(totals.answers, ",.0f")),
+                (Column("tokens", "generated, in all"), number(totals.tokens, ",.0f")),
+                (Column("seconds", "of sampling and scoring, in all"), number(seconds, ",.1f")),
+            ]
         )
-    columns: tuple[Column, ...] = (
-        Column("arm", number=False),
-        Column("policy", number=False),
-        Column("solve rate", "share of searches solved by the horizon, with its 95% interval"),
-        Column("area", "mean solve rate over all iterations up to the horizon"),
-        Column("median time", "iteration by which half of the searches were solved"),
-        Column("mean best", "best fitness at the horizon; a search without a valid answer counts 0"),
-        Column("answer diversity", "mean L1 distance of two valid answers' reward vectors"),
-        Column("vectors", "different reward vectors of valid answers, a search"),
-        Column("cells", "cells of the archive that are filled, a search"),
-        Column("answers", "in all"),
-        Column("tokens", "generated, in all"),
-        Column("seconds", "of sampling and scoring, in all"),
-        Column("only", "problems that only this arm solved, under any seed"),
-    )
-    if len(rows) == 1:  # a single arm has no problem that only it solved
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
+        if len(comparison.arms) > 1:  # a single arm has no problem that only it solved
+            only = Column("only", "problems that only this arm solved, under any seed")
+            rows[-1].append((only, number(len(standing.only), ".0f")))
     at = summary.horizon or summary.best_horizon
     caption = f"After {at} of {summary.iterations} iterations, with 95% intervals"
-    return Table("arms", caption, columns, tuple(rows))
+    return titled_table("arms", caption, rows)
 
 
 def _crossing(crossing: Crossing | None, horizon: int) -> TableCell:
@@ -106,7 +111,7 @@ def differences(summary: Summary, measures: Mapping[str, ArmMeasures]) -> dict[s
 
 def differences_table(reference: str, gaps: Mapping[str, Mapping[str, Difference]]) -> Table | None:
     """One row for each arm and metric; None for none."""
-    titles = {**METRICS, "diversity": "answer diversity"}
+    titles = {**{name: metric.title for name, metric in METRICS.items()}, "diversity": "answer diversity"}
     rows = [(arm, titles[metric], gap) for arm, metrics in gaps.items() for metric, gap in metrics.items()]
     hint = "mean over problems, paired, with its 95% interval, simultaneous over the arms"
     caption = f"Differences against {reference}"
@@ -169,51 +174,41 @@ def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crosse
 
 
 def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> Table:
-    rows = []
+    rows: list[list[TitledCell]] = []
     for place, arm in enumerate(comparison.arms):
         runs = readings[arm.name]
         totals = sum_totals(run.totals for run in runs)
         ended = [run.run.summary for run in runs if run.run.summary]
+        commit, wall = _total(ended, "commit_seconds"), _total(ended, "seconds")
+        each = totals.tokens / totals.answers if totals.answers else None
+        repeats = Column("repeats", "answers that were stored already and are not scored again")
+        migrations = Column("migrations", "times that candidates were copied from island to island")
         rows.append(
-            (
-                arm_name(arm.name, place),
-                number(totals.groups, ",.0f"),
-                number(totals.answers, ",.0f"),
-                number(totals.missing, ",.0f"),
-                number(totals.repeats, ",.0f"),
-                number(totals.answers - totals.repeats, ",.0f"),
-                number(totals.tokens, ",.0f"),
-                number(totals.tokens / totals.answers if totals.answers else None, ",.1f"),
-                number(totals.sampling_seconds, ",.2f"),
-                number(totals.scoring_seconds, ",.2f"),
-                number(_total(ended, "commit_seconds"), ",.2f"),
-                number(_total(ended, "seconds"), ",.1f"),
-                number(totals.migrations, ",.0f"),
-            )
+            [
+                (Column("arm", number=False), arm_name(arm.name, place)),
+                (Column("iterations", "committed iterations"), number(totals.groups, ",.0f")),
+                (Column("answers"), number(totals.answers, ",.0f")),
+                (Column("missing", "requested answers that no rollout held"), number(totals.missing, ",.0f")),
+                (repeats, number(totals.repeats, ",.0f")),
+                (Column("scorings", "distinct answers"), number(totals.answers - totals.repeats, ",.0f")),
+                (Column("tokens"), number(totals.tokens, ",.0f")),
+                (Column("tokens/answer"), number(each, ",.1f")),
+                (Column("sampling s", "time of the policy"), number(totals.sampling_seconds, ",.2f")),
+                (Column("scoring s", "summed over the scorer's workers"), number(totals.scoring_seconds, ",.2f")),
+                (Column("commit s", "of the runs that have ended"), number(commit, ",.2f")),
+                (Column("wall s", "of the runs that have ended"), number(wall, ",.1f")),
+                (migrations, number(totals.migrations, ",.0f")),
+            ]
         )
-    columns = (
-        Column("arm", number=False),
-        Column("iterations", "committed iterations"),
-        Column("answers"),
-        Column("missing", "requested answers that no rollout held"),
-        Column("repeats", "answers that were stored already and are not scored again"),
-        Column("scorings", "distinct answers"),
-        Column("tokens"),
-        Column("tokens/answer"),
-        Column("sampling s", "time of the policy"),
-        Column("scoring s", "summed over the scorer's workers"),
-        Column("commit s", "of the runs that have ended"),
-        Column("wall s", "of the runs that have ended"),
-        Column("migrations", "times that candidates were copied from island to island"),
-    )
-    return Table("cost", "What the searches have cost so far", columns, tuple(rows))
+    return titled_table("cost", "What the searches have cost so far", rows)
 
 
 def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
     """One row for each policy version of each arm; None if no run had more than one."""
     if all(len(run.versions) < 2 for runs in readings.values() for run in runs):
         return None
-    rows = []
+    rows: list[list[TitledCell]] = []
+    solves = "share of its answers that reach their problem's target"
     for place, (arm, runs) in enumerate(readings.items()):
         for run in runs:
             for id, version in run.versions.items():
@@ -228,26 +223,21 @@ def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None
                         judged += len(given)
                         solving += int((search.fitness[given][good] >= search.problem.target).sum())
                 rows.append(
-                    (
-                        arm_name(arm, place),
-                        number(run.run.seed, ".0f"),
-                        word(version),
-                        number(answers, ",.0f"),
-                        number(valid / answers if answers else None, ".3f"),
-                        number(fitness / answers if answers else None, ".4f"),
-                        number(solving / judged if judged else None, ".4f"),
-                    )
+                    [
+                        (Column("arm", number=False), arm_name(arm, place)),
+                        (Column("seed"), number(run.run.seed, ".0f")),
+                        (Column("policy version", number=False), word(version)),
+                        (Column("answers"), number(answers, ",.0f")),
+                        (Column("valid", "share of its answers"), _share(valid, answers, ".3f")),
+                        (Column("mean fitness", "a failed answer counts 0"), _share(fitness, answers, ".4f")),
+                        (Column("solving", solves), _share(solving, judged, ".4f")),
+                    ]
                 )
-    columns = (
-        Column("arm", number=False),
-        Column("seed"),
-        Column("policy version", number=False),
-        Column("answers"),
-        Column("valid", "share of its answers"),
-        Column("mean fitness", "a failed answer counts 0"),
-        Column("solving", "share of its answers that reach their problem's target"),
-    )
-    return Table("versions", "Policy versions", columns, tuple(rows))
+    return titled_table("versions", "Policy versions", rows)
+
+
+def _share(part: float, whole: int, form: str) -> TableCell:
+    return number(part / whole if whole else None, form)
 
 
 def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
@@ -322,26 +312,18 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
 
 
 def runs_table(comparison: Comparison) -> Table:
-    rows = tuple(
-        (
-            word(run.name),
-            word(run.arm or NONE),
-            number(run.seed, ".0f"),
-            word(run.status),
-            word(run.reason),
-            word(run.commit),
-        )
+    rows = [
+        [
+            (Column("run", number=False), word(run.name)),
+            (Column("arm", number=False), word(run.arm or NONE)),
+            (Column("seed"), number(run.seed, ".0f")),
+            (Column("status", number=False), word(run.status)),
+            (Column("reason", number=False), word(run.reason)),
+            (Column("commit", number=False), word(run.commit)),
+        ]
         for run in comparison.runs
-    )
-    columns = (
-        Column("run", number=False),
-        Column("arm", number=False),
-        Column("seed"),
-        Column("status", number=False),
-        Column("reason", number=False),
-        Column("commit", number=False),
-    )
-    return Table("runs", "Runs", columns, rows)
+    ]
+    return titled_table("runs", "Runs", rows)
 
 
 def commands(comparison: Comparison) -> list[str]:
@@ -378,28 +360,26 @@ def machines_table(comparison: Comparison) -> Table:
         hardware = [str(machine[key]) for key in ("cpu",) if machine.get(key)]
         hardware += [f"{machine['cores']} cores"] if machine.get("cores") else []
         hardware += [f"{machine['memory_gib']:g} GiB"] if machine.get("memory_gib") else []
-        versions = machine.get("versions") or {}
+        versions = ", ".join(f"{name} {version}" for name, version in (machine.get("versions") or {}).items())
+        gpus = ", ".join(machine.get("gpus") or ()) or ("none" if hardware else UNRECORDED)
+        dates = f"{_date(min(run.created for run in runs))} to {_date(max(run.updated for run in runs))}"
+        began = Column("dates (UTC)", "when the first run began, and the last was written to", number=False)
+        cores = Column("machine", "processor, cores available to the search, memory", number=False)
+        gpu = Column("GPU", "used by the process; a policy on a server has another", number=False)
+        software = Column("versions", "of evo, Python and the libraries that a policy ran on", number=False)
+        source = Column("commit", "of the source; + if it had changes", number=False)
         rows.append(
-            (
-                number(len(runs), ".0f"),
-                word(f"{_date(min(run.created for run in runs))} to {_date(max(run.updated for run in runs))}"),
-                word(", ".join(hardware) or UNRECORDED),
-                word(", ".join(machine.get("gpus") or ()) or ("none" if hardware else UNRECORDED)),
-                word(str(machine.get("system") or UNRECORDED)),
-                word(", ".join(f"{name} {version}" for name, version in versions.items()) or UNRECORDED),
-                word(str(machine.get("commit") or UNRECORDED)),
-            )
+            [
+                (Column("runs"), number(len(runs), ".0f")),
+                (began, word(dates)),
+                (cores, word(", ".join(hardware) or UNRECORDED)),
+                (gpu, word(gpus)),
+                (Column("system", number=False), word(str(machine.get("system") or UNRECORDED))),
+                (software, word(versions or UNRECORDED)),
+                (source, word(str(machine.get("commit") or UNRECORDED))),
+            ]
         )
-    columns = (
-        Column("runs"),
-        Column("dates (UTC)", "when the first run began, and the last was written to", number=False),
-        Column("machine", "processor, cores available to the search, memory", number=False),
-        Column("GPU", "used by the process; a policy on a server has another", number=False),
-        Column("system", number=False),
-        Column("versions", "of evo, Python and the libraries that a policy ran on", number=False),
-        Column("commit", "of the source; + if it had changes", number=False),
-    )
-    return Table("machines", "Where and when the runs were searched", columns, tuple(rows))
+    return titled_table("machines", "Where and when the runs were searched", rows)
 
 
 def _date(seconds: float) -> str:

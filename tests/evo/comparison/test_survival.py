@@ -9,12 +9,9 @@ from scipy import stats as reference
 from evo.comparison.results import Results, align_budgets
 from evo.comparison.survival import (
     answer_axis,
-    area_difference,
     best_curve,
-    best_difference,
+    metric_difference,
     solve_curve,
-    solve_difference,
-    time_difference,
 )
 from evo.stats import difference, wilson
 
@@ -195,38 +192,40 @@ def test_differences_at_an_iteration():
     chance = rng.beta(0.5, 5, 50)
     a = arm(drawn(rng, np.minimum(3 * chance, 1), 3, 30), iterations=30)
     b = arm(drawn(rng, chance, 3, 30), iterations=30)
-    end = solve_difference(a, b)
+    end = metric_difference("solved", a, b)
     assert end.interval.mean == pytest.approx(solve_curve(a).mean[-1] - solve_curve(b).mean[-1])
-    assert solve_difference(a, b, 4).interval.mean == pytest.approx(solve_curve(a).mean[3] - solve_curve(b).mean[3])
-    area = area_difference(a, b)
+    assert metric_difference("solved", a, b, 4).interval.mean == pytest.approx(
+        solve_curve(a).mean[3] - solve_curve(b).mean[3]
+    )
+    area = metric_difference("area", a, b)
     assert area.interval.mean == pytest.approx((solve_curve(a).mean - solve_curve(b).mean).mean())
-    assert time_difference(a, b).interval.mean < 0 < area.interval.mean
+    assert metric_difference("time", a, b).interval.mean < 0 < area.interval.mean
     assert end.shown
-    wider = solve_difference(a, b, crossed_seeds=True).interval
+    wider = metric_difference("solved", a, b, crossed_seeds=True).interval
     assert wider.high - wider.low > end.interval.high - end.interval.low
 
 
 def test_one_seed_is_mcnemars():
     a, b = arm([[1]] * 9 + [[inf]] * 6), arm([[inf]] * 8 + [[3]] * 3 + [[inf]] * 4)
-    assert solve_difference(a, b).p == pytest.approx(reference.binomtest(8, 10).pvalue, abs=0.01)
-    assert solve_difference(a, b, 2).p == pytest.approx(reference.binomtest(9, 9).pvalue, abs=0.01)
+    assert metric_difference("solved", a, b).p == pytest.approx(reference.binomtest(8, 10).pvalue, abs=0.01)
+    assert metric_difference("solved", a, b, 2).p == pytest.approx(reference.binomtest(9, 9).pvalue, abs=0.01)
 
 
 def test_differences_wait_for_the_last_search():
     a, b = arm([[1], [inf]], [[9], [9]]), arm([[inf], [6]], [[4], [8]])
-    assert solve_difference(a, b).interval.mean == 0.5, "after 4 iterations"
+    assert metric_difference("solved", a, b).interval.mean == 0.5, "after 4 iterations"
     with pytest.raises(ValueError, match="reached 4"):
-        solve_difference(a, b, 5)
+        metric_difference("solved", a, b, 5)
     with pytest.raises(ValueError, match="same problems"):
-        solve_difference(a, arm([[1]]), 1)
+        metric_difference("solved", a, arm([[1]]), 1)
 
 
 def test_best_difference_and_what_nothing_counts_as():
     best_a, best_b = np.array([[[0.5, 0.9]], [[nan, 0.4]]]), np.array([[[0.4, 0.4]], [[0.3, 0.3]]])
     a, b = arm([[inf], [inf]], iterations=2, best=best_a), arm([[inf], [inf]], iterations=2, best=best_b)
-    assert best_difference(a, b).interval.mean == pytest.approx(0.3)
-    assert best_difference(a, b, 1).interval.mean == pytest.approx(-0.1)
-    dropped = best_difference(a, b, 1, nothing=nan)
+    assert metric_difference("best", a, b).interval.mean == pytest.approx(0.3)
+    assert metric_difference("best", a, b, 1).interval.mean == pytest.approx(-0.1)
+    dropped = difference(a.best_at(1, nan), b.best_at(1, nan))
     assert (dropped.interval.mean, dropped.pairs) == (pytest.approx(0.1), 1)
 
 
@@ -234,8 +233,8 @@ def test_arms_of_different_cost_on_one_axis():
     single = arm([[1], [3], [inf], [inf]], iterations=6, answers=1)
     chain = arm([[1], [2], [inf], [inf]], iterations=2, answers=3)
     with pytest.raises(ValueError, match="align_budgets"):
-        solve_difference(single, chain)
-    assert solve_difference(*align_budgets(single, chain), 1).interval.mean == 0.25
+        metric_difference("solved", single, chain)
+    assert metric_difference("solved", *align_budgets(single, chain), 1).interval.mean == 0.25
     axis = answer_axis(single, chain)
     assert axis.tolist() == [1, 2, 3, 4, 5, 6]
     assert solve_curve(single).over_answers(1, axis).mean == pytest.approx([0.25, 0.25, 0.5, 0.5, 0.5, 0.5])
@@ -248,8 +247,8 @@ def test_arms_of_different_cost_on_one_axis():
 
 def test_figures_of_two_arms_agree_with_difference_of_their_values():
     a, b = arm([[1, 2], [4, inf], [inf, inf]]), arm([[3, 3], [inf, inf], [1, inf]])
-    assert time_difference(a, b) == difference(a.solve_times(10), b.solve_times(10))
-    assert time_difference(a, b).interval.mean == pytest.approx((1.5 - 3 + 7 - 10 + 10 - 5.5) / 3)
+    assert metric_difference("time", a, b) == difference(a.solve_times(10), b.solve_times(10))
+    assert metric_difference("time", a, b).interval.mean == pytest.approx((1.5 - 3 + 7 - 10 + 10 - 5.5) / 3)
 
 
 def test_no_target_no_curve():
