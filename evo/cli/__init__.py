@@ -52,13 +52,13 @@ docstring is its line in `evo --help`."""
 
 
 _GARBAGE = 10_000
-"""Objects between two garbage collections, instead of 700: little of what an answer takes is left by then."""
+"""New objects between two garbage collections, instead of 700: most objects of an answer are freed by then."""
 
 
 @contextlib.contextmanager
 def _one_blas_thread() -> Iterator[None]:
-    """NumPy, if it is imported in this block, starts no threads for its linear algebra: it would start one per core,
-    and each would spin for a while. Processes that are started later see the user's own variable."""
+    """Keep NumPy, if this block imports it, from starting threads for its linear algebra. It would start one per core,
+    and each would spin for a while. Processes that are started later see the user's variable."""
     name = "OPENBLAS_NUM_THREADS"
     if name in os.environ:
         yield
@@ -71,7 +71,7 @@ def _one_blas_thread() -> Iterator[None]:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules of their own, named in COMMANDS and by entry points."""
+    """A group whose commands are in separate modules, named in COMMANDS and by entry points."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *_installed()]
@@ -81,7 +81,7 @@ class LazyGroup(click.Group):
             return None
         with _one_blas_thread():
             command = self._import(cmd_name)
-        if not gc.isenabled():  # by main: nothing that was imported is garbage, and nothing of it is looked at again
+        if not gc.isenabled():  # main disabled it; imported objects are never garbage, so they are not scanned
             gc.freeze()
             gc.set_threshold(_GARBAGE, 10, 10)
             gc.enable()
@@ -129,17 +129,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     leave_ascii(sys.orig_argv)
     prepare_streams()
     sys.excepthook = print_traceback
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it reads every installed package's files for them
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read every installed package's files
     gc.disable()  # until the command is imported (LazyGroup)
-    code = [1]  # of an exception that was not caught
+    code = [1]  # the exit code of an uncaught exception
     atexit.register(_leave, code)
     code[0] = invoke(sys.argv[1:] if argv is None else argv)
     sys.exit(code[0])
 
 
 def _leave(code: list[int]) -> None:
-    """End the process before Python takes its modules apart one by one, for a quarter of the time of their import.
-    Registered first, so it runs last: every thread is joined by then, and all other exit handlers have run."""
+    """End the process before Python frees its modules one by one, which takes a quarter of the time of their import.
+    It is registered first, so it runs last: all threads are joined by then, and all other exit handlers have run."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
@@ -148,9 +148,9 @@ def _leave(code: list[int]) -> None:
 
 def invoke(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are one line on stderr."""
-    warnings.formatwarning = _one_line  # type: ignore[assignment]
-    if (strange := next((one for one in argv if not is_text(one)), None)) is not None:
-        return _complain(f"{strange!r} is not written in UTF-8: it cannot be a name or a path here", 2)
+    warnings.formatwarning = _format_warning  # type: ignore[assignment]
+    if (invalid := next((argument for argument in argv if not is_text(argument)), None)) is not None:
+        return _complain(f"{invalid!r} is not UTF-8 text, so it cannot be a name or a path", 2)
     try:
         code = evo.main(args=list(argv), prog_name="evo", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -167,7 +167,7 @@ def invoke(argv: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # the reader went away (`evo runs | head`): nothing is wrong, and Python must not complain at exit
+        # the reader closed the pipe (`evo runs | head`), which is no error: keep Python from reporting one at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -183,8 +183,8 @@ def invoke(argv: Sequence[str]) -> int:
         raise
 
 
-def _one_line(message: Warning | str, *_: object) -> str:
-    """A warning as the command line prints it: without the place in the source that raised it."""
+def _format_warning(message: Warning | str, *_: object) -> str:
+    """Format a warning without the place in the source that raised it."""
     return f"evo: warning: {' '.join(redact(str(message)).split())}\n"
 
 
@@ -194,5 +194,5 @@ def _complain(message: str, code: int) -> int:
 
 
 def print_traceback(*raised: Any) -> None:
-    """In the place of sys.excepthook: what an exception says may hold an address with its password."""
+    """Replaces sys.excepthook: the text of an exception may hold an address with its password."""
     sys.stderr.write(redact("".join(traceback.format_exception(*raised))))

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from evo.cli.inspect import best_row, open_store, vector_of
+from evo.cli.inspect import best_as_dict, format_vector, open_store
 from evo.cli.options import db_option, json_option
 from evo.errors import BadInput
 from evo.exit_status import damage_behind
@@ -35,41 +35,43 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 @click.option(
     "--held-out",
     is_flag=True,
-    help="Choose among the answers that were the best at some time by their held-out score (the scorer's held_out).",
+    help="Choose among the answers that were the best at some time, by their held-out score (the scorer's held_out).",
 )
 @db_option
 @json_option
 def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) -> None:
-    """Print the best answer of each problem of RUN, or write it with -o. Of a comparison the best of all its runs."""
+    """Print the best answer of each problem of RUN, or write it with -o. A comparison counts as one
+    run: the best answer of any of its runs."""
     with open_store(db) as store:
         runs = runs_named(store, name)
-        of_all = best_of_runs(store, runs)
+        best_answers = find_best(store, runs)
         if held_out:
-            of_all = [choose_held_out(store, run, problem) for run, problem, _ in of_all]
-    if not of_all:
+            best_answers = [choose_held_out(store, run, problem) for run, problem, _ in best_answers]
+    if not best_answers:
         raise BadInput(damage_behind() or f"run {name} holds no problems")
-    tested = {candidate.id: score_held_out(problem, candidate) for _, problem, candidate in of_all if candidate}
-    found = [(problem, candidate) for _, problem, candidate in of_all]
+    tested = {candidate.id: score_held_out(problem, candidate) for _, problem, candidate in best_answers if candidate}
     rows = [
         {
-            **best_row(problem, candidate),
+            **best_as_dict(problem, candidate),
             "best_known": best_known_of(problem),
-            **_held_out_row(problem, None if candidate is None else tested[candidate.id]),
+            **_held_out_dict(problem, None if candidate is None else tested[candidate.id]),
             **({} if len(runs) == 1 else {"run": run.name}),
         }
-        for run, problem, candidate in of_all
+        for run, problem, candidate in best_answers
     ]
     if output is not None:
-        click.echo(_write(rows, {p.name: p.answer_format for p, _ in found}, output))
+        click.echo(_write(rows, {problem.name: problem.answer_format for _, problem, _ in best_answers}, output))
     elif as_json:
         click.echo(json.dumps(rows))
     else:
-        for run, problem, candidate in of_all:
+        for run, problem, candidate in best_answers:
             if candidate is None:
                 click.echo(f"# {problem.name}: no valid answer yet")
                 continue
             where = "" if len(runs) == 1 else f", by {run.name}"
-            click.echo(f"# {problem.name}: fitness {candidate.fitness:.6g} ({vector_of(problem, candidate)}){where}")
+            click.echo(
+                f"# {problem.name}: fitness {candidate.fitness:.6g} ({format_vector(problem, candidate)}){where}"
+            )
             if known := verify_best(problem, candidate.fitness, candidate.text):
                 click.echo(f"# {known}")
             if (test := tested[candidate.id]) is not None:
@@ -77,7 +79,7 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
             click.echo(candidate.text.rstrip("\n"))
 
 
-def _held_out_row(problem: ProblemRecord, test: Score | None) -> dict[str, Any]:
+def _held_out_dict(problem: ProblemRecord, test: Score | None) -> dict[str, Any]:
     if test is None:
         return {}
     rewards = dict(zip(problem.objectives, test.rewards, strict=True))
@@ -89,15 +91,15 @@ def _describe_test(problem: ProblemRecord, test: Score) -> str:
     return f"fitness {test.fitness:.6g} ({vector})" + (f", {test.error}" if test.error else "")
 
 
-def best_of_runs(store: Store, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, ProblemRecord, Candidate | None]]:
-    """Each problem with its fittest valid answer in any of the runs, the first run's among equals."""
-    found: dict[int, tuple[RunRecord, ProblemRecord, Candidate | None]] = {}
+def find_best(store: Store, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, ProblemRecord, Candidate | None]]:
+    """Each problem with its fittest valid answer in any of the runs; of equal answers, that of the first run."""
+    best_by_index: dict[int, tuple[RunRecord, ProblemRecord, Candidate | None]] = {}
     for run in runs:
         for problem, candidate in best_of(store, run.id):
-            held = found.setdefault(problem.index, (run, problem, candidate))[2]
+            held = best_by_index.setdefault(problem.index, (run, problem, candidate))[2]
             if candidate is not None and (held is None or candidate.fitness > held.fitness):
-                found[problem.index] = (run, problem, candidate)
-    return [found[index] for index in sorted(found)]
+                best_by_index[problem.index] = (run, problem, candidate)
+    return [best_by_index[index] for index in sorted(best_by_index)]
 
 
 def _write(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:

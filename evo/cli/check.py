@@ -22,7 +22,7 @@ from vpo.policies.registry import check_policy
 
 SHOWN = {"ok": ("ok", "green"), "finding": ("FAULT", "bold red"), "note": ("note", "yellow"), "skipped": ("-", "dim")}
 MOST = 3
-"""Problems of an address that names many."""
+"""Problems to check of an address that names more."""
 
 
 @click.command()
@@ -42,9 +42,9 @@ def check(
     problems: tuple[str, ...], policy: str | None, mutants: int, as_json: bool, plain: bool, **options: Any
 ) -> int:
     """Check the scorer of each PROBLEM before a search of it: is it deterministic, are its objectives worth having, can
-    an answer cheat? Attacks run where answers run, in the sandbox.
+    an answer cheat? Attacks run in the sandbox, as answers do.
 
-    Exit code 0: sound; 1: there are faults; 2: bad input. `evo run` warns of what was found.
+    Exit code 0: no fault; 1: there are faults; 2: bad input. `evo run` warns of faults that a check found.
 
     \b
     evo check my_scorer.py
@@ -79,15 +79,17 @@ def check(
 
 
 def _print(console: Console, report: CheckReport, rich: bool) -> None:
-    """A table; plain lines if there is no terminal."""
+    """Print a table, or plain lines if there is no terminal."""
     console.print(f"[bold]{escape(report.problem)}[/bold]" if rich else escape(report.problem), soft_wrap=True)
     width = max(len(finding.check) for finding in report.findings)
     for finding in report.findings:
         _print_finding(console, finding, width, rich)
     faults = len(report.faults)
-    verdict = f"{faults} fault{'s' * (faults != 1)}: {', '.join(_names(report.faults))}" if faults else "no fault found"
-    asked = f"{report.asked:,} answers scored in {report.seconds:.0f} s"
-    console.print(f"  {verdict} ({asked})\n", style=None if not rich else "red" if faults else "green", soft_wrap=True)
+    verdict = (
+        f"{faults} fault{'s' * (faults != 1)}: {', '.join(_name_checks(report.faults))}" if faults else "no fault found"
+    )
+    scored = f"{report.asked:,} answers scored in {report.seconds:.0f} s"
+    console.print(f"  {verdict} ({scored})\n", style=None if not rich else "red" if faults else "green", soft_wrap=True)
 
 
 def _print_finding(console: Console, finding: Finding, width: int, rich: bool) -> None:
@@ -98,5 +100,5 @@ def _print_finding(console: Console, finding: Finding, width: int, rich: bool) -
         console.print(f"  {'':<5} {'':<{width}}    {escape(line)}", soft_wrap=True, style="dim" if rich else None)
 
 
-def _names(faults: Sequence[Finding]) -> list[str]:
+def _name_checks(faults: Sequence[Finding]) -> list[str]:
     return list(dict.fromkeys(fault.check for fault in faults))

@@ -12,11 +12,11 @@ from evo.cli.live import foreground, name_configs
 from evo.cli.options import (
     OutputOptions,
     check_processes,
-    command_line,
     db_option,
     json_option,
     plain_option,
     ray_option,
+    read_command,
 )
 from evo.cli.outcome import report_comparison
 from evo.comparison.plan import begin, planned_runs
@@ -92,12 +92,12 @@ def compare(
     **options: Any,
 ) -> int:
     """Let several policies search the problems of SET under one budget of answers, with the same islands, prompts and
-    seeds; solve rates with intervals, paired differences, a verdict.
+    seeds. The result: solve rates with intervals, paired differences, and a verdict.
 
-    A rollout gives as many answers as its policy was trained to; a chain of three counts three. Baselines are further
-    arms: best-of-n samples an arm's policy without a parent, hill shows it only the best answer so far, scs random
-    successful answers; classic re-routes mazes without a model. Every run is in the database: evo resume continues a
-    killed comparison, and evo watch shows it from anywhere.
+    A rollout gives as many answers as its policy was trained to give; a chain of three counts as three. Baselines are
+    further arms: best-of-n samples an arm's policy without a parent, hill shows it only the best answer so far, scs
+    shows it random successful answers, and classic re-routes mazes without a model. Every run is stored in the
+    database: evo resume continues a killed comparison, and evo watch shows it from anywhere.
 
     \b
     evo compare maze:hard --arm base=embedded:base --arm grpo=embedded:grpo --arm vpo=embedded:vpo --iterations 200
@@ -119,8 +119,8 @@ def compare(
         {**shared, "problems": problems},
         arms=named or None,
         seeds=seeds,
-        baselines=_named(baselines),
-        best_of_n=_named(best_of_n),
+        baselines=_split_values(baselines),
+        best_of_n=_split_values(best_of_n),
         answers_per_iteration=answers_per_iteration,
         training=training or None,
         against=against,
@@ -135,7 +135,7 @@ def compare(
     output = OutputOptions(db, plain, as_json)
     console, driver = foreground(output, name_configs(configs))
     outcome = run_comparison(
-        lambda: begin(db, name, runs, configs, command_line()),
+        lambda: begin(db, name, runs, configs, read_command()),
         configs,
         driver,
         db,
@@ -146,6 +146,6 @@ def compare(
     return report_comparison(outcome, output, console, against=config.against)
 
 
-def _named(given: tuple[str, ...]) -> list[str] | None:
-    """The values of an option, repeated or with commas; [] for `none`, None if it was left out."""
-    return ([] if given == ("none",) else [one for text in given for one in text.split(",")]) if given else None
+def _split_values(given: tuple[str, ...]) -> list[str] | None:
+    """The values of an option that is repeated or holds commas; [] for `none`, None if it was left out."""
+    return ([] if given == ("none",) else [value for text in given for value in text.split(",")]) if given else None

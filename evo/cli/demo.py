@@ -12,7 +12,7 @@ from rich.console import Console
 
 from evo.api.drive import run_comparison
 from evo.cli.live import foreground, name_configs
-from evo.cli.options import OutputOptions, db_option, db_suffix, plain_option
+from evo.cli.options import OutputOptions, db_option, format_db_option, plain_option
 from evo.cli.outcome import report_comparison
 from evo.cli.train import drive_training
 from evo.comparison.plan import begin, planned_runs
@@ -39,7 +39,7 @@ TRAINING: Mapping[str, Mapping[str, Any]] = {
     "grpo": {"prompts": 18, "answers": 1, "lr": 1.25e-4},
     "vpo": {"prompts": 6, "answers": 3, "lr": 2.5e-4},
 }
-"""As the policies that ship were trained (their cards), in fewer steps; both give 288 answers a step."""
+"""The settings of the shipped policies (see their cards), for fewer steps; both give 288 answers a step."""
 COMMON = {"rollouts": 16, "betas": (0.9, 0.95), "warm_up": 10, "token_budget": 4096, "kl": 0.01}
 
 
@@ -55,17 +55,18 @@ COMMON = {"rollouts": 16, "betas": (0.9, 0.95), "warm_up": 10, "token_budget": 4
     default="evo-demo",
     show_default=True,
     type=click.Path(file_okay=False),
-    help="The directory of the report and of what --train trains.",
+    help="The directory of the report and of the policies that --train trains.",
 )
 @db_option
 @plain_option
 def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, output: str, db: str, plain: bool) -> int:
     """Six ways to search the same hard mazes, live, for 200 iterations of three answers each.
 
-    Each maze hides gold and diamonds in opposite corners and leaves steps for one of them: the objectives conflict.
-    The policies, small transformers in the package, propose routes; island populations keep the best of each kind and
-    show them as parents. grpo and vpo plan routes; edit changes its parent. best-of-n is edit without parents, classic
-    re-routes parents at random, without a model, and edit-classic searches with both. Solved means the exact optimum.
+    Each maze hides gold and diamonds in opposite corners and allows steps for only one of them, so the objectives
+    conflict. The policies, small transformers in the package, propose routes; island populations keep the best route
+    of each kind and show them as parents. grpo and vpo plan routes; edit changes its parent. best-of-n is edit without
+    parents, classic re-routes parents at random without a model, and edit-classic searches with both. A maze is solved
+    by its exact optimum.
     """
     folder = Path(output)
     policies = dict(ARMS)
@@ -92,8 +93,8 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     )
 
     def ending(console: Console, name: str) -> None:
-        _report(name, folder, db, console)
-        _next(name, iterations, db, console)
+        _write_page(name, folder, db, console)
+        _print_next(name, iterations, db, console)
 
     shown = OutputOptions(db, plain)
     console, driver = foreground(shown, name_configs(configs))
@@ -102,7 +103,7 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
 
 
 def _train(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
-    """Train in `place`, continue a training there, or find it finished; the exit code."""
+    """Train in `place`, or continue the training there unless it is finished. Returns the exit code."""
     from evo.training.setup import begin, resume
 
     if (place / "config.json").is_file():
@@ -119,7 +120,7 @@ def _train(method: str, place: Path, steps: int, seed: int, console: Console, pl
     return asyncio.run(drive_training(training, display, as_json=False))
 
 
-def _report(name: str, folder: Path, db: str, console: Console) -> None:
+def _write_page(name: str, folder: Path, db: str, console: Console) -> None:
     """Write the page, if its libraries are installed."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -131,8 +132,8 @@ def _report(name: str, folder: Path, db: str, console: Console) -> None:
     console.print(f"report: {written.page}", soft_wrap=True, markup=False)
 
 
-def _next(name: str, iterations: int, db: str, console: Console) -> None:
-    suffix = db_suffix(db)
+def _print_next(name: str, iterations: int, db: str, console: Console) -> None:
+    suffix = format_db_option(db)
     console.print("\nNext:", style="bold")
     for command, what in (
         (f"evo show {name}/vpo/s0{suffix}", "best routes and their vectors"),

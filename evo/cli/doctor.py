@@ -27,11 +27,11 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 @json_option
 def doctor(policies: tuple[str, ...], ray: str | None, db: str, as_json: bool) -> int:
     """Check this machine before a run: packages, sandbox, database and its clock, GPUs, memory, disk, and the engines
-    named by --policy. Nothing is changed. Each line that is not ok says the remedy.
+    named by --policy. Nothing is changed. Each line that is not ok has a remedy.
 
-    With --ray every node of a cluster is checked so, by a task on it.
+    With --ray every node of a cluster is checked, by a task on that node.
 
-    Exit code 0: ready, warnings included; 1: something must be mended first.
+    Exit code 0: ready, perhaps with warnings; 1: something must be fixed first.
 
     \b
     evo doctor
@@ -42,7 +42,7 @@ def doctor(policies: tuple[str, ...], ray: str | None, db: str, as_json: bool) -
     lines: list[DoctorLine] = []
     records: list[dict[str, str]] = []
     last = ""
-    for node, line in _lines(ray, db, policies):
+    for node, line in _examine(ray, db, policies):
         lines.append(line)
         records.append({"node": node, **line.record()} if node else line.record())
         if not as_json:
@@ -55,12 +55,12 @@ def doctor(policies: tuple[str, ...], ray: str | None, db: str, as_json: bool) -
         click.echo(json.dumps({"ready": not failed, "checks": records}))
     else:
         warned = sum(line.level == "warn" for line in lines)
-        console.print(f"{'not ready' if failed else 'ready'}: {failed} to mend, {warned} to know of", soft_wrap=True)
+        console.print(f"{'not ready' if failed else 'ready'}: {failed} to fix, {warned} warnings", soft_wrap=True)
     return 1 if failed else 0
 
 
-def _lines(ray: str | None, db: str, policies: Sequence[str]) -> Iterator[tuple[str, DoctorLine]]:
-    """(node, line), the node "" where this machine alone is checked."""
+def _examine(ray: str | None, db: str, policies: Sequence[str]) -> Iterator[tuple[str, DoctorLine]]:
+    """(node, line); the node is "" if only this machine is checked."""
     if ray is None:
         yield from (("", line) for line in examine(db, policies, Path.cwd()))
         return

@@ -1,4 +1,4 @@
-"""`evo evaluate`: how good a policy is without search."""
+"""`evo evaluate`: measure a policy without search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
-from evo.cli.options import command_line, json_option, plain_option
+from evo.cli.options import json_option, plain_option, read_command
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.evaluation.execute import execute_evaluation, prepare_evaluation
@@ -46,7 +46,7 @@ def evaluate(
     """Sample a policy's answers to each problem of SET, without search and without parents: best@k, solve@k, diversity
     and more, with 95% intervals over problems.
 
-    Policies are compared at equal numbers of answers: --answers-total of them, in chains of --answers.
+    Compare policies at equal numbers of answers: each samples --answers-total of them, in chains of --answers.
 
     \b
     evo evaluate maze:test --policy embedded:base --answers 3 --seeds 3 -o base.json
@@ -58,31 +58,31 @@ def evaluate(
     live = console.is_terminal and not plain
     loading = f"loading {request.config.policy}"
     try:
-        found = asyncio.run(
+        result = asyncio.run(
             execute_evaluation(
                 request,
-                command_line(),
+                read_command(),
                 loading=lambda: console.status(loading) if live else contextlib.nullcontext(),
-                showing=lambda config: _progress(console, live, f"{config.policy} on {' '.join(config.problems)}"),
+                showing=lambda config: _show_progress(console, live, f"{config.policy} on {' '.join(config.problems)}"),
             )
         )
     except KeyboardInterrupt:
         print("evo: interrupted; nothing was written", file=sys.stderr)
         return 130
     if as_json:
-        sys.stdout.write(json.dumps(found.record) + "\n")
+        sys.stdout.write(json.dumps(result.record) + "\n")
     else:
-        _print(console, found.record, found.evaluation)
-        for line in ["", *found.against] if found.against else []:
+        _print(console, result.record, result.evaluation)
+        for line in ["", *result.against] if result.against else []:
             console.print(line, soft_wrap=True)
-    for name, reason in found.evaluation.faults.items():
+    for name, reason in result.evaluation.faults.items():
         print(f"evo: {name} is left out: {' '.join(reason.split())}", file=sys.stderr)
-    return 1 if found.evaluation.faults else 0
+    return 1 if result.evaluation.faults else 0
 
 
 @contextlib.contextmanager
-def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[int, int], None]]:
-    """A function that shows an evaluation's progress: a bar, or a line now and then."""
+def _show_progress(console: Console, live: bool, title: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function that shows the progress of an evaluation: as a bar, or as a line every ten seconds."""
     if live:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
@@ -92,26 +92,26 @@ def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[in
     console.print(title, soft_wrap=True)
     started = last = time.monotonic()
 
-    def line(done: int, of: int) -> None:
+    def print_line(done: int, of: int) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= PLAIN_SECONDS and done < of:
             last = now
             console.print(f"{now - started:.0f} s  {done}/{of} problems", soft_wrap=True)
 
-    yield line
+    yield print_line
 
 
 def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:
     seeds = record["seeds"]
-    apart = seeds if 1 < len(seeds) <= SEEDS_SHOWN else []
+    listed = seeds if 1 < len(seeds) <= SEEDS_SHOWN else []
     table = Table(box=None, pad_edge=False)
-    for title in ("", "mean", "95% interval", *(f"seed {seed}" for seed in apart)):
+    for title in ("", "mean", "95% interval", *(f"seed {seed}" for seed in listed)):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
     for name in evaluation.metrics:
         low_high = record["intervals"].get(name)
         interval = f"[{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else "-"
-        means = [evaluation.per_seed[seed][name] for seed in apart]
+        means = [evaluation.per_seed[seed][name] for seed in listed]
         table.add_row(name, _format(record[name]), interval, *map(_format, means))
     console.print(table)
     named = ", ".join(map(str, seeds)) if len(seeds) <= SEEDS_SHOWN else f"{seeds[0]} to {seeds[-1]}"

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, track
 
 from evo.cli.flags import flag
-from evo.cli.options import arguments_for, command_line, db_option, json_option, plain_option
+from evo.cli.options import db_option, format_arguments, json_option, plain_option, read_command
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.openevolve.import_run import Scoring, import_run
@@ -29,7 +29,7 @@ from islands.types import ProblemRecord
 
 ROWS_PER_BATCH = 200
 ROW_GROUP_BYTES = 32 << 20
-"""Of a parquet file, uncompressed: its footer, which is held until the end, grows with the number of row groups."""
+"""Uncompressed size of a row group. A parquet footer, kept in memory until the end, grows with their number."""
 
 
 @click.command()
@@ -46,25 +46,25 @@ def export(
     """Write one record per prompt group of RUN, a run or a comparison: prompt, rollouts, answers, rewards, fitness,
     errors, token ids and behaviour log-probabilities.
 
-    With --openevolve write its programs as OpenEvolve does, in DIR/checkpoints/checkpoint_N, or in DIR itself if that
-    is named checkpoint_N: for openevolve-run --checkpoint, and for OpenEvolve's visualizer (visualizer.py --path DIR).
+    With --openevolve write its programs as OpenEvolve does, in DIR/checkpoints/checkpoint_N, or in DIR if that is
+    named checkpoint_N. openevolve-run --checkpoint and OpenEvolve's visualizer (visualizer.py --path DIR) read it.
     """
     if (output is None) == (folder is None):
-        raise BadInput("say what to write: -o FILE.jsonl for training traces, or --openevolve DIR for a checkpoint")
+        raise BadInput("name the output: -o FILE.jsonl for training traces, or --openevolve DIR for a checkpoint")
     if folder is not None:
-        _checkpoints(name, folder, problem, db, plain)
+        _write_checkpoints(name, folder, problem, db, plain)
     elif problem is not None:
         raise BadInput("--problem goes with --openevolve; traces hold the whole run")
     elif output is not None:
-        _traces(name, output, no_tokens, db, plain)
+        _write_traces(name, output, no_tokens, db, plain)
 
 
-def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: bool) -> None:
+def _write_checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: bool) -> None:
     console = Console(stderr=True)
     with Store.open(db, read_only=True) as store:
         run, *others = runs_named(store, name)
         if others:
-            known = ", ".join(one.name for one in (run, *others[:3])) + (", ..." if len(others) > 3 else "")
+            known = ", ".join(named.name for named in (run, *others[:3])) + (", ..." if len(others) > 3 else "")
             raise BadInput(f"--openevolve: {name} is a comparison; name one of its runs: {known}")
         chosen = _choose(store, run.id, name, wanted)
         into = Path(folder)
@@ -79,7 +79,7 @@ def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: boo
                 if not export.candidates:
                     click.echo(f"{problem.name}: no programs yet, so no checkpoint", err=True)
                     continue
-                place = export.folder(into / slug(problem) if several else into)
+                place = export.folder(into / make_folder_name(problem) if several else into)
                 try:
                     count = export.write(place)
                 except OSError as error:
@@ -89,7 +89,7 @@ def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: boo
 
 
 def _choose(store: Store, run_id: int, name: str, wanted: str | None) -> list[ProblemRecord]:
-    """Those of the run's problems that are to be written and hold anything."""
+    """The problems of the run to write. Raises BadInput if there are none."""
     problems = store.problems(run_id)
     if not problems:
         raise BadInput(f"{name} has not begun: it holds no problems yet")
@@ -102,12 +102,12 @@ def _choose(store: Store, run_id: int, name: str, wanted: str | None) -> list[Pr
     return chosen
 
 
-def slug(problem: ProblemRecord) -> str:
-    """The name of a problem's own folder: its place in the run keeps two of a name apart."""
+def make_folder_name(problem: ProblemRecord) -> str:
+    """The name of a problem's folder. It begins with the problem's place in the run, because names may repeat."""
     return f"{problem.index}-" + re.sub(r"[^\w.-]+", "_", Path(problem.name).name).strip("_.")[:60]
 
 
-def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> None:
+def _write_traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> None:
     path = Path(output)
     if path.suffix not in (".jsonl", ".parquet"):
         raise BadInput(f"-o {output}: name a FILE.jsonl or a FILE.parquet")
@@ -126,8 +126,8 @@ def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> No
             rows = track(rows, f"exporting {name}", total=total, console=console, transient=True)
         partial = path.with_name(path.name + ".partial")
         try:
-            count = (_jsonl if path.suffix == ".jsonl" else _parquet)(rows, partial)
-            partial.replace(path)  # a file under its own name is always whole
+            count = (_write_jsonl if path.suffix == ".jsonl" else _write_parquet)(rows, partial)
+            partial.replace(path)  # a file of this name is always whole
         except OSError as error:
             raise BadInput(f"-o {output}: {error.strerror or error}") from error
         finally:
@@ -135,7 +135,7 @@ def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> No
     click.echo(f"{path}: {count:,} prompt groups of {name}")
 
 
-def _jsonl(rows: Iterable[dict[str, Any]], path: Path) -> int:
+def _write_jsonl(rows: Iterable[dict[str, Any]], path: Path) -> int:
     count = 0
     with path.open("w", encoding="utf-8") as file:
         for row in rows:
@@ -144,16 +144,16 @@ def _jsonl(rows: Iterable[dict[str, Any]], path: Path) -> int:
     return count
 
 
-def _parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
+def _write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise BadInput('a .parquet file needs pyarrow: pip install "evo-search[parquet]", or write a .jsonl') from error
-    schema, count = _schema(arrow), 0
+    schema, count = _make_schema(arrow), 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         waiting: list[Any] = []
-        for batch in _batches(rows):
+        for batch in _batch(rows):
             waiting.append(arrow.Table.from_pylist(batch, schema=schema))
             count += len(batch)
             if sum(table.nbytes for table in waiting) >= ROW_GROUP_BYTES:
@@ -164,7 +164,7 @@ def _parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
     return count
 
 
-def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _batch(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     batch: list[dict[str, Any]] = []
     for row in rows:
         batch.append(row)
@@ -175,8 +175,9 @@ def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield batch
 
 
-def _schema(arrow: Any) -> Any:
-    """The columns of islands.queries.groups.export_groups, fixed so that a batch of all-null values has its type."""
+def _make_schema(arrow: Any) -> Any:
+    """The columns of islands.queries.groups.export_groups, fixed so that a column whose
+    values are all null in one batch has its type."""
     text, whole, real = arrow.string(), arrow.int64(), arrow.float64()
     many = arrow.list_
     rollout = arrow.struct(
@@ -222,7 +223,7 @@ def _schema(arrow: Any) -> Any:
 @click.command("import")
 @click.argument("checkpoint", metavar="DIR")
 @click.option(
-    "--problem", required=True, metavar="ADDRESS", help="The problem that the checkpoint is of, as evo run names it."
+    "--problem", required=True, metavar="ADDRESS", help="The problem of the checkpoint, by an address as for evo run."
 )
 @click.option("--name", help="The run's name; by default a readable one is made up.")
 @click.option(
@@ -231,7 +232,7 @@ def _schema(arrow: Any) -> Any:
     type=click.Choice(["none", "missing", "all"]),
     default="none",
     show_default=True,
-    help="Score programs again in the sandbox: those whose metrics give no score, or all.",
+    help="Score programs again in the sandbox: those whose metrics give no score (missing), or all.",
 )
 @flag(RunConfig, "sandbox", default="auto")
 @db_option
@@ -248,7 +249,7 @@ def import_(
     evo resume valley --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --iterations 200
     evo export valley --openevolve back_again
     """
-    command = command_line()
+    command = read_command()
     console = Console(stderr=True)
     shown = console.is_terminal and not plain
     with Progress(console=console, transient=True, disable=not shown) as bar:
@@ -263,10 +264,10 @@ def import_(
         counts = {key: value for key, value in vars(imported).items() if isinstance(value, int)}
         click.echo(json.dumps({"run": imported.run.name, "problem": imported.problem.name, **counts}))
     else:
-        _tell(imported, arguments_for(imported.run.name, db))
+        _print_imported(imported, format_arguments(imported.run.name, db))
 
 
-def _tell(imported: Imported, named: str) -> None:
+def _print_imported(imported: Imported, named: str) -> None:
     name = imported.run.name
     details = [
         f"{count:,} {what}"
@@ -274,7 +275,7 @@ def _tell(imported: Imported, named: str) -> None:
             (imported.failed, "failed"),
             (imported.repeats, "repeats"),
             (imported.copies, "copies on other islands"),
-            (imported.orphans, "whose parents are not there"),
+            (imported.orphans, "without their parents"),
         )
         if count
     ]

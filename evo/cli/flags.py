@@ -1,4 +1,4 @@
-"""Flags made from the fields of settings: one place for a setting's type, bounds, default and help."""
+"""Flags made from the fields of settings, so that a setting's type, bounds, default and help are defined once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class GroupedCommand(click.Command):
     """A command whose help lists its options in sections.
 
-    sections: title -> names of parameters, in order; options that are in none of them come last
+    sections: title -> names of parameters, in order; options of no section come last
     """
 
     def __init__(self, *arguments: Any, sections: Mapping[str, Sequence[str]], **settings: Any) -> None:
@@ -37,24 +37,24 @@ class GroupedCommand(click.Command):
 
 
 def flag(model: type[BaseModel], key: str, name: str = "", **changes: Any) -> Callable[[F], F]:
-    """A click option for one setting. It defaults to None, which says that the flag was not given.
+    """A click option for one setting. Its default is None, which means that the flag was not given.
 
-    key: of the field; dots reach into sections, as in `population.islands`
+    key: of the field; dots separate sections, as in `population.islands`
     name: of the flag; default: the key's last part, with dashes
-    changes: arguments of click.option that replace what the field says
+    changes: arguments of click.option that replace those taken from the field
     """
-    field = _field(model, key)
+    field = _find_field(model, key)
     name = name or "--" + key.rpartition(".")[2].replace("_", "-")
-    kind, bounds = _unwrapped(field.annotation, list(field.metadata))
-    settings: dict[str, Any] = {"default": None, "help": _help(field)}
+    kind, bounds = _unwrap(field.annotation, list(field.metadata))
+    settings: dict[str, Any] = {"default": None, "help": _describe(field)}
     if kind is bool:
         name = f"{name}/--no-{name.removeprefix('--')}"
     elif get_origin(kind) is list:
-        settings |= {"multiple": True, "type": _type(*_unwrapped(get_args(kind)[0], []))}
+        settings |= {"multiple": True, "type": _to_click_type(*_unwrap(get_args(kind)[0], []))}
     elif get_origin(kind) is tuple:
-        settings |= {"nargs": len(get_args(kind)), "type": _type(get_args(kind)[0], bounds)}
+        settings |= {"nargs": len(get_args(kind)), "type": _to_click_type(get_args(kind)[0], bounds)}
     else:
-        settings["type"] = _type(kind, bounds)
+        settings["type"] = _to_click_type(kind, bounds)
     return click.option(name, key.replace(".", "__"), **{**settings, **changes})
 
 
@@ -64,7 +64,7 @@ def flags(model: type[BaseModel], keys: Sequence[str]) -> Callable[[F], F]:
 
 
 def together(options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
-    """Several options as one decorator."""
+    """Join several options into one decorator."""
 
     def decorate(command: F) -> F:
         for option in reversed(options):
@@ -83,28 +83,28 @@ def collect_given(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _field(model: type[BaseModel], key: str) -> FieldInfo:
+def _find_field(model: type[BaseModel], key: str) -> FieldInfo:
     section, dot, rest = key.partition(".")
     if not dot:
         return model.model_fields[section]
-    kind, _ = _unwrapped(model.model_fields[section].annotation, [])
-    return _field(kind, rest)
+    kind, _ = _unwrap(model.model_fields[section].annotation, [])
+    return _find_field(kind, rest)
 
 
-def _unwrapped(kind: Any, bounds: list[object]) -> tuple[Any, list[object]]:
-    """The type without `| None` and Annotated, and all bounds on it."""
+def _unwrap(kind: Any, bounds: list[object]) -> tuple[Any, list[object]]:
+    """The type without `| None` and Annotated, and all its bounds."""
     if get_origin(kind) is Annotated:
         kind, *notes = get_args(kind)
         inner = [bound for note in notes for bound in (note.metadata if isinstance(note, FieldInfo) else [note])]
-        return _unwrapped(kind, bounds + inner)
+        return _unwrap(kind, bounds + inner)
     if isinstance(kind, UnionType) or type(None) in get_args(kind):
-        return _unwrapped(next(one for one in get_args(kind) if one is not type(None)), bounds)
+        return _unwrap(next(part for part in get_args(kind) if part is not type(None)), bounds)
     return kind, bounds
 
 
-def _type(kind: Any, bounds: Sequence[object]) -> Any:
+def _to_click_type(kind: Any, bounds: Sequence[object]) -> Any:
     if get_origin(kind) is Literal:
-        return click.Choice([str(one) for one in get_args(kind)])
+        return click.Choice([str(choice) for choice in get_args(kind)])
     limits: dict[str, Any] = {}
     for bound in bounds:
         if isinstance(bound, annotated_types.Ge):
@@ -120,8 +120,8 @@ def _type(kind: Any, bounds: Sequence[object]) -> Any:
     return click.FloatRange(**limits) if limits and kind is float else kind
 
 
-def _help(field: FieldInfo) -> str | None:
-    """The description, with the default if there is one."""
+def _describe(field: FieldInfo) -> str | None:
+    """The field's description, with its default if it has one."""
     default, shown = field.default, ""
     if default is True:
         shown = "on"
@@ -133,8 +133,8 @@ def _help(field: FieldInfo) -> str | None:
     return "  ".join(filter(None, parts)) or None
 
 
-_ASKED = ("answers", "seed", "limit", "temperature", "top_p", "max_new_tokens", "sandbox", "device", "dtype")
-_SEARCHED = together(
+_SAMPLING_KEYS = ("answers", "seed", "limit", "temperature", "top_p", "max_new_tokens", "sandbox", "device", "dtype")
+_SEARCH_FLAGS = together(
     [
         flag(RunConfig, "iterations"),
         flag(RunConfig, "population.islands"),
@@ -147,8 +147,8 @@ _SEARCHED = together(
         flags(RunConfig, ("max_unanswered", "parallel", "lag")),
     ]
 )
-_METHOD = flag(RunConfig, "train.method", "--train", metavar="METHOD")
-_TRAINED = together(
+_METHOD_FLAG = flag(RunConfig, "train.method", "--train", metavar="METHOD")
+_TRAINING_FLAGS = together(
     [
         flag(RunConfig, "train.every", "--train-every"),
         flag(RunConfig, "train.steps", "--train-steps"),
@@ -160,14 +160,14 @@ _TRAINED = together(
     ]
 )
 
-sampling_flags = flags(RunConfig, ("policy", *_ASKED))
+sampling_flags = flags(RunConfig, ("policy", *_SAMPLING_KEYS))
 """The policy and how it samples, without a search."""
 
-search_flags = together([sampling_flags, flags(RunConfig, ("rollouts",)), _SEARCHED, _METHOD, _TRAINED])
-"""Everything that decides a run; each overrides the same key of --config."""
+search_flags = together([sampling_flags, flags(RunConfig, ("rollouts",)), _SEARCH_FLAGS, _METHOD_FLAG, _TRAINING_FLAGS])
+"""All settings of a run; each flag overrides the same key of --config."""
 
-shared_search_flags = together([flags(RunConfig, _ASKED), _SEARCHED, _TRAINED])
-"""Those that all arms of a comparison share: all but the policy, its rollouts, and the method that trains it."""
+shared_search_flags = together([flags(RunConfig, _SAMPLING_KEYS), _SEARCH_FLAGS, _TRAINING_FLAGS])
+"""The settings that all arms of a comparison share: all but the policy, its rollouts, and its training method."""
 
 BUDGET = (
     *("max_answers", "max_total_tokens", "max_cost", "max_seconds"),

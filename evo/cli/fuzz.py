@@ -1,4 +1,4 @@
-"""`evo problems fuzz`: more tests for programming tasks, by inputs that tell faulty references from the right one."""
+"""`evo problems fuzz`: add tests to programming tasks, of inputs on which a faulty program fails."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def fuzz(
     file: Path, output: str, limit: int | None, tries: int, mutants: int, most: int, seed: int, as_json: bool
 ) -> None:
     """Write the tasks of FILE with more tests. Inputs are made from those of its tests and run by its reference
-    solutions, in the sandbox. One is kept where the result is stable and in time, and where it tells a mutant of the
-    reference apart that no test before it did."""
+    solutions, in the sandbox. An input becomes a test if its result is stable and in time, and if a mutant of the
+    reference fails it that passed all tests before."""
     check_writable(output)
     rows = list(rows_of(file))[:limit]
     done: list[tuple[dict[str, Any], Fuzzed]] = []
@@ -67,54 +67,54 @@ def fuzz(
                 continue
             chance = f"{seed} {index}"
             made = fuzz_task(
-                *(task, shared_sandbox(), other, partial(_mutants, count=mutants, chance=chance)),
+                *(task, shared_sandbox(), other, partial(_make_mutants, count=mutants, chance=chance)),
                 seed=chance,
                 tries=tries,
                 most=most,
             )
             done.append((given | {KEY: made.tests} if made.tests else given, made))
     write_whole(Path(output), "".join(json.dumps(row) + "\n" for row, _ in done))
-    record = _record([made for _, made in done])
-    click.echo(json.dumps({"output": output, **record}) if as_json else _told(output, record))
+    record = _summarize([made for _, made in done])
+    click.echo(json.dumps({"output": output, **record}) if as_json else _describe(output, record))
 
 
-def _mutants(code: str, count: int, chance: str) -> Sequence[str]:
-    """Distinct programs that are one or a few edits away."""
+def _make_mutants(code: str, count: int, chance: str) -> Sequence[str]:
+    """Distinct programs that differ from `code` by one or a few edits."""
     rng = random.Random(chance)
-    found: dict[str, str] = {}
-    same = ast.dump(parse_source(code))
+    mutants: dict[str, str] = {}
+    original = ast.dump(parse_source(code))
     for _ in range(5 * count):
         mutant = mutate_program(code, [], rng)
         tree = ast.dump(parse_source(mutant))
-        if tree != same:
-            found.setdefault(tree, mutant)
-        if len(found) == count:
+        if tree != original:
+            mutants.setdefault(tree, mutant)
+        if len(mutants) == count:
             break
-    return list(found.values())
+    return list(mutants.values())
 
 
-def _record(made: Sequence[Fuzzed]) -> dict[str, Any]:
-    refused, skipped = sum((one.refused for one in made), Counter()), Counter(one.skipped for one in made)
+def _summarize(made: Sequence[Fuzzed]) -> dict[str, Any]:
+    refused, skipped = sum((task.refused for task in made), Counter()), Counter(task.skipped for task in made)
     del skipped[""]
     return {
         "tasks": len(made),
-        "tasks_with_more": sum(bool(one.tests) for one in made),
+        "tasks_with_more": sum(bool(task.tests) for task in made),
         "skipped": dict(skipped.most_common()),
-        "tried": sum(one.tried for one in made),
-        "kept": sum(len(one.tests) for one in made),
+        "tried": sum(task.tried for task in made),
+        "kept": sum(len(task.tests) for task in made),
         "refused": dict((+refused).most_common()),
-        "mutants": sum(one.mutants for one in made),
-        "told_before": sum(one.told_before for one in made),
-        "told_after": sum(one.told_after for one in made),
+        "mutants": sum(task.mutants for task in made),
+        "told_before": sum(task.told_before for task in made),
+        "told_after": sum(task.told_after for task in made),
     }
 
 
-def _told(output: str, record: dict[str, Any]) -> str:
+def _describe(output: str, record: dict[str, Any]) -> str:
     lines = [
         f"{output}: {record['kept']:,} tests added to {record['tasks_with_more']:,} of {record['tasks']:,} tasks",
         f"{record['tried']:,} inputs were tried; not kept: "
         + (", ".join(f"{count:,} {why}" for why, count in record["refused"].items()) or "none"),
-        f"of {record['mutants']:,} mutants the tests told {record['told_before']:,} from the reference before, "
+        f"of {record['mutants']:,} mutants the tests failed {record['told_before']:,} before, "
         f"{record['told_after']:,} now",
     ]
     if record["skipped"]:

@@ -1,4 +1,4 @@
-"""`evo show` and `evo report`: what a run or a comparison holds. They only read, also while a run writes."""
+"""`evo show` and `evo report`: show a run or a comparison. They only read, and may do so while a run writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from evo.cli.options import WIDE, db_option, json_option, wide_console
+from evo.cli.options import WIDE, db_option, json_option, open_wide_console
 from evo.cli.tables import print_table
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
@@ -49,15 +49,15 @@ def open_store(db: str) -> Store:
     return Store.open(db, read_only=True)
 
 
-def _console() -> Console:
+def _plain_console() -> Console:
     return Console(highlight=False, markup=False)
 
 
-def when(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).strftime("%d %b %H:%M")
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
@@ -72,29 +72,29 @@ def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
     with open_store(db) as store:
         runs = runs_named(store, name)
         if candidate_id is not None:
-            _show_candidate(store, run_of(store, runs, candidate_id), candidate_id, as_json)
+            _show_candidate(store, find_run(store, runs, candidate_id), candidate_id, as_json)
         elif runs[0].comparison == name:
             _show_comparison(store, name, as_json)
         else:
             _show_run(store, runs[0], as_json)
 
 
-def run_of(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunRecord:
-    """The one of the runs that has the candidate. Raises UnknownRun."""
-    found = run_of_candidate(store, candidate_id)
+def find_run(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunRecord:
+    """The run of `runs` that has the candidate. Raises UnknownRun if there is none."""
+    run_id = run_of_candidate(store, candidate_id)
     for run in runs:
-        if run.id == found:
+        if run.id == run_id:
             return run
     name = runs[0].comparison or runs[0].name
     known = [str(held.id) for _, held in best(store, runs[0].id) if held is not None]
-    some = f"; its best ones are {', '.join(known[:IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
-    raise UnknownRun(f"{name} has no candidate {candidate_id}{some}")
+    hint = f"; its best ones are {', '.join(known[:IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
+    raise UnknownRun(f"{name} has no candidate {candidate_id}{hint}")
 
 
 def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     versions = versions_used(store, run.id)
     progress, totals = run_progress(store, run.id), run_totals(store, run.id)
-    found = best(store, run.id)
+    best_answers = best(store, run.id)
     misread = format_errors(store, run.id)
     changes = scorer_changes(store, run.id)
     failed = failed_candidates(store, run.id, FAILED_SHOWN)
@@ -114,75 +114,81 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "summary": current_summary(store, run),
             **totals.as_dict(),
             "format_errors": misread,
-            "versions": [asdict(one) for one in versions],
+            "versions": [asdict(version) for version in versions],
             "checkpoints": saved,
             "cluster": describe_whole(store, run.name),
-            "scorer_changes": [asdict(one) for one in changes],
+            "scorer_changes": [asdict(change) for change in changes],
             "policy_changes": list(replaced),
-            "failed_candidates": [asdict(one) for one in failed],
-            "operators": [operator_dict(one, crossed_seeds=comparison.crossed_seeds) for one in operators],
+            "failed_candidates": [asdict(candidate) for candidate in failed],
+            "operators": [operator_dict(operator, crossed_seeds=comparison.crossed_seeds) for operator in operators],
             "problems": [
                 {
-                    **best_row(problem, candidate),
+                    **best_as_dict(problem, candidate),
                     "best_known": best_known_of(problem),
                     "iterations": progress.problems[problem.id].groups,
                     "solved_at": progress.problems[problem.id].solved_at,
                     "status": problem.status,
                     "message": problem.message,
                 }
-                for problem, candidate in found
+                for problem, candidate in best_answers
             ],
         }
         click.echo(json.dumps(shown))
         return
-    console, why = wide_console(), f" ({run.reason})" if run.reason else ""
-    console.print(f"{run.name}: {run.status}{why}, started {when(run.created)}, seed {run.seed}, commit {run.commit}")
+    console, why = open_wide_console(), f" ({run.reason})" if run.reason else ""
+    console.print(
+        f"{run.name}: {run.status}{why}, started {format_time(run.created)}, seed {run.seed}, commit {run.commit}"
+    )
     console.print(run.command, style="dim", soft_wrap=True)
     if lag := run.config.get("lag"):
-        console.print(f"--lag {lag}: groups were committed as they came back; the seed does not give this run again")
+        console.print(
+            f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
+        )
     solved = sum(p.solved_at is not None for p in progress.problems.values())
     console.print(
-        f"{solved} of {len(found)} solved, {totals.groups:,} iterations, {totals.answers:,} answers, "
-        f"{describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{_searched(run)}"
+        f"{solved} of {len(best_answers)} solved, {totals.groups:,} iterations, {totals.answers:,} answers, "
+        f"{describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{_describe_time(run)}"
     )
-    for one in replaced:
-        before, after = one["before"], one["after"]
-        console.print(f"{when(one['created'])}  the policy changed: {before} -> {after}", soft_wrap=True)
+    for policy in replaced:
+        before, after = policy["before"], policy["after"]
+        console.print(f"{format_time(policy['created'])}  the policy changed: {before} -> {after}", soft_wrap=True)
     for change in changes:
-        became = "everything scored again" if change.rescored else "accepted, older scores kept"
+        became = "all answers were scored again" if change.rescored else "accepted, older scores were kept"
         changed = f"{change.before or 'unknown'} -> {change.after}; {became}"
-        console.print(f"{when(change.created)}  the scorer of {change.problem} changed: {changed}", soft_wrap=True)
+        console.print(
+            f"{format_time(change.created)}  the scorer of {change.problem} changed: {changed}", soft_wrap=True
+        )
     console.print()
     rows = []
-    for problem, candidate in found:
+    for problem, candidate in best_answers:
         done = progress.problems[problem.id]
         rows.append(
             (
                 problem.name,
                 str(done.groups),
-                number(None if candidate is None else candidate.fitness),
-                number(problem.target),
+                format_number(None if candidate is None else candidate.fitness),
+                format_number(problem.target),
                 "-" if done.solved_at is None else str(done.solved_at),
                 "-" if candidate is None else str(candidate.id),
-                problem.message if problem.status == "failed" else vector_of(problem, candidate),
+                problem.message if problem.status == "failed" else format_vector(problem, candidate),
             )
         )
     titles = ("problem", "done", "best", "target", "solved", "id", "reward vector")
     print_table(console, titles, rows, right=titles[1:-1])
-    for problem, candidate in found:
+    for problem, candidate in best_answers:
         if (known := best_known_of(problem)) is not None:
             standing = describe_best_known(None if candidate is None else candidate.fitness, known)
             console.print(f"{problem.name}: {standing}", soft_wrap=True)
-    print_operators(console, [pooled(one.policy, one) for one in operators])
+    print_operators(console, [pooled(operator.policy, operator) for operator in operators])
     if len(versions) > 1:
         console.print()
-        console.print(_versions_table(versions))
+        console.print(_make_versions_table(versions))
     if saved:
         console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
     if failed:
         console.print(f"\nfailed candidates, the newest (evo show {run.name} ID):")
-        for one in failed:
-            console.print(f"  {one.id}  {one.problem}  {' '.join(one.error.split())[:200]}", soft_wrap=True)
+        for faulty in failed:
+            console.print(f"  {faulty.id}  {faulty.problem}  {' '.join(faulty.error.split())[:200]}", soft_wrap=True)
     if misread:
         worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
         console.print("\nmisread rollouts:")
@@ -192,20 +198,20 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _searched(run: RunRecord) -> str:
-    """In how much time, where the run's summary says it."""
+def _describe_time(run: RunRecord) -> str:
+    """The search time in words, or nothing if the run's summary lacks it."""
     seconds = run.summary.get("seconds")
     return f" in {clock(seconds)}" if seconds else ""
 
 
-def vector_of(problem: ProblemRecord, candidate: Candidate | None) -> str:
+def format_vector(problem: ProblemRecord, candidate: Candidate | None) -> str:
     if candidate is None:
         return ""
     pairs = zip(problem.objectives, candidate.rewards, strict=True)
     return ", ".join(f"{name} {value:.3g}" for name, value in pairs)
 
 
-def best_row(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
+def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
     return {
         "problem": problem.name,
         "target": problem.target,
@@ -216,22 +222,22 @@ def best_row(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, A
     }
 
 
-def _versions_table(versions: Sequence[VersionUse]) -> Table:
-    """The policy versions that wrote the run; of many the first and the last."""
+def _make_versions_table(versions: Sequence[VersionUse]) -> Table:
+    """The policy versions that answered in the run; if there are many, only the first and the last."""
     table = Table(box=None, pad_edge=False, title="policy versions", title_justify="left", title_style="bold")
     for title in ("version", "groups", "from", "to", "mean fitness", "checkpoint"):
         table.add_column(title, justify="left" if title in ("version", "checkpoint") else "right", overflow="fold")
     shown: list[VersionUse | None] = list(versions)
     if len(versions) > VERSIONS_SHOWN:
         shown = [*versions[: VERSIONS_SHOWN // 2], None, *versions[-VERSIONS_SHOWN // 2 :]]
-    for one in shown:
-        if one is None:
+    for use in shown:
+        if use is None:
             table.add_row(f"... {len(versions) - VERSIONS_SHOWN} more")
             continue
         root = versions[0].version
-        name = one.version.removeprefix(root) or root
-        saved = Path(one.checkpoint).name if one.checkpoint else ""
-        table.add_row(name, str(one.groups), str(one.first), str(one.last), number(one.fitness), saved)
+        name = use.version.removeprefix(root) or root
+        saved = Path(use.checkpoint).name if use.checkpoint else ""
+        table.add_row(name, str(use.groups), str(use.first), str(use.last), format_number(use.fitness), saved)
     return table
 
 
@@ -239,74 +245,79 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
     detail = detail_of(store, run.id, candidate_id)
     line = ancestors(store, candidate_id)
     originals = originals_of(store, candidate_id)
-    found, problem = detail.candidate, detail.problem
+    candidate, problem = detail.candidate, detail.problem
     answer = read_answers(store, [candidate_id])[candidate_id]
     parent = answer.parent
     if as_json:
         shown = {
-            **best_row(problem, found),
-            "features": dict(found.features),
-            "feedback": found.feedback,
-            "error": found.error,
+            **best_as_dict(problem, candidate),
+            "features": dict(candidate.features),
+            "feedback": candidate.feedback,
+            "error": candidate.error,
             "best_known": best_known_of(problem),
             "reflection": answer.reflection,
             "parent_reflection": answer.parent_reflection,
-            "generation": found.generation,
-            "island": found.island,
+            "generation": candidate.generation,
+            "island": candidate.island,
             "iteration": detail.iteration,
             "policy_version": detail.policy_version,
             "times_found": detail.found,
             "cells": [{"island": island, "cell": cell} for island, cell in detail.cells],
-            "openevolve": [{"id": one.id, "iteration": one.iteration} for one in originals],
+            "openevolve": [{"id": original.id, "iteration": original.iteration} for original in originals],
             "lineage": [ancestor._asdict() for ancestor in line],
         }
         click.echo(json.dumps(shown))
         return
-    console = _console()
+    console = _plain_console()
     born = "the seed" if detail.iteration is None else f"iteration {detail.iteration + 1}, {detail.policy_version}"
     console.print(
-        f"candidate {found.id} of {problem.name}: {born}, island {found.island}, generation {found.generation}"
+        f"candidate {candidate.id} of {problem.name}: {born}, island {candidate.island}, "
+        f"generation {candidate.generation}"
     )
-    console.print(f"fitness {found.fitness:.6g} ({vector_of(problem, found)})", soft_wrap=True)
-    if known := verify_best(problem, found.fitness, found.text):
+    console.print(f"fitness {candidate.fitness:.6g} ({format_vector(problem, candidate)})", soft_wrap=True)
+    if known := verify_best(problem, candidate.fitness, candidate.text):
         console.print(known, soft_wrap=True)
-    if found.features:
-        console.print("features " + ", ".join(f"{k} {v:.4g}" for k, v in found.features.items()), soft_wrap=True)
+    if candidate.features:
+        console.print("features " + ", ".join(f"{k} {v:.4g}" for k, v in candidate.features.items()), soft_wrap=True)
     if detail.cells:
         console.print("holds " + ", ".join(f"cell {cell} of island {island}" for island, cell in detail.cells))
     console.print(f"found {detail.found} times")
     if originals:
         first, more = originals[0], f" and {len(originals) - 1} more" if len(originals) > 1 else ""
         console.print(f"imported: OpenEvolve's program {first.id}, iteration {first.iteration}{more}", soft_wrap=True)
-    if found.error:
-        console.print(f"error: {found.error}", soft_wrap=True)
-    if found.feedback and found.feedback != found.error:
-        console.print(f"feedback: {found.feedback}", soft_wrap=True)
+    if candidate.error:
+        console.print(f"error: {candidate.error}", soft_wrap=True)
+    if candidate.feedback and candidate.feedback != candidate.error:
+        console.print(f"feedback: {candidate.feedback}", soft_wrap=True)
     if answer.reflection:
         console.print(f"reflection: {answer.reflection}", soft_wrap=True)
     if parent is not None and answer.parent_reflection:
         console.print(f"reflection on its parent {parent.id}: {answer.parent_reflection}", soft_wrap=True)
-    console.print("\nlineage (fitness): " + " <- ".join(_ancestor(c) for c in line[:LINEAGE_SHOWN]), soft_wrap=True)
+    console.print(
+        "\nlineage (fitness): " + " <- ".join(_format_ancestor(c) for c in line[:LINEAGE_SHOWN]), soft_wrap=True
+    )
     if len(line) > LINEAGE_SHOWN:
         console.print(f"... and {len(line) - LINEAGE_SHOWN} before those, from candidate {line[-1].candidate}")
     language = "python" if problem.answer_format == "python" else "text"
     if parent is not None and parent.text.strip():
         console.print(f"\ndifference to its parent {parent.id}:")
-        diff = difflib.unified_diff(_lines(parent, language), _lines(found, language), "parent", "answer", lineterm="")
+        diff = difflib.unified_diff(
+            _split_lines(parent, language), _split_lines(candidate, language), "parent", "answer", lineterm=""
+        )
         console.print(Syntax("\n".join(diff), "diff", background_color="default", word_wrap=True))
     else:
         console.print("\nanswer:")
-        console.print(Syntax(found.text, language, background_color="default", word_wrap=True))
+        console.print(Syntax(candidate.text, language, background_color="default", word_wrap=True))
 
 
-def _ancestor(ancestor: Ancestor) -> str:
+def _format_ancestor(ancestor: Ancestor) -> str:
     return f"{ancestor.candidate} ({ancestor.fitness:.4g})"
 
 
-def _lines(candidate: Candidate, language: str) -> list[str]:
+def _split_lines(candidate: Candidate, language: str) -> list[str]:
     lines = candidate.text.splitlines()
     if language == "text" and len(lines) == 1:
-        return candidate.text.split()  # a diff by words if there is only one line, as in a route
+        return candidate.text.split()  # one line, as a route has, is compared by words
     return lines
 
 
@@ -353,7 +364,7 @@ def _show_comparison(store: Store, name: str, as_json: bool) -> None:
 @json_option
 def report(name: str, output: str, png: str | None, against: str | None, db: str, as_json: bool) -> None:
     """Write RUN, a run or a comparison, finished or running, as one HTML page that needs no network."""
-    from evo.report.files import write_report  # what draws the page
+    from evo.report.files import write_report  # slow to import
 
     started = time.perf_counter()
     with open_store(db) as store:

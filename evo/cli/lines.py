@@ -1,4 +1,5 @@
-"""A run or comparison without a live screen: a plain line for every arm now and then, or one picture of the screen."""
+"""Show a run or comparison without a live screen: as a plain line for each arm every few seconds, or as one picture of
+the screen."""
 
 from __future__ import annotations
 
@@ -24,24 +25,24 @@ from islands.db.store import Store
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 
 
-async def print_lines_beside(db: str, name: str, console: Console, against: str | None, began: float) -> None:
-    """Lines of what runs on this event loop, until cancelled. began: on the loop's clock"""
+async def print_lines_during(db: str, name: str, console: Console, against: str | None, began: float) -> None:
+    """Print lines of a run that works on this event loop, until cancelled. began: its start on the loop's clock"""
     with await asyncio.to_thread(Store.open, db, read_only=True) as store:
         poller = await asyncio.to_thread(partial(Poller, store, name, against, statistics=False))
         while True:
             snapshot = await asyncio.to_thread(poller.poll)
-            for line in plain_lines(snapshot, time.time()):
+            for line in format_lines(snapshot, time.time()):
                 console.print(spell(line, console.encoding), soft_wrap=True, markup=False)
-            await asyncio.sleep(plain_pause(asyncio.get_running_loop().time() - began))
+            await asyncio.sleep(choose_pause(asyncio.get_running_loop().time() - began))
 
 
-def plain_pause(elapsed: float) -> float:
-    """Seconds to the next lines, so long after the first."""
+def choose_pause(elapsed: float) -> float:
+    """Seconds until the next lines, `elapsed` seconds after the first."""
     return PLAIN_SECONDS if elapsed < 60 else PLAIN_SECONDS_LATER
 
 
-def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
-    """The snapshot as one line for each arm: times, how far it is, what was solved, throughput, faults."""
+def format_lines(snapshot: Snapshot, now: float) -> list[str]:
+    """The snapshot as one line for each arm: time, status, iterations, solved problems, throughput, errors."""
     lines = []
     for arm in snapshot.arms:
         statuses = ", ".join(f"{n} {status}" for status, n in arm.statuses.items())
@@ -74,40 +75,41 @@ def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
 
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
 ARCHIVES_SECONDS = 5.0
-"""For reading a picture's archives. Means leave out those that are not read by then, and the picture reports that."""
+"""Time for reading the archives of a picture. Means leave out archives that are not read by then, and the picture
+reports that."""
 
 
 def print_lines(name: str, db: str, against: str | None, console: Console) -> int:
-    """A line for each arm every few seconds, until every run has ended."""
+    """Print a line for each arm every few seconds, until every run has ended."""
     began = time.monotonic()
-    with _poller(name, db, against) as poller:
+    with _open_poller(name, db, against) as poller:
         while True:
             snapshot = poller.poll_whole(0.0)
-            for line in plain_lines(snapshot, time.time()):
+            for line in format_lines(snapshot, time.time()):
                 console.print(spell(line, console.encoding), soft_wrap=True)
             if snapshot.ended:
                 for verdict in snapshot.verdict:
                     console.print(verdict.text, soft_wrap=True)
                 return 0
-            time.sleep(plain_pause(time.monotonic() - began))
+            time.sleep(choose_pause(time.monotonic() - began))
 
 
 def print_picture(name: str, db: str, against: str | None, console: Console) -> int:
-    """What the screen would show, as text; without its keys, which do nothing here."""
-    with _poller(name, db, against) as poller:
+    """Print the screen as text, without its keys, which would do nothing."""
+    with _open_poller(name, db, against) as poller:
         snapshot = poller.poll_whole(ARCHIVES_SECONDS)
     terminal = console.is_terminal
     width = console.width if terminal else ONCE_WIDTH
     height = max(24, console.height - 1) if terminal else ONCE_HEIGHT
-    from evo.tui.picture import draw_text  # nothing of it is needed for lines
+    from evo.tui.picture import draw_text  # lines do not need it
 
     console.print(draw_text(snapshot, width, height, time.time(), console.encoding), end="", soft_wrap=True)
     return 0
 
 
 def write_picture(name: str, db: str, against: str | None, file: Path) -> int:
-    """The screen as an SVG. Raises BadInput if the file cannot be written."""
-    with _poller(name, db, against) as poller:
+    """Write the screen as an SVG. Raises BadInput if the file cannot be written."""
+    with _open_poller(name, db, against) as poller:
         snapshot = poller.poll_whole(ARCHIVES_SECONDS)
     from evo.tui.picture import save_svg
 
@@ -119,6 +121,6 @@ def write_picture(name: str, db: str, against: str | None, file: Path) -> int:
 
 
 @contextlib.contextmanager
-def _poller(name: str, db: str, against: str | None) -> Iterator[Poller]:
+def _open_poller(name: str, db: str, against: str | None) -> Iterator[Poller]:
     with Store.open(db, read_only=True) as store:
         yield Poller(store, name, against)

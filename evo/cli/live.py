@@ -1,7 +1,6 @@
-"""Runs work in the foreground and shows it: a live screen on a terminal, else a line per arm now and then.
+"""Runs work in the foreground and shows its progress: on a live screen, or without a terminal as a line per arm.
 
-Both are imported when they are shown. They draw everything that a comparison has to show, which takes longer to import
-than a short run takes to search.
+Screen and lines are imported when they are needed: their import takes longer than a short search.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
-from evo.cli.options import OutputOptions, arguments_for
+from evo.cli.options import OutputOptions, format_arguments
 from evo.search.stop import FINISHING, Stop
 from evo.tui.terminal import can_show
 
@@ -30,19 +29,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FIRST_LINES_SECONDS = 5.0
 INTERRUPTED = 130
-"""The exit code of what was interrupted with everything committed."""
+"""The exit code of interrupted work whose results are all committed."""
 
 
 class Foreground:
-    """A driver (evo.api.drive) for commands, and the job that its work sees. Used once."""
+    """A driver (evo.api.drive) for commands, and the job that the driven work gets. It is used once."""
 
     def __init__(self, console: Console, plain: bool, loading: str) -> None:
-        """loading: what the screen shows until something is stored"""
+        """loading: the text that the screen shows until something is stored"""
         self._console, self._plain, self._loading = console, plain, loading
         self._screen: LiveScreen | None = None
 
     def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
-        gc.freeze()  # the database's library and what draws the screen, imported since the command was
+        gc.freeze()  # the libraries of the database and the screen, imported after the command
         return asyncio.run(self._drive(work))
 
     async def _drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
@@ -73,12 +72,12 @@ class Foreground:
         against: str | None = None,
         comparison: bool = False,
     ) -> AsyncIterator[None]:
-        """Screen and lines read the database, as a watcher would."""
+        """Screen and lines read the database, as `evo watch` does."""
         if self._screen is not None:
             self._screen.watch(db, name, controls, against)
             yield
             return
-        hint = f"Started {name}. Watch it with: evo watch {arguments_for(name, db)}"
+        hint = f"Started {name}. Watch it with: evo watch {format_arguments(name, db)}"
         self._console.print(hint, soft_wrap=True, markup=False)
         lines = asyncio.create_task(_print_lines(db, name, self._console, against))
         try:
@@ -89,15 +88,15 @@ class Foreground:
 
 
 def foreground(output: OutputOptions, loading: str) -> tuple[Console, Foreground]:
-    """(where the outcome is printed, the driver of the command's work)"""
+    """(the console that the outcome is printed on, the driver of the command's work)"""
     console = Console(stderr=output.as_json, highlight=False, emoji=False)
     return console, Foreground(console, output.plain, f"loading {loading}")
 
 
 @contextlib.contextmanager
 def handling_interrupts(interrupt: Callable[[Stop], None]) -> Iterator[None]:
-    """First Ctrl-C (or a TERM signal): finish what is in flight. Second: stop at once. A terminal that was closed: as
-    the first, unless nohup or the like ignores that signal."""
+    """The first Ctrl-C (or TERM signal) finishes what is in flight; the second stops at once. Closing the terminal acts
+    as the first, unless the signal is ignored, as under nohup."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
@@ -112,7 +111,7 @@ def handling_interrupts(interrupt: Callable[[Stop], None]) -> Iterator[None]:
 
     handlers = {signal.SIGINT: interrupted, signal.SIGTERM: interrupted}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        handlers[signal.SIGHUP] = lambda: interrupt(FINISHING)  # never the second: several may send it
+        handlers[signal.SIGHUP] = lambda: interrupt(FINISHING)  # never as the second: several processes may send it
     for number, handler in handlers.items():
         loop.add_signal_handler(number, handler)
     try:
@@ -123,7 +122,7 @@ def handling_interrupts(interrupt: Callable[[Stop], None]) -> Iterator[None]:
 
 
 def name_configs(configs: Sequence[RunConfig]) -> str:
-    """Which policies and problems are loaded, in a few words."""
+    """The policies and problems that are loaded, in a few words."""
     policies = list(dict.fromkeys(config.policy for config in configs))
     problems = list(dict.fromkeys(name for config in configs for name in config.problems))
     shown = [
@@ -134,20 +133,20 @@ def name_configs(configs: Sequence[RunConfig]) -> str:
 
 
 def _leave_closed_terminal() -> None:
-    """Send what is still to be printed nowhere if the terminal is gone: writing to it is an error."""
+    """Discard later output if the terminal is gone, because writing to it would be an error."""
     poll = select.poll()
     for descriptor in (1, 2):
         poll.register(descriptor, 0)
     gone = [descriptor for descriptor, events in poll.poll(0) if events & (select.POLLERR | select.POLLHUP)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    null = os.open(os.devnull, os.O_WRONLY)
     for descriptor in gone:
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 async def _print_lines(db: str, name: str, console: Console, against: str | None) -> None:
     began = asyncio.get_running_loop().time()
     await asyncio.sleep(FIRST_LINES_SECONDS)
-    from evo.cli.lines import print_lines_beside
+    from evo.cli.lines import print_lines_during
 
-    await print_lines_beside(db, name, console, against, began)
+    await print_lines_during(db, name, console, against, began)

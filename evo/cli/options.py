@@ -21,9 +21,10 @@ WIDE = 1000
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """The database that a command reads and writes, and how it shows what it does.
+    """The database that a command reads and writes, and how it shows its progress and outcome.
 
-    plain: lines instead of the live screen; as_json: print the outcome as JSON on stdout, the rest on stderr
+    plain: print lines instead of the live screen
+    as_json: print the outcome as JSON on stdout, and the rest on stderr
     """
 
     db: str
@@ -58,29 +59,29 @@ def plain_option(command: F) -> F:
 
 
 def check_processes(processes: int | None, ray: str | None) -> None:
-    """BadInput if processes of this machine are named for work on a cluster."""
+    """Raise BadInput if --processes, which are of this machine, are given for work on a cluster."""
     if processes is not None and ray is not None:
-        raise BadInput("--processes are of this machine, and --ray has its own; name one of them")
+        raise BadInput("--processes are of this machine, and a Ray cluster has its own: use --processes or --ray")
 
 
-def wide_console(**settings: Any) -> Console:
-    """For tables whose names and reasons are read whole: nothing is cut or wrapped to fit a terminal."""
+def open_wide_console(**settings: Any) -> Console:
+    """A console for tables: no name or reason is cut or wrapped to fit a terminal."""
     return Console(highlight=False, markup=False, width=WIDE, **settings)
 
 
-def command_line() -> str:
-    """This process's command, as it is stored: without a password. EVO_COMMAND holds the command that a person gave on
-    another machine."""
-    if said := os.environ.get("EVO_COMMAND"):
-        return said
-    return hide_password(shlex.join(["evo", *(hide_in_argument(one) for one in sys.argv[1:])]))
+def read_command() -> str:
+    """This process's command without its passwords, as a run stores it. A user's command that was given on another
+    machine is in EVO_COMMAND."""
+    if original := os.environ.get("EVO_COMMAND"):
+        return original
+    return hide_password(shlex.join(["evo", *(hide_in_argument(argument) for argument in sys.argv[1:])]))
 
 
-def arguments_for(name: str, db: str) -> str:
-    """A run or comparison and its database as a suggested command takes them, ready for a shell."""
-    return shlex.quote(name) + db_suffix(db)
+def format_arguments(name: str, db: str) -> str:
+    """A run or comparison and its database, quoted as arguments of a suggested command."""
+    return shlex.quote(name) + format_db_option(db)
 
 
-def db_suffix(db: str) -> str:
-    """` --db ADDRESS` for commands that are suggested; nothing for the default database."""
+def format_db_option(db: str) -> str:
+    """` --db ADDRESS` for a suggested command; nothing for the default database."""
     return "" if db == DEFAULT_DB else f" --db {hide_password(db)}"

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from evo.api.drive import ComparisonOutcome
 from evo.cli.live import INTERRUPTED
-from evo.cli.options import OutputOptions, arguments_for
+from evo.cli.options import OutputOptions, format_arguments
 from evo.cli.tables import print_table
 from evo.runs.result import SearchOutcome
 from evo.search.status import clock, describe_metrics, describe_usage
@@ -24,7 +24,10 @@ ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
 
 
 def report_search(outcome: SearchOutcome | None, output: OutputOptions, console: Console) -> int:
-    """Print how a search ended; the exit code. Raises what failed it. outcome: None if nothing was stored"""
+    """Print how a search ended; returns the exit code. Raises the failure that ended it.
+
+    outcome: None if nothing was stored
+    """
     if outcome is None:
         return INTERRUPTED
     if output.as_json:
@@ -38,9 +41,9 @@ def report_search(outcome: SearchOutcome | None, output: OutputOptions, console:
 
 
 def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
-    summary, named = outcome.summary, arguments_for(outcome.run, db)
+    summary, named = outcome.summary, format_arguments(outcome.run, db)
     problems = summary.get("problems", [])
-    rows = [_problem_row(problem, outcome) for problem in problems[:SHOWN_PROBLEMS]]
+    rows = [_make_row(problem, outcome) for problem in problems[:SHOWN_PROBLEMS]]
     print_table(console, ("problem", "iterations", "best", "target", ""), rows, right=("iterations", "best", "target"))
     if len(problems) > SHOWN_PROBLEMS:
         left = len(problems) - SHOWN_PROBLEMS
@@ -76,14 +79,14 @@ def _print_training(outcome: SearchOutcome, console: Console) -> None:
         console.print(hint, style="yellow", soft_wrap=True, markup=False)
 
 
-def _problem_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str, str, str, str]:
+def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str, str, str, str]:
     planned = {shown.name: shown.iterations for shown in outcome.status.problem_runs} if outcome.status else {}
     of = f"/{planned[problem['name']]}" if problem["name"] in planned else ""
     state = problem["stopped"]
     if problem["solved_at"] is not None:
         state = f"solved at {problem['solved_at']}"
     elif state.startswith("failed"):
-        state = "its scorer failed"  # how it failed is printed at the end
+        state = "its scorer failed"  # the fault is printed at the end
     best, target = ("-" if problem[key] is None else f"{problem[key]:.4g}" for key in ("best", "target"))
     return problem["name"], f"{problem['iterations']}{of}", best, target, state
 
@@ -96,15 +99,16 @@ def report_comparison(
     against: str | None = None,
     ending: Callable[[Console, str], None] | None = None,
 ) -> int:
-    """Print where the arms of a comparison are; the exit code. outcome: None if nothing was stored
+    """Print the standings of a comparison; returns the exit code.
 
-    ending: prints something more after a comparison that is done
+    outcome: None if nothing was stored
+    ending: prints more after a comparison that is done
     """
     if outcome is None:
         return INTERRUPTED
     print_standings(outcome.name, output, console, against)
     if not output.as_json:
-        named = arguments_for(outcome.name, output.db)
+        named = format_arguments(outcome.name, output.db)
         if outcome.interrupted or outcome.failed:
             console.print(f"continue with: evo resume {named}", soft_wrap=True, markup=False)
         console.print(f"look at it: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)

@@ -1,4 +1,4 @@
-"""`evo pipeline`: stages of training, evaluation, search and report in one file."""
+"""`evo pipeline`: run stages of training, evaluation, search and report from one file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", metavar="FILE.yaml")
-@click.option("-o", "--output", metavar="DIR", help="The directory of everything.  [default: evo- and the file's name]")
+@click.option(
+    "-o", "--output", metavar="DIR", help="The directory of all results.  [default: evo- and the file's name]"
+)
 @click.option("--db", help="The database of the runs.  [default: the file's, else DIR/evo.db]")
 @click.option("--dry-run", is_flag=True, help="Print the plan and what it will cost; write nothing.")
 @click.option("--only", multiple=True, metavar="STAGE", help="Do only this stage; may be repeated.")
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     "--redo",
     multiple=True,
     metavar="STAGE",
-    help="Do this stage, and all that read it, again; the old results are kept.",
+    help="Do this stage and all stages that read it again; the old results are kept.",
 )
 @click.option("--keep-going", is_flag=True, help="After a failure continue with stages that do not read what failed.")
 @click.option(
@@ -88,27 +90,27 @@ def pipeline(
     place = PipelineFolder(folder, address)
     kept = load(folder)
     if kept is not None and kept.db != hide_password(named or ""):
-        where = kept.db or "its own database"
+        where = kept.db or "the directory's database"
         raise BadInput(f"-o {folder}: its runs are in {where}; use another directory for another database")
     place.check_database()
     costs = check_pipeline(read)
     console = Console(stderr=as_json, highlight=False, markup=False, soft_wrap=True)
 
-    def plan_now() -> tuple[State, list[Planned]]:
-        state = load(folder) or State(name=_run_prefix(folder), db=hide_password(named or ""))
+    def make_plan() -> tuple[State, list[Planned]]:
+        state = load(folder) or State(name=_make_prefix(folder), db=hide_password(named or ""))
         return state, plan_stages(read, costs, state, place, chosen=chosen, redo=redo)
 
     if dry_run:
-        state, plan = plan_now()
+        state, plan = make_plan()
         if as_json:
-            sys.stdout.write(json.dumps(_plan_record(plan, file, place)) + "\n")
+            sys.stdout.write(json.dumps(_describe_plan(plan, file, place)) + "\n")
         else:
             print_plan(console, plan, place)
         return 0
-    plan_now()  # mistakes are reported before a directory is made
+    make_plan()  # mistakes are reported before a directory is made
     with lock_folder(folder) as lock:
-        state, plan = plan_now()
-        with _cluster(ray, place, plan) as cluster:
+        state, plan = make_plan()
+        with _open_cluster(ray, place, plan) as cluster:
             runner = PipelineRunner(
                 place,
                 state,
@@ -119,10 +121,10 @@ def pipeline(
                 cluster=cluster,
             )
             outcome = runner.run(plan, keep_going=keep_going)
-        return _tell(state, plan, place, outcome, as_json, console, _again(file, output, db, ray))
+        return _report(state, plan, place, outcome, as_json, console, _format_command(file, output, db, ray))
 
 
-def _cluster(
+def _open_cluster(
     ray: str | None, place: PipelineFolder, plan: Sequence[Planned]
 ) -> AbstractContextManager[ClusterStages | None]:
     if ray is None:
@@ -133,7 +135,7 @@ def _cluster(
     return stages_on_cluster(ray, place, plan)
 
 
-def _tell(
+def _report(
     state: State,
     plan: Sequence[Planned],
     place: PipelineFolder,
@@ -142,7 +144,7 @@ def _tell(
     console: Console,
     again: str,
 ) -> int:
-    """Say what came of it; the exit code."""
+    """Print how the pipeline ended; returns the exit code."""
     record = summary(plan, state, place, outcome)
     if as_json:
         sys.stdout.write(json.dumps(record) + "\n")
@@ -172,15 +174,15 @@ def _check_stage(read: Pipeline, flag: str, name: str) -> None:
 
 
 MOST_OF_FOLDER = 36
-"""Characters of the directory's name; with a stage's 40 it stays a name for a run (islands.db.names)."""
+"""Characters of the directory's name at most: with the 40 of a stage's name it fits a run's name (islands.db.names)."""
 
 
-def _run_prefix(folder: Path) -> str:
-    """What runs are named after: the directory, in characters that need no quoting."""
+def _make_prefix(folder: Path) -> str:
+    """The prefix of the runs' names: the name of the directory, in characters that need no quoting."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:MOST_OF_FOLDER].strip("-") or "pipeline"
 
 
-def _again(file: str, output: str | None, db: str | None, ray: str | None) -> str:
+def _format_command(file: str, output: str | None, db: str | None, ray: str | None) -> str:
     parts = ["evo", "pipeline", file]
     parts += ["-o", output] if output else []
     parts += ["--db", hide_password(db)] if db else []
@@ -188,7 +190,7 @@ def _again(file: str, output: str | None, db: str | None, ray: str | None) -> st
     return shlex.join(parts)
 
 
-def _plan_record(plan: Sequence[Planned], file: str, place: PipelineFolder) -> dict[str, Any]:
+def _describe_plan(plan: Sequence[Planned], file: str, place: PipelineFolder) -> dict[str, Any]:
     return {
         "pipeline": file,
         "directory": str(place.folder),

@@ -1,4 +1,4 @@
-"""`evo pretrain`: the embedded base policy from nothing."""
+"""`evo pretrain`: train the embedded base policy from random weights."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def pretrain(language: str, output: str, plain: bool, **options: float | str | N
     """Train the base policy of LANGUAGE and save it as a Hugging Face checkpoint.
 
     A policy of maze writes routes through 9x9 boards. A policy of maze-edit writes an edit of its parent, or a route,
-    on 9x9 and 13x13 boards. Plug-ins add languages. One seed and one number of steps give one checkpoint. Use it with
-    `--policy DIR`.
+    on 9x9 and 13x13 boards. Plug-ins add languages. The same seed and number of steps give the same checkpoint. Use it
+    with `--policy DIR`.
     """
     if (Path(output) / "config.json").exists():
         raise BadInput(f"-o {output}: holds a checkpoint already; name another directory")

@@ -1,4 +1,4 @@
-"""`evo problems`: what there is to search."""
+"""`evo problems`: list the problems that can be searched."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ def problems(context: click.Context, address: str | None, limit: int | None, as_
             return
         for line in draw_sets(sets, min(console.width, WIDEST)):
             console.print(line, soft_wrap=True)
-        for text in (_files(), WHO_SEARCHES):
+        for text in (_list_files(), WHO_SEARCHES):
             console.print("\n".join(textwrap.wrap(text, min(console.width, WIDEST))), soft_wrap=True)
         return
-    found = resolve(address, limit=limit)
+    chosen = resolve(address, limit=limit)
     if as_json:
-        click.echo(json.dumps([_row(problem) for problem in found]))
+        click.echo(json.dumps([_to_dict(problem) for problem in chosen]))
         return
-    if len(found) == 1:
-        problem = found[0]
+    if len(chosen) == 1:
+        problem = chosen[0]
         if problem.fault is not None:
             raise problem.fault
         target = "none" if problem.target is None else f"{problem.target:.4g}"
@@ -77,49 +77,49 @@ def problems(context: click.Context, address: str | None, limit: int | None, as_
         return
     for title in ("problem", "objectives", "target"):
         table.add_column(title, justify="left" if title == "problem" else "right")
-    for problem in found:
+    for problem in chosen:
         target = "-" if problem.target is None else f"{problem.target:.4g}"
         table.add_row(problem.name, str(len(problem.objectives)), target)
     console.print(table)
 
 
 def draw_sets(sets: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
-    """The sets by name, size and description; below those that share them, their objectives, source and licence."""
+    """The sets by name, size and description. Sets with equal objectives, source and licence share a line of them."""
     names = max(len("set"), *(len(row["name"]) for row in sets))
-    sizes = max(len("size"), *(len(_size(row)) for row in sets))
+    sizes = max(len("size"), *(len(_format_size(row)) for row in sets))
     yield f"{'set':<{names}}  {'size':>{sizes}}  what it is"
     yield " " * INDENT + "objectives; source; licence"
     yield ""
-    for terms, those in groupby(sets, _terms):
-        for row in those:
-            head = f"{row['name']:<{names}}  {_size(row):>{sizes}}  "
-            yield from _hanging(head, row["description"], width)
+    for terms, members in groupby(sets, _format_terms):
+        for row in members:
+            head = f"{row['name']:<{names}}  {_format_size(row):>{sizes}}  "
+            yield from _wrap(head, row["description"], width)
         if terms:
-            yield from _hanging(" " * INDENT, terms, width)
+            yield from _wrap(" " * INDENT, terms, width)
         yield ""
 
 
-def _files() -> str:
+def _list_files() -> str:
     names = sorted({family.name for family in families() if family.reads_files} - {"list"})
     read = ", ".join(f"{name}:FILE" for name in names)
     return f"Also: {read}, list:FILE (an address a line), a scorer file (PATH.py), an OpenEvolve directory (PATH)."
 
 
-def _hanging(head: str, text: str, width: int) -> list[str]:
-    """The text behind the head, its further lines below its beginning; at its own left edge where that is too far."""
-    room = " " * len(head) if len(head) <= width // 2 else " " * INDENT
-    return textwrap.wrap(text, max(width, len(head) + INDENT), initial_indent=head, subsequent_indent=room) or [head]
+def _wrap(head: str, text: str, width: int) -> list[str]:
+    """The text after the head. Further lines begin below the text, or at INDENT if the head is long."""
+    indent = " " * len(head) if len(head) <= width // 2 else " " * INDENT
+    return textwrap.wrap(text, max(width, len(head) + INDENT), initial_indent=head, subsequent_indent=indent) or [head]
 
 
-def _size(row: Mapping[str, Any]) -> str:
+def _format_size(row: Mapping[str, Any]) -> str:
     return "-" if row["count"] is None else f"{row['count']:,}"
 
 
-def _terms(row: Mapping[str, Any]) -> str:
-    return "; ".join(filter(None, (_brief(row["objectives"]), row["source"], row["licence"])))
+def _format_terms(row: Mapping[str, Any]) -> str:
+    return "; ".join(filter(None, (_shorten(row["objectives"]), row["source"], row["licence"])))
 
 
-def _row(problem: Problem) -> dict[str, Any]:
+def _to_dict(problem: Problem) -> dict[str, Any]:
     return {
         "name": problem.name,
         "objectives": list(problem.objectives),
@@ -131,8 +131,8 @@ def _row(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _brief(objectives: Sequence[str]) -> str:
-    """The first names, with how many there are."""
+def _shorten(objectives: Sequence[str]) -> str:
+    """All objectives, or the first three and their number if there are more than four."""
     if len(objectives) < 5:
         return ", ".join(objectives)
     return f"{', '.join(objectives[:3])}, ... ({len(objectives)})"
@@ -140,20 +140,22 @@ def _brief(objectives: Sequence[str]) -> str:
 
 @click.command()
 @click.argument("evaluations", metavar="EVALUATION...", nargs=-1, required=True)
-@click.option("-o", "--output", required=True, metavar="FILE", help="The list to write; list:FILE names its problems.")
 @click.option(
-    "--metric", default="best@30", show_default=True, help="The metric of each problem, as evaluations call it."
+    "-o", "--output", required=True, metavar="FILE", help="The list to write; its problems have the address list:FILE."
 )
 @click.option(
-    "--at-most", type=float, default=0.0, show_default=True, help="The metric's largest value, in every EVALUATION."
+    "--metric", default="best@30", show_default=True, help="The metric of each problem, by its name in evaluations."
+)
+@click.option(
+    "--at-most", type=float, default=0.0, show_default=True, help="The largest value of the metric in every EVALUATION."
 )
 @click.option("--limit", type=click.IntRange(1), help="Use only the first K of them.")
 @json_option
 def pick(
     evaluations: tuple[str, ...], output: str, metric: str, at_most: float, limit: int | None, as_json: bool
 ) -> None:
-    """Write a list of the problems on which every EVALUATION, a file that `evo evaluate -o` wrote, found at most that
-    much: by default those on which the best of 30 answers scores 0."""
+    """Write a list of the problems on which the metric is at most --at-most in every EVALUATION, a file that
+    `evo evaluate -o` wrote. By default these are the problems on which the best of 30 answers scores 0."""
     given = {"evaluations": list(evaluations), "metric": metric, "at_most": at_most, "limit": limit}
     config = parse(PickConfig, given, OPTIONS)
     check_writable(output)

@@ -1,6 +1,6 @@
 """`evo run` and `evo resume`: search problems with a policy, and continue a stored search.
 
-What runs a search is imported once its input has been checked, so that bad input is reported at once.
+The modules that run a search are imported after the input has been checked, so that bad input is reported at once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, co
 from evo.cli.options import (
     OutputOptions,
     check_processes,
-    command_line,
     db_option,
     json_option,
     plain_option,
     ray_option,
+    read_command,
 )
 from evo.config.compare import CompareOptions
 from evo.config.run import RunConfig, load_config
@@ -66,12 +66,12 @@ def run(
     evo run maze:hard --limit 10 --iterations 60
     evo run programs:easy --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --rollouts 4 --answers 1
     evo run my_scorer.py --policy DIR --until-solved
-    evo run my_scorer.py --policy scripted:mutate        no model, no network: random edits of what scored well
+    evo run my_scorer.py --policy scripted:mutate        no model, no network: random edits of good answers
     """
     config = load_config(config_path, {**collect_given(options), "problems": problems})
-    command, resources = command_line(), Resources()
+    command, resources = read_command(), Resources()
     check_new_run(config, resources, db, name)
-    from evo.api.drive import run_search  # the database's library, and what draws the screen
+    from evo.api.drive import run_search  # slow to import: the database's library and the screen
     from evo.cli.live import foreground
     from evo.cli.outcome import report_search
     from evo.runs.launch import launch, plan_run
@@ -93,8 +93,8 @@ def run(
 @click.argument("name", metavar="RUN")
 @click.option(
     "--policy",
-    help="The policy that continues the run: the same with other options, a replacement, or the members of an ensemble "
-    "that stay. The run records the change.",
+    help="The policy that continues the run: the same one with other options, a replacement, or the members of an "
+    "ensemble that stay. The run records the change.",
 )
 @flag(RunConfig, "rollouts", help="Rollouts per iteration (G), for a run that evo import made.")
 @flag(RunConfig, "answers", help="Answers per rollout (m), for a run that evo import made.")
@@ -124,9 +124,9 @@ def resume(
     as_json: bool,
     **settings: Any,
 ) -> int:
-    """Continue RUN after its last committed iteration, on the same seed; nothing committed is scored again. RUN may be
-    a comparison: all its runs continue, and those that have not begun begin. A run that evo import made needs a policy.
-    A run whose scorer or data was edited is refused without --rescore or --accept-change."""
+    """Continue RUN after its last committed iteration, with the same seed; nothing committed is scored again. If RUN is
+    a comparison, all its runs continue, and those that have not begun begin. A run that evo import made needs a policy.
+    If a scorer or its data was edited, pass --rescore or --accept-change."""
     from evo.api.drive import resume_comparison, resume_search
     from evo.cli.live import foreground, name_configs
     from evo.cli.outcome import report_comparison, report_search

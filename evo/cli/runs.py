@@ -1,4 +1,4 @@
-"""`evo runs`: what a database holds, and what becomes of it. The list only reads, also while a run writes."""
+"""`evo runs`: list, delete, rename and prune the runs of a database. Listing is safe while a run writes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from evo.cli.inspect import number, open_store, when
-from evo.cli.options import db_option, json_option, wide_console
+from evo.cli.inspect import format_number, format_time, open_store
+from evo.cli.options import db_option, json_option, open_wide_console
 from evo.cli.tables import print_table
 from evo.errors import BadInput
 from islands.db.address import hide_password
@@ -40,7 +40,7 @@ def runs(context: click.Context, db: str, as_json: bool) -> None:
     with open_store(db) as store:
         lines = overview(store)
     if as_json:
-        click.echo(json.dumps([_record(line) for line in lines]))
+        click.echo(json.dumps([_to_dict(line) for line in lines]))
         return
     if not lines:
         click.echo(f"{hide_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")
@@ -48,7 +48,7 @@ def runs(context: click.Context, db: str, as_json: bool) -> None:
     _print(lines)
 
 
-def _record(line: RunOverview) -> dict[str, Any]:
+def _to_dict(line: RunOverview) -> dict[str, Any]:
     return {
         "name": line.run.name,
         "status": line.run.status,
@@ -71,30 +71,30 @@ def _record(line: RunOverview) -> dict[str, Any]:
 
 
 def _print(lines: Sequence[RunOverview]) -> None:
-    """A line for each run, and why one failed."""
+    """Print a line for each run, and the reasons of those that failed."""
     titles = ("run", "status", "solved", "best", "groups", "seed", "started", "policy")
     rows = [
         (
             line.run.name,
             line.run.status,
             f"{line.solved}/{line.problems}",
-            number(line.best),
+            format_number(line.best),
             f"{line.groups:,}",
             str(line.run.seed),
-            when(line.run.created),
+            format_time(line.run.created),
             str(line.run.config.get("policy", "")),
         )
         for line in lines
     ]
-    console = wide_console()
+    console = open_wide_console()
     print_table(console, titles, rows, right=("solved", "best", "groups", "seed"))
     for line in lines:
         if line.run.status == "failed" and line.run.reason:
             console.print(f"{line.run.name} failed: {line.run.reason}", soft_wrap=True)
 
 
-def _own_db(context: click.Context, db: str) -> str:
-    """`evo runs --db URL delete RUN` means that database too."""
+def _choose_db(context: click.Context, db: str) -> str:
+    """The database of `evo runs delete --db URL`, or of `evo runs --db URL delete`."""
     above = context.parent
     given = context.get_parameter_source("db")
     return above.params["db"] if above is not None and given is ParameterSource.DEFAULT else db
@@ -110,11 +110,11 @@ def yes_option(command: F) -> F:
 @db_option
 @click.pass_context
 def delete(context: click.Context, names: tuple[str, ...], yes: bool, db: str) -> None:
-    """Remove RUN, a run or a comparison with all its runs, from the database: groups, answers, everything. A run that
-    is being written is refused. Checkpoints that it trained stay where they are."""
-    with Store.open(_own_db(context, db), must_exist=True) as store:
-        found = {run.id: run for name in dict.fromkeys(names) for run in runs_named(store, name)}
-        chosen = [line for line in overview(store) if line.run.id in found]
+    """Delete RUN, a run or a comparison with all its runs, from the database, with all its iterations and answers. A
+    run that is being written is refused. Checkpoints that it trained are kept."""
+    with Store.open(_choose_db(context, db), must_exist=True) as store:
+        run_ids = {run.id for name in dict.fromkeys(names) for run in runs_named(store, name)}
+        chosen = [line for line in overview(store) if line.run.id in run_ids]
         _delete(store, chosen, yes)
 
 
@@ -129,14 +129,14 @@ def _delete(store: Store, chosen: Sequence[RunOverview], yes: bool) -> None:
     delete_runs(store, [line.run for line in chosen])
     click.echo(f"deleted {what}")
     if saved:
-        click.echo(f"checkpoints that they trained stay: {saved[-1]}" + (" and others" if len(saved) > 1 else ""))
+        click.echo(f"their checkpoints were kept: {saved[-1]}" + (" and others" if len(saved) > 1 else ""))
 
 
 def _ask(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise BadInput(f"{question.removesuffix(' This cannot be undone.')} Say so with --yes")
+        raise BadInput(f"{question.removesuffix(' This cannot be undone.')} Pass --yes to confirm")
     click.confirm(question, abort=True)
 
 
@@ -147,26 +147,26 @@ def _ask(question: str, yes: bool) -> None:
 @click.pass_context
 def rename(context: click.Context, old: str, new: str, db: str) -> None:
     """Give RUN, a run or a comparison, the name NAME. A run that is being written is refused."""
-    with Store.open(_own_db(context, db), must_exist=True) as store:
-        found = runs_named(store, old)
-        if found[0].comparison is not None and found[0].comparison != old:
-            raise BadInput(f"{old} is a run of the comparison {found[0].comparison}; rename that")
-        rename_runs(store, found, new)
-    click.echo(f"{old} is called {new} now" + (f", with its {len(found)} runs" if found[0].comparison else ""))
+    with Store.open(_choose_db(context, db), must_exist=True) as store:
+        renamed = runs_named(store, old)
+        if renamed[0].comparison is not None and renamed[0].comparison != old:
+            raise BadInput(f"{old} is a run of the comparison {renamed[0].comparison}; rename that")
+        rename_runs(store, renamed, new)
+    click.echo(f"{old} is called {new} now" + (f", with its {len(renamed)} runs" if renamed[0].comparison else ""))
 
 
 @runs.command()
 @db_option
 @click.pass_context
 def upgrade(context: click.Context, db: str) -> None:
-    """Bring a database that an older evo wrote up to this one, as a command that writes does by itself."""
-    with Store.open(_own_db(context, db), must_exist=True) as store:
+    """Upgrade a database of an older evo to the schema of this one. Commands that write do this by themselves."""
+    with Store.open(_choose_db(context, db), must_exist=True) as store:
         click.echo(f"{store.address} has the schema of this evo")
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """A single run, or a comparison: kept or deleted as a whole."""
+    """A single run or a comparison, which is kept or deleted as a whole."""
 
     lines: list[RunOverview]
 
@@ -177,27 +177,29 @@ class _Unit:
 
 @runs.command()
 @click.option(
-    "--status", "statuses", multiple=True, type=click.Choice(RUN_STATUSES), help="Only runs that ended like this."
+    "--status", "statuses", multiple=True, type=click.Choice(RUN_STATUSES), help="Choose only runs of this status."
 )
-@click.option("--days", type=click.FloatRange(0), help="Only runs to which nothing was written for this many days.")
+@click.option(
+    "--days", type=click.FloatRange(0), help="Choose only runs that have not been written for this many days."
+)
 @yes_option
 @db_option
 @click.pass_context
 def prune(context: click.Context, statuses: tuple[str, ...], days: float | None, yes: bool, db: str) -> None:
-    """Delete runs that came to nothing: those without a single prompt group, or those that --status and --days choose.
-    Comparisons go or stay as a whole."""
-    with Store.open(_own_db(context, db), must_exist=True) as store:
+    """Delete runs without any iteration, or those that --status and --days choose. A comparison is deleted or kept as a
+    whole."""
+    with Store.open(_choose_db(context, db), must_exist=True) as store:
         units: dict[str, _Unit] = {}
         for line in overview(store):
             units.setdefault(line.run.comparison or f"/{line.run.name}", _Unit([])).lines.append(line)
-        chosen = [unit for unit in units.values() if _goes(unit, statuses, days)]
+        chosen = [unit for unit in units.values() if _is_chosen(unit, statuses, days)]
         if not chosen:
             click.echo("nothing to prune")
             return
         _delete(store, [line for unit in chosen for line in unit.lines], yes)
 
 
-def _goes(unit: _Unit, statuses: Sequence[str], days: float | None) -> bool:
+def _is_chosen(unit: _Unit, statuses: Sequence[str], days: float | None) -> bool:
     if days is not None and time.time() - max(run.updated for run in unit.records) < days * DAY:
         return False
     if statuses:

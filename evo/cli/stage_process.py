@@ -1,5 +1,5 @@
 """The process of one stage: `python -m evo.cli.stage_process PARENT DESCRIPTOR ARGUMENTS...` is `evo ARGUMENTS...` that
-ends with its parent, and that tells its last word on stderr through DESCRIPTOR, a pipe."""
+ends with its parent, and that writes its last line on stderr to DESCRIPTOR, a pipe, as well."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from evo.cli import invoke, print_traceback
 
 PR_SET_PDEATHSIG = 1
 LONGEST = 1000
-"""Characters of the last line at most: the pipe must take all of it before anyone reads."""
+"""Characters of the last line at most: the pipe must hold all of it before the parent reads."""
 
 
 def main(arguments: Sequence[str]) -> int:
     parent, descriptor, *rest = arguments
-    _end_with(int(parent))
-    _hear_interrupts()
-    heard = Overheard(sys.stderr)
-    sys.stderr = heard
+    _end_with_parent(int(parent))
+    _enable_interrupts()
+    stderr = LastLineStream(sys.stderr)
+    sys.stderr = stderr
     sys.argv = ["evo", *rest]
     try:
         return invoke(rest)
@@ -32,16 +32,16 @@ def main(arguments: Sequence[str]) -> int:
         print_traceback(*sys.exc_info())
         return 1
     finally:
-        os.write(int(descriptor), heard.last_line[:LONGEST].encode())
+        os.write(int(descriptor), stderr.last_line[:LONGEST].encode())
 
 
-def _hear_interrupts() -> None:
-    """Ctrl-C ends it whatever its parent does with that: a cluster's processes keep it from themselves."""
+def _enable_interrupts() -> None:
+    """Let Ctrl-C end this process, even if its parent ignores or blocks the signal, as a cluster's processes do."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
 
 
-class Overheard:
+class LastLineStream:
     """A stream that remembers the last line written to it."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -61,14 +61,14 @@ class Overheard:
         return getattr(self._stream, name)
 
 
-def _end_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent is gone (Linux; elsewhere a stage would continue unwatched,
-    which only costs time). Everything that a stage writes survives a kill at any moment."""
+def _end_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends. This works on Linux; elsewhere the stage continues, which
+    only costs time. Whatever a stage has written survives a kill at any moment."""
     try:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except (OSError, AttributeError):
         return
-    if os.getppid() != parent:  # it was gone before that
+    if os.getppid() != parent:  # the parent ended before the call
         os._exit(1)
 
 

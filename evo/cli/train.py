@@ -12,7 +12,7 @@ from rich.console import Console
 
 from evo.cli.flags import GroupedCommand, collect_given, flag, together
 from evo.cli.live import INTERRUPTED, handling_interrupts
-from evo.cli.options import command_line, json_option, plain_option
+from evo.cli.options import json_option, plain_option, read_command
 from evo.cluster import cluster_training
 from evo.config.traces import TraceSettings
 from evo.config.train import TrainRun, check_resumable, plan_training
@@ -87,9 +87,9 @@ def train(
     **options: Any,
 ) -> int:
     """Train a policy with METHOD (vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting,
-    multi_rlvr, entropic, per_answer, archive_vpo) on PROBLEMSET, or on what searches stored (--from-traces), and write
-    it to -o as a Hugging Face checkpoint with its card. From stored searches it also learns by example: from answers
-    that are better than their parents (improve), and from pairs of a better and a worse one (dpo).
+    multi_rlvr, entropic, per_answer, archive_vpo) on PROBLEMSET, or on stored searches (--from-traces), and write it to
+    -o as a Hugging Face checkpoint with its card. Two methods learn from the examples of stored searches: improve from
+    answers that are better than their parents, dpo from pairs of a better and a worse answer.
 
     \b
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo
@@ -121,12 +121,12 @@ def train(
         with display.loading():
             from evo.training.setup import begin  # torch
 
-            training = begin(run, output, command_line(), display.log)
+            training = begin(run, output, read_command(), display.log)
     return asyncio.run(drive_training(training, display, as_json=as_json))
 
 
 def _on_cluster(ray: str, run: TrainRun | None, folder: str, named: dict[str, Any], as_json: bool) -> int:
-    training = cluster_training(ray, run, folder, named, command_line(), as_json=as_json)
+    training = cluster_training(ray, run, folder, named, read_command(), as_json=as_json)
 
     async def drive() -> int:
         with handling_interrupts(lambda stop: training.interrupt(str(stop))):
@@ -142,12 +142,12 @@ def _on_cluster(ray: str, run: TrainRun | None, folder: str, named: dict[str, An
 
 
 def _write_line(stream: str, line: str) -> None:
-    """Print a line of the command on the cluster as if it ran here."""
+    """Print a line of the command on the cluster as if the command ran here."""
     print(line, file=sys.stdout if stream == "out" else sys.stderr, flush=True)
 
 
 async def drive_training(training: Training, display: TrainingDisplay, *, as_json: bool) -> int:
-    """Train to the end or to an interrupt; the exit code."""
+    """Train to the end or until an interrupt; returns the exit code."""
     try:
         with display.show(training), handling_interrupts(training.loop.stop):
             stop = await training.loop.run()

@@ -1,6 +1,6 @@
-"""`evo watch`: a run or a comparison on a live screen, from another terminal or another machine. Reads only.
+"""`evo watch`: show a run or a comparison on a live screen, from another terminal or machine. It only reads.
 
-Each way of watching is loaded when it is asked for: the screen is there before what reads the database is.
+Each way of watching is imported when it is needed, so that the screen appears before the database's library is loaded.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ from evo.tui.terminal import can_show
     "--against", metavar="ARM", help="The arm that others are measured against.  [default: grpo, or the first]"
 )
 @plain_option
-@click.option("--once", is_flag=True, help="Print one picture and end.")
+@click.option("--once", is_flag=True, help="Print one picture of the screen and end.")
 @click.option("--svg", metavar="FILE", help="Write one picture of 160x50 characters and end.")
-@click.option("--serve", is_flag=True, help="Show it in a local browser.  [needs: pip install 'evo-search[serve]']")
+@click.option(
+    "--serve", is_flag=True, help="Show the screen in a local browser.  [needs: pip install 'evo-search[serve]']"
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port of --serve; 0: a free one."
 )
 def watch(
     name: str, db: str, against: str | None, plain: bool, once: bool, svg: str | None, serve: bool, port: int
 ) -> int:
-    """Watch RUN, a search or a comparison, while it runs or after; q leaves it running.
+    """Watch RUN, a search or a comparison, while it runs or after; q closes the screen, and the run continues.
 
-    It only reads the database, so it may run anywhere that reaches it. --serve prints an
-    address with a token: only this machine can open it, and only with that token.
+    It only reads the database, so it may run on any machine that reaches the database. --serve prints an address with a
+    token: only this machine can open it, and only with that token.
     """
     if sum((once, serve, svg is not None)) > 1 or (plain and serve):
-        raise BadInput("--once, --svg and --serve exclude each other, and --serve has no --plain")
+        raise BadInput("use only one of --once, --svg and --serve; --serve and --plain exclude each other")
     console = Console(highlight=False, markup=False, emoji=False)
     if serve:
         return _serve_screen(name, db, against, port, console)
@@ -66,14 +68,14 @@ def _serve_screen(name: str, db: str, against: str | None, port: int, console: C
     from islands.db.store import Store
 
     with Store.open(db, read_only=True) as store:
-        Poller(store, name, against)  # a mistyped name is reported here, not in the browser
+        Poller(store, name, against)  # report a mistyped name here, not in the browser
 
-    def say(address: str) -> None:
+    def announce(address: str) -> None:
         console.print(f"{name} is at {address}\nCtrl-C ends the screen; the run continues", soft_wrap=True)
 
-    os.environ["EVO_DB"] = db  # for the screens' processes, whose commands others can read: it may hold a password
+    os.environ["EVO_DB"] = db  # for the screens' processes; other users could read a password in their commands
     try:
-        server = ServedScreen(command_of(name, against), f"evo watch {name}", port, say)
+        server = ServedScreen(command_of(name, against), f"evo watch {name}", port, announce)
     except OSError as error:
         raise BadInput(
             f"port {port} is not available ({error.strerror or error}); --port 0 chooses a free one"

@@ -39,7 +39,9 @@ DOCSTRING_HABITS = {
 ROOMS = (
     "vpo/chain", "vpo/hf", "vpo/embedded", "islands/population", "islands/db", "islands/interop",
     "evo/api", "evo/checks", "evo/config", "evo/doctor", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
-    "evo/tui", "problems/custom", "problems/maze", "problems/openevolve", "problems/plugins/maths",
+    "evo/tui",
+    "evo/cli",
+    "problems/custom", "problems/maze", "problems/openevolve", "problems/plugins/maths",
     "problems/plugins/text_tasks", "problems", "vpo",
 )  # fmt: skip
 """Folders whose docstrings are plain, without their subfolders."""

@@ -87,5 +87,5 @@ def test_an_argument_in_no_known_encoding_is_one_line(here, capsys):
     for arguments in (["run", "m\udcfc.py"], ["runs", "--db", "sqlite:///m\udcfc.db"], ["show", "m\udcfc"]):
         code, out, error = evo(capsys, *arguments)
         assert (code, out) == (2, "")
-        assert "'m\\udcfc" in error.replace("sqlite:///", "") and "not written in UTF-8" in error
+        assert "'m\\udcfc" in error.replace("sqlite:///", "") and "is not UTF-8 text" in error
         assert error.count("\n") == 1

@@ -84,24 +84,24 @@ def test_a_database_that_is_not_there(tmp_path, capsys):
 
 
 def test_plain_lines_are_harmless():
-    from evo.cli.lines import plain_lines
+    from evo.cli.lines import format_lines
     from evo.monitor.snapshot import ArmSnapshot
 
-    (line,) = plain_lines(Snapshot("x", (ArmSnapshot("a\x1b[2J\n", "p", 1, {"running": 1}, 1, 2, 3),)), 0.0)
+    (line,) = format_lines(Snapshot("x", (ArmSnapshot("a\x1b[2J\n", "p", 1, {"running": 1}, 1, 2, 3),)), 0.0)
     assert line.isprintable() and "1/2 iterations" in line
 
 
 def test_a_plain_line_tells_what_waits_for_the_oldest_group():
-    from evo.cli.lines import plain_lines
+    from evo.cli.lines import format_lines
     from evo.monitor.snapshot import ArmSnapshot, Telemetry
 
     arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
-    (line,) = plain_lines(Snapshot("x", (arm,)), 0.0)
+    (line,) = format_lines(Snapshot("x", (arm,)), 0.0)
     assert "37 of 140 iterations in flight sampled" in line
 
 
 def test_the_cost_so_far_is_live():
-    from evo.cli.lines import plain_lines
+    from evo.cli.lines import format_lines
     from evo.monitor.snapshot import ArmSnapshot, Telemetry
     from evo.tui.head import _progress
 
@@ -109,6 +109,6 @@ def test_the_cost_so_far_is_live():
         spent = Telemetry(Totals(cost=cost))
         return Snapshot("x", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 9, 3, telemetry=spent),))
 
-    assert "cost 0.0123" in plain_lines(snapshot(0.01234), 0.0)[0]
+    assert "cost 0.0123" in format_lines(snapshot(0.01234), 0.0)[0]
     assert "cost 0.01234" in _progress(snapshot(0.01234), 120).text()
-    assert "cost" not in plain_lines(snapshot(0.0), 0.0)[0] and "cost" not in _progress(snapshot(0.0), 120).text()
+    assert "cost" not in format_lines(snapshot(0.0), 0.0)[0] and "cost" not in _progress(snapshot(0.0), 120).text()

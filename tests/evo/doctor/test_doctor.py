@@ -45,7 +45,7 @@ def test_what_fails_has_a_remedy_and_code_1(capsys, here):
     code, out, _ = evo(
         capsys, "doctor", "--db", "postgresql://me:secret@127.0.0.1:1/x", "--policy", "openai:tiny@http://127.0.0.1:9"
     )
-    assert code == 1 and "not ready: 2 to mend" in out and "secret" not in out
+    assert code == 1 and "not ready: 2 to fix" in out and "secret" not in out
     shown = out.splitlines()
     for check in ("database", "engine"):
         place = next(i for i, line in enumerate(shown) if line.startswith(f"fail {check} "))

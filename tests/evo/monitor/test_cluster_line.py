@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.cli.lines import plain_lines
+from evo.cli.lines import format_lines
 from evo.config.run import RunConfig
 from evo.monitor.cluster import describe_whole
 from evo.monitor.poller import Poller
@@ -24,9 +24,9 @@ def test_nodes_tasks_and_losses_are_a_line_of_their_own(tmp_path):
         write_cluster_state(store, "there", {"nodes": []})
         write_cluster_state(store, "there", STATE)
         here, there = (Poller(store, name).poll() for name in ("here", "there"))
-    assert here.cluster == "" and len(plain_lines(here, 0.0)) == 1
+    assert here.cluster == "" and len(format_lines(here, 0.0)) == 1
     assert there.cluster == "2 nodes (1 gone); 1 tasks, 2 waiting, 1 done; 3 lost, 3 restarted"
-    assert plain_lines(there, 0.0)[-1].endswith(there.cluster)
+    assert format_lines(there, 0.0)[-1].endswith(there.cluster)
 
 
 def test_engines_their_queues_and_those_that_are_out(tmp_path):

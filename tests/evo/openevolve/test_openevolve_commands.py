@@ -222,8 +222,8 @@ def test_a_run_of_several_problems_gives_a_checkpoint_of_each(here, capsys):
 def test_wrong_exports_and_resumes_are_refused_in_one_line(here, capsys):
     searched = ["--policy", "scripted:random-route", "--iterations", "3", "--limit", "2", "--plain", "--name", "mazes"]
     assert evo(capsys, "run", "maze:test", *searched)[0] == 0
-    assert "say what to write" in refused(capsys, "export", "mazes")
-    assert "say what to write" in refused(capsys, "export", "mazes", "-o", "a.jsonl", "--openevolve", "b")
+    assert "name the output" in refused(capsys, "export", "mazes")
+    assert "name the output" in refused(capsys, "export", "mazes", "-o", "a.jsonl", "--openevolve", "b")
     assert "goes with --openevolve" in refused(capsys, "export", "mazes", "-o", "a.jsonl", "--problem", "x")
     told = refused(capsys, "export", "mazes", "--openevolve", "b", "--problem", "maze:test/7")
     assert "no problem of mazes; it has maze:test/0, maze:test/1" in told

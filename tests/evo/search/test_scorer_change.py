@@ -1,4 +1,4 @@
-"""A scorer that was edited between a run and its resume: refused, accepted on record, or everything scored anew."""
+"""A scorer that was edited between a run and its resume: refused, accepted on record, or everything scored again."""
 
 import json
 from collections import Counter
@@ -176,5 +176,5 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
     shown = json.loads(evo(capsys, "show", "r", "--json")[1])["scorer_changes"]
     assert [one["rescored"] for one in shown] == [True, False] and shown[0]["after"] == shown[1]["before"]
     lines = [line for line in evo(capsys, "show", "r")[1].splitlines() if "the scorer of" in line]
-    assert len(lines) == 2 and f"-> {shown[0]['after']}; everything scored again" in lines[0]
-    assert f"-> {shown[1]['after']}; accepted, older scores kept" in lines[1]
+    assert len(lines) == 2 and f"-> {shown[0]['after']}; all answers were scored again" in lines[0]
+    assert f"-> {shown[1]['after']}; accepted, older scores were kept" in lines[1]
