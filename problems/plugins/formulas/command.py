@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.live import Live
 
 from evo.cli.flags import GroupedCommand
-from evo.cli.lines import plain_pause
-from evo.cli.options import command_line, json_option, plain_option, wide_console
+from evo.cli.lines import choose_pause
+from evo.cli.options import json_option, open_wide_console, plain_option, read_command
 from evo.cli.tables import print_table
 from evo.errors import BadInput
 from evo.tui.terminal import can_show
@@ -162,7 +162,7 @@ def _begin(file: Path | None, given: dict[str, Any]) -> tuple[SavedFit, Path, Sp
         raise BadInput(f"there is a fit {name!r} already; continue it with --resume {name}, or choose another --name")
     from evo.search.defaults import source_commit  # it loads much of a search by policies
 
-    saved, parts = fits.begin_fit(file, settings, name, {"commit": source_commit(), "command": command_line()})
+    saved, parts = fits.begin_fit(file, settings, name, {"commit": source_commit(), "command": read_command()})
     return saved, fits.FOLDER / f"{saved.name}.json", parts
 
 
@@ -229,7 +229,7 @@ def _search(
             elapsed = time.monotonic() - begun
             line = progress_line(fit)
             news = line.partition(" rows")[2]
-            pause = LINE_SECONDS if news != shown[0] else plain_pause(elapsed)
+            pause = LINE_SECONDS if news != shown[0] else choose_pause(elapsed)
             if elapsed - last[0] >= pause:
                 console.print(line, soft_wrap=True, markup=False)
                 last[0], shown[0] = elapsed, news
@@ -348,4 +348,4 @@ def _list(as_json: bool) -> None:
         )
         rows.append((each.name, f"{seconds:.0f}", *cells))
     titles = ("fit", "seconds", "size", "R2", "held-out R2", "recommended")
-    print_table(wide_console(), titles, rows, right=("seconds", "size", "R2", "held-out R2"))
+    print_table(open_wide_console(), titles, rows, right=("seconds", "size", "R2", "held-out R2"))
