@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from evo.version import __version__ as __version__
     from problems.contract import ScorerFault as ScorerFault
     from problems.custom.scorer_file import AnswerError as AnswerError
+
+    FormulaRegressor: Any  # the core imports no plug-in
 else:
     _HOMES = {
         "evo.api.ask_tell": "Search",
@@ -61,6 +63,8 @@ else:
     }
     _FOUND = {name: home for home, names in _HOMES.items() for name in names.split()}
     __all__ = sorted(_FOUND)
+    # a plug-in's, which needs an extra: `from evo import *` leaves it out
+    _FOUND["FormulaRegressor"] = "problems.plugins.formulas.estimator"
 
     def __getattr__(name: str) -> Any:
         if name not in _FOUND:
@@ -68,4 +72,4 @@ else:
         return getattr(import_module(_FOUND[name]), name)
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *_FOUND})

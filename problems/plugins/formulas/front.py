@@ -46,6 +46,10 @@ class FrontRow:
             values = evaluate(self.formula, np.ascontiguousarray(table.T))
         return np.where(np.isfinite(values), values, np.nan)
 
+    def text(self, digits: int = 4) -> str:
+        """The equation with numbers of so many significant digits."""
+        return write(self.formula, self.names, digits)
+
     def latex(self, digits: int = 4) -> str:
         """LaTeX, numbers with so many significant digits."""
         return to_latex(self.formula, self.names, digits)

@@ -244,7 +244,8 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
     crossed = [apply(g.MUL, a, b) for a, b in combinations(trig, 2)] if len(trig) <= 24 else []
     deeper = [apply(f, u) for u in (*ratios, *differences) for f in unary]
     deeper += [apply(g.EXP, apply(g.NEG, u)) for u in ratios if g.EXP in allowed]
-    triples = [monomial(dict(zip(c, s, strict=True))) for c in combinations(indices, 3) for s in _TRIPLE_SIGNS]
+    # of many columns there are far too many to build all
+    triples = (monomial(dict(zip(c, s, strict=True))) for c in combinations(indices, 3) for s in _TRIPLE_SIGNS)
     cubes = [apply(f, apply(g.CUBE, variable(i))) for i in indices for f in unary[:2]]
     squares = (
         [
@@ -259,7 +260,7 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
     )
     found: dict[Formula, None] = {}
     simple = ([monomial(m) for m in singles], [monomial(m) for m in pairs], functions_of, by_variable, crossed)
-    groups = (*simple, deeper, triples, cubes, squares)
+    groups: tuple[Iterable[Formula], ...] = (*simple, deeper, triples, cubes, squares)
     for group in groups:
         for term in group:
             if len(found) >= most:

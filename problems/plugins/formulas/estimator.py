@@ -1,0 +1,208 @@
+"""`evo.FormulaRegressor`: the search for formulas as an estimator of scikit-learn, under the names of PySR.
+
+import evo
+
+model = evo.FormulaRegressor(maxsize=20, random_state=0).fit(X, y)
+model.equations_, model.sympy(), model.predict(X)
+"""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+    from threadpoolctl import threadpool_limits
+except ImportError as error:
+    needed = 'FormulaRegressor needs scikit-learn 1.6 or later: pip install "evo-search[formulas]"'
+    raise ImportError(needed) from error
+
+from problems.plugins.formulas.evaluation import Array
+from problems.plugins.formulas.front import FrontRow, ModelSelection
+from problems.plugins.formulas.grammar import Formula
+from problems.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch
+
+_LONGEST = 1e9
+"""Seconds of a search that only its evaluations end."""
+
+
+class FormulaRegressor(RegressorMixin, BaseEstimator):
+    """Symbolic regression: a front of formulas, from small and rough to large and exact.
+
+    The names of the parameters are PySR's where they mean the same.
+
+    model_selection: which formula `predict` uses: "best", "accuracy" or "score" as PySR defines them, or "description",
+        the shortest description of data and formula (after BIC)
+    binary_operators, unary_operators: functions of the grammar that may occur; by default all that the engine uses.
+        If only one of the two is given, the other is + - * / or none. + and * are necessary
+    maxsize: the most nodes of a formula
+    max_evals: passes over the rows, the budget; timeout_in_seconds: ends the search too, if given
+    guesses: formulas to begin with, as text in the names of the columns (`x0`, `x1`, .. for an array)
+    random_state: one number gives the same formulas for the same rows and `max_evals`
+
+    front_: a `Front`; equations_: its rows as a table; n_features_in_, feature_names_in_: as in scikit-learn
+    """
+
+    def __init__(
+        self,
+        model_selection: ModelSelection = "best",
+        *,
+        binary_operators: Sequence[str] | None = None,
+        unary_operators: Sequence[str] | None = None,
+        maxsize: int = 50,
+        max_evals: int | None = 20_000,
+        timeout_in_seconds: float | None = None,
+        guesses: Sequence[str | Formula] = (),
+        random_state: Any = None,
+    ) -> None:
+        self.model_selection = model_selection
+        self.binary_operators = binary_operators
+        self.unary_operators = unary_operators
+        self.maxsize = maxsize
+        self.max_evals = max_evals
+        self.timeout_in_seconds = timeout_in_seconds
+        self.guesses = guesses
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        variable_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Search formulas of the columns of X (n, d) that give y (n,).
+
+        sample_weight: (n,) of the losses; variable_names: of the columns, in formulas; those of a data frame, or x0,
+        x1, .. by default. Raises ValueError, one line, for parameters and rows that cannot be used.
+        """
+        given_x, given_y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, given_x, dtype=np.float64)
+        names = self._names(variable_names)
+        if self.max_evals is None and self.timeout_in_seconds is None:
+            raise ValueError("max_evals or timeout_in_seconds is needed to end the search")
+        table, goal, weights = _merge_rows(given_x, np.asarray(given_y, dtype=np.float64), weights)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        search = FormulaSearch(table, goal, names, self.maxsize, self._functions(), seed, weights)
+        seconds = _LONGEST if self.timeout_in_seconds is None else float(self.timeout_in_seconds)
+        with threadpool_limits(limits=1, user_api="blas"):  # small matrices, and sums in one order
+            self.front_ = search.run(seconds, self.max_evals, self.guesses)
+        self.front_.select(self.model_selection)
+        return self
+
+    def _names(self, given: Sequence[str] | None) -> tuple[str, ...]:
+        names = given
+        if names is None:
+            names = vars(self).get("feature_names_in_")
+        if names is None:
+            names = [f"x{index}" for index in range(self.n_features_in_)]
+        if len(names) != self.n_features_in_:
+            raise ValueError(f"there are {len(names)} variable_names for {self.n_features_in_} columns")
+        return tuple(str(name) for name in names)
+
+    def _functions(self) -> tuple[str, ...]:
+        if self.binary_operators is None and self.unary_operators is None:
+            return DEFAULT_FUNCTIONS
+        binary = ("+", "-", "*", "/") if self.binary_operators is None else self.binary_operators
+        return (*binary, *(self.unary_operators or ()))
+
+    # -- the fitted front ----------------------------------------------------------------------------------------------
+
+    def get_best(self, index: int | None = None) -> FrontRow:
+        """The row of the front that `model_selection` chooses, or the one at `index`."""
+        check_is_fitted(self, "front_")
+        return self.front_.select(self.model_selection) if index is None else self.front_[index]
+
+    def predict(self, X: npt.ArrayLike, index: int | None = None) -> Array:
+        """Values (n,) of the chosen formula, or of the row at `index`, at X (n, d); nan where it has none."""
+        row = self.get_best(index)
+        return row(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def sympy(self, index: int | None = None) -> Any:
+        """The chosen formula, or the row at `index`, as a sympy expression."""
+        return self.get_best(index).sympy()
+
+    def latex(self, index: int | None = None, precision: int = 3) -> str:
+        """The chosen formula, or the row at `index`, as LaTeX; precision: significant digits of numbers."""
+        return self.get_best(index).latex(precision)
+
+    def python(self, index: int | None = None) -> str:
+        """The chosen formula, or the row at `index`, as the source of a function of numpy arrays."""
+        return self.get_best(index).python()
+
+    @property
+    def equations_(self) -> Any:
+        """The front as a pandas DataFrame, or as a list of dictionaries if pandas is not installed.
+
+        Columns: complexity, loss, score, equation, lambda_format (call it with X), and sympy_format if sympy is
+        installed.
+        """
+        check_is_fitted(self, "front_")
+        with_sympy = importlib.util.find_spec("sympy") is not None
+        rows = [
+            {
+                "complexity": row.complexity,
+                "loss": row.loss,
+                "score": row.score,
+                "equation": row.equation,
+                **({"sympy_format": row.sympy()} if with_sympy else {}),
+                "lambda_format": row,
+            }
+            for row in self.front_
+        ]
+        if importlib.util.find_spec("pandas") is None:
+            return rows
+        import pandas
+
+        return pandas.DataFrame(rows)
+
+    # -- notebooks -----------------------------------------------------------------------------------------------------
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._front_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._front_html()
+        return bundle
+
+    def _front_html(self) -> str:
+        """The front as a table, the chosen row marked; empty before `fit`."""
+        if "front_" not in vars(self):
+            return ""
+        best = self.get_best()
+        lines = []
+        for row in self.front_:
+            equation = html.escape(row.text(4))
+            cells = f"<td>{row.complexity}</td><td>{row.loss:.4g}</td><td>{row.score:.3g}</td>"
+            cells += f'<td style="text-align: left"><code>{equation}</code></td>'
+            mark = "&#9654;" if row is best else ""
+            lines.append(f"<tr><td>{mark}</td>{cells}</tr>")
+        head = "<tr><th></th><th>complexity</th><th>loss</th><th>score</th><th>equation</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _merge_rows(x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
+    """The rows in one order, equal rows once with the sum of their weights, and rows of weight 0 left out.
+
+    The formulas then depend on neither the order of the rows nor on how their weights are written.
+    """
+    weight = np.ones(len(y)) if weights is None else weights
+    if (weight < 0).any() or not weight.sum() > 0:
+        raise ValueError("sample_weight must be of numbers of at least 0, not all 0")
+    kept = weight > 0
+    whole = np.column_stack([x, y])[kept]
+    merged, places = np.unique(whole, axis=0, return_inverse=True)
+    total = np.bincount(places.ravel(), weights=weight[kept], minlength=len(merged)).astype(np.float64)
+    equal = bool(np.ptp(total) <= 1e-12 * total.max())
+    return np.ascontiguousarray(merged[:, :-1]), merged[:, -1].copy(), None if equal else total
