@@ -6,21 +6,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from evo.encoding import visible
 from evo.glossary import PAGE
-from evo.monitor.arm_style import BLUE, WARN
+from evo.monitor.arm_style import BLUE, WARN, ArmStyle
 from evo.report.problem_table import detail_id
 from evo.report.report import Report
 
-SCRIPTS = ("vendor/vega.bundle.js", "charts.js", "page.js")
+SCRIPTS = ("vendor/vega.bundle.js", "theme.js", "charts.js", "page.js")
 KINDS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),
@@ -30,25 +31,14 @@ KINDS = (
 
 def page_of(report: Report) -> str:
     """The whole page as text; the same report gives the same page."""
-    environment = Environment(
-        loader=PackageLoader("evo.report"),
-        autoescape=True,
-        finalize=_shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["image"] = _image
-    environment.filters["json"] = _json
-    environment.filters["python"] = highlight_python
     folder = files("evo.report") / "templates"
-    style = (folder / "page.css").read_text(encoding="utf-8") + _arm_rules(report)
+    style = (folder / "page.css").read_text(encoding="utf-8") + arm_rules(report.arm_styles)
     script = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    template = environment.get_template("page.html.jinja")
+    template = environment_of("evo.report").get_template("page.html.jinja")
     # our own files: they go in as they are, since an escaped script is none
     return template.render(
         report=report,
@@ -60,11 +50,27 @@ def page_of(report: Report) -> str:
     )
 
 
-def _arm_rules(report: Report) -> str:
+def environment_of(*packages: str) -> Environment:
+    """For the templates of these packages: whatever they print is escaped, with every character visible."""
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["image"] = _image
+    environment.filters["json"] = _json
+    environment.filters["python"] = highlight_python
+    return environment
+
+
+def arm_rules(styles: Sequence[ArmStyle]) -> str:
     """Each arm's colour and mark, before its name everywhere; the other colours."""
     rules = [f":root {{ --blue: {BLUE}; --warn: {WARN}; }}\n"] + [
         f'[data-arm="{place}"]::before {{ content: "{style.mark}\\00a0"; color: {style.colour}; }}\n'
-        for place, style in enumerate(report.arm_styles)
+        for place, style in enumerate(styles)
     ]
     return "".join(rules)
 

@@ -1,10 +1,14 @@
-"""A problem that needs no sandbox and a policy that needs no model, for tests of the search itself."""
+"""A problem that needs no sandbox and a policy that needs no model, for tests of the search itself; databases of
+finished searches, and a browser."""
 
 import asyncio
+import shutil
 import time
 
 import numpy as np
 import pytest
+from hostile_text import AnyTextProblem, HostilePolicy
+from sqlalchemy import update
 
 from evo.config.run import RunConfig
 from evo.runs import launch as launching
@@ -12,6 +16,8 @@ from evo.runs import resume as resuming
 from evo.runs.scorer_change import Changes, OnScorerChange
 from evo.search import resources as shared
 from evo.search.stop import INTERRUPTED
+from islands.db.schema import Run
+from islands.db.store import Store
 from problems.contract import Problem, Score, ScorerFault
 from problems.types import Rollout
 
@@ -169,3 +175,63 @@ def digits():
 @pytest.fixture
 def digits_policy():
     return DigitsPolicy
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """The address of a database with a comparison `made-up`: 3 arms (one is grpo) x 2 seeds x 5 problems x 12."""
+    from bench.report import made_up
+
+    address = f"sqlite:///{tmp_path_factory.mktemp('made') / 'runs.db'}"
+    made_up(address, problems=5, iterations=12, arms=3, seeds=2)
+    return address
+
+
+@pytest.fixture
+def as_comparison():
+    """as_comparison(address, {run name: (arm, seed)}): put runs together as one comparison named `both`."""
+
+    def put_together(address, runs):
+        with Store.open(address) as store, store.begin() as tx:
+            for name, (arm, seed) in runs.items():
+                tx.connection.execute(
+                    update(Run).where(Run.c.name == name).values(comparison="both", arm=arm, seed=seed, status="done")
+                )
+
+    return put_together
+
+
+@pytest.fixture
+def hostile_runs(search_with, as_comparison, tmp_path):
+    """hostile_runs(words, ...) -> the address of a database with a comparison `both`, whose names, prompts, answers and
+    feedback hold what must not be believed."""
+
+    def make(words, *, address=f"sqlite:///{tmp_path / 'runs.db'}", **settings):
+        runs = {}
+        for arm in ("</script><b>", "$x_1$ & \"q\" 'q'"):
+            for seed in range(2):
+                name = f"run{len(runs)}"
+                problems = [AnyTextProblem(), AnyTextProblem("</title>\x00")]
+                search_with(problems, HostilePolicy(words), address, name=name, seed=seed, answers=1, **settings)
+                runs[name] = (arm, seed)
+        as_comparison(address, runs)
+        with Store.open(address) as store, store.begin() as tx:
+            command = "evo run '<script>alert(3)</script>'"
+            tx.connection.execute(update(Run).values(command=command, reason="</td><b>no"))
+        return address
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A Chromium without a window. Needs playwright and a browser on the PATH."""
+    missing = 'needs a browser\'s driver: pip install "evo[browser]"'
+    playwright = pytest.importorskip("playwright.sync_api", reason=missing)
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs Chromium: the distribution's package `chromium`")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()

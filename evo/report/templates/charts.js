@@ -1,7 +1,7 @@
 "use strict";
 // Charts by Vega-Lite, each drawn when it comes near the window. Expressions are interpreted: the page allows no eval.
 (() => {
-  const values = JSON.parse(document.getElementById("chart-values").textContent);
+  let values = JSON.parse(document.getElementById("chart-values").textContent);
   const places = values.arms.map((_, place) => place);
   const several = values.arms.length > 1;
   const scale = (of) => ({ domain: places, range: values.arms.map(of) });
@@ -170,14 +170,15 @@
   for (const element of document.querySelectorAll(".chart")) watcher.observe(element);
   addEventListener("beforeprint", () => document.querySelectorAll(".chart").forEach((one) => one.offsetParent && !views.has(one) && draw(one)));
 
-  // Light and dark: the reader's system decides, the button overrules it for this page.
-  const again = () => [...views.keys()].forEach(draw);
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  dark.addEventListener("change", again);
-  document.getElementById("theme").addEventListener("click", () => {
-    const root = document.documentElement;
-    const now = root.dataset.theme || (dark.matches ? "dark" : "light");
-    root.dataset.theme = now === "dark" ? "light" : "dark";
+  // Drawn again in other colours, and with other values where the page has fetched newer ones.
+  const again = () => {
+    boxes.length = 0;
+    [...views.keys()].forEach(draw);
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  document.addEventListener("evo:values", () => {
+    values = JSON.parse(document.getElementById("chart-values").textContent);
     again();
   });
 })();

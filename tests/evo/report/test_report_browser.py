@@ -1,22 +1,8 @@
 """The page in a real browser: no errors, no requests, and what it lets a reader do. Needs playwright and a Chromium."""
 
 import csv
-import shutil
 
 import pytest
-
-playwright = pytest.importorskip("playwright.sync_api", reason='needs a browser\'s driver: pip install "evo[browser]"')
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium: the distribution's package `chromium`")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,12 @@
 """The page: what it holds, that it needs nothing else, and that nothing a model wrote is more than text in it."""
 
-import html.parser
 import json
 import re
 import shutil
 from dataclasses import replace
 
 import pytest
+from hostile_text import Elements, HostilePolicy
 from rich.console import Console
 from sqlalchemy import insert, update
 
@@ -19,33 +19,6 @@ from evo.report.tables import differences, differences_table
 from evo.testing import PolicyContract
 from islands.db.schema import PromptGroup, Run, TrainingStep
 from islands.db.store import Store
-
-
-class Elements(html.parser.HTMLParser):
-    """Every element with its attributes, and the text outside scripts and styles."""
-
-    def __init__(self, page):
-        super().__init__(convert_charrefs=True)
-        self.elements, self.words, self._in = [], [], None
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        self._in = tag if tag in ("script", "style") else self._in
-
-    def handle_endtag(self, tag):
-        self._in = None if tag == self._in else self._in
-
-    def handle_data(self, words):
-        if self._in is None:
-            self.words.append(words)
-
-    @property
-    def text(self):
-        return "".join(self.words)
-
-    def of(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 def test_the_page_says_what_was_found(finished):
@@ -182,30 +155,6 @@ def test_training_and_policy_versions(made, coarse, tmp_path, page_for):
     assert "training" in {plot.name for plot in report.plots}
 
 
-class HostilePolicy:
-    """Writes what must not be believed, longer at every turn."""
-
-    version, prompt_format, temperature, has_logprobs, max_tokens, batch = "<b>v</b>", "chat", 1.0, False, None, 4
-    continues = False
-
-    def __init__(self, words):
-        self.words = words
-
-    async def sample(self, prompts, *, rollouts, answers, seed):
-        from problems.types import Rollout as Sampled
-
-        def one(prompt):
-            word = f"<answer>{self.words * (1 + prompt.stream % 3)}{prompt.stream}</answer>"
-            import numpy as np
-
-            return Sampled(word, np.arange(3, dtype=np.int32), np.zeros(3, np.float32), np.arange(2, dtype=np.int32))
-
-        return [[one(prompt) for _ in range(rollouts)] for prompt in prompts]
-
-    async def close(self):
-        pass
-
-
 class TestHostilePolicy(PolicyContract):
     varied = False
 
@@ -214,19 +163,8 @@ class TestHostilePolicy(PolicyContract):
 
 
 @pytest.fixture
-def hostile_page(search_with, any_text, hostile, as_comparison, coarse, page_for, tmp_path):
-    address = f"sqlite:///{tmp_path / 'runs.db'}"
-    runs = {}
-    for arm in ("</script><b>", "$x_1$ & \"q\" 'q'"):
-        for seed in range(2):
-            name = f"run{len(runs)}"
-            search_with([any_text(), any_text("</title>\x00")], HostilePolicy(hostile), address, name=name, seed=seed,
-                        iterations=6, answers=1)  # fmt: skip
-            runs[name] = (arm, seed)
-    as_comparison(address, runs)
-    with Store.open(address) as store, store.begin() as tx:
-        tx.connection.execute(update(Run).values(command="evo run '<script>alert(3)</script>'", reason="</td><b>no"))
-    return page_for(address, "both")
+def hostile_page(hostile_runs, hostile, coarse, page_for):
+    return page_for(hostile_runs(hostile, iterations=6), "both")
 
 
 def test_nothing_that_was_written_is_more_than_text(hostile_page):

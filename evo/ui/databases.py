@@ -1,0 +1,114 @@
+"""The databases of a page: opened when they are first asked for, read in short queries, and shared by all requests."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+
+from evo.monitor.poller import Poller
+from evo.monitor.snapshot import Snapshot
+from islands.db.address import hide_password
+from islands.db.store import Store
+from islands.errors import DatabaseUnavailable, NoRuns
+from islands.queries.runs import RunOverview, overview
+
+FRESH_SECONDS = 1.0
+"""Requests within this time of a reading share it, so that many tabs cost as much as one."""
+COST_SHARE = 0.05
+"""Of one core, for the list of runs of a large database."""
+POLLERS_KEPT = 8
+LOADING_SECONDS = 2.0
+"""How long a first request waits for a large comparison to be read; the page fills up afterwards."""
+
+
+class _Watched:
+    """A poller and its last snapshot. Requests take turns."""
+
+    def __init__(self, poller: Poller) -> None:
+        self.poller, self.lock = poller, threading.Lock()
+        self.snapshot: Snapshot | None = None
+        self.read = 0.0
+
+
+class RunDatabase:
+    """One database. All methods may be called from any thread; they raise DatabaseUnavailable."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.name = hide_password(address).removeprefix("sqlite:///")
+        self._lock = threading.Lock()
+        self._store: Store | None = None
+        self._file: tuple[int, int] | None = None
+        self._watched: OrderedDict[str, _Watched] = OrderedDict()
+        self._overview: list[RunOverview] = []
+        self._due = 0.0
+
+    def store(self) -> Store:
+        """The open database; opened again if another file has its name now."""
+        with self._lock:
+            if self._store is not None and self._file_now() != self._file:
+                self._forget()
+            if self._store is None:
+                self._store = Store.open(self.address, read_only=True)
+                self._file = self._file_now()
+            return self._store
+
+    def overview(self) -> list[RunOverview]:
+        """Every run, oldest first, at most a few seconds old; none before the first run is stored."""
+        try:
+            store = self.store()
+        except NoRuns:
+            return []
+        if time.monotonic() >= self._due:
+            began = time.thread_time()
+            self._overview = overview(store)
+            self._due = time.monotonic() + max(FRESH_SECONDS, (time.thread_time() - began) / COST_SHARE)
+        return self._overview
+
+    def snapshot(self, name: str) -> Snapshot:
+        """A run or a comparison as it is now. Raises UnknownRun."""
+        store = self.store()
+        with self._lock:
+            watched = self._watched.get(name)
+        if watched is None:
+            watched = _Watched(Poller(store, name))
+            with self._lock:
+                watched = self._watched.setdefault(name, watched)
+                while len(self._watched) > POLLERS_KEPT:
+                    self._watched.popitem(last=False)
+        with self._lock:
+            if name in self._watched:
+                self._watched.move_to_end(name)
+        with watched.lock:
+            if watched.snapshot is None or time.monotonic() - watched.read >= FRESH_SECONDS:
+                until = time.monotonic() + LOADING_SECONDS
+                snapshot = watched.poller.poll()
+                while snapshot.loaded < snapshot.runs and time.monotonic() < until:
+                    snapshot = watched.poller.poll()
+                watched.snapshot, watched.read = snapshot, time.monotonic()
+            return watched.snapshot
+
+    def close(self) -> None:
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._store is not None:
+            self._store.close()
+        self._store, self._file, self._due = None, None, 0.0
+        self._watched.clear()
+
+    def _file_now(self) -> tuple[int, int] | None:
+        """Which file has the database's name. Raises DatabaseUnavailable if there is none: an open one could be read
+        after it was removed, and would never change again."""
+        url = self._store.url if self._store is not None else None
+        if url is None or url.drivername != "sqlite":
+            return None
+        try:
+            state = os.stat(str(url.database))  # noqa: PTH116
+        except OSError:
+            self._forget()
+            raise DatabaseUnavailable(f"{self.name}: the file is gone") from None
+        return state.st_dev, state.st_ino

@@ -1,0 +1,261 @@
+"""The server of the page: which requests are answered, and by what. A thread for each connection.
+
+It only reads. A request must name this machine as its host, so that no site whose name was made to lead here can read
+the page; bound to another address than this machine's, it must also bring the token. Nothing allows another origin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import socket
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from evo.errors import BadInput
+from evo.monitor.arm_style import style_of
+from evo.report.page import arm_rules, environment_of
+from evo.ui import pages
+from evo.ui.databases import RunDatabase
+from evo.ui.pages import View
+from islands.db.address import DEFAULT_DB
+from islands.errors import DatabaseUnavailable, UnknownRun
+from problems.redaction import redact
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ARMS_STYLED = 56
+IDLE_SECONDS = 60
+"""How long a connection without a request is kept."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:@/\[\]]+)(:\d+)?")
+TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+STATIC = {
+    **dict.fromkeys(("vendor/vega.bundle.js", "charts.js", "theme.js", "page.css"), "evo.report"),
+    **dict.fromkeys(("early.js", "ui.js", "ui.css"), "evo.ui"),
+}
+
+
+class Refused(Exception):
+    """A request that gets no page: the status, and why."""
+
+    def __init__(self, status: HTTPStatus, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves the databases until `shutdown`. address: to open in a browser, with the token if one is required."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, databases: Sequence[RunDatabase], host: str, port: int, *, token: bool = False) -> None:
+        """port: 0 for a free one; token: required on this machine too. Raises OSError if the address is not free."""
+        self.databases = databases
+        self.local = host in LOOPBACK
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+        self.port = int(self.socket.getsockname()[1])
+        self.token = secrets.token_urlsafe(24) if token or not self.local else ""
+        self.names = {*LOOPBACK, host.lower()} if self.local else {*LOOPBACK, host.lower(), *_own_names()}
+        shown = f"[{host}]" if ":" in host else "127.0.0.1" if host in ("0.0.0.0", "") else host
+        self.address = f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        self.environment = environment_of("evo.ui", "evo.report")
+        self.environment.filters |= {"figure": _figure, "when": _when, "iso": _iso}
+        one = databases[0].address
+        self.environment.globals |= {
+            "run_path": pages.run_path,
+            "suffix": "" if one == DEFAULT_DB else f" --db {redact(one)}",
+        }
+
+    def close(self) -> None:
+        """Free the port and close the databases."""
+        self.server_close()
+        for database in self.databases:
+            database.close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Silent: a browser that closes a connection is no fault. Those of pages are answered and printed elsewhere."""
+
+
+def _own_names() -> set[str]:
+    return {socket.gethostname().lower(), socket.getfqdn().lower()}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "evo", ""
+    timeout = IDLE_SECONDS
+    server: PageServer
+
+    def do_GET(self) -> None:
+        split = urlsplit(self.path)
+        query = dict(parse_qsl(split.query, keep_blank_values=True, max_num_fields=40, errors="replace"))
+        try:
+            if self._admit(split.path, query):
+                self._answer(split.path, query)
+        except Refused as refused:
+            self._send(refused.status, str(refused).encode(), {"Content-Type": "text/plain; charset=utf-8"})
+        except (BadInput, UnknownRun, DatabaseUnavailable) as error:
+            missing = isinstance(error, UnknownRun)
+            status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.BAD_REQUEST
+            if isinstance(error, DatabaseUnavailable):
+                status = HTTPStatus.SERVICE_UNAVAILABLE
+            self._fail(status, "Not found" if missing else "This page is not available", str(error))
+        except (BrokenPipeError, ConnectionError, TimeoutError):
+            self.close_connection = True
+        except Exception as error:  # a bug: shown here and in the terminal, and no reason to end the server
+            print(redact(traceback.format_exc()), file=sys.stderr)
+            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of ours", f"{type(error).__name__}: {error}")
+
+    do_HEAD = do_GET
+
+    def _admit(self, path: str, query: Mapping[str, str]) -> bool:
+        """Whether the request gets its answer; False if it was answered with a redirection. Raises Refused."""
+        if not _is_known_host(self.headers.get("Host", ""), self.server.names, self.server.local):
+            raise Refused(HTTPStatus.FORBIDDEN, "this page is only served under the name of its machine")
+        if self.headers.get("Sec-Fetch-Site") == "cross-site" and self.headers.get("Sec-Fetch-Mode") != "navigate":
+            raise Refused(HTTPStatus.FORBIDDEN, "this page is not served to other sites")
+        token, cookie = self.server.token, f"evo_ui_{self.server.port}"
+        if not token:
+            return True
+        if "token" in query and hmac.compare_digest(query["token"].encode(), token.encode()):
+            # out of the address, which is kept in the browser's history
+            rest = urlencode({key: value for key, value in query.items() if key != "token"})
+            target = "/" + path.lstrip("/") + (f"?{rest}" if rest else "")
+            set_cookie = f"{cookie}={token}; HttpOnly; SameSite=Strict; Path=/"
+            self._send(HTTPStatus.SEE_OTHER, b"", {"Location": target, "Set-Cookie": set_cookie})
+            return False
+        try:
+            given = SimpleCookie(self.headers.get("Cookie", "")).get(cookie)
+        except CookieError:
+            given = None
+        if given is None or not hmac.compare_digest(given.value.encode(), token.encode()):
+            raise Refused(HTTPStatus.FORBIDDEN, "open the address that evo ui printed, with its token")
+        return True
+
+    def _answer(self, path: str, query: Mapping[str, str]) -> None:
+        parts = [unquote(part) for part in path.split("/")[1:]]
+        if parts[0] == "static" and len(parts) == 2:
+            content, kind = static(parts[1])
+            return self._send(HTTPStatus.OK, content, {"Content-Type": kind})
+        if parts[0] == "run" and parts[-1] == "text" and len(parts) == 6 and parts[3] == "candidate":
+            text = pages.candidate_text(self._database(parts[1]), parts[2], _id(parts[4]))
+            headers = {
+                "Content-Type": "text/plain; charset=utf-8",
+                "Content-Disposition": f'attachment; filename="candidate-{_id(parts[4])}.txt"',
+            }
+            return self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), headers)
+        return self._show(self._view(parts, query))
+
+    def _view(self, parts: Sequence[str], query: Mapping[str, str]) -> View:
+        """Raises UnknownRun, BadInput, DatabaseUnavailable."""
+        databases = self.server.databases
+        match parts:
+            case [""]:
+                return pages.list_runs(databases, query)
+            case ["run", place, name]:
+                return pages.show_run(self._database(place), int(place), name, query)
+            case ["run", place, name, "candidates"]:
+                return pages.list_candidates(self._database(place), int(place), name, query)
+            case ["run", place, name, "candidate", id]:
+                return pages.show_candidate(self._database(place), int(place), name, _id(id))
+        raise UnknownRun("there is no such page")
+
+    def _database(self, place: str) -> RunDatabase:
+        if place.isascii() and place.isdigit() and int(place) < len(self.server.databases):
+            return self.server.databases[int(place)]
+        raise UnknownRun("there is no such database; evo ui DATABASE... names those to show")
+
+    def _show(self, view: View, status: HTTPStatus = HTTPStatus.OK) -> None:
+        template = self.server.environment.get_template(view.template)
+        text = template.render(**view.values, live=view.live)
+        self._send(status, text.encode("utf-8", "replace"), {"Content-Type": "text/html; charset=utf-8"})
+
+    def _fail(self, status: HTTPStatus, title: str, message: str) -> None:
+        self._show(View("failed.html.jinja", {"title": title, "message": redact(message)}), status)
+
+    def _send(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str]) -> None:
+        etag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
+        if status == HTTPStatus.OK and self.headers.get("If-None-Match") == etag:
+            status, body = HTTPStatus.NOT_MODIFIED, b""
+        self.send_response(status)
+        for name, value in {**HEADERS, **headers, "ETag": etag, "Cache-Control": "no-cache"}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """None: a request's address may hold the token."""
+
+
+def _id(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    raise UnknownRun("a candidate is named by its number")
+
+
+def _is_known_host(header: str, names: set[str], local: bool) -> bool:
+    """Whether a Host header names this machine. Bound to other addresses, an address in numbers is a name too: no
+    name server can lead one here."""
+    written = _HOST.fullmatch(header.lower())
+    if written is None:
+        return False
+    name = written["name"].strip("[]")
+    if name in names:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return not local
+
+
+@cache
+def static(name: str) -> tuple[bytes, str]:
+    """A file of the page and its type. Raises UnknownRun."""
+    for path, package in STATIC.items():
+        if path.rpartition("/")[2] == name:
+            content = (files(package) / "templates" / path).read_bytes()
+            if name == "page.css":
+                content += arm_rules([style_of(place) for place in range(ARMS_STYLED)]).encode()
+            return content, TYPES[name.rpartition(".")[2]]
+    raise UnknownRun("there is no such file")
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None or value != value else f"{value:.4g}"
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%d %b %H:%M")
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,334 @@
+"""The page of `evo ui` by requests: its content, whom it answers, and that texts of models are never more than text."""
+
+import http.client
+import json
+import re
+import sqlite3
+import threading
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from hostile_text import Elements
+from sqlalchemy import update
+
+from evo.ui.databases import RunDatabase
+from evo.ui.server import PageServer
+from islands.db.schema import Candidate, PromptGroup, Rollout
+from islands.db.store import Store
+
+
+class Client:
+    """Requests to a server, as a browser sends them unless a header is given."""
+
+    def __init__(self, server):
+        self.server, self.host = server, f"127.0.0.1:{server.port}"
+
+    def get(self, path, method="GET", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+        sent = {"Host": self.host} | {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, headers=sent)
+        reply = connection.getresponse()
+        reply.body = reply.read().decode()
+        connection.close()
+        return reply
+
+    def page(self, path, status=200):
+        reply = self.get(path)
+        assert reply.status == status, reply.body
+        found = Elements(reply.body)
+        headings = [int(tag[1]) for tag, _ in found.elements if re.fullmatch("h[1-6]", tag)]
+        assert headings[0] == 1 and all(
+            deeper - level <= 1 for level, deeper in zip(headings, headings[1:], strict=False)
+        )
+        assert all(one["src"].startswith("/static/") for one in found.of("script") if one.get("type") is None)
+        return found
+
+
+@contextmanager
+def serve(*addresses, **settings):
+    server = PageServer(
+        [RunDatabase(address) for address in addresses], settings.pop("host", "127.0.0.1"), 0, **settings
+    )
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield Client(server)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def client(made):
+    with serve(made) as opened:
+        yield opened
+
+
+def test_a_comparison_is_listed_and_shown(client, made):
+    listed = client.page("/")
+    assert [one["href"] for one in listed.of("a") if one["href"].startswith("/run/")] == ["/run/0/made-up"]
+    assert "3 arms: base, best-of-n, grpo" in listed.text
+    shown = client.page("/run/0/made-up")
+    assert "360 of 360 iterations" in shown.text and "no difference shown" in shown.text
+    assert {one["data-chart"] for one in shown.of("div") if "data-chart" in one} == {"solved", "best"}
+    best = [one["href"] for one in shown.of("a") if "/candidate/" in one["href"]]
+    answer = client.page(best[0])
+    assert "fitness" in answer.text and "Find a route from S to E." in answer.text
+    one_run = client.page("/run/0/made-up%2Fgrpo%2Fs0")
+    assert "made:grpo" in one_run.text and "60 of 60 iterations" in one_run.text
+
+
+def test_charts_hold_the_screens_curves(client, made):
+    from evo.monitor.poller import Poller
+
+    (raw,) = re.findall('id="chart-values">(.*?)</script>', client.get("/run/0/made-up").body)
+    values = json.loads(raw)
+    with Store.open(made, read_only=True) as store:
+        snapshot = Poller(store, "made-up").poll_whole(1.0)
+    for line, arm in zip(values["charts"]["solved"]["lines"], snapshot.arms, strict=True):
+        assert line["y"] == pytest.approx(list(arm.curve.mean), abs=1e-4)
+    assert [arm["name"] for arm in values["arms"]] == [arm.name for arm in snapshot.arms]
+
+
+@pytest.mark.parametrize(
+    ("query", "holds"),
+    [
+        ("show=valid", lambda one: one.error is None),
+        ("show=failed", lambda one: one.error is not None),
+        ("show=failed&kind=not+eight+digits", lambda one: one.error == "not eight digits"),
+        ("low=0.4&high=0.6", lambda one: 0.4 <= one.fitness <= 0.6),
+        ("problem=1", lambda one: one.problem == 1),
+        ("sort=fitness", lambda one: True),
+    ],
+)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_candidates_are_picked_by_filters(digits_runs, kind, query, holds):
+    from islands.queries.candidates_table import candidates_table
+
+    client, address = digits_runs(kind)
+    with Store.open(address, read_only=True) as store:
+        every = list(candidates_table(store, store.run("run").id))
+    for one in every:
+        object.__setattr__(one, "problem", {"a": 0, "b": 1}[one.problem])
+    expected = {one.candidate for one in every if holds(one)}
+    assert expected and (query == "sort=fitness" or len(expected) < len(every))
+    found = []
+    for page in (1, 2, 3, 4):
+        shown = client.page(f"/run/0/run/candidates?{query}&page={page}")
+        ids = [int(one["href"].split("/")[-1]) for one in shown.of("a") if re.search(r"/candidate/\d+$", one["href"])]
+        found += [id for id in ids if id not in found]
+    assert set(found) == expected
+    if query == "sort=fitness":
+        by_id = {one.candidate: one for one in every}
+        assert [(by_id[id].error is not None, -by_id[id].fitness) for id in found] == sorted(
+            (one.error is not None, -one.fitness) for one in every
+        )
+
+
+@pytest.fixture(scope="module")
+def opened():
+    """Kind of database -> its client and address; what ends them."""
+    with ExitStack() as ends:
+        yield {}, ends
+
+
+@pytest.fixture
+def digits_runs(opened, search_with, digits, digits_policy, request, tmp_path_factory):
+    """digits_runs(kind) -> a client of a database with a finished run, and its address; made once."""
+    made, ends = opened
+
+    def find(kind):
+        if kind not in made:
+            if kind == "postgres":
+                address = ends.enter_context(request.getfixturevalue("postgres").database())
+            else:
+                address = f"sqlite:///{tmp_path_factory.mktemp('ui') / 'evo.db'}"
+            search_with([digits("a", target=0.9), digits("b")], digits_policy(), address, iterations=30)
+            made[kind] = ends.enter_context(serve(address)), address
+        return made[kind]
+
+    return find
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_one_candidate_has_its_prompt_scores_and_line(digits_runs, kind):
+    client, address = digits_runs(kind)
+    with Store.open(address, read_only=True) as store:
+        best = store.problems(store.run("run").id)[0]
+    shown = client.page(f"/run/0/run/candidate/{best.best}")
+    for part in (
+        "even",
+        "odd",
+        "Write eight digits.",
+        "Changes to the parent",
+        "Ancestors",
+        "digits-1",
+        "The whole reply",
+    ):
+        assert part in shown.text
+    parent = next(one["href"] for one in shown.of("a") if re.search(r"/candidate/\d+$", one["href"]))
+    assert f"/run/0/run/candidate/{best.best}" in {one.get("href") for one in client.page(parent).of("a")}
+    saved = client.get(f"/run/0/run/candidate/{best.best}/text")
+    assert re.fullmatch(r"\d{8}", saved.body)
+    assert (
+        saved.headers["Content-Disposition"].startswith("attachment") and "text/plain" in saved.headers["Content-Type"]
+    )
+
+
+WORDS = (
+    "</pre></script><script>fetch('/x')</script><img src=x onerror=alert(1)><a href=\"javascript:alert(4)\">go</a>"
+    "</style>\"'><svg/onload=alert(2)> {{ 7 * 7 }} \x1b[31m\x08\x00\u202e\u2066\ud800 &lt;"
+)
+
+
+def test_what_models_wrote_is_text_everywhere(hostile_runs):
+    address, long = hostile_runs(WORDS, iterations=4), WORDS + "x" * 1_000_000
+    with Store.open(address) as store, store.begin() as tx:
+        best = store.problems(store.runs()[0].id)[1].best
+        tx.connection.execute(update(Rollout).values(format_error=WORDS, text=long))
+        tx.connection.execute(update(Candidate).values(error=WORDS).where(Candidate.c.id == best - 1))
+        tx.connection.execute(update(Candidate).values(text=long, feedback=long).where(Candidate.c.id == best))
+        tx.connection.execute(update(PromptGroup).values(user=long, system=long))
+    with serve(address) as client:
+        answers = ("/candidates?show=failed", "/candidates?sort=fitness", f"/candidate/{best}")
+        for path in ("/", "/run/0/both", *(f"/run/0/both{rest}" for rest in answers)):
+            reply = client.get(path)
+            found = client.page(path)
+            assert len(reply.body) < 1_000_000, path
+            assert not {"img", "svg", "style", "iframe", "object", "base"} & {tag for tag, _ in found.elements}
+            attributes = {name for _, of_tag in found.elements for name in of_tag}
+            assert not {name for name in attributes if name.startswith("on") or name in ("style", "srcdoc")}
+            assert all(one["href"].startswith("/") for one in found.of("a"))
+            assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]", reply.body), path
+            assert "</script>" in found.text
+        for sign in ("<script>fetch(", "javascript:alert(4)", "{{ 7 * 7 }}", "␛[31m␈␀<U+202E><U+2066><U+D800>", "&lt;"):
+            assert sign in found.text
+        whole = client.get(f"/run/0/both/candidate/{best}/text")
+        assert len(whole.body) > 1_000_000 and whole.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_each_answer_forbids_scripts_of_others_and_other_origins(client):
+    for path in ("/", "/run/0/made-up", "/static/ui.js", "/nothing", "/run/0/made-up/candidates?low=x"):
+        headers = client.get(path, Origin="http://evil.example").headers
+        policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+        assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert not any(name.lower().startswith("access-control") for name in headers)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_it_only_reads(client, method):
+    assert client.get("/", method=method).status == 501
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "evil.example:80@127.0.0.1"}, 403),
+        ({"Host": "127.0.0.1.evil.example"}, 403),
+        ({"Host": "192.168.0.7"}, 403),
+        ({"Host": ""}, 403),
+        ({"Host": "[::"}, 403),
+        ({"Host": "LocalHost:9"}, 200),
+        ({"Host": "[::1]:9"}, 200),
+        ({"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors"}, 403),
+        ({"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}, 200),
+    ],
+)
+def test_only_this_machines_names_are_answered(client, headers, status):
+    assert client.get("/", **headers).status == status
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_token_opens_the_page_and_leaves_the_address(made, host):
+    with serve(made, host=host, token=host == "127.0.0.1") as client:
+        token = client.server.token
+        assert client.server.address.endswith(f":{client.server.port}/?token={token}") and len(token) >= 32
+        for path in ("/", "/static/ui.js", "/run/0/made-up", "/?token=wrong", "/?token="):
+            refused = client.get(path)
+            assert refused.status == 403 and "base" not in refused.body and token not in refused.body
+        let_in = client.get(f"//evil.example/?token={token}&q=grpo")
+        assert let_in.status == 303 and let_in.headers["Location"] == "/evil.example/?q=grpo"
+        cookie, *rules = let_in.headers["Set-Cookie"].split("; ")
+        assert {"HttpOnly", "SameSite=Strict"} <= set(rules)
+        assert client.get("/", Cookie=cookie).status == 200
+        assert client.get("/", Cookie=cookie[:-1]).status == 403
+        assert client.get("/", Cookie=cookie, Host="evil.example").status == 403
+        assert client.get("/", Cookie=cookie, Host="192.168.0.7:1").status == (403 if host == "127.0.0.1" else 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/run/0/nothing", 404),
+        ("/run/1/made-up", 404),
+        ("/run/x/made-up", 404),
+        ("/run/0/made-up/candidate/999999", 404),
+        ("/run/0/made-up/candidate/x", 404),
+        ("/run/0/made-up/candidate/" + "9" * 30, 404),
+        ("/static/../server.py", 404),
+        ("/static/..%2fserver.py", 404),
+        ("/run/0/made-up/candidates?low=nan", 400),
+        ("/run/0/made-up/candidates?problem=x", 400),
+        ("/run/0/made-up/candidates?operator=9.9", 400),
+        ("/run/0/made-up/candidates?page=" + "9" * 40, 400),
+        ("/?page=7&q=%00%ff", 200),
+    ],
+)
+def test_wrong_addresses_get_a_page_that_says_so(client, path, status, capsys):
+    assert client.page(path, status).text
+    assert not capsys.readouterr().err
+
+
+def test_without_runs_it_says_what_to_type_and_shows_a_run_that_comes(tmp_path, search_with, digits, digits_policy):
+    address = f"sqlite:///{tmp_path}/evo.db"
+    with serve(address) as client:
+        empty = client.page("/")
+        assert f"evo run maze:test --limit 10 --policy embedded:vpo --name mazes --db {address}" in empty.text
+        search_with([digits("a")], digits_policy(), address, iterations=2)
+        assert "/run/0/run" in {one["href"] for one in client.page("/").of("a")}
+        for file in tmp_path.glob("evo.db*"):
+            file.unlink()
+        assert client.page("/run/0/run", 503)
+        assert "There are no runs yet" in client.page("/").text
+
+
+def test_several_databases_are_shown_together_and_apart(made, tmp_path, search_with, digits, digits_policy):
+    other = f"sqlite:///{tmp_path}/other.db"
+    search_with([digits("a")], digits_policy(), other, iterations=2)
+    with serve(made, other) as client:
+        links = [
+            {one["href"] for one in client.page(path).of("a") if "/run/" in one["href"]}
+            for path in ("/", "/?db=1", "/?q=GRPO")
+        ]
+        assert links == [{"/run/0/made-up", "/run/1/run"}, {"/run/1/run"}, {"/run/0/made-up"}]
+
+
+def test_a_page_that_did_not_change_is_not_sent_again(client):
+    tag = client.get("/").headers["ETag"]
+    again = client.get("/", If_None_Match=tag)
+    assert again.status == 304 and not again.body
+
+
+def test_it_never_writes(made, tmp_path):
+    path = made.removeprefix("sqlite:///")
+    with sqlite3.connect(path) as connection:
+        before = connection.execute("PRAGMA data_version").fetchone(), connection.total_changes
+        with serve(made) as client:
+            client.page("/run/0/made-up")
+            client.page("/run/0/made-up/candidates")
+        assert (connection.execute("PRAGMA data_version").fetchone(), connection.total_changes) == before
+    connection.close()
+
+
+def test_the_command_reports_bad_input(capsys, here):
+    from evo.cli import invoke
+
+    assert invoke(["ui", "mysql://x/y"]) == 2
+    assert "not a database that runs can be kept in" in capsys.readouterr().err
+    with serve(f"sqlite:///{here}/evo.db") as client:
+        assert invoke(["ui", "--port", str(client.server.port)]) == 2
+    assert "--port 0 chooses a free one" in capsys.readouterr().err
