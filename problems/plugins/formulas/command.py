@@ -122,14 +122,15 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
         saved, path, parts = _begin(file, given)
     for note in saved.data["notes"]:
         console.print(note, soft_wrap=True, markup=False)
+    plain = plain or not can_show(console)
     with _interruptible() as interrupted:
-        ended = _search(saved, parts, path, console, plain or not can_show(console), interrupted)
+        ended = _search(saved, parts, path, console, plain, interrupted)
     if plot is not None and ended.recommended is not None:
         _save_plot(ended, parts, plot)
     if as_json:
         click.echo(json.dumps(ended.record()))
     else:
-        print_fit(console, ended, parts, ended.recommended)
+        print_fit(console, ended, parts, ended.recommended, head=not plain)
         _print_hints(console, ended, path)
     return INTERRUPTED if interrupted[0] else 0
 
@@ -145,7 +146,7 @@ def _begin(file: Path | None, given: dict[str, Any]) -> tuple[SavedFit, Path, Sp
         if len(delimiter) != 1:
             raise BadInput(f"--delimiter {delimiter!r} is not one character")
     settings = FitSettings(
-        given["target"] or "",
+        given["target"],
         tuple(_names(given["columns"])),
         given["weights"],
         given["drop_missing"],

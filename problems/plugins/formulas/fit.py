@@ -37,10 +37,11 @@ SAVE_SECONDS = 1.0
 class FitSettings:
     """What decides a fit, besides its file.
 
-    seconds: None without a limit; test_share: of the rows, held out; the rest as in `search` and TableOptions
+    target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
+    out; the rest as in `search` and TableOptions
     """
 
-    target: str
+    target: str | None
     columns: tuple[str, ...] = ()
     weights: str | None = None
     drop_missing: bool = False

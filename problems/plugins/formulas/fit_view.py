@@ -238,14 +238,16 @@ def save_plot(fit: SavedFit, parts: SplitTable, row: FitRow, path: Path) -> None
     figure.savefig(path, dpi=120)
 
 
-def print_fit(console: Console, fit: SavedFit, parts: SplitTable | None, row: FitRow | None) -> None:
-    """The whole outcome: data, end, front, the row's formula, plots if the rows are known."""
+def print_fit(console: Console, fit: SavedFit, parts: SplitTable | None, row: FitRow | None, head: bool = True) -> None:
+    """The whole outcome: data, end, front, the row's formula, plots if the rows are known. head: whether the first line
+    describes the data"""
     width = console.width if console.is_terminal else None
 
     def say(line: str | Text) -> None:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
-    say(Text(describe_data(fit), "bold"))
+    if head:
+        say(Text(describe_data(fit), "bold"))
     say(describe_end(fit))
     say("")
     for line in front_table(fit, width):

@@ -89,9 +89,7 @@ class _Choice:
         self.units = [(match[2] or "").strip() if match else "" for match in split]
         twice = sorted({head for head in heads if head and heads.count(head) > 1})
         if twice:
-            raise BadTable(
-                f"{self.path}: {_plural(len(twice), 'name')} of columns {_are(twice)} there twice: {_list(twice)}"
-            )
+            raise BadTable(f"{self.path} has several columns with the name {twice[0]!r}; columns need different names")
         self.names = self._rename(heads)
         self.heads = heads
 
@@ -121,7 +119,8 @@ class _Choice:
             if name.strip() in known:
                 return known.index(name.strip())
         shown = [head or plain for head, plain in zip(self.heads, self.names, strict=True)]
-        hint = did_you_mean(name, shown) or f"; there is {_list(shown, 12)}"
+        same = [known for known in shown if known.casefold() == name.strip().casefold()]
+        hint = f"; did you mean {same[0]}?" if same else did_you_mean(name, shown) or f"; there is {_list(shown, 12)}"
         raise BadTable(f"{self.path} has no column {name!r}{what}{hint}")
 
     def table(self, target: str | None) -> DataTable:
@@ -132,13 +131,15 @@ class _Choice:
         weigh = None if self.options.weights is None else self.place_of(self.options.weights, " for --weights")
         for place, what in ((goal, "target"), (weigh, "weights column")):
             if place is not None and self._is_text(place):
-                cell = self.file.columns[place].text
-                raise BadTable(f"{self.path}: the {what} {self.heads[place]!r} is not numeric: {cell}")
+                raise BadTable(
+                    f"{self.path}: the {what} {self.heads[place]!r} is text, such as {self._show_text(place)}"
+                )
         given = [self.place_of(name, " for --columns") for name in self.options.columns]
         chosen = [k for k in dict.fromkeys(given or range(len(self.names))) if k not in (goal, weigh)]
         chosen = self._numeric(chosen, bool(given))
         if not chosen:
-            raise BadTable(f"{self.path} has no numeric column besides the target {self.heads[goal]!r}")
+            reasons = " ".join(["", *self.notes])
+            raise BadTable(f"{self.path} has no usable column besides the target {self.heads[goal]!r}.{reasons}")
         rows = self._whole_rows([*chosen, goal, *([] if weigh is None else [weigh])])
         if len(rows) < LEAST_ROWS:
             raise BadTable(f"{self.path} has {len(rows)} complete rows; a fit needs at least {LEAST_ROWS}")
@@ -169,6 +170,10 @@ class _Choice:
         known = int(np.isfinite(column.values).sum()) + column.texts
         return column.texts > _TEXT_SHARE * known
 
+    def _show_text(self, place: int) -> str:
+        column = self.file.columns[place]
+        return f"{column.text} in {self.file.place} {column.text_line}"
+
     def _numeric(self, places: Iterable[int], given: bool) -> list[int]:
         kept, text, empty, counts = [], [], [], []
         for k in places:
@@ -182,7 +187,7 @@ class _Choice:
             else:
                 kept.append(k)
         if text and given:
-            raise BadTable(f"{self.path}: column {self.heads[text[0]]!r} is text: {self.file.columns[text[0]].text}")
+            raise BadTable(f"{self.path}: column {self.heads[text[0]]!r} is text, such as {self._show_text(text[0])}")
         if text:
             self.notes.append(f"Left out {_list([self.heads[k] or self.names[k] for k in text])}: text.")
         if empty:
@@ -203,10 +208,11 @@ class _Choice:
                     at = [str(self.file.places[i]) for i in np.flatnonzero(~mask)[:3].tolist()]
                     more = ", ..." if int((~mask).sum()) > 3 else ""
                     plural = "s" if len(at) > 1 else ""
-                    text = f", {self.file.columns[k].text}" if self.file.columns[k].texts else ""
+                    text = f": {self.file.columns[k].text}" if self.file.columns[k].texts else ""
                     described.append(f"{self.heads[k]} ({self.file.place}{plural} {', '.join(at)}{more}{text})")
+            lack = "lacks" if missing == 1 else "lack"
             raise BadTable(
-                f"{self.path}: {missing:,} of {len(whole):,} rows lack a finite number: {_list(described, 4)}. "
+                f"{self.path}: {missing:,} of {len(whole):,} rows {lack} a finite number: {_list(described, 4)}. "
                 "--drop-missing leaves these rows out; --columns chooses columns"
             )
         if missing:
@@ -243,11 +249,3 @@ def _counts_rows(values: Array) -> bool:
 def _list(names: Sequence[str], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _plural(count: int, noun: str) -> str:
-    return noun if count == 1 else f"{noun}s"
-
-
-def _are(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"

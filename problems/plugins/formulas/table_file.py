@@ -33,13 +33,14 @@ class BadTable(BadAddress):
 class TableColumn:
     """A column of a file.
 
-    head: as the file has it; values: (n,) nan for missing cells; text: a cell that is no number, with its place, and
-    how many there are
+    head: as the file has it; values: (n,) nan for missing cells; text: the first cell that is neither a number nor
+    missing, quoted; text_line: where it is; texts: how many there are
     """
 
     head: str
     values: Array
     text: str = ""
+    text_line: int = 0
     texts: int = 0
 
 
@@ -96,7 +97,7 @@ def _arrow_column(arrow: Any, name: str, cells: Any) -> TableColumn:
         return TableColumn(name, np.asarray(cells.cast(arrow.float64()).to_numpy(), dtype=np.float64))
     except (arrow.ArrowException, ValueError, TypeError):
         example = next((str(cell) for cell in cells.slice(0, 100).to_pylist() if cell is not None), "")
-        return TableColumn(name, np.full(len(cells), math.nan), f"{example!r}", len(cells))
+        return TableColumn(name, np.full(len(cells), math.nan), repr(example[:30]), 1, len(cells))
 
 
 def _read_csv(path: Path, given: str | None, header: bool) -> TableFile:
@@ -121,8 +122,8 @@ def _read_csv(path: Path, given: str | None, header: bool) -> TableFile:
             )
         if len(heads) == 1:
             other = _find_delimiter(text[:_SAMPLE])
-            hint = f"; with --delimiter {other!r} it has more" if other != delimiter else ""
-            raise BadTable(f"{path} has only one column, {heads[0][:60]!r}{hint}; a fit needs a target and a variable")
+            hint = f" if it is split at {delimiter!r}; try --delimiter {other!r}" if other != delimiter else ""
+            raise BadTable(f"a fit needs a target and a variable: {path} has only one column, {heads[0][:60]!r}{hint}")
         columns, lines = _parse_cells(path, rows, heads, first, delimiter)
     except csv.Error as error:
         raise BadTable(f"cannot read {path} as CSV: {error}") from None
@@ -200,7 +201,8 @@ def _parse_cells(
             for place, cell in zip(places, cells, strict=True):
                 value = _number(cell, delimiter, math.inf)
                 if value == math.inf and cell.strip().lower().lstrip("+") not in ("inf", "infinity"):
-                    column.text = column.text or f"{cell.strip()[:30]!r} in line {place}"
+                    if not column.texts:
+                        column.text, column.text_line = repr(cell.strip()[:30]), place
                     column.texts += 1
                     value = math.nan
                 held.append(value)
