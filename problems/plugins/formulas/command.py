@@ -39,6 +39,8 @@ from problems.plugins.formulas.writing import to_latex
 
 INTERRUPTED = 130
 LINE_SECONDS = 1.0
+_LARGE_FILE = 10_000_000
+"""Bytes of a file whose reading takes seconds."""
 FORMS = ("table", "text", "latex", "sympy", "python", "json")
 
 
@@ -119,7 +121,7 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
     if resume is not None:
         saved, path, parts = _reopen(file, resume, given)
     else:
-        saved, path, parts = _begin(file, given)
+        saved, path, parts = _begin(file, given, console)
     for note in saved.data["notes"]:
         console.print(note, soft_wrap=True, markup=False)
     plain = plain or not can_show(console)
@@ -135,7 +137,7 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
     return INTERRUPTED if interrupted[0] else 0
 
 
-def _begin(file: Path | None, given: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
+def _begin(file: Path | None, given: dict[str, Any], console: Console) -> tuple[SavedFit, Path, SplitTable]:
     if file is None:
         raise BadInput("name a CSV or Parquet file, as in evo fit data.csv --target y (see evo fit --help)")
     if not file.exists():
@@ -156,6 +158,8 @@ def _begin(file: Path | None, given: dict[str, Any]) -> tuple[SavedFit, Path, Sp
         test_share=given["test_share"],
     )
     settings = _change(settings, given)
+    if file.stat().st_size > _LARGE_FILE:
+        console.print(f"Reading {file} ({file.stat().st_size / 1e6:.0f} MB) ...", soft_wrap=True, markup=False)
     name = given["name"]
     if name is not None and (Path(name).name != name or name.startswith(".")):
         raise BadInput(f"--name {name!r} cannot be the name of a file")
