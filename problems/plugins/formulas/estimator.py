@@ -28,6 +28,7 @@ except ImportError as error:
 from problems.plugins.formulas.evaluation import Array
 from problems.plugins.formulas.front import FrontRow, ModelSelection
 from problems.plugins.formulas.grammar import Formula
+from problems.plugins.formulas.rules import FormulaRules, read_functions
 from problems.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch
 
 _LONGEST = 1e9
@@ -92,7 +93,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
             raise ValueError("max_evals or timeout_in_seconds is needed to end the search")
         table, goal, weights = _merge_rows(given_x, np.asarray(given_y, dtype=np.float64), weights)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        search = FormulaSearch(table, goal, names, self.maxsize, self._functions(), seed, weights)
+        search = FormulaSearch(table, goal, self._rules(), names, seed, weights)
         seconds = _LONGEST if self.timeout_in_seconds is None else float(self.timeout_in_seconds)
         with threadpool_limits(limits=1, user_api="blas"):  # small matrices, and sums in one order
             self.front_ = search.run(seconds, self.max_evals, self.guesses)
@@ -109,11 +110,16 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"there are {len(names)} variable_names for {self.n_features_in_} columns")
         return tuple(str(name) for name in names)
 
-    def _functions(self) -> tuple[str, ...]:
+    def _rules(self) -> FormulaRules:
+        return FormulaRules(self._functions(), self.maxsize)
+
+    def _functions(self) -> frozenset[int]:
         if self.binary_operators is None and self.unary_operators is None:
-            return DEFAULT_FUNCTIONS
-        binary = ("+", "-", "*", "/") if self.binary_operators is None else self.binary_operators
-        return (*binary, *(self.unary_operators or ()))
+            return read_functions(DEFAULT_FUNCTIONS)
+        binary = ("+", "-", "*", "/") if self.binary_operators is None else tuple(self.binary_operators)
+        if not {"+", "*"} <= set(binary):
+            raise ValueError("binary_operators must include '+' and '*'")
+        return read_functions((*binary, *(self.unary_operators or ())))
 
     # -- the fitted front ----------------------------------------------------------------------------------------------
 

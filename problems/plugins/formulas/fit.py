@@ -20,7 +20,7 @@ import numpy as np
 from evo.whole_file import write_whole
 from problems.address import did_you_mean
 from problems.plugins.formulas.evaluation import Array, evaluate, quiet
-from problems.plugins.formulas.front import Front, FrontRow, make_rows, recommend
+from problems.plugins.formulas.front import Front, FrontRow, MeasuredFormula, make_rows, recommend
 from problems.plugins.formulas.grammar import Formula, FormulaError, parse
 from problems.plugins.formulas.ledger import EXACT
 from problems.plugins.formulas.search import search
@@ -342,9 +342,11 @@ class _Scale:
 
     def merge(self, formulas: Iterable[Formula]) -> tuple[tuple[FitRow, ...], int | None]:
         """The front of these formulas, and the index of its recommended row."""
-        losses = {formula: self._loss(formula) for formula in formulas}
+        candidates = [
+            MeasuredFormula(formula, self._loss(formula), self._loss(formula)) for formula in dict.fromkeys(formulas)
+        ]
         rounding = EXACT * self._variance
-        rows = make_rows(losses, self._names, self._variance, rounding)
+        rows = make_rows(candidates, self._names, self._variance, rounding)
         best = recommend(rows, len(self._parts.y), rounding)
         return tuple(FitRow(row, *self._test(row.formula)) for row in rows), None if best is None else rows.index(best)
 

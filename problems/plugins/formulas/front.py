@@ -25,7 +25,7 @@ class FrontRow:
 
     names: of the columns of X; equation: text of the grammar with all digits; complexity: nodes
     loss: mean (weighted) loss on the training rows, the squared error unless the search had another
-    r2: 1 - loss / loss of the best constant
+    r2: 1 - (weighted) squared error / variance of the target
     score: -d log(loss) / d complexity from the row before, 0 for the first row; losses below rounding count as equal
     """
 
@@ -116,23 +116,33 @@ class Front:
         return chosen(x)
 
 
-def make_rows(
-    losses: dict[Formula, float], names: tuple[str, ...], worst: float, rounding: float
-) -> tuple[FrontRow, ...]:
-    """The rows of a front from formulas with their losses, without those that are neither smaller nor better than
-    another.
+@dataclass(frozen=True)
+class MeasuredFormula:
+    """A formula with its loss and its mean squared error."""
 
-    worst: the loss of the best constant; rounding: losses this small or smaller are equal
+    formula: Formula
+    loss: float
+    squared: float
+
+
+def make_rows(
+    candidates: Sequence[MeasuredFormula], names: tuple[str, ...], variance: float, rounding: float
+) -> tuple[FrontRow, ...]:
+    """The rows of a front, without the candidates that are neither smaller nor better than another.
+
+    variance: of the target; rounding: losses this small or smaller are equal
     """
     rows: list[FrontRow] = []
-    for formula, loss in sorted(losses.items(), key=lambda pair: (pair[0].size, pair[1])):
+    for candidate in sorted(candidates, key=lambda each: (each.formula.size, each.loss)):
+        formula, loss = candidate.formula, candidate.loss
         if not math.isfinite(loss) or (rows and loss >= rows[-1].loss):
             continue
         score = 0.0
         if rows:
             fall = math.log(max(rows[-1].loss, rounding) / max(loss, rounding))
             score = fall / (formula.size - rows[-1].complexity)
-        rows.append(FrontRow(formula, names, write(formula, names), formula.size, loss, 1 - loss / worst, score))
+        r2 = 1 - candidate.squared / variance
+        rows.append(FrontRow(formula, names, write(formula, names), formula.size, loss, r2, score))
     return tuple(rows)
 
 

@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error
-from problems.plugins.formulas.grammar import Formula
+from problems.plugins.formulas.grammar import Formula, constant
+from problems.plugins.formulas.losses import ElementwiseLoss
+from problems.plugins.formulas.rules import FormulaRules
 
 PASS_NODES = 50
 TICK_SECONDS = 0.5
 EXACT = 1e-13
 """A formula whose mean squared error is below this share of the target's variance fits to rounding."""
+_WORTH_REFINING = 1.5
 
 
 class BudgetSpent(Exception):
@@ -32,12 +35,13 @@ class BudgetSpent(Exception):
 class Equation:
     """One row of the front.
 
-    loss: the mean of the (weighted) squared errors on the training rows; r2: 1 - loss / variance of the target
+    loss: the mean (weighted) loss on the training rows, with the penalty for units
+    exact: whether it fits to rounding and has far fewer constants than there are numbers to explain
     """
 
     formula: Formula
     loss: float
-    r2: float
+    exact: bool
 
     @property
     def size(self) -> int:
@@ -49,6 +53,8 @@ class Ledger:
     """The books of one search.
 
     x: (d, n); y: (n,); weights: (n,) with mean 1, or None; most: evaluations; deadline: of time.monotonic()
+    rules: what may be on the front; elementwise: the loss that ranks formulas, None for the squared error
+    variance: of y, weighted; worst: the loss of the best constant, which is the variance for the squared error
     best: the smallest loss of each size; improved: called with the new equation when the front gets better
     tick: called every TICK_SECONDS, and may raise
     """
@@ -58,7 +64,8 @@ class Ledger:
     weights: Array | None
     most: float
     deadline: float
-    max_size: int
+    rules: FormulaRules
+    elementwise: ElementwiseLoss | None = None
     improved: Callable[[Equation], None] | None = None
     tick: Callable[[], None] | None = None
     spent: float = 0.0
@@ -68,6 +75,10 @@ class Ledger:
         w = np.ones_like(self.y) if self.weights is None else self.weights
         mean = float((w * self.y).sum() / w.sum())
         self.variance = max(float((w * (self.y - mean) ** 2).mean()), 1e-300)
+        self.worst = self.variance
+        if self.elementwise is not None:
+            _constant, loss, _passes = self.elementwise.refine(constant(mean), self.x, self.y, self.weights)
+            self.worst = max(loss, 1e-300)
         self._next_tick = time.monotonic() + TICK_SECONDS
 
     def charge(self, evaluations: float) -> None:
@@ -84,20 +95,45 @@ class Ledger:
         """A pass over a linear model of so many stored columns."""
         self.charge(max(1.0, 3.0 * terms / PASS_NODES))
 
-    def offer(self, formula: Formula, loss: float) -> bool:
-        """Whether the formula is smaller or better than all of the front. Free: its loss is known."""
-        if formula.size > self.max_size or not math.isfinite(loss):
+    def offer(self, formula: Formula, squared: float) -> bool:
+        """Whether the formula is allowed, and smaller or better than all of the front.
+
+        squared: its mean squared error. Free, as that is known; another loss costs a pass, and more if its constants
+        are worth refining.
+        """
+        expressed = self.rules.express(formula) if math.isfinite(squared) else None
+        if expressed is None:
             return False
-        floor = EXACT * self.variance * 1e-3
-        loss = max(loss, 0.0)
-        if any(each.loss <= max(loss, floor) * (1 + 1e-9) for size, each in self.best.items() if size <= formula.size):
+        formula, loss = expressed, max(squared, 0.0)
+        if self.elementwise is not None:
+            formula, loss = self._refine(formula, self.elementwise)
+        penalty = self.rules.penalty(formula)
+        loss += penalty
+        if not loss < self._bar(formula.size):
             return False
-        equation = Equation(formula, loss, 1 - loss / self.variance)
+        exact = squared <= EXACT * self.variance and not penalty and len(formula.fitted) <= 0.5 * len(self.y)
+        equation = Equation(formula, loss, exact)
         self.best = {size: each for size, each in self.best.items() if size < formula.size or each.loss < loss}
         self.best[formula.size] = equation
         if self.improved is not None:
             self.improved(equation)
         return True
+
+    def _bar(self, size: int) -> float:
+        """The loss below which a formula of a size is new on the front; losses below rounding are equal."""
+        lowest = min((each.loss for at, each in self.best.items() if at <= size), default=math.inf)
+        floor = EXACT * self.worst * 1e-3
+        return lowest / (1 + 1e-9) if lowest > floor * (1 + 1e-9) else -math.inf
+
+    def _refine(self, formula: Formula, elementwise: ElementwiseLoss) -> tuple[Formula, float]:
+        """The formula with constants for the loss, if it is near the front, and its loss."""
+        self.spent += 1
+        loss = elementwise.mean(evaluate(formula, self.x), self.y, self.weights)
+        if not loss < _WORTH_REFINING * self._bar(formula.size):
+            return formula, loss
+        formula, loss, passes = elementwise.refine(formula, self.x, self.y, self.weights)
+        self.spent += passes
+        return formula, loss
 
     def score(self, formula: Formula) -> float:
         """The loss of a formula as it is; counted and offered."""
@@ -121,11 +157,8 @@ class Ledger:
 
     @property
     def exact(self) -> bool:
-        """Whether a formula fits to rounding and has far fewer nodes than there are numbers to explain."""
-        return any(
-            each.loss <= EXACT * self.variance and len(each.formula.fitted) <= 0.5 * len(self.y)
-            for each in self.best.values()
-        )
+        """Whether a formula of the front is exact."""
+        return any(each.exact for each in self.best.values())
 
     def front(self) -> Iterator[Equation]:
         """Ascending in size, descending in loss."""

@@ -71,22 +71,24 @@ class Evolution:
         self._variations = [Variation(t.indices, functions, rng) for t in targets]
         self._functions = set(functions)
         self._most_terms = max(1, min(MOST_TERMS, len(ledger.y) // 4))
-        self._accepted = math.inf
+        self._begun, self._turn = False, 0
 
     def seed(self, place: int, terms: Sequence[Formula]) -> None:
         """Put a sum of these terms on an island."""
         self._offer(place, tuple(terms))
 
     def run(self) -> None:
-        """Evolve. Raises BudgetSpent at the end; returns if a formula is exact."""
-        for place in range(len(self.islands)):
-            for _ in range(6):
-                self._offer(place, tuple(self._variations[place].term() for _t in range(self._rng.choice((1, 2, 3)))))
-        turn = 0
+        """Evolve, from where an earlier call ended. Raises BudgetSpent at the end; returns if a formula is exact."""
+        if not self._begun:
+            self._begun = True
+            for place in range(len(self.islands)):
+                for _ in range(6):
+                    self._offer(place, self._random_terms(place))
         while not self._ledger.exact:
             place = self._choose_island()
             island = self.islands[place]
-            turn += 1
+            self._turn += 1
+            turn = self._turn
             if turn % 150 == 0:
                 self._select_from_random_pool(place)
                 continue
@@ -95,9 +97,12 @@ class Evolution:
                 fit_powers(self._ledger, self._columns, island.target, count, self._rng, 1)
                 continue
             if len(island.members) < 4:
-                self._offer(place, tuple(self._variations[place].term() for _t in range(self._rng.choice((1, 2, 3)))))
+                self._offer(place, self._random_terms(place))
                 continue
             self._offer(place, self._child(place))
+
+    def _random_terms(self, place: int) -> tuple[Formula, ...]:
+        return tuple(self._variations[place].term() for _ in range(self._rng.choice((1, 2, 3))))
 
     def _select_from_random_pool(self, place: int) -> None:
         """Forward selection from random terms and the terms of good individuals."""
@@ -160,7 +165,7 @@ class Evolution:
         """Fit a sum and put it on the island if it wins."""
         island, ledger = self.islands[place], self._ledger
         terms = tuple(dict.fromkeys(t for t in terms if t.size <= LARGEST_TERM and uses_variables(t)))
-        if not terms or sum(t.size + 3 for t in terms) > ledger.max_size + 12:
+        if not terms or sum(t.size + 3 for t in terms) > ledger.rules.max_size + 12:
             ledger.charge(0.02)
             return
         key = frozenset(terms)
@@ -170,6 +175,8 @@ class Evolution:
         island.seen.add(key)
         kept, columns = self._columns.matrix(terms)
         if not kept:
+            if ledger.rules.restricts:
+                ledger.charge(0.02)
             return
         ledger.charge_pass(len(kept))
         target = island.target
@@ -216,6 +223,8 @@ class Evolution:
         ledger, target = self._ledger, island.target
         *numbers, intercept = [_near(c) for c in np.asarray(coefficients).tolist()]
         whole = target.wrap(weighted_sum(terms, numbers, intercept))
+        if ledger.rules.restricts and ledger.rules.express(whole) is None:
+            return
         ledger.offer(whole, loss)
         if ledger.exact:
             kept, columns = self._columns.matrix(terms)

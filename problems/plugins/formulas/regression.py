@@ -102,8 +102,13 @@ class TermColumns:
         self._values: dict[Formula, Array | None] = {}
 
     def get(self, term: Formula) -> Array | None:
-        """(n,), None if a value is not finite or enormous. The first time costs an evaluation, except of variables."""
+        """(n,), None if a value is not finite or enormous, or the rules refuse the term. The first time costs an
+        evaluation, except of variables."""
         if term not in self._values:
+            if not self._ledger.rules.admits_term(term, self._ledger.worst):
+                self._ledger.charge(0.02)
+                self._values[term] = None
+                return None
             values = evaluate(term, self._ledger.x) if term.size == 1 else self._ledger.column(term)
             usable = bool(np.isfinite(values).all()) and float(np.abs(values).max()) < 1e12
             self._values[term] = values if usable else None

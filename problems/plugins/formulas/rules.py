@@ -24,7 +24,7 @@ class UnitRules:
 
 
 @dataclass(frozen=True)
-class Rules:
+class FormulaRules:
     """What a search may put on its front.
 
     functions: codes that may occur; max_size: nodes; max_depth: nodes from the root to a leaf, None for any
@@ -125,7 +125,7 @@ class Rules:
             return apply(code, *arguments)
         first, last = arguments[0], arguments[-1]
         if code == g.SUB:
-            return self._sum(first, _negated(last))
+            return apply(g.ADD, first, _negated(last))
         if code == g.NEG:
             return _negated(first)
         if code in (g.SQUARE, g.CUBE):
@@ -140,9 +140,6 @@ class Rules:
             inverse = self._power(last, -1.0)
             return None if inverse is None else apply(g.MUL, first, inverse)
         return None
-
-    def _sum(self, left: Formula, right: Formula) -> Formula:
-        return apply(g.ADD, left, right)
 
     def _power(self, base: Formula, exponent: float) -> Formula | None:
         """base ** exponent without the functions that are not allowed."""
@@ -184,7 +181,7 @@ def _negated(formula: Formula) -> Formula:
 
 
 def read_functions(names: Iterable[str]) -> frozenset[int]:
-    """The codes of functions by name. Raises ValueError for a name that is none, and without `+` and `*`."""
+    """The codes of functions by name. Raises ValueError for a name that is none."""
     return frozenset(map(read_function, names))
 
 

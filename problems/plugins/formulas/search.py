@@ -10,16 +10,19 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from problems.plugins.formulas import grammar as g
 from problems.plugins.formulas.canonical import fold_numbers
-from problems.plugins.formulas.evaluation import Array, fit_constants, mean_squared_error, quiet
-from problems.plugins.formulas.front import Front, make_rows, recommend
-from problems.plugins.formulas.grammar import CODES, Formula, parse
+from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error, quiet
+from problems.plugins.formulas.front import Front, MeasuredFormula, make_rows, recommend
+from problems.plugins.formulas.grammar import Formula, parse
 from problems.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledger
+from problems.plugins.formulas.losses import ElementwiseLoss
+from problems.plugins.formulas.rules import FormulaRules, read_functions
 from problems.plugins.formulas.stages import Stages
 
 DEFAULT_FUNCTIONS = (
@@ -48,7 +51,7 @@ Callback = Callable[[Front], bool | None]
 
 
 class _Stopped(Exception):
-    """The callback asked for the end."""
+    """The callback or a condition ends the search; the word says which."""
 
 
 def search(
@@ -74,23 +77,29 @@ def search(
     One seed gives one front if `evaluations` ends the search. Raises ValueError, one line, for unusable rows, and
     FormulaError for a guess that is no formula.
     """
-    return FormulaSearch(X, y, names, max_size, functions, seed, sample_weight).run(
+    codes = read_functions(("+", "-", "*", *(functions or DEFAULT_FUNCTIONS)))
+    return FormulaSearch(X, y, FormulaRules(codes, max_size), names, seed, sample_weight).run(
         seconds, evaluations, guesses, callback
     )
 
 
 class FormulaSearch:
-    """One search: its rows checked, its stages in order."""
+    """One search: its rows checked, its stages in order.
+
+    X, y, names, seed, sample_weight: as of `search`; rules: what may be on the front; elementwise: the loss that ranks
+    formulas, None for the squared error; enough: whether a formula with this loss and complexity ends the search
+    """
 
     def __init__(
         self,
         X: npt.ArrayLike,
         y: npt.ArrayLike,
+        rules: FormulaRules,
         names: Sequence[str] | None = None,
-        max_size: int = 50,
-        functions: Sequence[str] | None = None,
         seed: int = 0,
         sample_weight: npt.ArrayLike | None = None,
+        elementwise: ElementwiseLoss | None = None,
+        enough: Callable[[float, int], bool] | None = None,
     ) -> None:
         table, goal = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if table.ndim != 2 or goal.shape != table.shape[:1] or not len(goal) or not table.shape[1]:
@@ -106,9 +115,10 @@ class FormulaSearch:
             if weights.shape != goal.shape or not (weights >= 0).all() or not weights.sum() > 0:
                 raise ValueError("sample_weight must be (rows,) of numbers of at least 0, not all 0")
             weights = weights / weights.mean()
-        self.functions = _codes(functions or DEFAULT_FUNCTIONS)
-        self.max_size, self.seed = max_size, seed
-        self._rng = random.Random(seed)
+        self._rules, self._elementwise, self._enough = rules, elementwise, enough
+        built = (g.ADD, g.SUB, g.MUL, *sorted(rules.functions))
+        self._stages = Stages(tuple(dict.fromkeys(built)), random.Random(seed))
+        self._ledger: Ledger | None = None
         self._all = (np.ascontiguousarray(table.T), goal, weights)
         self._rows = self._all
         if len(goal) > MOST_ROWS:
@@ -123,60 +133,95 @@ class FormulaSearch:
         guesses: Sequence[str | Formula] = (),
         callback: Callback | None = None,
     ) -> Front:
-        """See `search`."""
+        """See `search`. Another call continues with a new budget; its guesses are added to the front."""
         begun = time.monotonic()
-        starts = [each if isinstance(each, Formula) else parse(each, self.names) for each in guesses]
+        starts = [each if isinstance(each, Formula) else self._read(each) for each in guesses]
         most = math.inf if evaluations is None else float(evaluations)
-        ledger = Ledger(*self._rows, most, begun + seconds, self.max_size)
-        if callback is not None:
-            self._notify(ledger, callback, begun)
-        stopped = "exact"
         with quiet():
+            if self._ledger is None:
+                rules, elementwise = self._rules, self._elementwise
+                self._ledger = Ledger(*self._rows, most, begun + seconds, rules, elementwise)
+            ledger = self._ledger
+            ledger.most, ledger.deadline = ledger.spent + most, begun + seconds
+            self._listen(ledger, callback, begun)
+            stopped = "exact"
             try:
-                Stages(self.functions, self._rng).run(ledger, starts)
+                self._stages.run(ledger, starts)
             except BudgetSpent:
                 stopped = "evaluations" if ledger.spent >= ledger.most else "seconds"
-            except _Stopped:
-                stopped = "callback"
+            except _Stopped as end:
+                stopped = str(end)
             return self._front(ledger, begun, stopped)
 
-    def _notify(self, ledger: Ledger, callback: Callback, begun: float) -> None:
-        """Have the ledger call back."""
+    def _read(self, guess: str) -> Formula:
+        formula = parse(guess, self.names)
+        if self._rules.express(formula) is None:
+            raise ValueError(f"the guess {guess!r} is too large, or has functions or forms that are not allowed")
+        return formula
+
+    def _listen(self, ledger: Ledger, callback: Callback | None, begun: float) -> None:
+        """Have the ledger call back, and end the search when a formula is good enough."""
         last = [0.0]
 
         def tick() -> None:
             last[0] = time.monotonic()
-            if callback(self._front(ledger, begun, "", polish=False)):
-                raise _Stopped
+            if callback is not None and callback(self._front(ledger, begun, "", polish=False)):
+                raise _Stopped("callback")
 
-        def improved(_equation: Equation) -> None:
-            if time.monotonic() - last[0] >= 0.1:
+        def improved(equation: Equation) -> None:
+            if self._enough is not None and self._enough(equation.loss, equation.size):
+                raise _Stopped("condition")
+            if callback is not None and time.monotonic() - last[0] >= 0.1:
                 tick()
 
-        ledger.improved, ledger.tick = improved, tick
+        ledger.improved, ledger.tick = improved, None if callback is None else tick
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _front(self, ledger: Ledger, begun: float, stopped: str, polish: bool = True) -> Front:
         x, y, weights = self._all if polish else self._rows
-        found: dict[Formula, float] = {}
+        measure = LossMeasure(x, y, weights, self._elementwise)
+        found = []
         for equation in ledger.front():
             formula, loss = equation.formula, equation.loss
             if polish:
-                formula, loss = _polish(formula, x, y, weights, ledger.variance)
-            found[formula] = loss
-        rounding = EXACT * ledger.variance
+                formula = _polish(formula, measure, ledger.worst)
+                loss = measure.loss(formula) + self._rules.penalty(formula)
+            found.append(MeasuredFormula(formula, loss, mean_squared_error(formula, x, y, weights)))
+        rounding = EXACT * ledger.worst
         rows = make_rows(found, self.names, ledger.variance, rounding)
         best = recommend(rows, len(y), rounding)
         return Front(rows, self.names, best, math.ceil(ledger.spent), time.monotonic() - begun, stopped, rounding)
 
 
-def _polish(formula: Formula, x: Array, y: Array, weights: Array | None, variance: float) -> tuple[Formula, float]:
+@dataclass(frozen=True)
+class LossMeasure:
+    """The loss of formulas on rows, and their constants fitted to it."""
+
+    x: Array
+    y: Array
+    weights: Array | None
+    elementwise: ElementwiseLoss | None
+
+    def loss(self, formula: Formula) -> float:
+        """The mean (weighted) loss; inf if it is not finite."""
+        if self.elementwise is None:
+            return mean_squared_error(formula, self.x, self.y, self.weights)
+        return self.elementwise.mean(evaluate(formula, self.x), self.y, self.weights)
+
+    def fit(self, formula: Formula) -> Formula:
+        """The formula with fitted constants, as it is if none fit."""
+        if self.elementwise is None:
+            fitted = fit_constants(formula, self.x, self.y, self.weights, 10)
+            return fitted.formula if math.isfinite(fitted.loss) else formula
+        return self.elementwise.refine(formula, self.x, self.y, self.weights)[0]
+
+
+def _polish(formula: Formula, measure: LossMeasure, worst: float) -> Formula:
     """Fitted to all rows, and constants rounded wherever that costs nothing."""
-    fitted = fit_constants(fold_numbers(formula), x, y, weights, 10)
-    loss = fitted.loss
-    formula = fitted.formula if math.isfinite(loss) else formula
-    allowed = max(loss * (1 + 1e-6), EXACT * variance)
+    formula = measure.fit(fold_numbers(formula))
+    loss = measure.loss(formula)
+    allowed = max(loss * (1 + 1e-6), EXACT * worst)
     for place in formula.fitted:
         value = formula.values[place]
         for digits in range(0, 5):
@@ -185,15 +230,7 @@ def _polish(formula: Formula, x: Array, y: Array, weights: Array | None, varianc
                 continue
             values = (*formula.values[:place], rounded, *formula.values[place + 1 :])
             tried = Formula(formula.codes, values)
-            reached = mean_squared_error(tried, x, y, weights)
-            if reached <= allowed:
-                formula, loss = tried, reached
+            if measure.loss(tried) <= allowed:
+                formula = tried
                 break
-    return formula, loss
-
-
-def _codes(functions: Sequence[str]) -> tuple[int, ...]:
-    unknown = [name for name in functions if name not in CODES]
-    if unknown:
-        raise ValueError(f"there is no function {unknown[0]!r}; there is {', '.join(CODES)}")
-    return tuple(dict.fromkeys([g.ADD, g.SUB, g.MUL, *(CODES[name] for name in functions)]))
+    return formula

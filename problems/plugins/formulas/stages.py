@@ -13,7 +13,7 @@ import numpy as np
 from problems.plugins.formulas import grammar as g
 from problems.plugins.formulas import regression as r
 from problems.plugins.formulas import structure
-from problems.plugins.formulas.grammar import Formula, apply, constant
+from problems.plugins.formulas.grammar import Formula, apply, constant, variable
 from problems.plugins.formulas.ledger import Ledger
 from problems.plugins.formulas.population import Evolution
 from problems.plugins.formulas.regression import Target, TermColumns, make_target
@@ -33,6 +33,9 @@ from problems.plugins.formulas.terms import (
 _COMMON = ("identity", "reciprocal", "exp", "sqrt", "inverse sqrt", "square", "tanh")
 
 
+_Stage = Callable[[Ledger, TermColumns, list[Target], list[float]], None]
+
+
 class Stages:
     """What a search does until its ledger is spent or a formula is exact.
 
@@ -42,20 +45,43 @@ class Stages:
     def __init__(self, functions: Sequence[int], rng: random.Random) -> None:
         self.functions, self._rng = functions, rng
         self._seeds: list[tuple[int, tuple[Formula, ...]]] = []
+        self._left: list[_Stage] | None = None
+        self._columns: TermColumns | None = None
+        self._targets: list[Target] = []
+        self._reached: list[float] = []
+        self._evolution: Evolution | None = None
 
     def run(self, ledger: Ledger, guesses: Sequence[Formula]) -> None:
-        """Raises BudgetSpent at the end of the budget; returns if a formula is exact."""
+        """Raises BudgetSpent at the end of the budget; returns if a formula is exact. Another call continues with the
+        stage that was not over."""
+        if self._left is None:
+            self._begin(ledger, guesses)
+        columns = self._columns or TermColumns(ledger)
+        while self._left and not ledger.exact:
+            self._left[0](ledger, columns, self._targets, self._reached)
+            if ledger.exact:
+                return
+            self._left.pop(0)
+        if ledger.exact or not self._targets:
+            return
+        if self._evolution is None:
+            self._evolution = Evolution(ledger, columns, self._targets, self.functions, self._rng)
+            for place, chosen in self._seeds:
+                self._evolution.seed(place, chosen)
+        self._evolution.run()
+
+    def _begin(self, ledger: Ledger, guesses: Sequence[Formula]) -> None:
+        """The constant, the guesses, products of powers, and the targets of the stages that are left."""
         y = ledger.y
         mean = float(y.mean() if ledger.weights is None else (y * ledger.weights).mean())
         ledger.score(constant(mean))
         if float(y.std()) <= 1e-14 * max(1e-300, float(np.abs(y).max())):
             return
-        for guess in guesses:
-            ledger.fit(guess)
+        fitted = [ledger.fit(guess)[0] for guess in guesses]
         indices = [i for i in range(len(ledger.x)) if float(ledger.x[i].std()) > 0]
         if not indices:
             return
-        columns = TermColumns(ledger)
+        columns = self._columns = TermColumns(ledger)
         if g.DIV in self.functions:
             r.fit_power_law(ledger, indices)
             if ledger.exact:
@@ -63,9 +89,11 @@ class Stages:
             structure.fit_products(ledger, columns, indices, self.functions)
             if ledger.exact:
                 return
-        targets = self._targets(ledger, indices)
-        reached = [math.inf] * len(targets)
-        stages: tuple[Callable[[Ledger, TermColumns, list[Target], list[float]], None], ...] = (
+        self._targets = self._find_targets(ledger, indices)
+        self._reached = [math.inf] * len(self._targets)
+        plain = [k for k, t in enumerate(self._targets) if t.link.name == "identity" and t.prefactor is None]
+        self._seeds = [(place, _split(guess)) for place in plain for guess in fitted]
+        self._left = [
             self._inner_powers,
             self._spans,
             self._derived,
@@ -76,18 +104,9 @@ class Stages:
             self._select_special,
             self._scan_frequencies,
             partial(self._select, most=700, targets_most=6),
-        )
-        self._seeds.clear()
-        for stage in stages:
-            stage(ledger, columns, targets, reached)
-            if ledger.exact:
-                return
-        evolution = Evolution(ledger, columns, targets, self.functions, self._rng)
-        for place, chosen in self._seeds:
-            evolution.seed(place, chosen)
-        evolution.run()
+        ]
 
-    def _targets(self, ledger: Ledger, indices: Sequence[int]) -> list[Target]:
+    def _find_targets(self, ledger: Ledger, indices: Sequence[int]) -> list[Target]:
         """Every link that fits the target's range, alone and below the factors that the logarithms show."""
         factors: list[structure.Prefactor] = []
         if g.DIV in self.functions:
@@ -99,9 +118,15 @@ class Stages:
             for name, link in LINKS.items():
                 if set(link.needs) <= set(self.functions):
                     target = make_target(ledger, name, rest, prefactor)
-                    if target is not None:
+                    if target is not None and self._is_allowed(ledger, target):
                         found.append(target)
         return found
+
+    def _is_allowed(self, ledger: Ledger, target: Target) -> bool:
+        """Whether the rules allow a sum in its place."""
+        plain = target.link.name == "identity" and target.prefactor is None
+        smallest = apply(g.MUL, constant(1.5), variable(target.indices[0]))
+        return plain or not ledger.rules.restricts or ledger.rules.express(target.wrap(smallest)) is not None
 
     def _inner_powers(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
         if g.DIV not in self.functions:
@@ -266,3 +291,15 @@ class Stages:
             if found is not None:
                 self._seeds.append((place, found.terms))
                 reached[place] = min(reached[place], found.loss)
+
+
+def _split(formula: Formula) -> tuple[Formula, ...]:
+    """The terms of a sum, without their signs and constant factors."""
+    code = formula.codes[-1]
+    if code in (g.ADD, g.SUB, g.NEG):
+        return tuple(term for part in formula.arguments() for term in _split(part))
+    if code == g.MUL:
+        left, right = formula.arguments()
+        if left.size == 1 and left.values:
+            return _split(right)
+    return (formula,)
