@@ -24,7 +24,7 @@ from ray_clusters import Nodes, ray_cluster
 from stored_rows import stored_answers
 
 from bench.shard_kills import PROBLEMS, search_whole, sequences
-from evo.cluster import cluster_runner
+from evo.cluster import open_runner
 from evo.config.run import RunConfig
 from evo.runs.launch import plan_run
 from evo.runs.result import Ended
@@ -34,7 +34,7 @@ from islands.db.store import Store
 
 
 async def search_on(address: str, db: str) -> Ended:
-    runner = cluster_runner(address, db)
+    runner = open_runner(address, db)
     try:
         await runner.prepare([])
         return await runner.search_run("run")

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from evo.cluster import cluster_runner, runner_of_a_run
+from evo.cluster import open_run_runner, open_runner
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.launch import Launched
@@ -131,7 +131,7 @@ def _run_here(prepare: Callable[[], Coroutine[Any, Any, Launched]], driver: Driv
 def _run_on_cluster(
     begin: Callable[[], str], configs: Sequence[RunConfig], ray: str, driver: Driver, db: str, changes: Changes
 ) -> SearchOutcome | None:
-    runner = runner_of_a_run(ray, db, configs)
+    runner = open_run_runner(ray, db, configs)
 
     async def work(job: Job) -> SearchOutcome | None:
         try:
@@ -171,7 +171,7 @@ def run_comparison(
     """
     from evo.comparison.workers import runner_for  # worker processes: a single search does without
 
-    runner = runner_for(configs, processes) if ray is None else cluster_runner(ray, db)
+    runner = runner_for(configs, processes) if ray is None else open_runner(ray, db)
 
     async def work(job: Job) -> ComparisonOutcome | None:
         ended: list[Ended] = []

@@ -16,7 +16,7 @@ from evo.api.background import Background
 from evo.api.drive import Job
 from evo.api.frames import data_frame
 from evo.api.progress import Progress
-from evo.cluster import cluster_training
+from evo.cluster import open_training
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import describe_exit
@@ -196,7 +196,7 @@ def _train_on_cluster(
     ray: str, run: TrainRun | None, folder: str, named: Mapping[str, Any], command: str, progress: bool
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The training's summary and its log. Raises as evo.train does, and SearchFailed if it failed on its node."""
-    training = cluster_training(ray, run, folder, named, command, as_json=True)
+    training = open_training(ray, run, folder, named, command, as_json=True)
     printed: list[str] = []
     driver = Background(progress, lambda name: f"{name}: interrupted; evo.train(resume={name!r}, ray=...) continues it")
     title, steps = f"training on {training.place}", run.steps if run is not None else 0
@@ -218,9 +218,9 @@ def _train_on_cluster(
 
     outcome = driver.drive(work)
     if outcome.code == 2:
-        raise BadInput(outcome.word)
+        raise BadInput(outcome.last_line)
     if outcome.code or not printed:
-        raise SearchFailed(f"{folder}: {outcome.word or describe_exit(outcome.code)}")
+        raise SearchFailed(f"{folder}: {outcome.last_line or describe_exit(outcome.code)}")
     record = TrainingRecord(folder)
     record.read_lines()
     return json.loads(printed[-1]), record.lines

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.cli.options import db_option, json_option
-from evo.cluster import cluster_place
+from evo.cluster import parse_place
 from evo.doctor.doctor import examine
 from evo.doctor.line import DoctorLine
 
@@ -64,7 +64,7 @@ def _examine(ray: str | None, db: str, policies: Sequence[str]) -> Iterator[tupl
     if ray is None:
         yield from (("", line) for line in examine(db, policies, Path.cwd()))
         return
-    place = cluster_place(ray)
+    place = parse_place(ray)
     from evo.cluster.doctor import examine_cluster
 
     yield from examine_cluster(place, db, policies, Path.cwd())

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 
 from evo.cli.options import json_option, plain_option
-from evo.cluster import cluster_place
+from evo.cluster import parse_place
 from evo.errors import BadInput
 from evo.pipelines.checks import check_pipeline
 from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print_plan, summary
@@ -129,7 +129,7 @@ def _open_cluster(
 ) -> AbstractContextManager[ClusterStages | None]:
     if ray is None:
         return nullcontext()
-    cluster_place(ray)
+    parse_place(ray)
     from evo.pipelines.cluster import stages_on_cluster
 
     return stages_on_cluster(ray, place, plan)

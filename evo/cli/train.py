@@ -13,7 +13,7 @@ from rich.console import Console
 from evo.cli.flags import GroupedCommand, collect_given, flag, together
 from evo.cli.live import INTERRUPTED, handling_interrupts
 from evo.cli.options import json_option, plain_option, read_command
-from evo.cluster import cluster_training
+from evo.cluster import open_training
 from evo.config.traces import TraceSettings
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
@@ -126,7 +126,7 @@ def train(
 
 
 def _on_cluster(ray: str, run: TrainRun | None, folder: str, named: dict[str, Any], as_json: bool) -> int:
-    training = cluster_training(ray, run, folder, named, read_command(), as_json=as_json)
+    training = open_training(ray, run, folder, named, read_command(), as_json=as_json)
 
     async def drive() -> int:
         with handling_interrupts(lambda stop: training.interrupt(str(stop))):

@@ -1,9 +1,9 @@
-"""Searches on many machines: Ray places and restarts the work, the database is what stays.
+"""Searches on many machines: Ray places and restarts the work, and the database holds all state.
 
-Begin with `runner.ClusterRunner`; `worker` is what runs on a node, `connection` finds the cluster. Ray is imported by
-this room alone, and by no more than this file of it until a cluster is asked for.
+Begin with `runner.ClusterRunner`; `worker` runs on a node, `connection` finds the cluster. Only this package imports
+Ray, and it does so only when a cluster is used.
 
-What is done there: searches (`runner`), a training (`training`), any command (`command`).
+A cluster can do searches (`runner`), a training (`training`) and any command (`command`).
 """
 
 from __future__ import annotations
@@ -23,38 +23,40 @@ if TYPE_CHECKING:
     from evo.config.train import TrainRun
 
 
-def cluster_runner(ray: str, db: str) -> ClusterRunner:
-    """A runner on the cluster that `--ray` names. Raises BadInput where that is none, or Ray is not installed."""
-    place = cluster_place(ray)
+def open_runner(ray: str, db: str) -> ClusterRunner:
+    """A runner on the cluster that `--ray` names. Raises BadInput for a bad address, or if Ray is not installed."""
+    place = parse_place(ray)
     from evo.cluster.runner import ClusterRunner
 
     return ClusterRunner(place, db)
 
 
-def runner_of_a_run(ray: str, db: str, configs: Sequence[RunConfig]) -> ClusterRunner:
-    """As `cluster_runner`, for one run; configs: its own where it is new. Raises BadInput where it cannot be dealt
-    out."""
+def open_run_runner(ray: str, db: str, configs: Sequence[RunConfig]) -> ClusterRunner:
+    """A runner for one run, as from `open_runner`. Raises BadInput if a new run cannot be divided into shards.
+
+    configs: the configuration of a new run; empty for a stored one
+    """
     from evo.runs.resume import check_divisible
 
-    runner = cluster_runner(ray, db)
+    runner = open_runner(ray, db)
     for config in configs:
         if runner.place.options.shards != 1:
             check_divisible(config, "this run")
     return runner
 
 
-def cluster_training(
-    ray: str, run: TrainRun | None, folder: str, named: Mapping[str, Any], said: str, *, as_json: bool
+def open_training(
+    ray: str, run: TrainRun | None, folder: str, named: Mapping[str, Any], command: str, *, as_json: bool
 ) -> ClusterTraining:
-    """A training on the cluster that `--ray` names; see there. Raises BadInput as `cluster_runner` does."""
-    place = cluster_place(ray)
+    """A training on the cluster that `--ray` names (see ClusterTraining). Raises BadInput as `open_runner` does."""
+    place = parse_place(ray)
     from evo.cluster.training import ClusterTraining
 
-    return ClusterTraining(place, run, folder, named, said, as_json)
+    return ClusterTraining(place, run, folder, named, command, as_json)
 
 
-def cluster_place(ray: str) -> ClusterAddress:
-    """What `--ray` names, with Ray installed. Raises BadInput where it is not."""
+def parse_place(ray: str) -> ClusterAddress:
+    """The cluster that `--ray` names. Raises BadInput if Ray is not installed."""
     place = parse_cluster(ray)
     try:
         import ray as _  # noqa: F401

@@ -1,7 +1,7 @@
-"""The processes that a cluster does the work in: started, asked, and replaced where they are lost.
+"""The processes of a cluster: they are started, given tasks, and replaced if they are lost.
 
-Ray says when a process or its node is gone. What it had is then given to another: whoever had it before is refused by
-the database, should it only have been unreachable, so nothing is committed twice; what was committed is not done again.
+Ray reports a process or a node that is gone. Its task is then given to another process. If the first process was only
+unreachable, the database refuses its writes, so nothing is committed twice; committed work is not repeated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from evo.cluster.connection import describe_nodes, import_path, slots
+from evo.cluster.connection import count_slots, describe_nodes, list_import_path
 from evo.cluster.engines import EnginePool
 from evo.cluster.summary import add_up_servers
 from evo.cluster.task import ClusterTask, CommandOrder, CommandOutcome
@@ -30,26 +30,26 @@ from islands.errors import DatabaseUnavailable, RunBusy
 from problems.child_process import WorkerAnswer, WorkerFailed
 from problems.redaction import redact
 
-LOOK_SECONDS, ROOM_SECONDS = 0.5, 30.0
-"""Between looks for a free node, and until a message says that none is free."""
+LOOK_SECONDS, NOTICE_SECONDS = 0.5, 30.0
+"""Seconds between checks for a free node, and until a message reports that none is free."""
 Search = Callable[[Any, ClusterTask], Awaitable[Any]]
-"""(actor, task) -> what the task gives."""
+"""(actor, task) -> the result of the task."""
 MOST_LOST = 5
-"""Processes that a task may lose one after another without a group committed between."""
+"""Processes that a task may lose in a row without a committed group."""
 BUSY_SECONDS, BUSY_TRIES = 5.0, 30
-"""A run whose writer was lost on another machine counts as written until its heartbeat is old, and a server that is
-restarted comes back."""
+"""Pause between attempts, and their number. A run whose writer was lost on another machine is busy until its heartbeat
+is old; a database server may come back after a restart."""
 EVENTS_KEPT = 50
 
 
 class ActorPool:
-    """As many processes as fit, over the tasks that there are.
+    """Processes for tasks, as many as the cluster can hold.
 
-    stopping: a reason, once no further task is begun; lost, restarted: counts for those who watch
+    stopping: the reason for beginning no further task, or None; lost, restarted: counts for displays
     """
 
     def __init__(self, place: ClusterAddress, groups: Callable[[ClusterTask], int], unit: str = "groups") -> None:
-        """groups: how many a task's run or shard has in the database; unit: what is counted where that is no group"""
+        """groups: counts the groups of a task in the database; unit: the name of what it counts, if not groups"""
         self.place, self._groups, self._unit = place, groups, unit
         self.stopping: str | None = None
         self.lost = self.restarted = 0
@@ -65,21 +65,22 @@ class ActorPool:
         self._known: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def start(self) -> Any:
-        """A new process somewhere on the cluster."""
+        """Start a new process on any node of the cluster."""
         options = self.place.options
         remote = ray.remote(ClusterWorker).options(
             num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources or None, max_restarts=0
         )
-        actor = remote.remote(str(Path.cwd()), import_path(), self.scorer_actors, self.engine_pool.replicas)
+        actor = remote.remote(str(Path.cwd()), list_import_path(), self.scorer_actors, self.engine_pool.replicas)
         self._actors.append(actor)
         return actor
 
-    def slots(self) -> int:
-        """How many tasks can be under way at once."""
-        return slots(self.place, self.engine_pool.taken)
+    def count_slots(self) -> int:
+        """How many tasks can run at once."""
+        return count_slots(self.place, self.engine_pool.taken)
 
     async def ask(self, actor: Any, method: str, *arguments: Any) -> Any:
-        """An order's result. Raises the worker's fault, WorkerFailed for a bug, and RayError if the process is gone."""
+        """Call a method of the worker and return its result. Raises the worker's fault, WorkerFailed for a bug, or
+        RayError if the process is gone."""
         try:
             answer: WorkerAnswer = await getattr(actor, method).remote(*arguments)
         except RayTaskError as error:
@@ -87,18 +88,17 @@ class ActorPool:
         return answer.result()
 
     async def work(self, tasks: Sequence[ClusterTask], search: Search) -> list[Any]:
-        """Do all tasks, in their order as seats become free; their results, of those that were begun."""
+        """Do all tasks, in their order, as processes become free. Returns the results of those that were begun."""
         self.waiting.extend(tasks)
         results: list[Any] = []
-        seats = [
-            asyncio.create_task(self._serve(number, search, results)) for number in range(min(len(tasks), self.slots()))
-        ]
+        count = min(len(tasks), self.count_slots())
+        workers = [asyncio.create_task(self._serve(number, search, results)) for number in range(count)]
         try:
-            await asyncio.gather(*seats)
+            await asyncio.gather(*workers)
         except BaseException:
-            for seat in seats:
-                seat.cancel()
-            await asyncio.gather(*seats, return_exceptions=True)
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
             raise
         return results
 
@@ -112,7 +112,7 @@ class ActorPool:
                     actor.pause.remote(True)
             self.running[number] = (task, actor)
             try:
-                results.append(await self._until_free(actor, task, search))
+                results.append(await self._search_when_free(actor, task, search))
                 self.done.append(task)
             except RayError as error:
                 self.drop(actor)
@@ -123,22 +123,22 @@ class ActorPool:
         if actor is not None:
             self.drop(actor)
 
-    async def _until_free(self, actor: Any, task: ClusterTask, search: Search) -> Any:
-        told: type[Exception] | None = None
+    async def _search_when_free(self, actor: Any, task: ClusterTask, search: Search) -> Any:
+        reported: type[Exception] | None = None
         for _ in range(BUSY_TRIES):
             try:
                 return await search(actor, task)
             except (RunBusy, DatabaseUnavailable) as error:
                 if self.stopping is not None:
                     raise
-                if told is not type(error):  # once for all attempts
-                    told = type(error)
-                    self.tell(f"{task.label} waits up to {BUSY_TRIES * BUSY_SECONDS:.0f} s: {error}")
+                if reported is not type(error):  # once for all attempts
+                    reported = type(error)
+                    self.report(f"{task.label} waits up to {BUSY_TRIES * BUSY_SECONDS:.0f} s: {error}")
                 await asyncio.sleep(BUSY_SECONDS)
         return await search(actor, task)
 
     def _lose(self, task: ClusterTask, error: RayError) -> None:
-        """Give the task to another process. Raises SearchFailed where that has been of no use before."""
+        """Give the task to another process. Raises SearchFailed if it has lost MOST_LOST in a row without progress."""
         groups = self._groups(task)
         task.lost += 1
         task.fruitless = task.fruitless + 1 if groups <= task.groups else 1
@@ -147,13 +147,13 @@ class ActorPool:
         reason = " ".join(str(error).split())[:160]
         if task.fruitless >= MOST_LOST:
             raise SearchFailed(
-                f"{task.label}: {MOST_LOST} processes were lost one after another with nothing committed ({reason})"
+                f"{task.label}: {MOST_LOST} processes were lost in a row with nothing committed ({reason})"
             )
         self.restarted += 1
-        self.tell(f"{task.label} lost its process and goes on in another, after {groups} {self._unit} ({reason})")
+        self.report(f"{task.label} lost its process and continues in another, after {groups} {self._unit} ({reason})")
         self.waiting.appendleft(task)
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         text = redact(text)
         self.events.append({"at": round(time.time(), 1), "text": text})
         self.warning(text)
@@ -168,8 +168,8 @@ class ActorPool:
         for _, actor in self.running.values():
             actor.pause.remote(paused)
 
-    def state(self) -> dict[str, Any]:
-        """For those who watch."""
+    def describe(self) -> dict[str, Any]:
+        """The state for a display."""
         return {
             "nodes": describe_nodes(),
             "running": [task.label for task, _ in self.running.values()],
@@ -178,18 +178,18 @@ class ActorPool:
             "lost": self.lost,
             "restarted": self.restarted,
             "scorers": len(self.scorer_actors),
-            "engines": [*self.engine_pool.state(), *self._servers()],
+            "engines": [*self.engine_pool.describe(), *self._add_up_servers()],
             "events": list(self.events),
         }
 
-    def _servers(self) -> list[dict[str, Any]]:
-        """Servers that the tasks ask, as these see them together."""
-        refs = [actor.servers.remote() for _, actor in list(self.running.values())]
+    def _add_up_servers(self) -> list[dict[str, Any]]:
+        """The servers that the tasks use, as seen by all tasks together."""
+        refs = [actor.describe_servers.remote() for _, actor in list(self.running.values())]
         answered, _ = ray.wait(refs, num_returns=len(refs), timeout=1.0) if refs else ([], [])
         for ref in answered:
             with suppress(RayError):
-                for one in ray.get(ref):
-                    self._known[one["address"], one["url"], one.pop("task")] = one
+                for server in ray.get(ref):
+                    self._known[server["address"], server["url"], server.pop("task")] = server
         return add_up_servers(self._known)
 
     def close(self) -> None:
@@ -207,18 +207,20 @@ class ActorPool:
 
 
 async def run_command(pool: ActorPool, name: str, order: Callable[[], CommandOrder], write: Write) -> CommandOutcome:
-    """Have an order carried out by a process of the cluster, its lines written here. order: what is left to do, asked
-    again where the process is lost. Raises what the order's own input is at fault for, and SearchFailed where process
-    after process is lost."""
+    """Run a command in a process of the cluster and write its lines here. Raises the error of a bad input, and
+    SearchFailed if process after process is lost.
+
+    order: gives the command for the work that is left; it is called again after a process is lost
+    """
 
     async def read(actor: Any) -> None:
-        with suppress(RayError):  # of its loss the other call tells
-            while lines := await actor.lines.remote():
+        with suppress(RayError):  # the other call reports a lost process
+            while lines := await actor.read_lines.remote():
                 for stream, line in lines:
                     write(stream, line)
 
     async def carry_out(actor: Any, task: ClusterTask) -> CommandOutcome:
-        if not await _placed(pool, actor, name):
+        if not await _wait_for_node(pool, actor, name):
             return CommandOutcome(INTERRUPTED)
         reading = asyncio.create_task(read(actor))
         try:
@@ -229,26 +231,26 @@ async def run_command(pool: ActorPool, name: str, order: Callable[[], CommandOrd
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    found = await pool.work([ClusterTask(name)], carry_out)
-    return found[0] if found else CommandOutcome(INTERRUPTED)
+    outcomes = await pool.work([ClusterTask(name)], carry_out)
+    return outcomes[0] if outcomes else CommandOutcome(INTERRUPTED)
 
 
-async def _placed(pool: ActorPool, actor: Any, name: str) -> bool:
-    """Until a node has room for the process; False where it is interrupted before. Raises RayError where it is lost."""
-    began, told = time.monotonic(), False
-    located = asyncio.ensure_future(_whereabouts(actor))
+async def _wait_for_node(pool: ActorPool, actor: Any, name: str) -> bool:
+    """Wait until the process is on a node; False if interrupted before. Raises RayError if the process is lost."""
+    began, reported = time.monotonic(), False
+    located = asyncio.ensure_future(_find_node(actor))
     try:
         while not (await asyncio.wait({located}, timeout=LOOK_SECONDS))[0]:
             if pool.stopping is not None:
                 return False
-            if not told and time.monotonic() - began > ROOM_SECONDS:
-                told = True
-                pool.tell(f"{name} waits for a node with room for it ({pool.place.options.describe_task()})")
+            if not reported and time.monotonic() - began > NOTICE_SECONDS:
+                reported = True
+                pool.report(f"{name} waits for a node with free resources ({pool.place.options.describe_task()})")
         await located
         return True
     finally:
         located.cancel()
 
 
-async def _whereabouts(actor: Any) -> str:
-    return str(await actor.whereabouts.remote())
+async def _find_node(actor: Any) -> str:
+    return str(await actor.find_node.remote())

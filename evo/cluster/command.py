@@ -1,5 +1,5 @@
-"""One `evo` command on a node: a training, a stage of a pipeline. Here it is a process, as it is on a person's machine,
-whose lines are read by the driver; where its node is lost, the driver has it begun again in another place.
+"""One `evo` command on a node: a training, or a stage of a pipeline. It runs in a process, as on a user's machine, and
+the driver reads its lines. If its node is lost, the driver begins it again on another node.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from evo.errors import BadInput
 from evo.exit_status import INTERRUPTED
 
 MOST_WAITING = 10_000
-"""Lines that wait to be read; where the driver is slower, the oldest go."""
+"""Lines that wait to be read at most; the oldest are dropped if the driver reads too slowly."""
 
 
 class Command:
-    """An order that is being carried out on this node. Used on one event loop."""
+    """Carries out an order on this node. Used on one event loop."""
 
     def __init__(self) -> None:
         self._lines: deque[tuple[str, str]] = deque(maxlen=MOST_WAITING)
         self._changed = asyncio.Event()
         self._ended = self._interrupted = False
         self._process: CommandProcess | None = None
-        self._word = ""
+        self._last_line = ""
 
     async def run(self, order: CommandOrder, node: str) -> CommandOutcome:
-        """Raises BadInput where the driver's files are not on this machine."""
+        """Run the command to its end. Raises BadInput if the driver's files are not on this machine."""
         try:
             if self._interrupted:
                 return CommandOutcome(INTERRUPTED)
@@ -48,17 +48,17 @@ class Command:
             self._ended = True
             self._changed.set()
 
-    async def lines(self) -> list[tuple[str, str]]:
-        """What was written since the last call, once there is something; nothing when it has ended."""
+    async def read_lines(self) -> list[tuple[str, str]]:
+        """Wait for lines, then return those written since the last call; none after the command has ended."""
         while not self._lines and not self._ended:
             self._changed.clear()
             await self._changed.wait()
-        found = list(self._lines)
+        lines = list(self._lines)
         self._lines.clear()
-        return found
+        return lines
 
     def interrupt(self) -> None:
-        """As Ctrl-C at its terminal."""
+        """Interrupt the command, as Ctrl-C at its terminal does."""
         self._interrupted = True
         if self._process is not None:
             self._process.send_signal()
@@ -70,18 +70,18 @@ class Command:
             settings.write_text(yaml.safe_dump(dict(order.settings), sort_keys=False), encoding="utf-8")
             arguments += ["--config", str(settings)]
         environment = {} if order.database is None else {"EVO_DB": order.database}
-        environment |= {"EVO_COMMAND": order.said} if order.said else {}
+        environment |= {"EVO_COMMAND": order.command} if order.command else {}
         loop = asyncio.get_running_loop()
 
         def write(stream: str, line: str) -> None:
             loop.call_soon_threadsafe(self._add, stream, line)
 
         self._process = CommandProcess(arguments, environment=environment, write=write)
-        code, word = await asyncio.to_thread(self._process.wait)
-        return CommandOutcome(code, word or self._word)
+        code, last_line = await asyncio.to_thread(self._process.wait)
+        return CommandOutcome(code, last_line or self._last_line)
 
     def _add(self, stream: str, line: str) -> None:
         if stream == "err" and line.strip():
-            self._word = line.strip().removeprefix("evo: ")
+            self._last_line = line.strip().removeprefix("evo: ")
         self._lines.append((stream, line))
         self._changed.set()

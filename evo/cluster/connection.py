@@ -1,4 +1,4 @@
-"""Finding a Ray cluster, and what can be wrong with it."""
+"""Find and join a Ray cluster, and check it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from islands.db.engine import mask_url, parse_address
 from problems.scoring import cores
 
 STORE_BYTES = 100 << 20
-"""Of shared memory for a Ray of our own: what goes between its processes is small."""
+"""Shared memory of a Ray that we start: its processes exchange little data."""
 
 REACH_SECONDS = 10.0
 HEAD_OR_TOKEN = "is its head running, and has this machine its token (~/.ray/auth_token, RAY_AUTH_MODE=token)?"
-"""Ray says the same of both."""
+"""Ray's error is the same in both cases."""
 
 
 def connect(place: ClusterAddress) -> bool:
-    """Join the cluster, or start one in this process for `local`; whether it is ours to leave. Raises BadInput."""
+    """Join the cluster, or start one for `local`. Returns whether the caller must leave it. Raises BadInput."""
     if ray.is_initialized():
         return False
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     if place.where == LOCAL:
         settings |= {"num_cpus": cores(), "include_dashboard": False, "object_store_memory": STORE_BYTES}
     _check_reachable(place.where)
-    logging.getLogger("ray").setLevel(logging.ERROR)  # of its warnings none is for who searches
+    logging.getLogger("ray").setLevel(logging.ERROR)  # its warnings are of no use to a search
     try:
         ray.init(address=LOCAL if place.where == LOCAL else place.where, **settings)
     except (ConnectionError, RuntimeError, ValueError, RayError, OSError) as error:
@@ -45,7 +45,7 @@ def connect(place: ClusterAddress) -> bool:
 
 
 def _check_reachable(where: str) -> None:
-    """BadInput where nobody listens at HOST:PORT: Ray itself would try for minutes, deaf to Ctrl-C."""
+    """Raise BadInput if HOST:PORT refuses connections. Ray would retry for minutes and ignore Ctrl-C."""
     host, colon, port = where.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdecimal():
         return
@@ -55,8 +55,8 @@ def _check_reachable(where: str) -> None:
         raise BadInput(f"--ray {where}: no Ray cluster can be joined ({error}); is its head running?") from None
 
 
-def address_of(place: ClusterAddress) -> str:
-    """The cluster that was joined, as another process on this machine names it."""
+def find_address(place: ClusterAddress) -> str:
+    """The address of the joined cluster for another process on this machine."""
     return place.where if place.where.startswith("ray://") else str(ray.get_runtime_context().gcs_address)
 
 
@@ -65,53 +65,54 @@ def leave() -> None:
 
 
 def check_database(db: str, place: ClusterAddress) -> None:
-    """BadInput where other machines could not write to the database."""
+    """Raise BadInput if other machines cannot write to the database."""
     url = parse_address(db)
     if url.drivername != "sqlite":
         return
-    hosts = {str(node["NodeManagerHostname"]) for node in alive_nodes()}
-    if len(alive_nodes()) > 1 or hosts - {socket.gethostname()}:
+    nodes = list_alive_nodes()
+    hosts = {str(node["NodeManagerHostname"]) for node in nodes}
+    if len(nodes) > 1 or hosts - {socket.gethostname()}:
         raise BadInput(
-            f"{mask_url(url)} is a file of one machine, and the Ray cluster at {place} has {len(alive_nodes())} nodes; "
+            f"{mask_url(url)} is a file of one machine, and the Ray cluster at {place} has {len(nodes)} nodes; "
             "use --db postgresql+psycopg://..., or --ray local"
         )
 
 
-def alive_nodes() -> list[Mapping[str, Any]]:
-    """Ray's record of every node that it counts as alive."""
+def list_alive_nodes() -> list[Mapping[str, Any]]:
+    """Ray's records of the nodes that are alive."""
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def slots(place: ClusterAddress, beside: Mapping[str, float]) -> int:
-    """How many tasks the cluster can run at once, at least one. beside: resources that engines hold"""
-    return max(1, _fits(place, beside))
+def count_slots(place: ClusterAddress, taken: Mapping[str, float]) -> int:
+    """How many tasks the cluster can run at once, at least one. taken: resources that engines hold"""
+    return max(1, _count_fitting(place, taken))
 
 
-def check_room(place: ClusterAddress, beside: Mapping[str, float]) -> None:
-    """BadInput where what was asked for beside a task leaves no room for one, which would wait for ever."""
-    options, there = place.options, ray.cluster_resources().get("CPU", 0.0)
-    if beside and not options.scorers and _fits(place, beside) < 1:
-        raise BadInput(f"--ray {place}: its engines leave no room for a task among {there:g} CPUs; ask for fewer")
-    if options.scorers and _fits(place, beside) < 1:
+def check_resources(place: ClusterAddress, taken: Mapping[str, float]) -> None:
+    """Raise BadInput if engines and scoring processes leave no resources for a task, which would wait for ever."""
+    options, cpus = place.options, ray.cluster_resources().get("CPU", 0.0)
+    if taken and not options.scorers and _count_fitting(place, taken) < 1:
+        raise BadInput(f"--ray {place}: its engines leave no resources for a task on {cpus:g} CPUs; ask for fewer")
+    if options.scorers and _count_fitting(place, taken) < 1:
         raise BadInput(
-            f"--ray {place}: {options.scorers} scoring processes of {options.scorer_cpus:g} CPUs leave no room for a "
-            f"task among {there:g}; ask for fewer, or for ?scorer_cpus= less"
+            f"--ray {place}: {options.scorers} scoring processes of {options.scorer_cpus:g} CPUs leave no "
+            f"resources for a task on {cpus:g}; ask for fewer, or for less ?scorer_cpus="
         )
 
 
-def _fits(place: ClusterAddress, beside: Mapping[str, float]) -> int:
-    """Tasks beside the scoring processes and the engines."""
-    options, there = place.options, ray.cluster_resources()
+def _count_fitting(place: ClusterAddress, taken: Mapping[str, float]) -> int:
+    """Tasks that fit next to the scoring processes and engines."""
+    options, total = place.options, ray.cluster_resources()
     scoring = {"CPU": options.scorer_cpus, "GPU": options.scorer_gpus, **options.scorer_resources}
-    asked = {"CPU": options.cpus, "GPU": options.gpus, **options.resources}
-    taken = {name: options.scorers * scoring.get(name, 0.0) + beside.get(name, 0.0) for name in asked}
-    free = {name: there.get(name, 0.0) - taken[name] for name in asked}
-    fits = [int(free[name] / amount) for name, amount in asked.items() if amount > 0]
-    return min(fits, default=len(alive_nodes()))
+    needed = {"CPU": options.cpus, "GPU": options.gpus, **options.resources}
+    held = {name: options.scorers * scoring.get(name, 0.0) + taken.get(name, 0.0) for name in needed}
+    free = {name: total.get(name, 0.0) - held[name] for name in needed}
+    fits = [int(free[name] / amount) for name, amount in needed.items() if amount > 0]
+    return min(fits, default=len(list_alive_nodes()))
 
 
 def describe_nodes() -> list[dict[str, Any]]:
-    """The nodes for a display: name, whether alive, and what they have."""
+    """The nodes for a display: id, host, whether alive, CPUs and GPUs."""
     return [
         {
             "node": str(node["NodeID"])[:8],
@@ -124,13 +125,13 @@ def describe_nodes() -> list[dict[str, Any]]:
     ]
 
 
-def import_path() -> list[str]:
-    """Where this process imports from, without the entry that stands for its working directory."""
+def list_import_path() -> list[str]:
+    """The import path of this process, without the entry for its working directory."""
     return [entry for entry in sys.path if entry]
 
 
-def take_on(folder: str, path: Sequence[str]) -> None:
-    """Work in the driver's folder, where this machine has it, and import from its path before all else."""
+def adopt_paths(folder: str, path: Sequence[str]) -> None:
+    """Change to the driver's folder, if this machine has it, and import from the driver's path first."""
     with contextlib.suppress(OSError):  # another machine need not have it
         os.chdir(folder)
     sys.path[:0] = [entry for entry in path if entry not in sys.path]

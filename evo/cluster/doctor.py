@@ -1,4 +1,4 @@
-"""`evo doctor --ray`: every node of a cluster examined by a task of its own, and whether the nodes agree."""
+"""`evo doctor --ray`: examine every node of a cluster by a task on it, and compare the nodes' versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from evo.cluster.connection import alive_nodes, check_database, connect, import_path, leave, take_on
+from evo.cluster.connection import adopt_paths, check_database, connect, leave, list_alive_nodes, list_import_path
 from evo.config.cluster import LOCAL, ClusterAddress
 from evo.doctor.doctor import examine
 from evo.doctor.line import DoctorLine, fail, ok, warn
@@ -21,7 +21,7 @@ from evo.errors import BadInput
 from evo.version import __version__
 
 NODE_SECONDS = 300.0
-"""For the checks of all nodes, which load torch and what --policy names."""
+"""For the checks of all nodes, which load torch and the policies of --policy."""
 _PACKAGES = ("ray", "torch", "transformers", "vllm", "numpy")
 _MUST_AGREE = ("evo", "Python", "ray")
 _AUTH = "ray get-auth-token --generate on the head, RAY_AUTH_MODE=token and that token on every machine"
@@ -30,27 +30,27 @@ _AUTH = "ray get-auth-token --generate on the head, RAY_AUTH_MODE=token and that
 def examine_cluster(
     place: ClusterAddress, db: str, policies: Sequence[str], folder: Path
 ) -> Iterator[tuple[str, DoctorLine]]:
-    """(node, line): the whole cluster's, each node's, which is named by its id's beginning and its host, and what comes
-    of both. Raises BadInput where it cannot be joined."""
-    ours = connect(place)
+    """(node, line) for the cluster, for each node, and for the comparison of the nodes. The name of a node is the
+    beginning of its id and its host. Raises BadInput if the cluster cannot be joined."""
+    must_leave = connect(place)
     try:
-        nodes = alive_nodes()
-        yield "cluster", _describe(nodes)
+        nodes = list_alive_nodes()
+        yield "cluster", _describe_cluster(nodes)
         if place.where != LOCAL:
-            yield "cluster", _authentication()
+            yield "cluster", _check_authentication()
         try:
             check_database(db, place)
         except BadInput as error:
             yield "cluster", fail("database", str(error), "name a server, or use --ray local")
-        path = import_path()
-        asked = {}
+        path = list_import_path()
+        refs = {}
         for node in nodes:
             here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             task = ray.remote(_examine_node).options(num_cpus=0, max_retries=0, scheduling_strategy=here)
-            asked[f"{node['NodeID'][:8]} {node['NodeManagerHostname']}"] = task.remote(path, db, policies, str(folder))
-        ray.wait(list(asked.values()), num_returns=len(asked), timeout=NODE_SECONDS)
+            refs[f"{node['NodeID'][:8]} {node['NodeManagerHostname']}"] = task.remote(path, db, policies, str(folder))
+        ray.wait(list(refs.values()), num_returns=len(refs), timeout=NODE_SECONDS)
         versions: dict[str, Mapping[str, str]] = {}
-        for name, ref in asked.items():
+        for name, ref in refs.items():
             try:
                 versions[name], lines = ray.get(ref, timeout=1.0)
             except (GetTimeoutError, RayError) as error:
@@ -61,41 +61,46 @@ def examine_cluster(
         for line in compare_versions(versions):
             yield "cluster", line
     finally:
-        if ours:
+        if must_leave:
             leave()
 
 
 def compare_versions(versions: Mapping[str, Mapping[str, str]]) -> list[DoctorLine]:
-    """A line for every package in which nodes differ; one line where none do. versions: by node, then by package"""
+    """A line for each package whose version differs between nodes, or one line if none does.
+
+    versions: by node, then by package
+    """
     lines = []
-    for package in dict.fromkeys(name for found in versions.values() for name in found):
+    for package in dict.fromkeys(name for installed in versions.values() for name in installed):
         nodes: dict[str, list[str]] = {}
-        for node, found in versions.items():
-            nodes.setdefault(found.get(package, "none"), []).append(node)
+        for node, installed in versions.items():
+            nodes.setdefault(installed.get(package, "none"), []).append(node)
         if len(nodes) > 1:
-            told = "; ".join(f"{version} on {', '.join(where)}" for version, where in sorted(nodes.items()))
+            differing = "; ".join(f"{version} on {', '.join(where)}" for version, where in sorted(nodes.items()))
             level = fail if package in _MUST_AGREE else warn
-            lines.append(level("versions", f"{package}: {told}", f"install one {package} on every node"))
+            lines.append(level("versions", f"{package}: {differing}", f"install one {package} on every node"))
     return lines or [ok("versions", f"the same on {len(versions)} nodes")]
 
 
 def _examine_node(
     path: Sequence[str], db: str, policies: Sequence[str], folder: str
 ) -> tuple[dict[str, str], list[DoctorLine]]:
-    """On the node: its versions and its lines."""
-    take_on(folder, path)
+    """Examine the node that this runs on: its versions and its lines."""
+    adopt_paths(folder, path)
     lines = list(examine(db, policies, Path.cwd()))
     versions = {"evo": __version__, "Python": platform.python_version()}
-    return versions | {name: found for name in _PACKAGES if (found := version_of(name)) is not None}, lines
+    return versions | {name: version for name in _PACKAGES if (version := version_of(name)) is not None}, lines
 
 
-def _describe(nodes: Sequence[Mapping[str, Any]]) -> DoctorLine:
-    there = ray.cluster_resources()
-    told = f"{len(nodes)} nodes, {there.get('CPU', 0):g} CPUs, {there.get('GPU', 0):g} GPUs"
-    return ok("cluster", told) if there.get("CPU", 0) else warn("cluster", told, "join nodes: ray start --address")
+def _describe_cluster(nodes: Sequence[Mapping[str, Any]]) -> DoctorLine:
+    total = ray.cluster_resources()
+    summary = f"{len(nodes)} nodes, {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
+    return (
+        ok("cluster", summary) if total.get("CPU", 0) else warn("cluster", summary, "join nodes: ray start --address")
+    )
 
 
-def _authentication() -> DoctorLine:
+def _check_authentication() -> DoctorLine:
     if os.environ.get("RAY_AUTH_MODE", "").lower() in ("token", "k8s"):
         return ok("access", "by token")
-    return warn("access", "whoever reaches the cluster's ports can run anything on it", _AUTH)
+    return warn("access", "anyone who reaches the cluster's ports can run code on it", _AUTH)

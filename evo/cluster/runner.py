@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any
 
 from evo.cluster.actor_pool import ActorPool
-from evo.cluster.connection import check_database, check_room, connect, leave
+from evo.cluster.connection import check_database, check_resources, connect, leave
 from evo.cluster.scoring import start_scorer_actors
-from evo.cluster.summary import ended_by, merge_problems, merge_shards, outcome_of
+from evo.cluster.summary import find_cause, merge_outcomes, merge_problems, merge_shards
 from evo.cluster.task import ClusterTask
 from evo.comparison.runner import SeedBatch
 from evo.config.cluster import ClusterAddress
@@ -42,17 +42,17 @@ class ClusterRunner:
         self.place, self.db = place, db
         self.paused = False
         self.stopping: Stop | None = None
-        self._pool = ActorPool(place, self._committed)
+        self._pool = ActorPool(place, self._count_committed)
         self._pool.warning = lambda text: warnings.warn(text, stacklevel=2)
-        self._ours = self._connected = False
+        self._must_leave = self._connected = False
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
-        """Join the cluster and let one process there load every policy, to find what is wrong. Raises BadInput."""
-        self._ours = await asyncio.to_thread(connect, self.place)
+        """Join the cluster and load every policy in one process there, as a check. Raises BadInput."""
+        self._must_leave = await asyncio.to_thread(connect, self.place)
         self._connected = True
         check_database(self.db, self.place)
         await self._start_engines(configs)
-        check_room(self.place, self._pool.engine_pool.taken)
+        check_resources(self.place, self._pool.engine_pool.taken)
         different = list({policy_key(config): config for config in configs}.values())
         actor = self._pool.start()
         try:
@@ -61,81 +61,81 @@ class ClusterRunner:
             self._pool.drop(actor)
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
-        """Every run is a task of its own; how each ended. A search that fails leaves the others running."""
+        """Search every run as a separate task; returns how each ended. If one fails, the others continue."""
         tasks = [ClusterTask(name) for batch in seed_batches for name, _ in batch]
         name = tasks[0].run.split("/")[0] if tasks else ""
-        await self._start_engines(self._stored(task.run) for task in tasks)
-        self._start_judges(task.run for task in tasks)
+        await self._start_engines(self._read_config(task.run) for task in tasks)
+        self._start_scorer_actors(task.run for task in tasks)
         with Store.open(db) as store:
             async with self._reporting(store, name, None):
-                found: list[Ended] = await self._pool.work(tasks, self._searching(changes))
-        return found
+                ended: list[Ended] = await self._pool.work(tasks, self._make_search(changes))
+        return ended
 
     async def search_run(self, name: str, changes: Changes = UNCHANGED) -> Ended:
-        """One run, its problems dealt out to as many tasks as fit, or as it was dealt before."""
+        """Search one run, with its problems divided into as many shards as fit, or as they were divided before."""
         options = self.place.options
         with Store.open(self.db) as store:
-            dealt = bool(read_shards(store, store.run(name).id))
-        if options.shards == 1 and not dealt:
+            divided = bool(read_shards(store, store.run(name).id))
+        if options.shards == 1 and not divided:
             return (await self.search(self.db, [[(name, RunConfig())]], changes))[0]
-        await self._start_engines([self._stored(name)])
-        self._start_judges([name])
+        await self._start_engines([self._read_config(name)])
+        self._start_scorer_actors([name])
         actor = self._pool.start()
         try:
-            problems = await self._pool.ask(actor, "open", name, self.db, changes, self._mode(name))
+            problems = await self._pool.ask(actor, "open", name, self.db, changes, self._read_mode(name))
         finally:
             self._pool.drop(actor)
         with Store.open(self.db) as store:
             run = store.run(name)
             store.lease(run.id)
-            count = plan_shards(store, run.id, min(problems, options.shards or self._pool.slots()))
+            count = plan_shards(store, run.id, min(problems, options.shards or self._pool.count_slots()))
             revoke_shards(store, run.id)
-            left = [one.number for one in read_shards(store, run.id) if changes or one.status != "done"]
-            self._pool.tell(f"{name}: {problems} problems in {count} shards, {len(left)} of them unfinished")
+            left = [shard.number for shard in read_shards(store, run.id) if changes or shard.status != "done"]
+            self._pool.report(f"{name}: {problems} problems in {count} shards, {len(left)} of them unfinished")
             async with self._reporting(store, name, run.id):
                 tasks = [ClusterTask(name, number) for number in left]
                 try:
-                    ended: list[Ended] = await self._pool.work(tasks, self._searching(changes))
+                    ended: list[Ended] = await self._pool.work(tasks, self._make_search(changes))
                 except SearchFailed as error:
                     store.finish_run(run.id, "failed", str(error), summary=run.summary)
                     raise
             shards = read_shards(store, run.id)
-            outcome, why = outcome_of(shards)
-            head = {"run": name, "outcome": outcome, "reason": why, "ended_by": ended_by(shards)}
+            outcome, why = merge_outcomes(shards)
+            head = {"run": name, "outcome": outcome, "reason": why, "ended_by": find_cause(shards)}
             head["policy"] = run.config["policy"]
             summary = {**head, "sandbox": run.config.get("sandbox", ""), "problems": merge_problems(shards)}
             merged = merge_shards(shards, run_totals(store, run.id), time.time())
             store.finish_run(run.id, outcome, why, summary={**summary, **merged})
-        return Ended(name, outcome, why, tuple(dict.fromkeys(fault for one in ended for fault in one.faults)))
+        return Ended(name, outcome, why, tuple(dict.fromkeys(fault for part in ended for fault in part.faults)))
 
     async def _start_engines(self, configs: Iterable[RunConfig]) -> None:
-        """Engines with replicas, before anything that asks them."""
-        await asyncio.to_thread(self._pool.engine_pool.start, list(configs), self._pool.tell)
+        """Start the engines with replicas, before the tasks that use them."""
+        await asyncio.to_thread(self._pool.engine_pool.start, list(configs), self._pool.report)
 
-    def _stored(self, name: str) -> RunConfig:
+    def _read_config(self, name: str) -> RunConfig:
         with Store.open(self.db, read_only=True) as store:
             return parse(RunConfig, complete_run(store.run(name).config), f"run {name}")
 
-    def _start_judges(self, runs: Iterable[str]) -> None:
-        """The scoring processes, which take what these runs' scorers say unless the address says otherwise."""
+    def _start_scorer_actors(self, runs: Iterable[str]) -> None:
+        """Start the scoring processes, with the resources that these runs' scorers declare or that --ray sets."""
         with Store.open(self.db, read_only=True) as store:
             taken = most_of(store.run(name).config.get("scoring_resources") or {} for name in runs)
         self.place = self._pool.place = self.place.for_scorers(taken)
         options = self.place.options
         named = taken.keys() - {CPUS, GPUS, *options.resources}
         if not options.scorers and (named or taken.get(GPUS, 0) > options.gpus):
-            self._pool.tell(
-                f"scoring takes {describe_resources(taken)}, which the tasks, who score, do not ask for: ?scorers=N "
+            self._pool.report(
+                f"scoring takes {describe_resources(taken)}, but the tasks, which score, do not reserve it: ?scorers=N "
                 "starts scoring processes that do"
             )
-        check_room(self.place, self._pool.engine_pool.taken)
+        check_resources(self.place, self._pool.engine_pool.taken)
         self._pool.scorer_actors = start_scorer_actors(options)
 
-    def _searching(self, changes: Changes) -> Callable[[Any, ClusterTask], Awaitable[Ended]]:
+    def _make_search(self, changes: Changes) -> Callable[[Any, ClusterTask], Awaitable[Ended]]:
         async def search(actor: Any, task: ClusterTask) -> Ended:
-            order = (task.run, task.shard, self.db, changes, task.lost > 0, self._mode(task.run))
-            found: Ended = await self._pool.ask(actor, "search", *order)
-            return found
+            order = (task.run, task.shard, self.db, changes, task.lost > 0, self._read_mode(task.run))
+            ended: Ended = await self._pool.ask(actor, "search", *order)
+            return ended
 
         return search
 
@@ -158,16 +158,16 @@ class ClusterRunner:
     async def close(self) -> None:
         if self._connected:
             self._pool.close()
-            if self._ours:
+            if self._must_leave:
                 await asyncio.to_thread(leave)
 
     @contextlib.asynccontextmanager
     async def _reporting(self, store: Store, name: str, run_id: int | None) -> AsyncIterator[None]:
-        """Put the state of the work on record now and then, and with a run in shards what they come to together."""
+        """Record the state of the work every second, and for a run in shards their merged metrics."""
 
         def report() -> None:
-            with contextlib.suppress(DatabaseUnavailable):  # the workers wait for it, and so does this
-                write_cluster_state(store, name, self._pool.state())
+            with contextlib.suppress(DatabaseUnavailable):  # the workers wait for the database too
+                write_cluster_state(store, name, self._pool.describe())
                 if run_id is None:
                     return
                 summary = merge_shards(read_shards(store, run_id), run_totals(store, run_id), time.time())
@@ -188,14 +188,14 @@ class ClusterRunner:
             await asyncio.gather(task, return_exceptions=True)
             await asyncio.to_thread(report)
 
-    def _mode(self, name: str) -> Mode:
+    def _read_mode(self, name: str) -> Mode:
         """The sandbox that a run is scored in."""
         with Store.open(self.db, read_only=True) as store:
             mode: Mode = store.run(name).config.get("sandbox") or "auto"
         return mode
 
-    def _committed(self, task: ClusterTask) -> int:
-        """Groups of a task's run that the database holds; 0 while it cannot be asked."""
+    def _count_committed(self, task: ClusterTask) -> int:
+        """The number of groups of a task's run in the database; 0 while the database is unavailable."""
         try:
             with Store.open(self.db, read_only=True) as store:
                 return group_count(store, store.run(task.run).id)[0]

@@ -1,7 +1,8 @@
-"""Scoring on the nodes of a cluster: as many processes as were asked for, each with the sandbox of its machine.
+"""Scoring on the nodes of a cluster: a given number of processes, each with the sandbox of its machine.
 
-The rules of scoring (problems.scoring) stay with the search that asks: what a fault means, what is scored in this
-process after all. A process that is lost with its node is started again elsewhere, and asked again what it owed.
+The search that uses them keeps the rules of scoring (problems.scoring): what a fault means, and which answers are
+scored in the search's process. A process that is lost is restarted on another node and gets its unfinished answers
+again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from evo.cluster.connection import import_path, take_on
+from evo.cluster.connection import adopt_paths, list_import_path
 from evo.config.cluster import ClusterOptions
 from evo.exit_status import answer_of_error
 from problems.child_process import WorkerAnswer, WorkerFailed
@@ -26,25 +27,25 @@ from problems.sandbox.shared import set_sandbox_mode
 from problems.scoring import Scorer, checked_score, scores_its_seed
 
 EACH = 2
-"""Answers that a search has at one process: one that is scored, and one that waits beside it."""
+"""Answers that a search sends to one process: one is scored while the other waits."""
 
 
 class ScorerActor:
     """Scores answers on a node, one at a time. Problems are opened by their addresses."""
 
     def __init__(self, folder: str, path: Sequence[str]) -> None:
-        take_on(folder, path)
+        adopt_paths(folder, path)
         self._problems: dict[str, Problem] = {}
 
     def check(self, name: str, answer: str, mode: Mode) -> WorkerAnswer:
         """The checked Score of an answer."""
-        return self._answered(lambda problem: checked_score(problem, answer), name, mode)
+        return self._answer(lambda problem: checked_score(problem, answer), name, mode)
 
     def takes_seed(self, name: str, answer: str, mode: Mode) -> WorkerAnswer:
-        """Whether the scorer, having failed on `answer`, scores its seed."""
-        return self._answered(lambda problem: scores_its_seed(problem, answer), name, mode)
+        """Whether the scorer, which failed on `answer`, can score its seed."""
+        return self._answer(lambda problem: scores_its_seed(problem, answer), name, mode)
 
-    def _answered(self, work: Any, name: str, mode: Mode) -> WorkerAnswer:
+    def _answer(self, work: Any, name: str, mode: Mode) -> WorkerAnswer:
         try:
             set_sandbox_mode(mode)
             if name not in self._problems:
@@ -55,7 +56,7 @@ class ScorerActor:
 
 
 def start_scorer_actors(options: ClusterOptions) -> list[Any]:
-    """The processes, which Ray restarts where they are lost."""
+    """Start the processes; Ray restarts those that are lost."""
     remote = ray.remote(ScorerActor).options(
         num_cpus=options.scorer_cpus,
         num_gpus=options.scorer_gpus,
@@ -63,11 +64,11 @@ def start_scorer_actors(options: ClusterOptions) -> list[Any]:
         max_restarts=-1,
         max_task_retries=-1,
     )
-    return [remote.remote(str(Path.cwd()), import_path()) for _ in range(options.scorers)]
+    return [remote.remote(str(Path.cwd()), list_import_path()) for _ in range(options.scorers)]
 
 
 class ClusterScorer(Scorer):
-    """A Scorer whose answers are judged by processes on other nodes, in turn."""
+    """A Scorer that sends its answers to processes on other nodes, in turn."""
 
     def __init__(self, scorer_actors: Sequence[Any], mode: Mode) -> None:
         super().__init__(EACH * len(scorer_actors))

@@ -1,4 +1,4 @@
-"""What the shards of a run come to together, in the form in which a run keeps its metrics."""
+"""Merge the metrics of a run's shards into the form in which a run keeps its metrics."""
 
 from __future__ import annotations
 
@@ -15,38 +15,40 @@ _SUMMED = ("solved", "sampling_seconds", "scoring_queue", "training_seconds", "s
 
 
 def merge_shards(shards: Sequence[ShardRecord], totals: Totals, now: float) -> dict[str, Any]:
-    """Seconds of work added up; the time searched is that in which any shard was. totals: what the run has committed;
-    now: seconds since 1970"""
+    """The metrics of all shards. Seconds of work are summed; the searched time is the time in which any shard worked.
+
+    totals: of the run's committed groups; now: seconds since 1970
+    """
     summaries = [shard.summary for shard in shards if shard.summary]
     if not summaries:
         return {}
-    active = union([_period(one, now) for summary in summaries for one in summary.get("active", [])])
-    open_ended = any(one[1] is None for summary in summaries for one in summary.get("active", []))
+    periods = [period for summary in summaries for period in summary.get("active", [])]
+    active = union([_close_period(period, now) for period in periods])
+    open_ended = any(end is None for _, end in periods)
     seconds = max(seconds_until(active, now), 1e-9)
-    merged: dict[str, Any] = {key: _round(sum(one.get(key, 0) for one in summaries)) for key in _SUMMED}
+    merged: dict[str, Any] = {key: _round(sum(summary.get(key, 0) for summary in summaries)) for key in _SUMMED}
     stored: list[list[float | None]] = [[round(began, 3), round(end, 3)] for began, end in active]
     if open_ended and stored:
         stored[-1][1] = None
     machines: list[Any] = []
-    for one in (machine for summary in summaries for machine in summary.get("machines", [])):
-        if one not in machines:
-            machines.append(one)
+    for machine in (machine for summary in summaries for machine in summary.get("machines", [])):
+        if machine not in machines:
+            machines.append(machine)
     merged |= {
         **totals.as_dict(),
         "active": stored,
         "seconds": round(seconds, 3),
         "answers_per_second": round(totals.answers / seconds, 2),
         "tokens_per_second": round(totals.tokens / seconds, 1),
-        "policy_busy": round(sum(float(one.get("policy_busy", 0.0)) for one in summaries) / len(summaries), 4),
+        "policy_busy": round(sum(float(summary.get("policy_busy", 0.0)) for summary in summaries) / len(summaries), 4),
         "machines": machines,
-        "at": round(max(float(one.get("at", 0.0)) for one in summaries), 3),
+        "at": round(max(float(summary.get("at", 0.0)) for summary in summaries), 3),
     }
     return merged
 
 
 def merge_problems(shards: Sequence[ShardRecord]) -> list[dict[str, Any]]:
-    """The problems of all shards by their index in the run, as each shard's last summary has them; none where one has
-    not ended."""
+    """The problems of all shards in the run's order, from each shard's last summary; none if a shard has not ended."""
     lists = [list(shard.summary.get("problems", [])) for shard in shards]
     if not all(lists):
         return []
@@ -54,37 +56,37 @@ def merge_problems(shards: Sequence[ShardRecord]) -> list[dict[str, Any]]:
     return [lists[index % count][index // count] for index in range(total)]
 
 
-def outcome_of(shards: Sequence[ShardRecord]) -> tuple[str, str]:
-    """(outcome, why) of the run: failed where a shard has failed, interrupted where one has not ended, else done."""
+def merge_outcomes(shards: Sequence[ShardRecord]) -> tuple[str, str]:
+    """(outcome, why) of the run: failed if a shard has failed, interrupted if one has not ended, else done."""
     for status in ("failed", "interrupted", "running", "waiting"):
-        found = next((shard for shard in shards if shard.status == status), None)
-        if found is not None:
-            return ("failed" if status == "failed" else "interrupted"), found.reason
+        first = next((shard for shard in shards if shard.status == status), None)
+        if first is not None:
+            return ("failed" if status == "failed" else "interrupted"), first.reason
     return "done", next((shard.reason for shard in shards if shard.reason), "")
 
 
-def ended_by(shards: Sequence[ShardRecord]) -> str | None:
-    """What ended the run: a budget if one ended any shard, else what ended the last of them."""
-    found = [str(shard.summary["ended_by"]) for shard in shards if shard.summary.get("ended_by")]
-    return StopReason.BUDGET.value if StopReason.BUDGET in found else (found[-1] if found else None)
+def find_cause(shards: Sequence[ShardRecord]) -> str | None:
+    """The reason that ended the run: a budget if it ended any shard, else the reason of the last shard."""
+    reasons = [str(shard.summary["ended_by"]) for shard in shards if shard.summary.get("ended_by")]
+    return StopReason.BUDGET.value if StopReason.BUDGET in reasons else (reasons[-1] if reasons else None)
 
 
 def add_up_servers(seen: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Servers as several tasks see them: each is there where one of these reaches it, and has what all have under way.
+    """The servers as several tasks see them. A server is up if one task reaches it; its load is the sum of all tasks'.
 
-    seen: by (address, url, task) what vpo.policies.spread tells of it
+    seen: by (address, url, task), the description by vpo.policies.spread
     """
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for (address, url, _), one in seen.items():
-        sums = found.setdefault((address, url), {"address": address, "url": url, "node": "", "in": False})
-        sums["in"] = sums["in"] or bool(one["in"])
+    servers: dict[tuple[str, str], dict[str, Any]] = {}
+    for (address, url, _), server in seen.items():
+        sums = servers.setdefault((address, url), {"address": address, "url": url, "node": "", "in": False})
+        sums["in"] = sums["in"] or bool(server["in"])
         for name in ("load", "answered"):
-            sums[name] = sums.get(name, 0) + int(one[name])
-        sums["lost"] = max(sums.get("lost", 0), int(one["lost"]))
-    return list(found.values())
+            sums[name] = sums.get(name, 0) + int(server[name])
+        sums["lost"] = max(sums.get("lost", 0), int(server["lost"]))
+    return list(servers.values())
 
 
-def _period(stored: Sequence[float | None], now: float) -> Period:
+def _close_period(stored: Sequence[float | None], now: float) -> Period:
     began, end = stored
     return (began or 0.0, now if end is None else end)
 

@@ -1,4 +1,4 @@
-"""The work of a cluster in pieces: each is found by name in the database, so that any node can go on with it."""
+"""The tasks of a cluster. Each is found by its name in the database, so that any node can continue it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 class ClusterTask:
     """A run, a shard of one, or a command.
 
-    lost: how often the process that had it was lost; groups: that the database held when it was lost last, or
-        whatever else tells how far the work is
+    lost: how often its process was lost; fruitless: how often in a row without progress
+    groups: the groups in the database at the last loss, or another measure of progress
     """
 
     run: str
@@ -30,22 +30,22 @@ class ClusterTask:
 class CommandOrder:
     """An `evo` command for a node.
 
-    arguments: of `evo`; settings: of a --config file that is written there
-    said: the command that a person gave, which goes on record in its stead
-    database: what EVO_DB is to say
-    witness: a file that the driver sees, which the node has to see too
+    arguments: of `evo`; settings: those of a --config file that is written on the node
+    command: the user's command, which is recorded instead of this one
+    database: the value of EVO_DB
+    witness: a file of the driver that the node must see too
     """
 
     arguments: tuple[str, ...]
     witness: str
     settings: Mapping[str, Any] | None = None
-    said: str = ""
+    command: str = ""
     database: str | None = None
 
 
 @dataclass(frozen=True)
 class CommandOutcome:
-    """How a command ended: its exit code (negative: the signal that killed it) and its last word on stderr."""
+    """How a command ended: its exit code (negative: the signal that killed it) and its last line on stderr."""
 
     code: int
-    word: str = ""
+    last_line: str = ""

@@ -1,7 +1,7 @@
-"""What runs on a node: a process that searches whole runs and shards of runs, one after another, or runs a command.
+"""A process on a node, which searches runs and shards of runs, one after another, or runs a command.
 
-It is an actor of Ray's, whose methods share one event loop, so that it can be interrupted while it searches. Faults of
-known kinds are answers, not exceptions: Ray would wrap them in classes of its own.
+It is a Ray actor whose methods share one event loop, so it can be interrupted while it searches. Faults of known kinds
+are returned as answers, because Ray would wrap exceptions in its own classes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import ray
 
 from evo.cluster.command import Command
-from evo.cluster.connection import take_on
+from evo.cluster.connection import adopt_paths
 from evo.cluster.engines import Engines
 from evo.cluster.scoring import ClusterScorer
 from evo.cluster.task import CommandOrder, CommandOutcome
@@ -35,13 +35,13 @@ from vpo.vllm.leases import ENGINE_REGISTRY
 class ClusterWorker:
     """Searches one thing at a time.
 
-    folder, path: the driver's working directory, which relative names are of, and where it imports from
-    scorer_actors: processes that score its answers (evo.cluster.scoring); none where it does that itself
-    engines: of policies with replicas (evo.cluster.engines)
+    folder, path: the driver's working directory, to which relative names refer, and its import path
+    scorer_actors: processes that score its answers (evo.cluster.scoring); none if it scores them itself
+    engines: the engines of policies with replicas (evo.cluster.engines)
     """
 
     def __init__(self, folder: str, path: Sequence[str], scorer_actors: Sequence[Any], engines: Engines) -> None:
-        take_on(folder, path)
+        adopt_paths(folder, path)
         self._shared, self._scorer_actors = Resources(), list(scorer_actors)
         self._name = uuid.uuid4().hex
         ENGINE_REGISTRY.update(engines)
@@ -50,23 +50,23 @@ class ClusterWorker:
         self._launched: Launched | None = None
         self._command = Command()
 
-    def _use_judges(self, mode: Mode) -> None:
+    def _use_scorer_actors(self, mode: Mode) -> None:
         if self._scorer_actors and self._shared.scorer is None:
             self._shared.scorer = ClusterScorer(self._scorer_actors, mode)
 
     async def prepare(self, configs: Sequence[RunConfig]) -> WorkerAnswer:
-        """Load what these need, to find what is wrong with it."""
+        """Load the problems and policies of these runs, as a check."""
 
         async def load() -> None:
             await load_runs(configs, self._shared)
 
-        return await _answered(load)
+        return await _answer(load)
 
     async def open(self, run: str, db: str, changes: Changes, mode: Mode) -> WorkerAnswer:
-        """Put a planned run's problems and seeds into the database, or a stored one's changes; how many problems."""
+        """Store the problems and seeds of a planned run, or the changes of a stored one. Returns their number."""
 
-        async def put() -> int:
-            self._use_judges(mode)
+        async def store() -> int:
+            self._use_scorer_actors(mode)
             launched = await relaunch(run, db=db, changes=changes, shared=self._shared, sharded=True)
             try:
                 check_divisible(launched.config, f"run {run}")
@@ -74,19 +74,19 @@ class ClusterWorker:
             finally:
                 await launched.close()
 
-        return await _answered(put)
+        return await _answer(store)
 
     async def search(
         self, run: str, shard: int | None, db: str, changes: Changes, take_over: bool, mode: Mode
     ) -> WorkerAnswer:
-        """Search to the end; how it ended."""
+        """Search to the end; returns an Ended."""
 
         async def search() -> Ended:
-            self._use_judges(mode)
+            self._use_scorer_actors(mode)
             if shard is None:
                 launched = await relaunch(run, db=db, changes=changes, shared=self._shared, take_over=take_over)
             else:
-                launched = await relaunch_shard(run, shard, db=db, node=node_id(), shared=self._shared)
+                launched = await relaunch_shard(run, shard, db=db, node=read_node_id(), shared=self._shared)
             try:
                 self._launched = launched
                 if self._paused:
@@ -98,18 +98,18 @@ class ClusterWorker:
                 self._launched = None
                 await launched.close()
 
-        return await _answered(search)
+        return await _answer(search)
 
     async def command(self, order: CommandOrder) -> WorkerAnswer:
-        """Carry out an order, one in a process's life; its outcome."""
+        """Carry out an order, once in the life of a process; returns its outcome."""
 
         async def carry_out() -> CommandOutcome:
-            return await self._command.run(order, node_id())
+            return await self._command.run(order, read_node_id())
 
-        return await _answered(carry_out)
+        return await _answer(carry_out)
 
-    async def lines(self) -> list[tuple[str, str]]:
-        return await self._command.lines()
+    async def read_lines(self) -> list[tuple[str, str]]:
+        return await self._command.read_lines()
 
     async def interrupt(self, reason: str) -> None:
         self._stopping = Stop(StopReason.INTERRUPTED, reason)
@@ -125,23 +125,23 @@ class ClusterWorker:
     async def close(self) -> None:
         await self._shared.close()
 
-    async def servers(self) -> list[dict[str, Any]]:
-        """What the policies that are spread over servers say of them, each with this process's name."""
-        found: list[dict[str, Any]] = []
+    async def describe_servers(self) -> list[dict[str, Any]]:
+        """The servers of policies that are spread over servers, each with the name of this process."""
+        described: list[dict[str, Any]] = []
         for policy in self._shared.opened():
             servers = policy.servers() if isinstance(policy, OnServers) else []
-            found += [{**server, "address": policy.version, "task": self._name} for server in servers]
-        return found
+            described += [{**server, "address": policy.version, "task": self._name} for server in servers]
+        return described
 
-    async def whereabouts(self) -> str:
-        return node_id()
+    async def find_node(self) -> str:
+        return read_node_id()
 
 
-def node_id() -> str:
+def read_node_id() -> str:
     return str(ray.get_runtime_context().get_node_id())[:8]
 
 
-async def _answered(work: Callable[[], Awaitable[Any]]) -> WorkerAnswer:
+async def _answer(work: Callable[[], Awaitable[Any]]) -> WorkerAnswer:
     try:
         return WorkerAnswer(await work())
     except Exception as error:

@@ -1,2 +1,2 @@
-"""The two ways to OpenEvolve: its checkpoints become runs (`import_run`), and our policies answer its prompts
+"""Two bridges to OpenEvolve: its checkpoints become runs (`import_run`), and our policies answer its prompts
 (`client`)."""

@@ -1,18 +1,18 @@
-"""Our policies as the language model of an OpenEvolve run, by address and inside its own processes.
+"""Our policies as the language model of an OpenEvolve run, named by address and run inside OpenEvolve's processes.
 
     from evo.openevolve.client import policy_client
     config.llm.models = [LLMModelConfig(name="vllm:Qwen/Qwen2.5-Coder-0.5B-Instruct", init_client=policy_client)]
 
-`init_client` is OpenEvolve's own hook (0.2.27 and later); nothing of it is changed. YAML cannot name a callable, so
-`python -m evo.openevolve.client` is `openevolve-run` with the same arguments, in which the hook is given to models
-whose `provider` is `evo`, or whose name is plainly an address (openai:, vllm:, embedded:, scripted:):
+`init_client` is a hook of OpenEvolve (0.2.27 and later), which is not changed. YAML cannot name a callable. Therefore
+`python -m evo.openevolve.client` is `openevolve-run` with the same arguments, and sets the hook of models whose
+`provider` is `evo`, or whose name begins with a kind of address (openai:, vllm:, embedded:, scripted:):
 
     llm:
       models:
-        - {name: ./runs/code, provider: evo}        # a checkpoint that evo train wrote; a hub id would do as well
+        - {name: ./runs/code, provider: evo}        # a checkpoint of evo train, or a hub id
 
-OpenEvolve evaluates in a pool of processes and asks its model there: each of them loads the policy when it first asks,
-so a model in memory is in memory `evaluator.parallel_evaluations` times. Serve it (`vllm serve DIR`) to load it once.
+OpenEvolve samples from its model in a pool of processes. Each process loads the policy at its first sample, so a local
+model is in memory `evaluator.parallel_evaluations` times. To load it once, serve it (`vllm serve DIR`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PROVIDER = "evo"
 _CLOSE_SECONDS = 20.0
 _BOARD = re.compile(r"\bS\w\w E\w\w t\d+ [^\n]*?\bm[1-5]\b")
-"""A prompt in the language of the embedded policies (vpo.embedded.language), wherever a template puts it."""
+"""A prompt in the language of the embedded policies (vpo.embedded.language), anywhere in a template."""
 
 
 def policy_client(model: LLMModelConfig) -> PolicyClient:
@@ -53,13 +53,13 @@ def policy_client(model: LLMModelConfig) -> PolicyClient:
 
 
 class PolicyClient(LLMInterface):
-    """What OpenEvolve asks. The policy is loaded with the first question, in the process that asks it.
+    """The client that OpenEvolve calls. The policy is loaded at the first call, in the process that makes it.
 
     model: the address; OpenEvolve logs it
     last_usage: tokens of the last answer, which OpenEvolve adds up
-    temperature, top_p and max_tokens are the model's configuration; what single calls say of them is not heard. With a
-    random_seed a run with one worker asks for the same samples again; which of several workers gets which question is
-    not decided by any seed.
+    temperature, top_p and max_tokens come from the model's configuration; those of single calls are ignored. With a
+    random_seed, a run with one worker is reproducible. With several workers it is not, because no seed decides which
+    worker gets which prompt.
     """
 
     def __init__(self, model: LLMModelConfig) -> None:
@@ -76,26 +76,26 @@ class PolicyClient(LLMInterface):
         self.last_usage: dict[str, Any] | None = None
 
     async def generate(self, prompt: str, **kwargs: Any) -> str:
-        """An answer to a bare question."""
+        """An answer to a prompt without context."""
         return await self.generate_with_context(self.system_message or "", [{"role": "user", "content": prompt}])
 
     async def generate_with_context(self, system_message: str, messages: list[dict[str, str]], **kwargs: Any) -> str:
         """An answer. Raises PolicyUnavailable, PromptTooLong, BadAddress; OpenEvolve counts the iteration as failed."""
         user = "\n\n".join(str(message.get("content") or "") for message in messages)
-        answer, rollout = await home().answer(self.settings, system_message or "", user, self.seed)
-        asked = prompt_tokens([rollout])
+        answer, rollout = await open_host().answer(self.settings, system_message or "", user, self.seed)
+        read = prompt_tokens([rollout])
         self.last_usage = {
-            "prompt_tokens": asked,
+            "prompt_tokens": read,
             "completion_tokens": rollout.tokens,
-            "total_tokens": asked + rollout.tokens,
+            "total_tokens": read + rollout.tokens,
             "model": self.model,
         }
         return answer
 
 
-class Home:
-    """Where a process keeps its policies: a thread with an event loop that outlives the one OpenEvolve makes for each
-    iteration, so that connections and engines do."""
+class PolicyHost:
+    """Holds the policies of a process, in a thread with an event loop. OpenEvolve makes a new loop for each iteration;
+    this one continues, so that connections and engines stay open."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -104,26 +104,27 @@ class Home:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="evo policies", daemon=True)
         self._thread.start()
-        # runs at the end of a forked worker too, where atexit does not
+        # this also runs at the end of a forked worker, unlike atexit
         Finalize(None, self.close, exitpriority=10)
 
     async def answer(self, settings: tuple[Any, ...], system: str, user: str, seed: int | None) -> tuple[str, Rollout]:
-        """(what OpenEvolve is told, the rollout)."""
+        """(the reply for OpenEvolve, the rollout)."""
         future = asyncio.run_coroutine_threadsafe(self._answer(settings, system, user, seed), self._loop)
         return await asyncio.wrap_future(future)
 
     async def _answer(self, settings: tuple[Any, ...], system: str, user: str, seed: int | None) -> tuple[str, Rollout]:
-        policy = self._policy(settings)
+        policy = self._load_policy(settings)
         prompt = to_prompt(policy, system, user)
-        place = hashlib.blake2b(f"{worker()}\0{prompt.system}\0{prompt.user}".encode(errors="replace"), digest_size=8)
-        self._counts[place.digest()] += 1  # one question asked twice has two answers
+        key = f"{worker_name()}\0{prompt.system}\0{prompt.user}".encode(errors="replace")
+        place = hashlib.blake2b(key, digest_size=8)
+        self._counts[place.digest()] += 1  # the same prompt gets another answer each time
         place.update(str(self._counts[place.digest()] if seed is not None else os.urandom(8)).encode())
         stream = int.from_bytes(place.digest(), "little") >> 1
         prompt = Prompt(prompt.user, prompt.system, stream)
         ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=seed or 0)
         return to_reply(policy, rollout, prompt), rollout
 
-    def _policy(self, settings: tuple[Any, ...]) -> Policy:
+    def _load_policy(self, settings: tuple[Any, ...]) -> Policy:
         if settings not in self._policies:
             address, temperature, top_p, max_tokens = settings
             self._policies[settings] = load_policy(address, temperature=temperature, top_p=top_p, max_tokens=max_tokens)
@@ -134,59 +135,59 @@ class Home:
         if self.process != os.getpid() or self._loop.is_closed() or not self._thread.is_alive():
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result(_CLOSE_SECONDS)
+            asyncio.run_coroutine_threadsafe(self._close_policies(), self._loop).result(_CLOSE_SECONDS)
         except TimeoutError:
-            return  # the process ends with it
+            return  # the daemon thread ends with the process
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSE_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
 
-    async def _leave(self) -> None:
+    async def _close_policies(self) -> None:
         while self._policies:
             _, policy = self._policies.popitem()
             await policy.close()
 
 
-_home: Home | None = None
+_host: PolicyHost | None = None
 _making = threading.Lock()
 
 
-def home() -> Home:
-    """This process's; a fork does not inherit its parent's, whose thread is not there."""
-    global _home
+def open_host() -> PolicyHost:
+    """The host of this process. A fork makes a new one, because the thread of its parent's is not forked."""
+    global _host
     with _making:
-        if _home is None or _home.process != os.getpid():
-            _home = Home()
-        return _home
+        if _host is None or _host.process != os.getpid():
+            _host = PolicyHost()
+        return _host
 
 
-def worker() -> str:
-    """Which of the pool's workers this is, alike in every run."""
+def worker_name() -> str:
+    """The name of this worker of the pool, which is the same in every run."""
     return multiprocessing.current_process().name
 
 
 def to_prompt(policy: Policy, system: str, user: str) -> Prompt:
-    """OpenEvolve's question as the policy is asked it. Raises PolicyUnavailable where they share no language."""
+    """OpenEvolve's prompt in the policy's format. Raises PolicyUnavailable if the policy cannot read it."""
     if policy.prompt_format == "chat":
         return Prompt(user, system)
     board = _BOARD.search(user)
     if board is None:
         raise PolicyUnavailable(
-            f"{policy.version} reads mazes in its own language alone, and the prompt holds none; name another model"
+            f"{policy.version} reads only mazes in its own language, and the prompt holds none; name another model"
         )
     return Prompt(board[0])
 
 
 def to_reply(policy: Policy, rollout: Rollout, prompt: Prompt) -> str:
-    """What the policy wrote as OpenEvolve reads it: text as it is; of a chain of routes the first one's moves."""
+    """The rollout as OpenEvolve reads it: text is unchanged; of a chain of routes, the moves of the first."""
     if policy.prompt_format == "chat":
         return rollout.text
     return f"```\n{next(iter(decode_chain(rollout.text, prompt.user)), '')}\n```"
 
 
-def with_policies(config: Config) -> Config:
-    """Give the hook to every model of the configuration that is one of ours."""
+def add_policies(config: Config) -> Config:
+    """Set the hook of every model of the configuration that is a policy."""
     for model in [*config.llm.models, *config.llm.evaluator_models]:
         if model.init_client is None and (
             model.provider == PROVIDER or parse_address(str(model.name)).kind != TRANSFORMERS
@@ -195,26 +196,26 @@ def with_policies(config: Config) -> Config:
     return config
 
 
-def check(config: Config) -> None:
-    """Ask the servers that are named once, so that a wrong one ends the run before it begins. Models are not loaded:
-    the pool forks from this process, which must not have used torch by then. Raises BadAddress."""
+def check_servers(config: Config) -> None:
+    """Contact each named server once, so that a wrong one ends the run before it begins. Models are not loaded, because
+    the pool forks from this process, which must not use torch before. Raises BadAddress."""
     for address in {str(model.name) for model in config.llm.models if model.init_client is policy_client}:
         if parse_address(address).kind in ("openai", "scripted"):
-            with ThreadPoolExecutor(1) as elsewhere:  # a loop runs here
-                elsewhere.submit(asyncio.run, load_policy(address).close()).result()
+            with ThreadPoolExecutor(1) as thread:  # this thread runs a loop already
+                thread.submit(asyncio.run, load_policy(address).close()).result()
 
 
 def main() -> int:
-    """`openevolve-run`, with models that may be policies. Exit codes are its own; 2 for a wrong address."""
+    """Run `openevolve-run` with models that may be policies. Returns its exit code, or 2 for a wrong address."""
     import openevolve
     from openevolve import cli
 
     class WithPolicies(openevolve.OpenEvolve):
-        """What the command line builds once all of its flags are in the configuration."""
+        """The class that the command line builds, after all of its flags are in the configuration."""
 
         def __init__(self, *arguments: Any, config: Config, **rest: Any) -> None:
             try:
-                check(with_policies(config))
+                check_servers(add_policies(config))
             except BadAddress as error:
                 print(f"evo: {error}", file=sys.stderr)
                 raise SystemExit(2) from None
@@ -225,6 +226,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    from evo.openevolve.client import main as imported  # so that the hook has a name that other processes know
+    from evo.openevolve.client import main as imported  # so that other processes can import the hook by its name
 
     sys.exit(imported())

@@ -1,5 +1,5 @@
-"""A checkpoint of OpenEvolve as a run of ours: the problem it is of, the scores of its programs, and the configuration
-that a search goes on with."""
+"""Import a checkpoint of OpenEvolve as a run: its problem, the scores of its programs, and the configuration of the
+search that continues it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from problems.contract import Problem, Score
 from problems.scoring import Scorer
 
 Scoring = Literal["none", "missing", "all"]
-"""Which programs are scored anew: those whose metrics do not tell, or all of them."""
+"""The programs to score again: none, those whose metrics give no score (missing), or all."""
 
 SCORED_AT_ONCE = 64
 
@@ -39,14 +39,16 @@ async def import_run(
     sandbox: str = "auto",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Imported:
-    """Import the checkpoint at `path`, or the newest in that output folder. `progress` is told of the programs that are
-    scored. Raises BadCheckpoint, BadInput, BadAddress, RunExists, DatabaseUnavailable, each in one line, and
-    ScorerFault; no run is there then."""
+    """Import the checkpoint at `path`, or the newest in that output folder. Raises BadCheckpoint, BadInput, BadAddress,
+    RunExists, DatabaseUnavailable, each in one line, or ScorerFault; then no run is stored.
+
+    progress: called with the numbers of programs that are scored and to score
+    """
     if name is not None:
         check_name(name)
     checkpoint = read_checkpoint(Path(path))
     config = parse(RunConfig, {"problems": [address], "policy": POLICY, "sandbox": sandbox}, "the options")
-    problem = the_problem(config, address)
+    problem = resolve_problem(config, address)
     line = timeline(checkpoint, problem.answer_format)
     scores: list[Score | None] = [None] * len(line.first)
     if scoring != "all":
@@ -61,30 +63,30 @@ async def import_run(
             f"metrics (program {first.id} has {had}; the objectives are {', '.join(problem.objectives)}); "
             "--score missing scores them in the sandbox"
         )
-    config = run_config(config, problem, checkpoint, line)
+    config = configure_run(config, problem, checkpoint, line)
     with Store.open(db) as store:
         if name is not None:
             check_free(store, name)
-        await fill(scores, missing, line, problem, config, progress)
+        await score_missing(scores, missing, line, problem, config, progress)
         plan = RunPlan(name, command, source_commit(), config.seed, to_stored(config, [problem.name]))
-        told = [score for score in scores if score is not None]
+        known = [score for score in scores if score is not None]
         grid = population_config(config, problem)
-        return import_checkpoint(store, plan, checkpoint, line, problem, problem.name, told, grid)
+        return import_checkpoint(store, plan, checkpoint, line, problem, problem.name, known, grid)
 
 
-def the_problem(config: RunConfig, address: str) -> Problem:
-    """The one problem of an address. BadInput for a set; ScorerFault where an OpenEvolve directory cannot be measured,
-    whose objectives are not known then."""
+def resolve_problem(config: RunConfig, address: str) -> Problem:
+    """The problem of an address. Raises BadInput for a set, and ScorerFault for an OpenEvolve directory whose
+    objectives are unknown because its seed cannot be scored."""
     problems = resolve_problems(config)
     if len(problems) != 1:
-        raise BadInput(f"--problem {address}: {len(problems):,} problems; a checkpoint is of one, as in {address}/0")
+        raise BadInput(f"--problem {address}: {len(problems):,} problems; a checkpoint has one, as in {address}/0")
     if problems[0].fault is not None:
         raise problems[0].fault
     return problems[0]
 
 
 def check_same_problem(checkpoint: Checkpoint, problem: Problem) -> None:
-    """BadInput where no program has a metric that is an objective of the problem, though some were evaluated."""
+    """Raise BadInput if programs were evaluated, and none has a metric that is an objective of the problem."""
     evaluated = [program for program in checkpoint.programs if not failed_elsewhere(program, problem)]
     if not evaluated or any(names_objective(program, problem) for program in evaluated):
         return
@@ -96,12 +98,12 @@ def check_same_problem(checkpoint: Checkpoint, problem: Problem) -> None:
 
 
 def read_scores(line: Timeline, problem: Problem) -> list[Score | None]:
-    """By candidate; None where the metrics do not tell."""
+    """The score of each candidate by its metrics; None if they give none."""
     features = feature_names(line.first)
     return [score_of(program, problem, features) for program in line.first]
 
 
-async def fill(
+async def score_missing(
     scores: list[Score | None],
     missing: Sequence[int],
     line: Timeline,
@@ -109,7 +111,7 @@ async def fill(
     config: RunConfig,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Score what is missing."""
+    """Score the programs of `missing` and put their scores into `scores`."""
     if not missing:
         return
     scorer = Scorer(workers(config, [problem]))
@@ -124,15 +126,15 @@ async def fill(
         scorer.close()
 
 
-def run_config(config: RunConfig, problem: Problem, checkpoint: Checkpoint, line: Timeline) -> RunConfig:
-    """What a search goes on with: the problem's own settings, on the checkpoint's islands, with room for all that is
-    imported, and as many iterations more as a new run would have."""
+def configure_run(config: RunConfig, problem: Problem, checkpoint: Checkpoint, line: Timeline) -> RunConfig:
+    """The configuration of the search that continues the import: the problem's settings, the checkpoint's islands, a
+    population that holds all imported programs, and as many further iterations as a new run has."""
     config = resolve_settings(config, [problem])
-    asked = sum(event.kind == "answer" for event in line.events)
+    done = sum(event.kind == "answer" for event in line.events)
     grid: dict[str, int] = {"islands": checkpoint.islands}
-    room = population_config(config, problem).population_size
-    members = len(line.events) + checkpoint.islands  # seeds live on every island
-    if room is not None and room < members:
+    size = population_config(config, problem).population_size
+    members = len(line.events) + checkpoint.islands  # every island has a seed
+    if size is not None and size < members:
         grid["population_size"] = members
-    changes = {"population": grid, "iterations": asked + iterations_for(config, problem)}
+    changes = {"population": grid, "iterations": done + iterations_for(config, problem)}
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **changes}, str(checkpoint.path))

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from evo.cluster import cluster_place
+from evo.cluster import parse_place
 from evo.cluster.actor_pool import ActorPool, run_command
-from evo.cluster.connection import address_of, check_database, connect, leave
+from evo.cluster.connection import check_database, connect, find_address, leave
 from evo.cluster.task import CommandOrder
 from evo.config.cluster import ClusterAddress
 from evo.pipelines.plan import Planned
@@ -65,7 +65,7 @@ class ClusterStages:
 
         try:
             outcome = asyncio.run(run_command(pool, stage, order, lambda _, line: self.write(stage, line)))
-            return outcome.code, outcome.word
+            return outcome.code, outcome.last_line
         finally:
             pool.close()
 
@@ -83,13 +83,13 @@ class ClusterStages:
 @contextmanager
 def stages_on_cluster(ray: str, place: PipelineFolder, plan: Sequence[Planned]) -> Iterator[ClusterStages]:
     """Join the cluster. Raises BadInput where that cannot be, or its nodes could not use the database."""
-    address = cluster_place(ray)
+    address = parse_place(ray)
     ours = connect(address)
     try:
         if any(one.works and (one.stage.kind in SEARCHES or _reads_runs(one)) for one in plan):
             check_database(place.db, address)
         _, question, options = ray.partition("?")
-        yield ClusterStages(address, address_of(address) + question + options, place)
+        yield ClusterStages(address, find_address(address) + question + options, place)
     finally:
         if ours:
             leave()

@@ -1,15 +1,16 @@
-"""Paired differences of two arms: interval, test, and the verdict, which agree with each other.
+"""Paired differences of two arms: an interval, a test and a verdict, which agree with each other.
 
-The test flips the sign of each problem's difference (Fisher 1935). Its interval holds the differences that it does not
-reject, which are quantiles of the means over subsets of the problems (Hartigan 1969, typical values). Rates, and seeds
-that act on all problems, have a second test: Student's. For rates it counts half a search more that each arm alone
-solved (after Agresti and Min 2005), without which few discordant problems give too narrow an interval. The interval is
-the hull of both and p is the larger, so an interval keeps clear of 0 exactly where p is at most 1 - level.
-tests/evo/stats/test_coverage.py simulates coverage and power.
+The test flips the sign of each problem's difference (Fisher 1935). Its interval consists of the differences that the
+test does not reject; its ends are quantiles of the means over subsets of the problems (Hartigan 1969, typical values).
+Rates, and seeds that act on all problems, have a second test: Student's. For rates it adds half a search that only the
+first arm solved and half a search that only the second arm solved (after Agresti and Min 2005); without them, few
+discordant problems give too narrow an interval. The interval is the hull of both intervals and p is the larger p, so
+the interval excludes 0 exactly if p is at most 1 - level. tests/evo/stats/test_coverage.py simulates coverage and
+power.
 
-One problem alone is compared over its seeds (evo.stats.differences).
+A single problem is compared over its seeds (seed_difference).
 
-Where several arms are measured against one, interval and p both allow for all of them (Bonferroni).
+If several arms are measured against one, interval and p are corrected for all of them (Bonferroni).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from vpo.metrics import Interval
 
 SIGNIFICANCE = 1 - LEVEL
 EXACT_PAIRS = 13
-"""Up to it all 2^n subsets are gone through; 2^13 is about FLIPS."""
+"""Problems up to which all 2^n subsets are used; 2^13 is about FLIPS."""
 FLIPS = 10_000
 PADDING = 0.5
-"""Searches that each arm alone solved, added to those of rates: the least that keeps coverage at the level."""
+"""Searches solved by only one arm, added to rates for each arm: the least number that keeps the coverage at LEVEL."""
 BLOCK = 512
 
 
@@ -37,10 +38,10 @@ BLOCK = 512
 class Difference:
     """First minus second over `pairs` problems.
 
-    interval: 95%, simultaneous with those of the other arms that `comparisons` counts; without ends where nothing tells
-        noise from difference
-    p: two-sided, corrected likewise
-    seeds: of both arms where there is one problem, whose seeds the interval is over
+    interval: 95%, simultaneous for all arms that `comparisons` counts; its ends are NaN if noise and difference cannot
+        be separated
+    p: two-sided, corrected in the same way
+    seeds: how many each arm has, if there is only one problem: the interval is then over its seeds
     """
 
     interval: Interval
@@ -51,19 +52,19 @@ class Difference:
 
     @property
     def shown(self) -> bool:
-        """Whether the test tells it from 0. The interval then keeps clear of 0, and else it does not."""
+        """Whether the test shows that the difference is not 0. The interval excludes 0 exactly then."""
         return self.p <= SIGNIFICANCE + 1e-12
 
     @property
     def possible(self) -> bool:
-        """Whether so few problems, or seeds of one problem, could show a difference at all."""
+        """Whether this number of problems, or of seeds of one problem, can show any difference."""
         if self.pairs == 1:
             return min(self.seeds) > 1 and 2 * self.comparisons <= SIGNIFICANCE * splits(*self.seeds) + 1e-12
         return self.pairs >= fewest_pairs(self.comparisons)
 
     @property
     def unknown(self) -> str:
-        """Why there is no interval; nothing where there is one."""
+        """Why there is no interval; empty if there is one."""
         if self.interval.known:
             return ""
         if min(self.seeds) < 2:
@@ -72,7 +73,7 @@ class Difference:
 
 
 def fewest_pairs(comparisons: int = 1) -> int:
-    """Problems below which not even differences of one sign throughout are significant: 2 / 2^n, times comparisons."""
+    """The fewest problems that can be significant: with equal signs p is 2 / 2^n, times `comparisons`."""
     return math.ceil(math.log2(2 * comparisons / SIGNIFICANCE) - 1e-12)
 
 
@@ -88,8 +89,8 @@ def difference(
     """a - b over the same problems in the same order: (P,) or (P, S), (P,) or (P, S') -> Difference.
 
     rate: values are in [0, 1]; comparisons: how many arms are measured against b
-    Problems with a value that is not finite, in either arm under any seed, are left out of both; `pairs` counts the
-    others. Raises ValueError on shapes that do not pair and where no problem is left.
+    A problem with a value that is not finite, in either arm under any seed, is left out of both arms; `pairs` counts
+    the others. Raises ValueError if the numbers of problems differ or no problem is left.
     """
     first, second = with_seeds(a), with_seeds(b)
     if len(first) != len(second):
@@ -110,7 +111,7 @@ def difference(
     low, high, p = sign_flips(gaps, alpha, seed=seed)
     crossed = crossed_seeds and max(first.shape[1], second.shape[1]) > 1
     unbounded = math.isinf(low)
-    if unbounded:  # so few problems reject nothing: Student's interval, drawn out to 0
+    if unbounded:  # too few problems to reject anything: use Student's interval, extended to 0
         low = high = 0.0
     if rate or crossed or unbounded:
         its_low, its_high, its_p = _student(first, second, alpha, rate, crossed)
@@ -123,16 +124,16 @@ def difference(
 def sign_flips(gaps: npt.ArrayLike, alpha: float = SIGNIFICANCE, *, seed: int = 0) -> tuple[float, float, float]:
     """Low and high of the 1 - alpha interval, and two-sided p, of the mean of paired differences: (P,) -> three.
 
-    A difference is rejected where it is above, or below, nearly all means over subsets of the problems: flipping a
-    subset's signs gives as extreme a sum exactly where the subset's mean is beyond it. All subsets up to EXACT_PAIRS
-    problems, else FLIPS random ones with their complements. Infinite ends where there are too few problems to reject
-    anything. Raises ValueError for no values or any that is not finite.
+    A difference is rejected if it is above, or below, nearly all means over subsets of the problems: flipping a
+    subset's signs gives an equally extreme sum exactly if the subset's mean is beyond the difference. All subsets are
+    used up to EXACT_PAIRS problems, else FLIPS random ones (with their complements). The ends are infinite if there are
+    too few problems to reject anything. Raises ValueError if there is no value or one is not finite.
     """
     values = np.asarray(gaps, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
         raise ValueError("a permutation test needs at least one difference, all finite")
     means = np.sort(_subset_means(values, seed))
-    count = len(means) + 1  # no flip at all is the flip that was observed
+    count = len(means) + 1  # the observed difference, with no sign flipped
     means[np.abs(means) <= 1e-12 * np.abs(values).max()] = 0.0  # sums of the same numbers differ in the last bits
     below, above = 1 + int((means <= 0).sum()), 1 + int((means >= 0).sum())
     rejected = math.floor(count * alpha / 2 + 1e-9)
@@ -141,7 +142,7 @@ def sign_flips(gaps: npt.ArrayLike, alpha: float = SIGNIFICANCE, *, seed: int = 
 
 
 def _subset_means(values: Floats, seed: int) -> Floats:
-    """Means over subsets of the values, the empty one left out."""
+    """Means over subsets of the values, without the empty subset."""
     n = len(values)
     if n <= EXACT_PAIRS:
         masks = (np.arange(1, 2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)  # (2^n - 1, n)
@@ -158,11 +159,12 @@ def _subset_means(values: Floats, seed: int) -> Floats:
 def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: bool) -> tuple[float, float, float]:
     """Low, high and two-sided p of Student's test over problems.
 
-    Rates: half a search more that each arm alone solved (PADDING of a problem, shared among its seeds). Seeds that act
-    on all problems: the half-width adds the parts of problems and of seeds in squares, each with a separate quantile
-    (Graybill and Wang 1980), because few seeds estimate their variance badly, however many problems there are.
+    Rates get half a search that only the first arm solved, and half that only the second solved (PADDING of a problem,
+    shared among its seeds). For seeds that act on all problems, the square of the half-width is the sum of the squares
+    for problems and for seeds, each with its own quantile (Graybill and Wang 1980): few seeds estimate their variance
+    badly, however many problems there are.
     """
-    from scipy.special import stdtr, stdtrit  # here: a search that shows no interval is spared scipy
+    from scipy.special import stdtr, stdtrit  # imported here: searches without intervals do not need scipy
 
     padding = PADDING / min(first.shape[1], second.shape[1]) if rate else 0.0
     gaps = first.mean(axis=1) - second.mean(axis=1)
@@ -194,7 +196,7 @@ def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: b
 
 @dataclass(frozen=True)
 class Verdict:
-    """A difference in words. shown: whether the test tells it from 0 (Difference.shown)."""
+    """A difference in words. shown: whether it is shown not to be 0 (Difference.shown)."""
 
     text: str
     shown: bool
@@ -210,11 +212,11 @@ def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2) -
 
 def _describe(a_name: str, b_name: str, difference: Difference, digits: int) -> str:
     interval = difference.interval
-    # as many digits as it takes for an end that is not 0 not to look like it
+    # enough digits that an end that is not 0 is not printed as 0
     inner = min(abs(interval.low), abs(interval.high))
     while difference.shown and digits < 4 and round(inner, digits) == 0:
         digits += 1
-    # never -0.00
+    # adding 0.0 turns -0.0 into 0.0
     mean, low, high = (round(x, digits) + 0.0 for x in (interval.mean, interval.low, interval.high))
     numbers = f"{a_name} - {b_name} = {mean:+.{digits}f}"
     if not interval.known and min(difference.seeds) < 2:
@@ -223,60 +225,60 @@ def _describe(a_name: str, b_name: str, difference: Difference, digits: int) -> 
     if difference.shown:
         return f"{numbers} ({difference.unknown}; p = {difference.p:.2g})" if difference.unknown else numbers
     why = f"; {difference.unknown}" if difference.unknown else ""
-    few = "" if difference.possible else f"; {_counted(difference)} cannot show one"
+    few = "" if difference.possible else f"; {_describe_count(difference)} cannot show one"
     return f"no difference shown ({numbers}, p = {difference.p:.2f}{why}{few})"
 
 
-def _counted(difference: Difference) -> str:
+def _describe_count(difference: Difference) -> str:
     if difference.pairs > 1:
         return f"{difference.pairs} problems"
     return f"{min(difference.seeds)} seeds of one problem"
 
 
-# Differences of two arms on one problem: seeds are all there is to tell noise from difference by, and what is said
-# holds for that problem alone.
+# Differences of two arms on one problem. Only its seeds separate noise from difference, and the result holds only for
+# that problem.
 #
-# The test exchanges seeds between the arms (Fisher 1935), and Welch's (1947) is beside it, as Student's is beside the
-# flips of signs over several problems. Rates get one seed more that solved and one that did not, in both arms (Agresti
-# and Caffo 2000). The interval is Welch's, drawn out to 0 where so few seeds can reject nothing.
+# The first test exchanges seeds between the arms (Fisher 1935). The second is Welch's (1947), as Student's is for
+# several problems. Rates get one more seed that solved and one that did not, in both arms (Agresti and Caffo 2000). The
+# interval is Welch's, extended to 0 if there are too few seeds to reject anything.
 
 
 MOST_SPLITS = 20_000
-"""Ways to exchange seeds that are gone through: those of 8 seeds in either arm are 12,870. More are drawn."""
+"""Ways to exchange seeds up to which all are used: 8 seeds in both arms have 12,870. Of more, this many are drawn."""
 
 
 def splits(first: int, second: int) -> int:
-    """How many ways there are to give the seeds of both arms to the two."""
+    """The number of ways to divide the seeds of both arms between the arms."""
     return math.comb(first + second, first)
 
 
 def exchange_test(first: Floats, second: Floats, *, seed: int = 0) -> float:
-    """Two-sided p of the difference of means, (S,) and (S',) seeds: the share of the ways to exchange seeds between the
-    arms, as they are included, that give as large a one on the side of it, twice."""
-    together = np.concatenate([first, second])
+    """Two-sided p of the difference of means: (S,) and (S',) seeds. It is twice the share of the ways to exchange seeds
+    between the arms, the observed one included, that give a difference at least as large on the same side."""
+    seeds = np.concatenate([first, second])
     count = len(first)
     if splits(count, len(second)) <= MOST_SPLITS:
-        taken = np.array(list(islice(combinations(range(len(together)), count), MOST_SPLITS)))
+        taken = np.array(list(islice(combinations(range(len(seeds)), count), MOST_SPLITS)))
     else:
         rng = np.random.default_rng(seed)
-        drawn = rng.permuted(np.tile(np.arange(len(together)), (MOST_SPLITS - 1, 1)), axis=1)[:, :count]
+        drawn = rng.permuted(np.tile(np.arange(len(seeds)), (MOST_SPLITS - 1, 1)), axis=1)[:, :count]
         taken = np.concatenate([np.arange(count)[None], drawn])
-    sums = together[taken].sum(axis=1)
-    close = 1e-9 * max(1.0, float(np.abs(together).sum()))  # sums of the same numbers differ in the last bits
+    sums = seeds[taken].sum(axis=1)
+    close = 1e-9 * max(1.0, float(np.abs(seeds).sum()))  # sums of the same numbers differ in the last bits
     above, below = (sums >= sums[0] - close).mean(), (sums <= sums[0] + close).mean()
     return min(1.0, 2 * float(min(above, below)))
 
 
 def welch(first: Floats, second: Floats, alpha: float, rate: bool) -> tuple[float, float, float]:
-    """Low, high and two-sided p of Welch's test; NaN and p = 1 where the seeds of neither arm differ."""
+    """Low, high and two-sided p of Welch's test; NaN and p = 1 if the seeds of neither arm differ."""
     if rate:
         first, second = (np.concatenate([arm, [0.0, 1.0]]) for arm in (first, second))
     if not np.ptp(first) and not np.ptp(second):
         return math.nan, math.nan, 1.0
-    of = moments(first[None], second[None], crossed_seeds=True)
-    from scipy.special import stdtr, stdtrit  # here: a search that shows no interval is spared scipy
+    welch_moments = moments(first[None], second[None], crossed_seeds=True)
+    from scipy.special import stdtr, stdtrit  # imported here: searches without intervals do not need scipy
 
-    mean, error, df = float(of.mean), math.sqrt(float(of.variance)), float(of.df)
+    mean, error, df = float(welch_moments.mean), math.sqrt(float(welch_moments.variance)), float(welch_moments.df)
     half = float(stdtrit(df, 1 - alpha / 2)) * error
     return mean - half, mean + half, 2 * float(stdtr(df, -abs(mean) / error))
 
@@ -284,8 +286,8 @@ def welch(first: Floats, second: Floats, alpha: float, rate: bool) -> tuple[floa
 def seed_difference(
     first: Floats, second: Floats, alpha: float, rate: bool, *, seed: int = 0
 ) -> tuple[float, float, float]:
-    """Low, high and p of first - second on one problem, (S,) and (S',); NaN ends where there is no interval: under one
-    seed, and where the seeds of neither arm differ."""
+    """Low, high and p of first - second on one problem: (S,) and (S',). The ends are NaN if there is no interval: for
+    one seed, and if the seeds of neither arm differ."""
     if min(len(first), len(second)) < 2:
         return math.nan, math.nan, 1.0
     mean = float(first.mean() - second.mean())

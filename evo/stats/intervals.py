@@ -1,5 +1,5 @@
-"""Intervals of means over problems: Student's, and Wilson's for rates. Of one problem alone they are over its seeds,
-which says nothing of other problems; of one problem under one seed there is none."""
+"""Intervals of means over problems: Student's, and Wilson's for rates. For a single problem they are over its seeds and
+hold for no other problem; a single problem under one seed has no interval."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LEVEL = 0.95
 def wilson(
     rate: npt.ArrayLike, n: npt.ArrayLike, level: float = LEVEL, df: npt.ArrayLike | None = None
 ) -> tuple[Floats, Floats]:
-    """Wilson's score interval of a proportion (Wilson 1927): shares and sizes of any one shape -> (low, high).
+    """Wilson's score interval of a proportion (Wilson 1927): shares and sizes of the same shape -> (low, high).
 
-    n: need not be whole: an effective sample size keeps the interval honest where observations hang together
-    df: degrees of freedom where n was estimated: Student's quantile in the place of the normal's
-    Raises ValueError for a share outside [0, 1] or a size that is not positive; NaN goes through.
+    n: need not be whole: for dependent observations, give the effective sample size
+    df: degrees of freedom if n was estimated: Student's quantile then replaces the normal one
+    Raises ValueError for a share outside [0, 1] or a size that is not positive; NaN gives NaN.
     """
-    from scipy.special import ndtri, stdtrit  # here: a search that shows no interval is spared scipy
+    from scipy.special import ndtri, stdtrit  # imported here: searches without intervals do not need scipy
 
     p, size = np.asarray(rate, dtype=np.float64), np.asarray(n, dtype=np.float64)
     if ((p < 0) | (p > 1)).any() or (size <= 0).any():
@@ -34,13 +34,13 @@ def wilson(
     square = (ndtri((1 + level) / 2) if df is None else stdtrit(np.asarray(df, np.float64), (1 + level) / 2)) ** 2
     middle = (p + square / (2 * size)) / (1 + square / size)
     half = np.sqrt(square * (p * (1 - p) / size + square / (4 * size**2))) / (1 + square / size)
-    # at 0 and 1 the closed form misses the end by a rounding error
+    # at 0 and 1 the closed form has a rounding error
     return np.where(p == 0, 0.0, middle - half), np.where(p == 1, 1.0, middle + half)
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """A mean with its variance and the degrees of freedom of that, each (...,)."""
+    """A mean, its variance, and the degrees of freedom of the variance, each (...,)."""
 
     mean: Floats
     variance: Floats
@@ -48,11 +48,11 @@ class Moments:
 
 
 def moments(first: Floats, second: Floats | None = None, *, crossed_seeds: bool = False) -> Moments:
-    """Of the mean of `first`, or of `first` - `second`: (P, S, ...), (P, S', ...) over the same problems.
+    """Moments of the mean of `first`, or of `first` - `second`: (P, S, ...), (P, S', ...) over the same problems.
 
-    Nested seeds: the variance over problems, P - 1 degrees of freedom. Crossed ones: that of problems, plus that of
-    each arm's seeds, less their interaction, which both count; degrees of freedom by Satterthwaite (1946). One seed
-    alone tells nothing of seeds at large: it is taken as nested.
+    For nested seeds: the variance over problems, with P - 1 degrees of freedom. For crossed seeds: the variance of
+    problems, plus that of each arm's seeds, less their interaction, which both include; degrees of freedom by
+    Satterthwaite (1946). A single seed gives no variance of seeds, so it is treated as nested.
     """
     arms = [first] if second is None else [first, second]
     problems = len(first)
@@ -68,8 +68,8 @@ def moments(first: Floats, second: Floats | None = None, *, crossed_seeds: bool 
 
 
 def seed_variance(arm: Floats) -> tuple[Floats, Floats, int]:
-    """Of two or more seeds that act on all problems, (P, S, ...): the variance of their mean; the part of it that is
-    the interaction with problems, which the variance over problems holds too, 0 for one problem; degrees of freedom."""
+    """For two or more seeds that act on all problems, (P, S, ...): the variance of their mean; its part that is the
+    interaction with problems, which the variance over problems includes too (0 for one problem); degrees of freedom."""
     problems, seeds = arm.shape[:2]
     of_seeds = _variance_of_mean(arm.mean(axis=0))
     if problems == 1:
@@ -80,7 +80,7 @@ def seed_variance(arm: Floats) -> tuple[Floats, Floats, int]:
 
 
 def _variance_of_mean(values: Floats) -> Floats:
-    """(n, ...) independent values -> (...) the variance of their mean; 0 for a single one."""
+    """(n, ...) independent values -> (...) the variance of their mean; 0 for a single value."""
     return np.asarray(values.var(axis=0, ddof=1) / len(values) if len(values) > 1 else np.zeros(values.shape[1:]))
 
 
@@ -89,10 +89,11 @@ def mean_band(
 ) -> tuple[Floats, Floats, Floats]:
     """Means over problems and seeds with their intervals: (P, S, ...) -> mean, low, high, each (...,).
 
-    Student's interval. rate: of values in [0, 1], whose interval has a width at 0 and 1 too: Wilson's, with the sample
-    size at which a proportion would vary as these values do together with a problem at 0 and one at 1 (Agresti and
-    Coull 1998), since those are possible that were not seen; but not as if there were less noise than between seeds.
-    One problem: over its seeds. low and high are NaN for one seed, and where seeds of equal value leave no width.
+    The interval is Student's. rate: values are in [0, 1], and the interval is Wilson's, which has a width at 0 and 1
+    too. Its sample size is that of a proportion with the same variance as these values together with a problem at 0 and
+    one at 1, which are possible although they were not seen (Agresti and Coull 1998). The variance is at least that
+    between seeds. For one problem the interval is over its seeds; low and high are NaN for one seed, and if seeds of
+    equal value leave no width.
     """
     from scipy.special import stdtrit
 
@@ -118,9 +119,9 @@ def mean_band(
 def mean_interval(
     values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False, level: float = LEVEL
 ) -> Interval:
-    """The mean over problems and seeds of any metric (diversity, say): (P,) or (P, S) -> Interval; see mean_band.
+    """The mean over problems and seeds of any metric, such as diversity: (P,) or (P, S) -> Interval; see mean_band.
 
-    A problem with a value that is not finite under any seed is left out. Raises ValueError where none is left.
+    A problem with a value that is not finite under any seed is left out. Raises ValueError if no problem is left.
     """
     known = with_seeds(values)
     known = known[np.isfinite(known).all(axis=1)]
@@ -131,12 +132,12 @@ def mean_interval(
 
 
 def by_unit(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
-    """(P, S, ...) with what an interval is over in front: problems, but of one problem alone its seeds."""
+    """(P, S, ...) with the unit of intervals as the first axis: problems, or the seeds of a single problem."""
     return np.swapaxes(values, 0, 1) if len(values) == 1 else values
 
 
 def with_seeds(values: npt.ArrayLike) -> Floats:
-    """(P,) or (P, S, ...) -> (P, S, ...). Raises ValueError for no problem or no seed."""
+    """(P,) or (P, S, ...) -> (P, S, ...). Raises ValueError if there is no problem or no seed."""
     array = np.asarray(values, dtype=np.float64)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim < 2 or not array.shape[0] or not array.shape[1]:

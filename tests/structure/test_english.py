@@ -41,6 +41,9 @@ ROOMS = (
     "evo/api", "evo/checks", "evo/config", "evo/doctor", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
     "evo/tui",
     "evo/cli",
+    "evo/stats",
+    "evo/cluster",
+    "evo/openevolve",
     "problems/custom", "problems/maze", "problems/openevolve", "problems/plugins/maths",
     "problems/plugins/text_tasks", "problems", "vpo",
 )  # fmt: skip

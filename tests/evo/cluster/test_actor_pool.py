@@ -21,7 +21,7 @@ def test_a_task_that_waits_says_once_for_whom(monkeypatch):
 
     one, told = seats.ActorPool(parse_cluster("local"), lambda task: 0), []
     one.warning = told.append
-    assert asyncio.run(one._until_free(None, seats.ClusterTask("big"), search)) == "big"
+    assert asyncio.run(one._search_when_free(None, seats.ClusterTask("big"), search)) == "big"
     assert told == [
         "big waits up to 0 s: process 7 on elsewhere has it",
         "big waits up to 0 s: the server is gone",

@@ -32,7 +32,7 @@ ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]
 
 from ray_clusters import Nodes, ray_cluster  # noqa: E402
 
-from evo.cluster import cluster_runner  # noqa: E402
+from evo.cluster import open_runner  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -64,7 +64,7 @@ def rows_of_one_machine(folder: Path, settings: RunConfig) -> list[tuple]:
 
 
 async def search_on(cluster: Nodes, db: str, name: str, options: str = "") -> Ended:
-    runner = cluster_runner(f"{cluster.address}{options}", db)
+    runner = open_runner(f"{cluster.address}{options}", db)
     try:
         await runner.prepare([])
         return await runner.search_run(name)
@@ -112,7 +112,7 @@ def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
             await runner.close()
 
     asyncio.run(search(Runner(), here))
-    ended = asyncio.run(search(cluster_runner(cluster.address, postgres_address), postgres_address))
+    ended = asyncio.run(search(open_runner(cluster.address, postgres_address), postgres_address))
     assert [one.outcome for one in ended] == ["done"] * 4
     assert_same_run(stored_answers(postgres_address), stored_answers(here))
 
@@ -182,9 +182,9 @@ def test_the_head_is_killed_and_the_run_goes_on_in_another_cluster(postgres_addr
     tests = Path(__file__).parents[2]
     script = (
         "import asyncio, sys\n"
-        "from evo.cluster import cluster_runner\n"
+        "from evo.cluster import open_runner\n"
         "async def main(address, db):\n"
-        "    runner = cluster_runner(address, db)\n"
+        "    runner = open_runner(address, db)\n"
         "    await runner.prepare([])\n"
         "    await runner.search_run('run')\n"
         "asyncio.run(main(*sys.argv[1:]))\n"

@@ -28,7 +28,7 @@ ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]
 
 from ray_clusters import Nodes, ray_cluster  # noqa: E402
 
-from evo.cluster import cluster_runner  # noqa: E402
+from evo.cluster import open_runner  # noqa: E402
 from evo.cluster.summary import add_up_servers  # noqa: E402
 
 SETTINGS = {"problems": ["maze:test"], "limit": 4, "rollouts": 2, "answers": 1, "seed": 5, "max_new_tokens": 24}
@@ -48,7 +48,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
 
 
 async def search_on(cluster: Nodes, db: str) -> Ended:
-    runner = cluster_runner(f"{cluster.address}?shards=2", db)
+    runner = open_runner(f"{cluster.address}?shards=2", db)
     try:
         await runner.prepare([])
         return await runner.search_run("run")
@@ -110,8 +110,8 @@ def test_a_run_over_replicas_on_nodes_of_which_one_dies(cluster, postgres_addres
 
 @pytest.mark.long
 def test_more_engines_than_the_cluster_holds_are_refused_at_once(cluster, postgres_address):
-    for replicas, said in [(4, "4 engines of 1 CPU are beyond the cluster's 3"), (3, "leave no room for a task")]:
-        runner = cluster_runner(cluster.address, postgres_address)
+    for replicas, said in [(4, "4 engines of 1 CPU exceed the cluster's 3"), (3, "leave no resources for a task")]:
+        runner = open_runner(cluster.address, postgres_address)
 
         async def prepare(runner=runner, replicas=replicas) -> None:
             try:

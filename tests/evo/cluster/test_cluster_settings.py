@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from evo.cluster import cluster_runner
+from evo.cluster import open_runner
 from evo.config.cluster import ClusterOptions, parse_cluster
 from evo.config.run import RunConfig
 from evo.errors import BadInput
@@ -50,12 +50,12 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
     config = RunConfig.model_validate({"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 8})
     plan_run(config, Resources(), db=db, name="run", command="test")
     started: list[ClusterOptions] = []
-    monkeypatch.setattr(running, "check_room", lambda place, beside: None)
+    monkeypatch.setattr(running, "check_resources", lambda place, beside: None)
     monkeypatch.setattr(running, "start_scorer_actors", lambda options: started.append(options) or [])
-    running.ClusterRunner(parse_cluster("local?scorers=2"), db)._start_judges(["run"])
+    running.ClusterRunner(parse_cluster("local?scorers=2"), db)._start_scorer_actors(["run"])
     assert (started[0].scorers, started[0].scorer_gpus, started[0].scorer_cpus) == (2, 0.5, 1)
-    with pytest.warns(UserWarning, match=r"scoring takes gpus 0.5, which the tasks, who score, do not ask for"):
-        running.ClusterRunner(parse_cluster("local"), db)._start_judges(["run"])
+    with pytest.warns(UserWarning, match=r"scoring takes gpus 0.5, but the tasks, which score, do not reserve it"):
+        running.ClusterRunner(parse_cluster("local"), db)._start_scorer_actors(["run"])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_without_ray_the_remedy_is_named(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(BadInput, match=r"needs Ray: pip install 'evo-search\[ray\]'"):
-        cluster_runner("local", "sqlite:///x.db")
+        open_runner("local", "sqlite:///x.db")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_file_is_no_database_of_several_machines(monkeypatch, nodes, refused):
 
     here = socket.gethostname()
     found = [{"NodeManagerHostname": here if host == "here" else host, "Alive": alive} for host, alive in nodes]
-    monkeypatch.setattr(connection, "alive_nodes", lambda: found)
+    monkeypatch.setattr(connection, "list_alive_nodes", lambda: found)
     place = parse_cluster("head:6379")
     connection.check_database("postgresql+psycopg://evo@host/evo", place)
     if refused:
@@ -108,7 +108,7 @@ def shard(number: int, status: str, summary: dict, reason: str = "") -> ShardRec
 
 def test_shards_add_up():
     pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
-    from evo.cluster.summary import merge_problems, merge_shards, outcome_of
+    from evo.cluster.summary import merge_outcomes, merge_problems, merge_shards
 
     one = {"groups": 3, "solved": 1, "active": [[100.0, 110.0]], "errors": {"timeout": 1}, "at": 110.0}
     two = {"groups": 2, "solved": 2, "active": [[105.0, None]], "errors": {"timeout": 1}, "at": 112.0}
@@ -122,6 +122,6 @@ def test_shards_add_up():
     assert merged["solved"] == 3
     assert merged["active"] == [[100.0, None]] and merged["seconds"] == 20.0 and merged["answers_per_second"] == 0.75
     assert [problem["name"] for problem in merge_problems(shards)] == ["a", "b", "c"]
-    assert outcome_of(shards) == ("interrupted", "")
-    assert outcome_of([shards[0], shard(1, "failed", two, "gone")]) == ("failed", "gone")
-    assert outcome_of([shards[0]]) == ("done", "")
+    assert merge_outcomes(shards) == ("interrupted", "")
+    assert merge_outcomes([shards[0], shard(1, "failed", two, "gone")]) == ("failed", "gone")
+    assert merge_outcomes([shards[0]]) == ("done", "")

@@ -28,7 +28,7 @@ ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]
 
 from ray_clusters import Nodes, ray_cluster  # noqa: E402
 
-from evo.cluster import actor_pool, cluster_training  # noqa: E402
+from evo.cluster import actor_pool, open_training  # noqa: E402
 from evo.cluster.command import Command  # noqa: E402
 from evo.cluster.task import CommandOrder, CommandOutcome  # noqa: E402
 
@@ -52,7 +52,7 @@ def flags(**settings: object) -> list[str]:
 
 def train_on(cluster: Nodes, folder: Path, steps: int, lines: list[tuple[str, str]]) -> CommandOutcome:
     run = plan_training(None, {**SETTINGS, "steps": steps}, "vpo", ["maze:train/0-3"])
-    training = cluster_training(cluster.address, run, str(folder), {}, "evo train", as_json=True)
+    training = open_training(cluster.address, run, str(folder), {}, "evo train", as_json=True)
     return asyncio.run(training.work(lambda stream, line: lines.append((stream, line))))
 
 
@@ -154,8 +154,8 @@ def test_a_command_tells_its_lines_its_code_and_its_last_word(tmp_path):
         return outcome, lines
 
     outcome, lines = asyncio.run(run())
-    assert outcome.code == 2 and "nothing" in outcome.word and not outcome.word.startswith("evo: ")
-    assert lines[0][1].startswith("on node ab12") and lines[-1] == ("err", f"evo: {outcome.word}")
+    assert outcome.code == 2 and "nothing" in outcome.last_line and not outcome.last_line.startswith("evo: ")
+    assert lines[0][1].startswith("on node ab12") and lines[-1] == ("err", f"evo: {outcome.last_line}")
 
 
 def test_whoever_wrote_before_is_refused(tmp_path):
@@ -181,7 +181,7 @@ def test_a_first_file_that_a_kill_cut_short_makes_room(tmp_path):
 def test_under_accelerate_it_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(BadInput, match="--ray places one process"):
-        cluster_training("local", None, str(tmp_path), {}, "evo train", as_json=False)
+        open_training("local", None, str(tmp_path), {}, "evo train", as_json=False)
 
 
 @pytest.mark.long
@@ -204,18 +204,18 @@ def test_it_says_that_no_node_has_room_and_can_be_interrupted_meanwhile(monkeypa
 
     async def scenario() -> tuple[bool, bool]:
         nowhere = asyncio.get_running_loop().create_future()
-        actor = SimpleNamespace(whereabouts=SimpleNamespace(remote=lambda: nowhere))
+        actor = SimpleNamespace(find_node=SimpleNamespace(remote=lambda: nowhere))
         place = parse_cluster("local?gpus=1")
         seats = SimpleNamespace(stopping=None, place=place, tell=said.append)
-        waiting = asyncio.create_task(actor_pool._placed(seats, actor, "runs/vpo"))
+        waiting = asyncio.create_task(actor_pool._wait_for_node(seats, actor, "runs/vpo"))
         while not said:
             await asyncio.sleep(0.02)
         seats.stopping = "enough"
         refused = await waiting
         found = asyncio.get_running_loop().create_future()
         found.set_result("ab12")
-        there = SimpleNamespace(whereabouts=SimpleNamespace(remote=lambda: found))
-        return refused, await actor_pool._placed(seats, there, "runs/vpo")
+        there = SimpleNamespace(find_node=SimpleNamespace(remote=lambda: found))
+        return refused, await actor_pool._wait_for_node(seats, there, "runs/vpo")
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (False, True)
-    assert said == ["runs/vpo waits for a node with room for it (1 CPUs, 1 GPUs)"]
+    assert said == ["runs/vpo waits for a node with free resources (1 CPUs, 1 GPUs)"]

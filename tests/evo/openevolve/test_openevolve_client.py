@@ -16,7 +16,7 @@ from openevolve.config import Config, LLMModelConfig
 from openevolve.llm.ensemble import LLMEnsemble
 
 from evo.openevolve import client as openevolve_client
-from evo.openevolve.client import PolicyClient, policy_client, with_policies
+from evo.openevolve.client import PolicyClient, add_policies, policy_client
 from problems.registry import resolve
 from vpo.embedded import prompt_text
 from vpo.policies.contract import PolicyUnavailable
@@ -30,9 +30,9 @@ QUESTION = [{"role": "user", "content": "Improve this:\n```python\nx = 1\ny = x 
 def fresh(monkeypatch: pytest.MonkeyPatch):
     """A process that has asked nothing yet."""
     yield
-    if openevolve_client._home is not None:
-        openevolve_client._home.close()
-        openevolve_client._home = None
+    if openevolve_client._host is not None:
+        openevolve_client._host.close()
+        openevolve_client._host = None
 
 
 def model(name: str, **settings: Any) -> LLMModelConfig:
@@ -63,7 +63,7 @@ def test_an_ensemble_asks_a_policy_again_and_again_on_loops_of_its_own() -> None
 
 def test_one_seed_asks_for_the_same_samples_and_another_for_others() -> None:
     def answers(seed: int | None) -> list[str]:
-        openevolve_client._home = None
+        openevolve_client._host = None
         ensemble = LLMEnsemble([model("scripted:mutate", random_seed=seed)])
         return [answer(ensemble) for _ in range(4)]
 
@@ -76,7 +76,7 @@ def test_clients_with_one_address_and_settings_share_a_policy() -> None:
     with completion_server() as server:
         for temperature in (0.8, 0.8, 0.9):
             answer(LLMEnsemble([model(server.address, temperature=temperature)]))
-        assert len(openevolve_client.home()._policies) == 2
+        assert len(openevolve_client.open_host()._policies) == 2
 
 
 def test_an_embedded_policy_is_asked_the_maze_that_the_prompt_holds() -> None:
@@ -102,7 +102,7 @@ def test_which_models_of_a_configuration_are_ours() -> None:
             }
         }
     )
-    hooks = [one.init_client is policy_client for one in with_policies(config).llm.models]
+    hooks = [one.init_client is policy_client for one in add_policies(config).llm.models]
     assert hooks == [False, True, True, False]
     assert [one.init_client is policy_client for one in config.llm.evaluator_models] == hooks
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from evo.stats import mean_interval, ratio_difference, ratio_interval
-from evo.stats.ratios import linearised
+from evo.stats.ratios import linearise
 
 
 def test_a_rate_is_all_hits_by_all_trials_and_linearised_values_have_it_as_their_mean():
     hits, trials = np.array([[3.0, 1.0], [0.0, 5.0], [0.0, 0.0]]), np.array([[10.0, 2.0], [4.0, 9.0], [0.0, 0.0]])
     assert ratio_interval(hits, trials).mean == pytest.approx(9 / 25)
-    assert linearised(hits, trials).mean() == pytest.approx(9 / 25)
+    assert linearise(hits, trials).mean() == pytest.approx(9 / 25)
 
 
 def test_with_one_trial_each_it_is_the_interval_of_a_proportion():
