@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from problems.contract import ScorerFault
 from problems.redaction import redact
 
 
@@ -15,6 +16,10 @@ class BadInput(ValueError):
 def not_trainable(policy: str) -> BadInput:
     """Of a policy whose weights are not in this process."""
     return BadInput(f"policy {policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
+
+
+class UnusableScorer(ScorerFault):
+    """No problem of a new run can score its seed answer, so there is no run; exit code 2."""
 
 
 class SearchFailed(Exception):

@@ -6,7 +6,7 @@ import signal
 import sys
 import traceback
 
-from evo.errors import BadInput, SearchFailed
+from evo.errors import BadInput, SearchFailed, UnusableScorer
 from islands.errors import (
     BadCheckpoint,
     BadName,
@@ -28,7 +28,7 @@ INTERRUPTED = 130
 """The exit code of a command that was interrupted with everything committed."""
 _INPUT = (
     BadInput, BadAddress, BadCheckpoint, BadName, DatabaseUnavailable, RunBusy, RunExists, UnknownRun,
-    SandboxUnavailable,
+    SandboxUnavailable, UnusableScorer,
 )  # fmt: skip
 _FAULTS = (SearchFailed, ScorerFault, SandboxFault, PolicyUnavailable, TrainingDiverged, OSError)
 

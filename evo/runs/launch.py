@@ -12,9 +12,10 @@ from typing import Any
 
 from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
+from evo.errors import UnusableScorer
 from evo.runs.learner import open_learner
 from evo.runs.preflight import check_new_run, check_price, policies_of
-from evo.runs.problem_runs import add_problems, open_operators
+from evo.runs.problem_runs import add_problems, open_operators, score_all_seeds
 from evo.search.core import SearchCore
 from evo.search.defaults import (
     iterations_for,
@@ -37,7 +38,7 @@ from islands.db.shards import write_shard
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.types import RunRecord
-from problems.contract import Problem
+from problems.contract import Problem, ScorerFault
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy
 
@@ -131,7 +132,8 @@ async def launch(
     resources: Resources | None = None,
     store: Store | None = None,
 ) -> Launched:
-    """A new run, its seed answers scored and stored. Raises BadInput before anything is written.
+    """A new run, its seed answers scored and stored. Before anything is written, raises BadInput, or UnusableScorer if
+    no problem can score its seed answer.
 
     resources: what check_new_run has opened, if it has accepted this configuration; the run owns them from here on
     store: an open one, which takes the place of the database at `db` and is the run's own too
@@ -146,13 +148,18 @@ async def launch(
         # 2) load the policies
         operators = open_operators(config, problems, resources)
         reflecting = resources.reflecting(config, problems)
-        # 3) create the run and become its writer
+        # 3) score the seeds
+        scorer = resources.scorer_for(config, problems)
+        seeds = await score_all_seeds(config, problems, scorer)
+        faults = [fault for fault in seeds if isinstance(fault, ScorerFault)]
+        if len(faults) == len(seeds):
+            raise UnusableScorer(str(faults[0]))
+        warn_of_run(config, problems)
+        # 4) create the run, become its writer, and store the problems
         store = store or Store.open(db)
         run = create_run(store, config, problems, name, command)
         store.lease(run.id)
-        # 4) score the seeds and store the problems
-        scorer = resources.scorer_for(config, problems)
-        problem_runs = await add_problems(store, run, config, problems, operators, scorer)
+        problem_runs = await add_problems(store, run, config, problems, seeds, operators, scorer)
         # 5) put the search together
         schedule = CountedSchedule(problem_runs, async_window=config.lag)
         core = open_core(store, run, config, problem_runs, operators, schedule)
@@ -222,14 +229,17 @@ def assemble(
 
 
 def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
-    """A configuration with the settings that its problems decide; warns of a budget that is too small, and of faults
-    that `evo check` found."""
+    """A configuration with the settings that its problems decide."""
     config = resolve_rollouts(resolve_settings(resolve_policy(config, problems), problems))
     check_price(config.max_cost, policies_of(config))
+    return config
+
+
+def warn_of_run(config: RunConfig, problems: Sequence[Problem]) -> None:
+    """Warn of a budget that is too small, and of faults that `evo check` found."""
     warn_of_records(problems)
     if config.policy != ASK_TELL:
         warn_of_budget(min(iterations_for(config, problem) for problem in problems))
-    return config
 
 
 def create_run(
@@ -244,6 +254,7 @@ def plan_run(config: RunConfig, resources: Resources, *, db: str, name: str | No
     """Resolve a configuration that check_new_run has accepted, and store it as a run that waits; its name."""
     problems = resources.problems(config)
     config = resolve_run(config, problems)
+    warn_of_run(config, problems)
     with Store.open(db) as store:
         run = create_run(store, config, problems, name, command)
         store.finish_run(run.id, "waiting")

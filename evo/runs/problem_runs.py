@@ -78,18 +78,25 @@ def recall_groups(core: SearchCore, run_id: int) -> None:
     core.operators.recall(group for _, group in read_groups(core.store, run_id) if group.problem in mine)
 
 
+async def score_all_seeds(
+    config: RunConfig, problems: Sequence[Problem], scorer: Scorer
+) -> list[list[ScoredAnswer] | ScorerFault]:
+    """The scored seed answers of each problem, or the fault of its scorer."""
+    start = [read_start(path) for path in config.start]
+    return await asyncio.gather(*(score_seeds(problem, scorer, start) for problem in problems))
+
+
 async def add_problems(
     store: Store,
     run: RunRecord,
     config: RunConfig,
     problems: Sequence[Problem],
+    seeds: Sequence[list[ScoredAnswer] | ScorerFault],
     operators: Sequence[Operator],
     scorer: Scorer,
 ) -> list[ProblemRun]:
-    """Score the seed answers and store all problems with them in one transaction, so that a run has either all of its
-    problems or none. A scorer that fails on its seed stops only that problem."""
-    start = [read_start(path) for path in config.start]
-    seeds = await asyncio.gather(*(score_seeds(problem, scorer, start) for problem in problems))
+    """Store all problems with their seed answers in one transaction, so that a run has either all of its problems or
+    none. A scorer that fails on its seed stops only that problem."""
     fingerprints = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
     problem_runs = []
     with store.begin() as transaction:

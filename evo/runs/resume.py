@@ -14,7 +14,7 @@ from evo.config.parse import parse
 from evo.config.run import PolicyChange, RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.launch import ASK_TELL, Launched, assemble, open_core
-from evo.runs.problem_runs import add_problems, open_operators, recall_groups, reopen_problems
+from evo.runs.problem_runs import add_problems, open_operators, recall_groups, reopen_problems, score_all_seeds
 from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers
 from evo.search.active_time import ended_periods, seconds_until
 from evo.search.defaults import iterations_for, population_config, to_stored
@@ -90,7 +90,8 @@ async def relaunch(
             stored = list(zip(problems, records, strict=True))
             problem_runs = await reopen_problems(store, stored, progress, config, operators, scorer)
         else:  # planned, or killed between its creation and its seeds
-            problem_runs = await add_problems(store, run, config, problems, operators, scorer)
+            seeds = await score_all_seeds(config, problems, scorer)
+            problem_runs = await add_problems(store, run, config, problems, seeds, operators, scorer)
         # 4) put on record that it continues
         if changes.settings:
             with store.begin() as transaction:

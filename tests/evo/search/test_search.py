@@ -6,10 +6,11 @@ import pytest
 from sqlalchemy import text
 from stored_rows import stored_answers
 
-from evo.errors import BadInput, SearchFailed
+from evo.errors import BadInput, SearchFailed, UnusableScorer
 from evo.search.stop import INTERRUPTED, StopReason
 from evo.testing import PolicyContract
 from islands.db.store import Store
+from islands.errors import DatabaseUnavailable
 from vpo.policies.contract import PolicyUnavailable
 
 
@@ -143,12 +144,21 @@ def test_a_seed_that_cannot_be_scored_stops_its_problem_alone(search_with, digit
 
 
 def test_a_seed_that_could_not_be_scored_is_planted_once_its_scorer_is_mended(search_with, digits, digits_policy, db):
-    search_with([digits("a", fault_on=lambda answer: answer == "00000000")], digits_policy(), db, iterations=5)
-    assert stored(db) == []
-    launched = search_with([digits("a")], digits_policy(), db, resume=True)
+    broken = digits("a", fault_on=lambda answer: answer == "00000000")
+    launched = search_with([broken, digits("b")], digits_policy(), db, iterations=5)
+    assert [one.committed for one in launched.problem_runs] == [0, 5]
+    launched = search_with([digits("a"), digits("b")], digits_policy(), db, resume=True)
     assert launched.problem_runs[0].committed == 5
     first = launched.groups[0]
     assert first.parent is not None, "the first prompt shows the seed"
+
+
+def test_a_run_whose_problems_all_fail_on_their_seeds_is_not_created(search_with, digits, digits_policy, db):
+    broken = [digits(name, fault_on=lambda answer: True) for name in "ab"]
+    with pytest.raises(UnusableScorer, match="a: no score for its seed"):
+        search_with(broken, digits_policy(), db, iterations=5)
+    with pytest.raises(DatabaseUnavailable):
+        Store.open(db, must_exist=True)
 
 
 def test_a_dead_policy_ends_the_run_with_its_reason_and_keeps_what_was_committed(
