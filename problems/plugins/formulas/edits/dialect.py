@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from problems.contract import Problem
 from problems.plugins.formulas.edits import words
-from problems.plugins.formulas.edits.language import decode_chain, encode_answer, read_header
-from problems.plugins.formulas.edits.sketch import encode_prompt, sketch_of
+from problems.plugins.formulas.edits.language import decode_chain, encode_answer, read_prompt
+from problems.plugins.formulas.edits.sketch import encode_prompt
 from problems.plugins.formulas.grammar import FormulaError, parse
 from problems.plugins.formulas.problem import FormulaProblem
 from vpo.embedded.dialects import require
@@ -33,7 +33,9 @@ class FormulaDialect:
     example: str = "formula:train/0"
     searched: str = "formula:test"
     language: str = "formula"
-    pretraining: Mapping[str, Any] = field(default_factory=lambda: {"width": 96, "layers": 4, "steps": 3000})
+    pretraining: Mapping[str, Any] = field(
+        default_factory=lambda: {"width": 64, "layers": 2, "batch": 32, "steps": 3000}
+    )
     checkpoints: Mapping[str, Path] = field(
         default_factory=lambda: {"formula": CHECKPOINT} if (CHECKPOINT / "config.json").is_file() else {}
     )
@@ -68,9 +70,9 @@ class FormulaDialect:
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
         """The beginning of the parent, written as a whole formula."""
         asked = require(problem, FormulaProblem, self)
-        sketch_of(asked)
+        shown = read_prompt(encode_prompt(asked, "", 1))
         try:
-            written = encode_answer(parse(parent, asked.names), None)
+            written = None if shown is None else encode_answer(parse(parent, asked.names), shown)
         except FormulaError:
             written = None
         return " ".join([words.ANSWER, *written[: rng.integers(1, len(written))]]) if written and written[1:] else ""
@@ -80,14 +82,13 @@ class FormulaDialect:
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
         """The chain that `read` reads as these answers up to their constants, which the problem fits."""
-        header = read_header(prompt)
-        if header is None:
+        shown = read_prompt(prompt)
+        if shown is None:
             return None
-        names, parent = header
         chain: list[str] = []
         for answer in answers:
             try:
-                written = encode_answer(parse(answer, names), parent)
+                written = encode_answer(parse(answer, shown.names), shown)
             except FormulaError:
                 return None
             if written is None:

@@ -10,7 +10,9 @@ formula:test, up to constants and names of variables, are left out. A parent is 
                      a term of it added
     another formula  the answer is the target or some of its terms
 
-Parents are fitted to the rows as a search fits them. The teacher knows the target; the policy sees the prompt only.
+Parents and answers are fitted to the rows as a search fits them, and an answer must be better than its parent. The
+teacher knows the target; the policy sees the prompt only. A lesson costs more than a training step on it, so each is
+given several times.
 """
 
 from __future__ import annotations
@@ -23,25 +25,32 @@ import numpy as np
 
 from problems.plugins.formulas import grammar as g
 from problems.plugins.formulas.canonical import Terms, unnamed_shape
-from problems.plugins.formulas.edits.language import encode_answer, nodes, read_header
+from problems.plugins.formulas.edits.language import encode_answer, nodes, read_answer, read_prompt
 from problems.plugins.formulas.edits.sketch import Parent, Sketch, basis_of, chosen_in_turn, fit_parent
 from problems.plugins.formulas.edits.words import ANSWER, HEADER, MOST_VARIABLES
-from problems.plugins.formulas.evaluation import quiet
+from problems.plugins.formulas.evaluation import fit_constants, quiet
 from problems.plugins.formulas.family import LawProblem
 from problems.plugins.formulas.generated import FUNCTIONS, SIZES, generate, published_formulas
 from problems.plugins.formulas.grammar import Formula, constant, parse, write
+from problems.plugins.formulas.problem import FIT_STEPS
 from problems.plugins.formulas.published import Law
 from problems.plugins.formulas.terms import weighted_sum
 from problems.plugins.formulas.variation import Variation
 from vpo.embedded.lesson import Lesson, PooledTeacher
 from vpo.embedded.words import STOP, UNKNOWN
 
-POOL, FRESH = 1000, 0.1
+POOL, FRESH = 250, 0.1
 """Targets in use at a time, and new ones per lesson."""
-KINDS, SHARES = ("nothing", "part", "rough", "other"), (0.2, 0.45, 0.2, 0.15)
-CHAIN_LENGTHS, CHAIN_WEIGHTS = (1, 2, 3), (0.8, 0.1, 0.1)
+NEW, KEPT = 0.3, 6000
+"""The share of a batch that is new, and the lessons kept from which the rest is drawn."""
+KINDS, SHARES = ("nothing", "part", "rough", "other"), (0.15, 0.5, 0.2, 0.15)
+CHAIN_LENGTHS, CHAIN_WEIGHTS = (1, 2, 3), (0.9, 0.05, 0.05)
 WIDENED, NOISY = 0.15, 0.1
 """Shares of targets with columns that matter nothing, and with noise on the rows."""
+MOST_TAUGHT = 18
+"""Words of an answer of a lesson: a prompt says too little of longer ones."""
+LEFT = 0.9
+"""The most of a parent's squared error that a lesson's answer leaves."""
 SOLVED = 0.999
 _TRIES = 6
 
@@ -101,6 +110,12 @@ class FormulaLessons(PooledTeacher[LessonTarget]):
 
     def __init__(self, seed: int) -> None:
         super().__init__(f"formula lessons {seed}", POOL, FRESH)
+        self._given: list[Lesson] = []
+
+    def batch(self, size: int) -> list[Lesson]:
+        fresh = super().batch(size if not self._given else max(1, round(size * NEW)))
+        self._given = [*self._given, *fresh][-KEPT:]
+        return [*fresh, *(self._rng.choice(self._given) for _ in range(size - len(fresh)))]
 
     def _draw(self) -> LessonTarget:
         return draw_target(self._rng)
@@ -128,13 +143,14 @@ class FormulaLessons(PooledTeacher[LessonTarget]):
             return None
         count = rng.choices(CHAIN_LENGTHS, CHAIN_WEIGHTS)[0]
         prompt = target.sketch.prompt(fitted, count)
-        header = read_header(prompt)
-        if header is None:
+        shown = read_prompt(prompt)
+        if shown is None:
             return None
         answers: dict[tuple[str, ...], None] = {}
         for _ in range(count):
-            words = encode_answer(answer_for(target, header[1], steps, rng), header[1])
-            answers |= {} if words is None else {tuple(words): None}
+            words = encode_answer(answer_for(target, shown.parent, steps, rng), shown)
+            if words is not None and len(words) <= MOST_TAUGHT and _improves(target, fitted, read_answer(words, shown)):
+                answers[tuple(words)] = None
         if len(answers) < count:
             return None
         chain = [word for words in answers for word in (ANSWER, *words)]
@@ -226,6 +242,16 @@ def another(target: LessonTarget, rng: random.Random) -> Formula:
         return parse(target.problem.seed_answer(), target.problem.names)
     drawn = [variation.term() for _ in range(rng.choice((1, 1, 2, 3)))]
     return weighted_sum(drawn, [1.1] * len(drawn), 0.1)
+
+
+def _improves(target: LessonTarget, parent: Parent | None, child: Formula | None) -> bool:
+    """Whether the child, fitted, is better than the parent, or than a constant if there is none."""
+    if child is None:
+        return False
+    x, y = target.problem.train
+    before = y - y.mean() if parent is None else parent.residual
+    loss = fit_constants(child, x, y, steps=FIT_STEPS).loss
+    return loss < LEFT * float(before @ before) / len(y)
 
 
 def _is_solved(target: LessonTarget, parent: Parent) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +20,18 @@ from problems.plugins.formulas import grammar as g
 from problems.plugins.formulas.edits.language import nodes, prefix_words, write_header
 from problems.plugins.formulas.edits.words import (
     AT,
+    BEST,
     ERRORS,
+    IN_TURN,
     LEVELS,
     LINKS,
     MOST_NODES,
     MOST_VARIABLES,
     NODES,
+    OF_OTHERS,
+    OTHERS,
     QUALITY,
+    ROOT_TERMS,
     SIGNS,
     SIZES,
     explained_word,
@@ -50,8 +54,7 @@ from vpo.embedded.words import MOST_ANSWERS, PARENT
 
 MOST_TERMS = 300
 MOST_CONTEXTS = 6
-"""Nodes of a parent for which terms are marked; the root and the best OTHERS of them are shown."""
-OTHERS = 2
+"""Nodes of a parent for which terms are marked; the root and the best of the others are shown."""
 _SPOILT = 1e12
 
 
@@ -98,10 +101,10 @@ def columns_of(x: Array) -> SketchColumns:
     )
 
 
-def passes(columns: int, contexts: int) -> float:
-    """What marks cost in passes of a formula over the rows, as the ledger counts screenings: three nodes a column and
-    50 nodes a pass."""
-    return 3 * columns * contexts / 50
+def marking_passes(columns: int, nodes_marked: int) -> float:
+    """The passes of a formula over the rows that the marks in a prompt cost, as the ledger counts screenings: three
+    nodes a column and 50 nodes a pass. The root is marked four times."""
+    return 3 * columns * (nodes_marked + 3) / 50
 
 
 def basis_of(rows: Array) -> Array:
@@ -126,10 +129,10 @@ def marks(candidates: Array, residual: Array, basis: Array) -> Array:
     return np.where(usable, np.minimum(shares, 1.0), 0.0)
 
 
-def best_of(shares: Array, most: int) -> list[int]:
-    """The places of the largest shares that are not 0."""
+def best_of(shares: Array, most: int) -> list[tuple[int, float]]:
+    """The places of the largest shares that are not 0, and these."""
     order = np.argsort(-shares, kind="stable")[:most]
-    return [int(k) for k in order if shares[k] > 0]
+    return [(int(k), float(shares[k])) for k in order if shares[k] > 0]
 
 
 def chosen_in_turn(candidates: Array, residual: Array, basis: Array, count: int) -> list[tuple[int, float]]:
@@ -141,11 +144,12 @@ def chosen_in_turn(candidates: Array, residual: Array, basis: Array, count: int)
         best = best_of(marks(candidates, residual, basis), 1)
         if not best or total <= 0:
             break
-        column = candidates[best[0]]
+        place = best[0][0]
+        column = candidates[place]
         column = column - basis @ (basis.T @ column)
         basis = np.column_stack([basis, column / max(float(np.linalg.norm(column)), 1e-300)])
         rest = residual - basis @ (basis.T @ residual)
-        found.append((best[0], 1 - float(rest @ rest) / total))
+        found.append((place, 1 - float(rest @ rest) / total))
     return found
 
 
@@ -245,22 +249,31 @@ class Sketch:
                 words += self._of_parent(parent)
         return " ".join([*words, f"m{answers}"])
 
-    def _term(self, place: int, share: float) -> list[str]:
-        return [*self.columns.words[place], explained_word(share)]
+    def _terms(self, names: Sequence[str], places: Sequence[tuple[int, float]]) -> list[str]:
+        """Terms with their names and marks."""
+        words: list[str] = []
+        for name, (place, share) in zip(names, places, strict=False):
+            words += [name, *self.columns.words[place], explained_word(share)]
+        return words
 
     def _without_parent(self, y: Array) -> list[str]:
-        words: list[str] = []
         candidates = self.columns.values
         if not len(candidates):
-            return words
+            return []
         basis = basis_of(np.ones((1, len(y))))
-        shares = marks(candidates, y, basis)
-        words += [AT, LINKS[0], *(w for k in best_of(shares, 5) for w in self._term(k, float(shares[k])))]
+        words = self._of_root(y, basis)
         for link, target in zip(LINKS, _transforms(y), strict=True):
             if target is not None:
-                found = chosen_in_turn(candidates, target, basis, 3)
-                words += [link, *(w for place, share in found for w in self._term(place, share))]
+                names = [f"{link}{k}" for k in range(1, IN_TURN + 1)]
+                words += [AT, link, *self._terms(names, chosen_in_turn(candidates, target, basis, IN_TURN))]
         return words
+
+    def _of_root(self, residual: Array, basis: Array) -> list[str]:
+        """The best terms, then those that are chosen after the first."""
+        best = best_of(marks(self.columns.values, residual, basis), BEST)
+        words = [AT, *self._terms(ROOT_TERMS, best)]
+        turns = chosen_in_turn(self.columns.values, residual, basis, IN_TURN)[1:]
+        return [*words, *self._terms(ROOT_TERMS[BEST:], turns)]
 
     def _of_parent(self, parent: Parent) -> list[str]:
         words = [PARENT]
@@ -273,18 +286,16 @@ class Sketch:
         chosen = contexts(parent.formula)
         own, by_node = derivatives(parent.formula, chosen, self.problem.train[0])
         basis = basis_of(own)
-        shares = marks(candidates, parent.residual, basis)
-        words += [AT, NODES[0], *(w for k in best_of(shares, 4) for w in self._term(k, float(shares[k])))]
-        turns = chosen_in_turn(candidates, parent.residual, basis, 3)[1:]
-        words += [LINKS[0], *(w for place, share in turns for w in self._term(place, share))]
-        others: list[tuple[float, int, Any]] = []
+        words += self._of_root(parent.residual, basis)
+        others: list[tuple[float, int, Array]] = []
         for place, slope in zip(chosen[1:], by_node[1:], strict=True):
             if np.isfinite(slope).all() and np.abs(slope).max() > 0:
                 shares = marks(candidates * (slope / np.abs(slope).max()), parent.residual, basis)
                 others.append((float(shares.max()), place, shares))
         others.sort(key=lambda each: (-each[0], each[1]))
-        for _best, place, shares in others[:OTHERS]:
-            words += [AT, NODES[place], *(w for k in best_of(shares, 2) for w in self._term(k, float(shares[k])))]
+        for name, (_best, place, shares) in zip(OTHERS, others, strict=False):
+            names = [f"{name}{k}" for k in range(1, OF_OTHERS + 1)]
+            words += [AT, name, NODES[place], *self._terms(names, best_of(shares, OF_OTHERS))]
         return words
 
 
@@ -292,7 +303,6 @@ def _transforms(y: Array) -> list[Array | None]:
     """The target as LINKS name it, None if it has no such value, or its size spoils it."""
     positive, scale = bool((y > 0).all()), float(np.abs(y).max())
     return [
-        y,
         y * y if positive else None,
         np.log(y) if positive else None,
         1 / y if float(np.abs(y).min()) > 1e-3 * scale else None,

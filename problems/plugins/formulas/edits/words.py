@@ -18,12 +18,23 @@ HEADER = "of:"
 VARIABLES = tuple(f"x{i}" for i in range(1, MOST_VARIABLES + 1))
 NUMBERS = ("1", "2", "3", "4", "5", "6", "pi", "e")
 """Fixed numbers; others are written as constants."""
-RATIO, SMALLEST, LARGEST = 1.5, -12, 16
+RATIO, SMALLEST, LARGEST = 3.0, -3, 5
 """Constants are written as powers of RATIO with a sign, from RATIO**SMALLEST on."""
 CONSTANTS = tuple(f"c{sign}{k}" for sign in "+-" for k in range(SMALLEST, LARGEST + 1))
 NODES = tuple(f"n{k}" for k in range(MOST_NODES))
-LINKS = ("id", "sq", "log", "inv", "exp")
-"""What of the target a sum is compared with: itself, its square, its logarithm, its inverse, its exponential."""
+LINKS = ("sq", "log", "inv", "exp")
+"""Transforms of the target that a sum is compared with: square, logarithm, inverse, exponential."""
+IN_TURN = 3
+"""Terms that are chosen one after another."""
+BEST, OTHERS, OF_OTHERS = 5, ("A", "B"), 2
+"""Terms of the whole formula that are shown, by their marks; other nodes with terms, and how many each has."""
+ROOT_TERMS = tuple(f"t{k}" for k in range(1, BEST + IN_TURN))
+TERMS = (
+    *ROOT_TERMS,
+    *(f"{link}{k}" for link in LINKS for k in range(1, IN_TURN + 1)),
+    *(f"{node}{k}" for node in OTHERS for k in range(1, OF_OTHERS + 1)),
+)
+"""Names of the terms that a prompt shows."""
 EXPLAINED_EDGES = (
     *(0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
     *(0.98, 0.99, 0.995, 0.999, 0.9999, 0.999999),
@@ -37,7 +48,7 @@ FUNCTION_WORDS = tuple(each.name for each in FUNCTIONS)
 WORDS = (
     *(PAD, UNKNOWN, STOP, ANSWER, PARENT, ERRORS, AT, "y"),
     *(f"m{answers}" for answers in range(1, MOST_ANSWERS + 1)),
-    *(*LINKS, *EXPLAINED, *QUALITY, *SIGNS, *SIZES),
+    *(*LINKS, *TERMS, *OTHERS, *EXPLAINED, *QUALITY, *SIGNS, *SIZES),
     *(*(f"f:{name}" for name in FUNCTION_WORDS), *VARIABLES, *NUMBERS, *CONSTANTS, *NODES),
 )
 """Every token, in the order of its id."""

@@ -1,0 +1,124 @@
+"""The trained operator of formulas: which problems may teach it, and what its searches solve.
+
+    python -m bench.formulas_operator problems 0-399          addresses of formula:train without twins in formula:test
+    evo compare formula:test/0-39 --arm op=embedded:formula,answers=1 --arm gp=scripted:gp,answers=1 \
+      --baseline best-of-n,hill,scs --answers-per-iteration 4 --iterations 250 --seeds 1 --until-solved \
+      --name probe --db sqlite:///probe.db
+    python -m bench.formulas_operator report probe=sqlite:///probe.db --answers 100 1000 > table.md
+
+A twin has the same formula up to constants, simplification and names of variables. Intervals of rates are Wilson's,
+those of differences are paired bootstrap draws of problems, 95%. `passes` are passes of a formula over the rows that an
+answer costs: those of its fit, a mean over stored answers, and for arms of the operator those of its prompts (a fit of
+the parent, and the marks of terms at three nodes a column and 50 nodes a pass) shared by the answers of a prompt.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import islice
+
+import numpy as np
+
+from bench.tables import markdown
+from evo.comparison.load import Arm, gather, load_results
+from evo.comparison.results import Results
+from evo.stats.intervals import wilson
+from islands.db.store import Store
+from islands.queries.candidates import CandidateReader
+from islands.queries.children import children
+from problems.plugins.formulas.canonical import unnamed_shape
+from problems.plugins.formulas.edits.lessons import held_out_shapes
+from problems.plugins.formulas.edits.sketch import contexts, marking_passes, sketch_of
+from problems.plugins.formulas.evaluation import fit_constants, quiet
+from problems.plugins.formulas.generated import generate
+from problems.plugins.formulas.grammar import parse
+from problems.plugins.formulas.problem import FIT_STEPS
+from problems.registry import resolve
+
+DRAWS, SAMPLED = 2000, 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    listing = commands.add_parser("problems")
+    listing.add_argument("span", help="FIRST-LAST of formula:train")
+    listing.set_defaults(run=lambda given: print(" ".join(teaching(given.span))))
+    reporting = commands.add_parser("report")
+    reporting.add_argument("comparisons", nargs="+", metavar="NAME=DB", help="comparisons of the same problems")
+    reporting.add_argument("--against", default=None, help="the arm that differences are from; default: the first")
+    reporting.add_argument("--answers", type=int, nargs="+", default=[100, 1000])
+    reporting.set_defaults(run=lambda given: print(report(given.comparisons, given.answers, given.against)))
+    options = parser.parse_args()
+    options.run(options)
+
+
+def teaching(span: str) -> list[str]:
+    """The addresses of those problems of formula:train that have no twin among published formulas and formula:test."""
+    first, _, last = span.partition("-")
+    places = range(int(first), int(last or first) + 1)
+    return [
+        f"formula:train/{k}" for k in places if unnamed_shape(generate("train", k).formula) not in held_out_shapes()
+    ]
+
+
+def report(comparisons: list[str], answers: list[int], against: str | None) -> str:
+    """Solve rates of every arm after so many answers, and their differences from one arm."""
+    results: dict[str, Results] = {}
+    costs: dict[str, str] = {}
+    for given in comparisons:
+        name, _, db = given.partition("=")
+        with Store.open(db, read_only=True) as store:
+            comparison = gather(store, name)
+            results |= load_results(store, comparison)
+            costs |= {arm.name: _passes(store, arm) for arm in comparison.arms}
+    reference = against or next(iter(results))
+    heads = [part for count in answers for part in (f"solved at {count}", f"- {reference}")]
+    rows = [["arm", *heads, "passes: fit + prompt"]]
+    for arm, found in results.items():
+        row = [arm]
+        for count in answers:
+            solved = found.solved_by(count // found.answers)
+            other = results[reference].solved_by(count // results[reference].answers)
+            row += [_rate(solved), "" if arm == reference else _difference(solved, other)]
+        rows.append([*row, costs[arm]])
+    return markdown(rows)
+
+
+def _passes(store: Store, arm: Arm) -> str:
+    """Mean passes of an answer's fit, and of a share of its prompt, over the first SAMPLED answers of each problem."""
+    fits: list[int] = []
+    prompts: list[float] = []
+    reads = not arm.policy.startswith("scripted:")
+    for run in arm.runs[:1]:
+        for record in store.problems(run.id):
+            (problem,) = resolve(record.address)
+            ids = [child.id for child in islice(children(store, record.id), SAMPLED)]
+            for candidate in CandidateReader(store, 1 << 20).fetch(ids):
+                if candidate.error:
+                    continue
+                with quiet():
+                    formula = parse(candidate.text, problem.names)
+                    fits.append(fit_constants(formula, *problem.train, steps=FIT_STEPS).evaluations + 2)
+                    if reads:
+                        columns = len(sketch_of(problem).columns.terms)
+                        prompts.append(fits[-1] + marking_passes(columns, len(contexts(formula))))
+    answers = int(arm.runs[0].config.get("rollouts", 1))
+    shared = np.mean(prompts) / answers if prompts else 0.0
+    return f"{np.mean(fits):.1f} + {shared:.1f}"
+
+
+def _rate(solved: np.ndarray) -> str:
+    low, high = wilson(solved.mean(), solved.size)
+    return f"{solved.mean():.3f} [{low:.2f}, {high:.2f}]"
+
+
+def _difference(solved: np.ndarray, other: np.ndarray) -> str:
+    gaps = solved.mean(1) - other.mean(1)
+    drawn = np.random.default_rng(0).choice(gaps, (DRAWS, len(gaps))).mean(1)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return f"{gaps.mean():+.3f} [{low:.2f}, {high:.2f}]"
+
+
+if __name__ == "__main__":
+    main()
