@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import shlex
 import signal
@@ -39,6 +40,7 @@ from problems.plugins.formulas.writing import to_latex
 
 INTERRUPTED = 130
 LINE_SECONDS = 1.0
+SVG_WIDTH = 110
 _LARGE_FILE = 10_000_000
 """Bytes of a file whose reading takes seconds."""
 FORMS = ("table", "text", "latex", "sympy", "python", "json")
@@ -280,7 +282,8 @@ fit = FitGroup(_fit)
 )
 @click.option("--as", "form", type=click.Choice(FORMS), default="table", show_default=True, help="The form of the row.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Save the plots as a picture.")
-def _show(name: str, row: str, form: str, plot: Path | None) -> None:
+@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write what a terminal shows, and end.")
+def _show(name: str, row: str, form: str, plot: Path | None, svg: Path | None) -> None:
     """Print a saved fit, or rows of it as text, LaTeX, sympy, a Python function or JSON."""
     saved, _path = fits.load_fit(name)
     rows = list(saved.rows)
@@ -305,10 +308,25 @@ def _show(name: str, row: str, form: str, plot: Path | None) -> None:
         except BadTable as fault:
             click.echo(f"evo: no plots: {fault}", err=True)
             parts = None
-        print_fit(Console(highlight=False, emoji=False), saved, parts, rows[0])
+        _print_or_draw(saved, parts, rows[0], svg)
         return
     for each in rows:
         click.echo(_written(saved, each, form))
+
+
+def _print_or_draw(saved: SavedFit, parts: SplitTable | None, row: fits.FitRow, svg: Path | None) -> None:
+    if svg is None:
+        print_fit(Console(highlight=False, emoji=False), saved, parts, row)
+        return
+    drawn = Console(
+        file=io.StringIO(), record=True, width=SVG_WIDTH, force_terminal=True, highlight=False, emoji=False,
+        legacy_windows=False,
+    )  # fmt: skip
+    print_fit(drawn, saved, parts, row)
+    try:
+        drawn.save_svg(str(svg), title=f"evo fit {Path(saved.data['path']).name} --target {saved.target}")
+    except OSError as error:
+        raise BadInput(f"cannot write {svg}: {error.strerror or error}") from None
 
 
 def _written(saved: SavedFit, row: fits.FitRow, form: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -265,11 +264,24 @@ def print_fit(console: Console, fit: SavedFit, parts: SplitTable | None, row: Fi
             say(line)
 
 
-def remarks(fit: SavedFit, row: FitRow) -> Sequence[str]:
+def remarks(fit: SavedFit, row: FitRow) -> list[str]:
     """Warnings about a formula, a sentence each."""
+    said = []
+    constants = len(row.front.formula.fitted)
+    if 5 * constants > fit.data["fitted"]:
+        said.append(f"It has {constants} constants for {fit.data['fitted']} fitted rows: smaller rows are safer.")
     if row.undefined:
-        rows = "row" if row.undefined == 1 else "rows"
-        return [f"It has no finite value on {row.undefined} held-out {rows}."]
-    if row.test_r2 is not None and row.front.r2 - row.test_r2 > max(0.25 * row.front.r2, 0.05):
-        return ["Its held-out R2 is far below its R2 on the fitted rows: a smaller row may hold up better on new rows."]
-    return []
+        said.append(f"It has no finite value on {row.undefined} held-out row{'s' if row.undefined > 1 else ''}.")
+    if row.test_r2 is None:
+        return said
+    if row.front.r2 - row.test_r2 > max(0.25 * row.front.r2, 0.05):
+        said.append("Its held-out R2 is far below its R2 on the fitted rows.")
+    allowed = 1.05 * (1 - row.test_r2) + 1e-12
+    for number_, other in enumerate(fit.rows, 1):
+        if other.front.complexity > 0.7 * row.front.complexity:
+            break
+        if other.test_r2 is not None and 1 - other.test_r2 <= allowed:
+            size = other.front.complexity
+            said.append(f"Row {number_} (size {size}) is about as good on the held-out rows: R2 {number(other.test_r2)}.")
+            break
+    return said
