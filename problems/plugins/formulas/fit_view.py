@@ -282,6 +282,8 @@ def remarks(fit: SavedFit, row: FitRow) -> list[str]:
             break
         if other.test_r2 is not None and 1 - other.test_r2 <= allowed:
             size = other.front.complexity
-            said.append(f"Row {number_} (size {size}) is about as good on the held-out rows: R2 {number(other.test_r2)}.")
+            said.append(
+                f"Row {number_} (size {size}) is about as good on the held-out rows: R2 {number(other.test_r2)}."
+            )
             break
     return said
