@@ -155,7 +155,7 @@ def test_a_seed_that_could_not_be_scored_is_planted_once_its_scorer_is_mended(se
 
 def test_a_run_whose_problems_all_fail_on_their_seeds_is_not_created(search_with, digits, digits_policy, db):
     broken = [digits(name, fault_on=lambda answer: True) for name in "ab"]
-    with pytest.raises(UnusableScorer, match="a: no score for its seed"):
+    with pytest.raises(UnusableScorer, match="a: no score for '00000000'"):
         search_with(broken, digits_policy(), db, iterations=5)
     with pytest.raises(DatabaseUnavailable):
         Store.open(db, must_exist=True)
