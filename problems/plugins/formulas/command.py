@@ -34,7 +34,8 @@ from problems.plugins.formulas.fit_view import (
     save_plot,
     short_formula,
 )
-from problems.plugins.formulas.grammar import CODES, FUNCTIONS, variable
+from problems.plugins.formulas.grammar import variable
+from problems.plugins.formulas.rules import read_functions
 from problems.plugins.formulas.table_file import BadTable
 from problems.plugins.formulas.writing import to_latex
 
@@ -68,7 +69,7 @@ class FitGroup(click.Group):
     cls=GroupedCommand,
     sections={
         "Data": ("target", "columns", "weights", "test_share", "drop_missing", "delimiter", "no_header"),
-        "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "seed"),
+        "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "units", "loss", "seed"),
         "Execution and output": ("name", "resume", "plot", "plain", "as_json"),
     },
     epilog="`evo fit list` lists the saved fits; `evo fit show NAME --row 3 --as python` prints a row.",
@@ -102,6 +103,17 @@ class FitGroup(click.Group):
     help="The functions that may occur, such as /,**,sqrt,exp,log,sin; + - * always may.  [default: 15 of them]",
 )
 @click.option("--guess", "guesses", multiple=True, metavar="FORMULA", help="A formula to start from; repeatable.")
+@click.option(
+    "--units",
+    metavar="NAME=UNIT,...|header",
+    help="The units of columns, or `header` for those of the header; a formula that breaks them is left out.",
+)
+@click.option(
+    "--loss",
+    metavar="NAME",
+    help="The loss of a row: squared_error, absolute_error, log_cosh, huber(1.0), quantile(0.5), ..."
+    "  [default: squared_error]",
+)
 @click.option("--seed", type=int, help="The seed of the held-out rows and of the search.  [default: 0]")
 @click.option("--name", help="The name of the fit; by default the file's and the target's.")
 @click.option("--resume", metavar="NAME", help="Continue a saved fit instead of starting one.")
@@ -192,11 +204,15 @@ def _change(settings: FitSettings, given: dict[str, Any]) -> FitSettings:
         changes["max_size"] = given["max_size"]
     if given["functions"] is not None:
         functions = _names(given["functions"])
-        unknown = [name for name in functions if name not in CODES]
-        if unknown:
-            known = ", ".join(each.name for each in FUNCTIONS)
-            raise BadInput(f"--functions: there is no function {unknown[0]!r}; there is {known}")
+        try:
+            read_functions(functions)
+        except ValueError as error:
+            raise BadInput(f"--functions: {error}") from None
         changes["functions"] = tuple(functions)
+    if given["loss"] is not None:
+        changes["loss"] = None if given["loss"] == "squared_error" else given["loss"]
+    if given["units"] is not None:
+        changes["units"] = given["units"]
     if given["guesses"]:
         changes["guesses"] = tuple(given["guesses"])
     return replace(settings, **changes)

@@ -21,11 +21,15 @@ from evo.whole_file import write_whole
 from problems.address import did_you_mean
 from problems.plugins.formulas.evaluation import Array, evaluate, quiet
 from problems.plugins.formulas.front import Front, FrontRow, MeasuredFormula, make_rows, recommend
-from problems.plugins.formulas.grammar import Formula, FormulaError, parse
+from problems.plugins.formulas.grammar import Formula, FormulaError, constant, parse
 from problems.plugins.formulas.ledger import EXACT
-from problems.plugins.formulas.search import search
+from problems.plugins.formulas.losses import NAMES as LOSS_NAMES
+from problems.plugins.formulas.losses import read_loss
+from problems.plugins.formulas.rules import FormulaRules, UnitRules, read_functions
+from problems.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch, LossMeasure
 from problems.plugins.formulas.table import DataTable, TableOptions, read_table
 from problems.plugins.formulas.table_file import BadTable, hash_file
+from problems.plugins.formulas.units import parse_unit
 
 FORMAT = 1
 FOLDER = Path("fits")
@@ -37,6 +41,7 @@ SAVE_SECONDS = 1.0
 class FitSettings:
     """What decides a fit, besides its file.
 
+    units: `header`, or units by column as text; loss: as `read_loss` takes it
     target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
     out; the rest as in `search` and TableOptions
     """
@@ -47,6 +52,8 @@ class FitSettings:
     drop_missing: bool = False
     delimiter: str | None = None
     header: bool = True
+    units: str | None = None
+    loss: str | None = None
     seconds: float | None = 60.0
     evaluations: int | None = None
     max_size: int = 50
@@ -253,8 +260,10 @@ def begin_fit(
     digest = hash_file(path)
     table = read_table(path, settings.target, settings.table_options)
     parts = split(table, settings.test_share, settings.seed)
-    for guess in settings.guesses:
-        _parse_guess(guess, table.names)
+    _check_search(settings, table)
+    notes = list(table.notes)
+    if settings.units is None and any(table.units):
+        notes.append("The header has units; --units header leaves out formulas that break them.")
     data = {
         "path": str(path.resolve()),
         "sha256": digest,
@@ -264,17 +273,18 @@ def begin_fit(
         "names": list(table.names),
         "target": table.target,
         "units": list(table.units),
-        "notes": list(table.notes),
+        "notes": notes,
     }
     return SavedFit(name or _free_name(f"{path.stem}-{table.target}"), data, settings, made_by, time.time()), parts
 
 
 def reopen_fit(fit: SavedFit) -> SplitTable:
-    """The rows of a saved fit. Raises BadTable if its file has changed."""
+    """The rows of a saved fit. Raises BadTable if its file has changed, and for settings that do not suit it."""
     path = Path(fit.data["path"])
     if hash_file(path) != fit.data["sha256"]:
         raise BadTable(f"{path} has changed since the fit {fit.name} read it; start a new fit")
     table = read_table(path, fit.settings.target, fit.settings.table_options)
+    _check_search(fit.settings, table)
     return split(table, fit.settings.test_share, fit.settings.seed)
 
 
@@ -287,8 +297,9 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     settings = fit.settings
     seed = settings.seed + len(fit.sessions)
     guesses = [*(row.front.formula for row in fit.rows), *(_parse_guess(text, fit.names) for text in settings.guesses)]
-    scale = _Scale(parts, fit.names)
+    scale = _Scale(parts, fit)
     saved = [0.0]
+    begun = FormulaSearch(parts.x, parts.y, scale.rules, fit.names, seed, parts.weights, read_loss(settings.loss))
 
     def current(front: Front) -> SavedFit:
         session = FitSession(seed, front.evaluations, round(front.seconds, 3), front.stopped)
@@ -303,19 +314,8 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
         return watch(now)
 
     save_fit(replace(fit, sessions=(*fit.sessions, FitSession(seed, 0, 0.0, ""))), path)
-    front = search(
-        parts.x,
-        parts.y,
-        names=fit.names,
-        seconds=math.inf if settings.seconds is None else settings.seconds,
-        evaluations=settings.evaluations,
-        max_size=settings.max_size,
-        functions=settings.functions or None,
-        seed=seed,
-        guesses=guesses,
-        sample_weight=parts.weights,
-        callback=tick,
-    )
+    seconds = math.inf if settings.seconds is None else settings.seconds
+    front = begun.run(seconds, settings.evaluations, guesses, tick)
     ended = current(front)
     save_fit(ended, path)
     return ended
@@ -330,37 +330,79 @@ def save_fit(fit: SavedFit, path: Path) -> None:
 class _Scale:
     """Measures formulas on the fitted and the held-out rows, always on the same ones."""
 
-    def __init__(self, parts: SplitTable, names: tuple[str, ...]) -> None:
-        self._parts, self._names = parts, names
-        self._columns = np.ascontiguousarray(parts.x.T)
-        weights = np.ones_like(parts.y) if parts.weights is None else parts.weights
-        self._weights = weights / weights.mean()
-        mean = float((self._weights * parts.y).mean())
-        self._variance = max(float((self._weights * (parts.y - mean) ** 2).mean()), 1e-300)
-        self._losses: dict[Formula, float] = {}
+    def __init__(self, parts: SplitTable, fit: SavedFit) -> None:
+        self._parts, self._names = parts, fit.names
+        self.rules = read_rules(fit.settings, parts.table)
+        weights = None if parts.weights is None else parts.weights / parts.weights.mean()
+        columns = np.ascontiguousarray(parts.x.T)
+        self._loss = LossMeasure(columns, parts.y, weights, read_loss(fit.settings.loss))
+        self._squared = LossMeasure(columns, parts.y, weights, None)
+        mean = constant(float(np.average(parts.y, weights=weights)))
+        self._variance = max(self._squared.loss(mean), 1e-300)
+        self._rounding = EXACT * max(self._loss.loss(self._loss.fit(mean)), 1e-300)
+        self._known: dict[Formula, MeasuredFormula] = {}
         self._held_out: dict[Formula, tuple[float | None, int]] = {}
 
     def merge(self, formulas: Iterable[Formula]) -> tuple[tuple[FitRow, ...], int | None]:
         """The front of these formulas, and the index of its recommended row."""
-        candidates = [
-            MeasuredFormula(formula, self._loss(formula), self._loss(formula)) for formula in dict.fromkeys(formulas)
-        ]
-        rounding = EXACT * self._variance
-        rows = make_rows(candidates, self._names, self._variance, rounding)
-        best = recommend(rows, len(self._parts.y), rounding)
+        candidates = [self._measure(formula) for formula in dict.fromkeys(formulas)]
+        rows = make_rows(candidates, self._names, self._variance, self._rounding)
+        best = recommend(rows, len(self._parts.y), self._rounding)
         return tuple(FitRow(row, *self._test(row.formula)) for row in rows), None if best is None else rows.index(best)
 
-    def _loss(self, formula: Formula) -> float:
-        if formula not in self._losses:
+    def _measure(self, formula: Formula) -> MeasuredFormula:
+        if formula not in self._known:
             with quiet():
-                residual = evaluate(formula, self._columns) - self._parts.y
-                self._losses[formula] = float((self._weights * residual**2).mean())
-        return self._losses[formula]
+                loss = self._loss.loss(formula) + self.rules.penalty(formula)
+                self._known[formula] = MeasuredFormula(formula, loss, self._squared.loss(formula))
+        return self._known[formula]
 
     def _test(self, formula: Formula) -> tuple[float | None, int]:
         if formula not in self._held_out:
             self._held_out[formula] = measure(formula, self._parts.test_x, self._parts.test_y)
         return self._held_out[formula]
+
+
+def read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
+    """What may be on the front. Raises BadTable for units that cannot be read.
+
+    A formula that breaks the units pays an infinite penalty, so it is on no front.
+    """
+    codes = read_functions(("+", "-", "*", *(settings.functions or DEFAULT_FUNCTIONS)))
+    units = dict(zip((*table.names, table.target), table.units, strict=True))
+    if settings.units is None:
+        return FormulaRules(codes, settings.max_size)
+    if settings.units != "header":
+        units = {}
+        for part in filter(None, settings.units.split(",")):
+            name, equals, unit = (text.strip() for text in part.partition("="))
+            if not equals or name not in (*table.names, table.target):
+                known = ", ".join((*table.names, table.target))
+                raise BadTable(f"--units {part.strip()!r}: write header, or NAME=UNIT,... with names of {known}")
+            units[name] = unit
+    elif not any(units.values()):
+        raise BadTable("--units header: no name in the header has a unit, as in `mass [kg]`")
+    try:
+        dimensions = {name: parse_unit(unit) for name, unit in units.items()}
+    except ValueError as error:
+        raise BadTable(f"--units: {error}") from None
+    columns = tuple(dimensions.get(name) for name in table.names)
+    return FormulaRules(codes, settings.max_size, units=UnitRules(columns, dimensions.get(table.target), math.inf))
+
+
+def _check_search(settings: FitSettings, table: DataTable) -> None:
+    """Raises BadTable for settings of the search that it would refuse."""
+    rules = read_rules(settings, table)
+    for guess in settings.guesses:
+        formula = rules.express(_parse_guess(guess, table.names))
+        if formula is None:
+            raise BadTable(f"--guess {guess!r} is too large, or has functions that --functions leaves out")
+        if rules.penalty(formula):
+            raise BadTable(f"--guess {guess!r} breaks the units")
+    try:
+        read_loss(settings.loss)
+    except ValueError:
+        raise BadTable(f"there is no --loss {settings.loss!r}; there is {LOSS_NAMES}") from None
 
 
 def _parse_guess(text: str, names: Sequence[str]) -> Formula:

@@ -47,7 +47,8 @@ def front_table(fit: SavedFit, width: int | None = None, most: int | None = None
 
     width: that formulas are cut to, None for whole formulas; most: lines, a window around the recommended row
     """
-    titles = ("row", "size", "RMSE", "R2", "held-out R2")
+    squared = fit.settings.loss is None
+    titles = ("row", "size", "RMSE" if squared else "loss", "R2", "held-out R2")
     rows = list(enumerate(fit.rows))
     if most is not None and len(rows) > most:
         middle = len(rows) // 2 if fit.best is None else fit.best
@@ -57,7 +58,7 @@ def front_table(fit: SavedFit, width: int | None = None, most: int | None = None
         (
             str(k + 1),
             str(row.front.complexity),
-            f"{math.sqrt(row.front.loss):.4g}",
+            f"{math.sqrt(row.front.loss) if squared else row.front.loss:.4g}",
             number(row.front.r2),
             number(row.test_r2),
         )

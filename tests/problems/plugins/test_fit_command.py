@@ -11,6 +11,7 @@ from evo.cli import invoke
 from problems.plugins.formulas import command, fit, table
 from problems.plugins.formulas.fit import begin_fit, load_fit, run_fit
 from problems.plugins.formulas.table import read_table
+from problems.plugins.formulas.units import is_consistent, parse_unit
 
 FEW = ["--evaluations", "300", "--plain"]
 
@@ -81,6 +82,19 @@ def test_one_seed_and_budget_give_one_front_and_a_resume_keeps_it(energy, capsys
     assert invoke(["fit", "energy.csv", "-y", "energy", "--name", "one"]) == 2
 
 
+def test_units_and_a_loss_decide_what_is_on_the_front(energy, capsys):
+    assert invoke(["fit", "energy.csv", "-y", "energy", "--units", "header", "--json", *FEW]) == 0
+    kept = load_fit("energy-energy")[0]
+    dimensions = [parse_unit(unit) for unit in kept.data["units"]]
+    assert all(is_consistent(row.front.formula, dimensions[:-1], dimensions[-1]) for row in kept.rows)
+    assert kept.recommended.front.r2 > 0.999
+    assert invoke(["fit", "energy.csv", "-y", "energy", "--loss", "absolute_error", "--name", "other", *FEW]) == 0
+    assert "loss        R2  held-out R2" in capsys.readouterr().out
+    row = load_fit("other")[0].recommended.front
+    parts = fit.reopen_fit(load_fit("other")[0])
+    assert row.loss == pytest.approx(np.abs(row(parts.x) - parts.y).mean())
+
+
 def test_a_killed_fit_keeps_its_last_tick(energy, monkeypatch):
     monkeypatch.setattr(fit, "SAVE_SECONDS", 0.0)
     settings = fit.FitSettings("energy", seconds=600)
@@ -121,6 +135,11 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("a,b,y", ROWS, ["-y", "y", "--delimiter", ";"], "only one column, 'a,b,y' if it is split at ';'; try"),
         ("a,b,y", ROWS, ["-y", "y", "--guess", "a*c"], "--guess 'a*c': there is no variable 'c'"),
         ("a,b,y", ROWS, ["-y", "y", "--functions", "foo"], "there is no function 'foo'"),
+        ("a,b,y", ROWS, ["-y", "y", "--loss", "foo"], "there is no --loss 'foo'; there is squared_error,"),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "q=m"], "--units 'q=m': write header, or NAME=UNIT,..."),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "header"], "no name in the header has a unit"),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "a=m/"], "--units: 'm/' is not a unit"),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "a=m,b=s", "--guess", "a+b"], "--guess 'a+b' breaks the units"),
         ("a,b,y", ROWS[:9], ["-y", "y"], "9 rows of data; a fit needs at least 10"),
         ("a,b,y", [], ["-y", "y"], "0 rows of data"),
         ("", [], ["-y", "y"], "is empty"),
