@@ -146,7 +146,7 @@ def test_a_command_tells_its_lines_its_code_and_its_last_word(tmp_path):
         command, lines = Command(), []
 
         async def read() -> None:
-            while more := await command.lines():
+            while more := await command.read_lines():
                 lines.extend(more)
 
         order = CommandOrder(("problems", "maze:nothing"), str(tmp_path))
@@ -198,7 +198,7 @@ def test_from_python(cluster, tmp_path):
 
 
 def test_it_says_that_no_node_has_room_and_can_be_interrupted_meanwhile(monkeypatch):
-    monkeypatch.setattr(actor_pool, "ROOM_SECONDS", 0.1)
+    monkeypatch.setattr(actor_pool, "NOTICE_SECONDS", 0.1)
     monkeypatch.setattr(actor_pool, "LOOK_SECONDS", 0.05)
     said: list[str] = []
 
@@ -206,7 +206,7 @@ def test_it_says_that_no_node_has_room_and_can_be_interrupted_meanwhile(monkeypa
         nowhere = asyncio.get_running_loop().create_future()
         actor = SimpleNamespace(find_node=SimpleNamespace(remote=lambda: nowhere))
         place = parse_cluster("local?gpus=1")
-        seats = SimpleNamespace(stopping=None, place=place, tell=said.append)
+        seats = SimpleNamespace(stopping=None, place=place, report=said.append)
         waiting = asyncio.create_task(actor_pool._wait_for_node(seats, actor, "runs/vpo"))
         while not said:
             await asyncio.sleep(0.02)
