@@ -138,7 +138,7 @@ class TrainRun(TraceSettings, TrainerSettings):
         for name in _OF_SAMPLING:
             if getattr(self, name) != TrainRun.model_fields[name].get_default(call_default_factory=True):
                 instead = "; --trace-problems chooses among them" if name == "problems" else ""
-                raise ValueError(f"traces are learned from as they are stored: no {name} can be named{instead}")
+                raise ValueError(f"stored traces are already sampled: {name} cannot be set{instead}")
 
     def _without_traces(self) -> None:
         if self.archive_run is None:

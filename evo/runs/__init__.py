@@ -1,4 +1,4 @@
-"""Runs: a configuration becomes a stored search with its policy, problems and learner, ready to go.
+"""Runs: a configuration becomes a stored search with its policy, problems and learner, ready to start.
 
-Begin with `launch`; `resume` continues a stored run, `learner` adds training, `result` runs it to its end.
+Begin with `launch`. `resume` continues a stored run, `learner` adds training, `result` runs a search to its end.
 """

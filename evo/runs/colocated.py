@@ -35,7 +35,7 @@ def policies_folder(store: Store, run: RunRecord) -> Path:
 
 
 def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocated:
-    """A trainer of the search's policy, for what check_trainable has accepted."""
+    """A trainer of the search's policy, for a search that check_trainable has accepted."""
     store, config, policy = core.store, core.config, core.operators[0].policy
     settings = config.train
     assert isinstance(policy, TrainablePolicy) and settings is not None  # check_trainable
@@ -71,10 +71,10 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
 def open_trainer(
     policy: TrainablePolicy, settings: SearchTraining, store: Store, *, seed: int, folder: Path
 ) -> PolicyTrainer:
-    """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
-    of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group, and
-    what a reward of gains does is the parent and the inspirations that the group's prompt showed."""
-    from vpo.training.trainer import PolicyTrainer  # torch: seconds that a search which trains nothing is spared
+    """A trainer of a copy of the policy's weights. Its default learning rate is the paper's, or that of the embedded
+    policies. archive_vpo measures the gain over all answers of the search before a group; a reward of gains measures it
+    over the parent and the inspirations in the group's prompt."""
+    from vpo.training.trainer import PolicyTrainer  # imported here: torch takes seconds, and only training needs it
 
     rate = PAPER_RATE if policy.prompt_format == "chat" else EMBEDDED_RATE
     settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
@@ -93,8 +93,8 @@ def open_trainer(
 
 
 def open_candidate(policy: TrainablePolicy, model: PreTrainedModel) -> Policy:
-    """A policy that samples from the learner's weights as they are, with the settings of the one that searches. Where a
-    vLLM engine searches, it is none itself: to build one for every check would take longer than the check."""
+    """A policy that samples from the learner's current weights, with the settings of the policy that searches. It never
+    uses a vLLM engine, even if that policy does: to start one for each check would take longer than the check."""
     from vpo.hf.policy import TransformersPolicy
 
     return TransformersPolicy(

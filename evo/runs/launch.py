@@ -1,7 +1,7 @@
-"""From a configuration to a stored run whose search is ready to go.
+"""From a configuration to a stored run whose search is ready to start.
 
-Everything that can be wrong with the input is found here, before a new run exists in the database. A cluster begins
-with `plan_run` only, which stores the run; its nodes load the policies.
+All faults of the input are found here, before a new run exists in the database. A cluster begins with `plan_run`, which
+only stores the run; its nodes load the policies.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ ASK_TELL = "ask-tell"
 
 @dataclass
 class Launched:
-    """A search with everything that it holds open; `close` releases what only it uses.
+    """A search with the resources that it holds open; `close` releases those that only it uses.
 
     resources: those of this search only
     shared: those that it shares with other searches; the same as `resources` if it shares none
-    shard: its part of the run's problems, if other machines search the others; node: the name of this machine then
+    shard: its part of the run's problems, if other machines search the rest; node: the name of this machine then
     """
 
     search: SearchLoop
@@ -101,7 +101,7 @@ class Launched:
         self.search.interrupt(stop)
 
     def stop(self) -> None:
-        """Finish what is in flight, and end."""
+        """Finish the iterations in flight, and end."""
         self.interrupt(FINISHING)
 
     def finish(self, outcome: str, reason: str, summary: dict[str, Any]) -> None:
@@ -135,8 +135,8 @@ async def launch(
     """A new run, its seed answers scored and stored. Before anything is written, raises BadInput, or UnusableScorer if
     no problem can score its seed answer.
 
-    resources: what check_new_run has opened, if it has accepted this configuration; the run owns them from here on
-    store: an open one, which takes the place of the database at `db` and is the run's own too
+    resources: those that check_new_run has opened, if it has accepted this configuration; the run owns them from now on
+    store: an open store, which is used instead of the database at `db`; the run owns it too
     """
     checked, resources = resources is not None, resources or Resources()
     try:
@@ -182,9 +182,9 @@ def open_core(
     shard: Shard | None = None,
     breadths: Sequence[int] | None = None,
 ) -> SearchCore:
-    """The search of these problems, without what samples and learns.
+    """The search of these problems, without its sampler and learner.
 
-    shard, breadths: if these are a part of the run's problems: which part, and the islands of all problems
+    shard, breadths: if these are only a part of the run's problems: the part, and the number of islands of each problem
     """
     shown = [ProblemStatus(one.problem.name, one.problem.target, one.iterations) for one in problem_runs]
     targets = {one.record.id: one.problem.target for one in problem_runs}
@@ -220,8 +220,10 @@ def assemble(
     shard: Shard | None = None,
     node: str = "",
 ) -> Launched:
-    """The loop around a core, with the learner that its configuration asks for. reflecting: the policy that reflects on
-    parents"""
+    """The loop around a core, with the learner of its configuration.
+
+    reflecting: the policy that reflects on parents, if there is one
+    """
     known = read_reflections(core.store, [problem_run.record.id for problem_run in core.problem_runs])
     reflector = Reflector(reflecting, core.config, known)
     search = SearchLoop(core, open_learner(core, run, scorer), scorer, reflector)
@@ -229,7 +231,7 @@ def assemble(
 
 
 def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
-    """A configuration with the settings that its problems decide."""
+    """The configuration with the settings that its problems decide."""
     config = resolve_rollouts(resolve_settings(resolve_policy(config, problems), problems))
     check_price(config.max_cost, policies_of(config))
     return config
@@ -245,13 +247,13 @@ def warn_of_run(config: RunConfig, problems: Sequence[Problem]) -> None:
 def create_run(
     store: Store, config: RunConfig, problems: Sequence[Problem], name: str | None, command: str
 ) -> RunRecord:
-    """The row of a resolved run."""
+    """Store a resolved run."""
     stored = to_stored(config, [problem.name for problem in problems])
     return store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
 
 
 def plan_run(config: RunConfig, resources: Resources, *, db: str, name: str | None, command: str) -> str:
-    """Resolve a configuration that check_new_run has accepted, and store it as a run that waits; its name."""
+    """Resolve a configuration that check_new_run has accepted, and store it as a waiting run. Returns its name."""
     problems = resources.problems(config)
     config = resolve_run(config, problems)
     warn_of_run(config, problems)

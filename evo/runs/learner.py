@@ -1,4 +1,4 @@
-"""From a run's configuration to what learns during its search."""
+"""From a run's configuration to the learner of its search."""
 
 from __future__ import annotations
 
@@ -22,22 +22,20 @@ from vpo.training.config import BY_EXAMPLES
 def check_trainable(
     config: RunConfig, problems: Sequence[Problem], operators: Sequence[Operator], held_out: Sequence[Problem]
 ) -> None:
-    """BadInput if this search cannot train its policy by the method that it names."""
+    """Raise BadInput if this search cannot train its policy by the named method."""
     if config.train is None:
         return
     if len(operators) > 1:
         raise BadInput("--train takes one policy; a search with several operators keeps them as they are")
     policy = operators[0].policy
     if (name := config.train.method) in BY_EXAMPLES:
-        raise BadInput(f"{name} learns from what a search has stored: evo train {name} --from-traces RUN -o DIR")
+        raise BadInput(f"{name} learns from stored searches: evo train {name} --from-traces RUN -o DIR")
     method = METHODS[config.train.method]
     if parse_address(config.policy).kind == "openai" and not isinstance(policy, TrainablePolicy):
         later = (
             "evo train METHOD --from-traces RUN can train a copy of it here later"
             if policy.has_logprobs
-            else (
-                "and as its server gives no token ids and log-probabilities to learn from, nothing can from its traces"
-            )
+            else ("and its traces cannot train a copy, because its server gives no token ids and log-probabilities")
         )
         raise BadInput(
             f"policy {config.policy} has its weights on a server: it can search and compare, not train, unless a copy "
@@ -62,7 +60,7 @@ def check_trainable(
 
 
 def _check_adapter(config: RunConfig, policy: Policy) -> None:
-    """BadInput if a policy that takes only adapters cannot be trained with them."""
+    """Raise BadInput if a policy that takes only adapters cannot be trained with them."""
     assert config.train is not None
     if not config.train.lora_rank:
         raise BadInput(
@@ -79,9 +77,9 @@ def _check_adapter(config: RunConfig, policy: Policy) -> None:
 
 
 def open_learner(core: SearchCore, run: RunRecord, scorer: Scorer) -> Learner:
-    """A frozen learner, or one that trains the policy during the search, for what check_trainable has accepted."""
+    """A frozen learner, or one that trains the policy during the search, if check_trainable has accepted it."""
     if core.config.train is None:
         return FrozenLearner()
-    from evo.runs.colocated import open_colocated  # imports evaluation and training, which nothing else here needs
+    from evo.runs.colocated import open_colocated  # slow to import: evaluation and training
 
     return open_colocated(core, run, scorer)

@@ -1,5 +1,5 @@
-"""What can be wrong with a new run or comparison, cheapest first, before the seconds that libraries take to load: a
-database's half a second, torch's three."""
+"""Checks of a new run or comparison, cheapest first. They run before slow libraries are imported: a database's takes
+half a second, torch three."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from vpo.policies.scripted import load_scripted
 
 
 def check_new_run(config: RunConfig, resources: Resources, db: str | None, name: str | None) -> None:
-    """Raises BadInput, BadName, BadAddress, DatabaseUnavailable or RunExists, one line. Problems of sets stay in
-    `resources`. db: None for a store that is open already"""
+    """Check the input of a new run. Raises BadInput, BadName, BadAddress, DatabaseUnavailable or RunExists, in one
+    line. Problems of sets stay in `resources`. db: None if a store is already open"""
     if not config.problems:
-        raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
+        raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for a list")
     if config.scorer is not None and not any(address.startswith("score:") for address in config.problems):
         raise BadInput(
             "`scorer` describes a function given in Python, as in evo.run(score=function); leave it out here"
         )
     if name is not None:
         check_name(name)
-    # a user's scorer scores its seed as it is opened, which may take long: the screen shows that
+    # opening a user's scorer scores its seed, which may take long: this happens after the screen is shown
     own = any(Path(address).exists() for address in config.problems)
     problems = [] if own else resources.problems(config)
     check_policies(policies_of(config))
@@ -47,7 +47,7 @@ def check_new_run(config: RunConfig, resources: Resources, db: str | None, name:
 
 
 def check_new_search(config: RunConfig, resources: Resources, db: str | None, name: str | None) -> None:
-    """What can be wrong with a new search that has no policy. Raises as check_new_run does."""
+    """Check the input of a new search without a policy. Raises as check_new_run does."""
     if not config.problems:
         raise BadInput("no problem named; give an address, a problem or score=")
     if name is not None:
@@ -58,20 +58,20 @@ def check_new_search(config: RunConfig, resources: Resources, db: str | None, na
 
 
 def check_policies(policies: Iterable[str]) -> None:
-    """policies: an address each, or several with commas between. Raises BadAddress."""
+    """Check the addresses of policies. Raises BadAddress. policies: each an address, or several separated by commas"""
     for policy in dict.fromkeys(policies):
         for address in parse_addresses(policy):
             check_policy(address)
 
 
 def check_reflection(config: RunConfig, problems: Sequence[Problem]) -> None:
-    """BadInput if a reflection could not be said, or not be read, as far as files tell."""
+    """Raise BadInput if a policy cannot write or read reflections, as far as files show."""
     reflecting = config.feedback.policy
     if reflecting is None:
         return
     if is_token_format(prompt_format_at(reflecting)):
         raise BadInput(f"feedback.policy: {reflecting} has its own token language and cannot reflect in words")
-    # a default policy for mazes is not asked for anything else
+    # the default policy is used only for mazes
     asked = "policy" in config.model_fields_set or any(problem.answer_format == "route" for problem in problems)
     for address in parse_addresses(config.policy) if asked else ():
         if is_token_format(prompt_format_at(str(address))):
@@ -79,12 +79,13 @@ def check_reflection(config: RunConfig, problems: Sequence[Problem]) -> None:
 
 
 def policies_of(config: RunConfig) -> list[str]:
-    """Every address that a run asks: who searches, and who reflects."""
+    """The addresses of all policies of a run: those that search, and the one that reflects."""
     return [config.policy, *filter(None, [config.feedback.policy])]
 
 
 def check_price(max_cost: float | None, policies: Iterable[str]) -> None:
-    """BadInput for a budget of cost where nothing costs: models here are free, and a server's price is not known."""
+    """Raise BadInput for a budget of cost if no policy has a price: local models are free, and servers may have
+    none."""
     if max_cost is None:
         return
     addresses = [address for policy in dict.fromkeys(policies) for address in parse_addresses(policy)]
@@ -96,7 +97,7 @@ def check_price(max_cost: float | None, policies: Iterable[str]) -> None:
 
 
 def price_at(address: PolicyAddress) -> Price | None:
-    """What a policy's tokens cost, None if that is not known or nothing. Raises BadAddress."""
+    """The price of a policy's tokens, None if it is unknown or 0. Raises BadAddress."""
     if address.kind != "openai":
         return None
     from vpo.openai.address import endpoint
@@ -105,7 +106,7 @@ def price_at(address: PolicyAddress) -> Price | None:
 
 
 def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None) -> None:
-    """The same of a comparison's runs, whose problems are resolved."""
+    """Check the runs of a new comparison, whose problems are resolved."""
     if name is not None:
         check_name(name)
     policies = [policy for config in configs for policy in policies_of(config)]
@@ -115,7 +116,7 @@ def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None
 
 
 def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) -> None:
-    """BadInput if a policy cannot be asked for a problem, as far as its files tell."""
+    """Raise BadInput if a policy cannot be prompted with a problem, as far as its files show."""
     prompt_format = prompt_format_at(policy)
     if is_token_format(prompt_format):
         for problem in problems:
@@ -123,8 +124,8 @@ def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) ->
 
 
 def prompt_format_at(policy: str) -> str:
-    """The prompt format of the policy at an address. Raises BadAddress for an address that names nothing, as far as
-    files tell: neither a hub nor a server is contacted."""
+    """The prompt format of the policy at an address. Raises BadAddress if files show that the address names nothing;
+    neither a hub nor a server is contacted."""
     address = parse_address(policy)
     if address.kind == "scripted":
         return load_scripted(address, PolicySettings()).prompt_format
@@ -142,9 +143,9 @@ def prompt_format_at(policy: str) -> str:
 
 
 def check_storage(db: str, name: str | None) -> None:
-    """Raises DatabaseUnavailable if the database cannot be reached or written, RunExists if it has a run or
-    comparison of that name. Nothing is made or migrated."""
-    from islands.db.health import examine_database  # SQLAlchemy
+    """Raise DatabaseUnavailable if the database cannot be reached or written, RunExists if it has a run or comparison
+    of that name. Nothing is created or migrated."""
+    from islands.db.health import examine_database  # slow to import: SQLAlchemy
 
     health = examine_database(db)
     if health.kind == "sqlite" and not health.writable:
@@ -158,20 +159,20 @@ def check_storage(db: str, name: str | None) -> None:
 
     try:
         store = Store.open(db, read_only=True)
-    except DatabaseUnavailable:  # of an older schema: opening it for writing brings it up, and looks again
+    except DatabaseUnavailable:  # an older schema: opening it for writing upgrades it and checks again
         return
     with store:
         check_free(store, name)
 
 
 def check_new_training(run: TrainRun, output: str) -> None:
-    """What can be wrong with a new training. Raises BadInput or BadAddress, one line."""
-    from evo.training.run_directory import TrainingRecord  # a search does without it
+    """Check the input of a new training. Raises BadInput or BadAddress, in one line."""
+    from evo.training.run_directory import TrainingRecord  # only trainings need it
 
     TrainingRecord(output).check_new()
     problems_at([*run.problems, *run.evaluate], 1)
     check_one_policy(run.policy, "evo train trains")
     named = parse_address(run.policy).common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)
     if run.from_traces and named:
-        raise BadInput(f"traces are learned from as they are stored: leave out ?{next(iter(named))}= of {run.policy}")
+        raise BadInput(f"stored traces are already sampled: leave out ?{next(iter(named))}= of {run.policy}")
     check_policies([run.policy])

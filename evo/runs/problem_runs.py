@@ -1,4 +1,4 @@
-"""The problems of a run: stored with their seeds, or restored."""
+"""The problems of a run: store them with their seeds, or restore them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ from problems.types import ScoredAnswer
 from vpo.policies.prompt_formats import is_token_format
 
 SEED_SEQUENCE = -1
-"""A seed comes before the run's first group."""
+"""The sequence of a seed, before the run's first group."""
 
 
 def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Resources) -> list[Operator]:
-    """The policies that search. Raises BadInput if one cannot be prompted with these problems, or not be trained on
-    them."""
+    """The policies that search. Raises BadInput if one cannot be prompted with these problems or trained on them."""
     operators = resources.operators(config, problems)
     for operator in operators:
         if operator.prompt.prefill and not operator.policy.continues:
@@ -48,7 +47,7 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
 
 
 async def load_runs(configs: Iterable[RunConfig], resources: Resources) -> None:
-    """Load the problems and policies of these runs, to find what is wrong with them. Raises BadInput."""
+    """Load the problems and policies of these runs, as a check. Raises BadInput."""
     for config in configs:
         open_operators(config, resources.problems(config), resources)
         await asyncio.sleep(0)
@@ -69,8 +68,8 @@ def open_problem_run(
 
 
 def recall_groups(core: SearchCore, run_id: int) -> None:
-    """Let a resumed search learn again, from the stored groups of its problems, what operators were worth and what was
-    repeated. Groups are read only if its settings need them."""
+    """Restore what a resumed search has learned about operators and repeats, from the stored groups of its problems.
+    Groups are read only if its settings need them."""
     mine = {problem_run.record.id for problem_run in core.problem_runs}
     if any(operator.prompt.fresh == "auto" for operator in core.operators.all):
         repeats = repeats_by_group(core.store, run_id, KEPT + core.window.groups)
@@ -126,7 +125,7 @@ async def reopen_problems(
     operators: Sequence[Operator],
     scorer: Scorer,
 ) -> list[ProblemRun]:
-    """The stored problems of a run, or a part of them, where their records left them."""
+    """The stored problems of a run, or a part of them, in their recorded state."""
     problem_runs = [open_problem_run(store, record, config, problem, operators, scorer) for problem, record in stored]
     for problem_run in problem_runs:
         await restore_problem_run(problem_run, progress.problems[problem_run.record.id], store, config, scorer)
@@ -136,7 +135,8 @@ async def reopen_problems(
 async def restore_problem_run(
     problem_run: ProblemRun, done: ProblemProgress, store: Store, config: RunConfig, scorer: Scorer
 ) -> None:
-    """Restore a problem from its record. One that a scorer's fault stopped continues, after its seed."""
+    """Restore a problem from its record. A problem that a scorer's fault stopped continues; its seed is scored
+    first."""
     problem_run.built, problem_run.committed = done.next_iteration, done.groups
     problem_run.missing = deque(done.missing)
     problem_run.solved_sequence, problem_run.solved_at = problem_run.record.solved_sequence, done.solved_at
@@ -178,7 +178,7 @@ def read_start(path: str) -> str:
 
 
 async def score_seeds(problem: Problem, scorer: Scorer, start: Sequence[str] = ()) -> list[ScoredAnswer] | ScorerFault:
-    """The answers that the search starts from, scored: the seed, the problem's further ones, then those of `start`."""
+    """Score the answers that the search starts from: the seed, the problem's further seeds, then those of `start`."""
     further = problem.further_seeds() if isinstance(problem, StartsFromSeveral) else ()
     texts = list(dict.fromkeys(problem.canonical(text) for text in (problem.seed_answer(), *further, *start)))
     try:

@@ -1,8 +1,8 @@
-"""Runs a search to its end, and records how it ended in the form that its run keeps and that --json prints.
+"""Run a search to its end, and record how it ended in the form that its run keeps and that --json prints.
 
-A database server may be away for a while: the search waits for it and continues after its last committed group. What
-was in flight is sampled again, as after a kill. Only a server is waited for: if SQLite cannot be written, a disk is
-full or a file is gone, and waiting does not help.
+If a database server is unavailable, the search waits for it and continues after its last committed group. Groups that
+were in flight are sampled again, as after a kill. The search does not wait for SQLite: if it cannot be written, a disk
+is full or a file is gone, and waiting does not help.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from islands.errors import DatabaseUnavailable, RunBusy
 from islands.queries.training import checkpoints
 
 DEADLINE = 3600.0
-"""Seconds after which a database server counts as gone for good."""
+"""Seconds to wait for a database server."""
 PAUSES = (0.5, 15.0)
-"""Between attempts: doubling from the first to the second."""
+"""Seconds between attempts: from the first value, doubling up to the second."""
 
 
 @dataclass(frozen=True)
 class Ended:
     """How a run ended, in plain values.
 
-    outcome, reason: as stored: done, interrupted or failed, and why if there is more to say
+    outcome, reason: as stored: done, interrupted or failed, and the reason if there is one
     faults: of scorers, each of which stopped a problem
     """
 
@@ -43,18 +43,18 @@ class Ended:
 
     @classmethod
     def of(cls, ended: Ended) -> Ended:
-        """Only this much of a SearchOutcome, for another process."""
+        """The part of a SearchOutcome that can be sent to another process."""
         return cls(ended.run, ended.outcome, ended.reason, ended.faults)
 
 
 @dataclass(frozen=True)
 class SearchOutcome(Ended):
-    """A search that has run, and is on record as it ended.
+    """A search that has ended and is recorded.
 
     summary: as its run keeps it
-    failure: what failed the search; cancelled: whether it was stopped at once, in the middle of its work
-    config, status, checkpoints: of a search in this process: its settings, counters and trained policies; None and []
-        for one on a cluster
+    failure: the error that ended the search; cancelled: whether it was stopped at once, without finishing its work
+    config, status, checkpoints: settings, counters and trained policies of a search in this process; None and [] for a
+        search on a cluster
     """
 
     summary: dict[str, Any] = field(default_factory=dict)
@@ -66,8 +66,9 @@ class SearchOutcome(Ended):
 
 
 async def run_to_end(launched: Launched) -> SearchOutcome:
-    """Run the search and put on record how it ended. Raises DatabaseUnavailable or RunBusy if that cannot be done,
-    unless the search failed and its reason is known."""
+    """Run the search and record how it ended. Raises DatabaseUnavailable or RunBusy if it cannot be recorded, unless
+    the
+    search failed: its failure is then returned."""
     failure: SearchFailed | None = None
     stop, cancelled = INTERRUPTED, False
     try:
@@ -80,7 +81,7 @@ async def run_to_end(launched: Launched) -> SearchOutcome:
         launched.finish(outcome, why, summary)
     except (DatabaseUnavailable, RunBusy):
         if failure is None:
-            raise  # else the run stays as it was last written
+            raise  # a failed search stays as it was last written
     faults = tuple(str(problem_run.stop) for problem_run in launched.problem_runs if problem_run.failed)
     saved = checkpoints(launched.store, launched.run.id) if launched.config.train and failure is None else []
     return SearchOutcome(
@@ -89,7 +90,7 @@ async def run_to_end(launched: Launched) -> SearchOutcome:
 
 
 async def _search(launched: Launched) -> tuple[Stop, SearchFailed | None]:
-    """Why the search ended, with what failed it; a database that was away for a while does not."""
+    """(why the search ended, its failure or None). Waits for an unavailable database and continues."""
     while True:
         try:
             stop = await launched.search.run()
@@ -98,13 +99,13 @@ async def _search(launched: Launched) -> tuple[Stop, SearchFailed | None]:
             try:
                 if not await recover_database(launched, error):
                     return INTERRUPTED, error
-            except (BadInput, RunBusy) as reason:  # somebody else continues it, or changed what it searches
+            except (BadInput, RunBusy) as reason:  # another process continues the run, or its problems changed
                 return INTERRUPTED, SearchFailed(str(reason))
 
 
 async def recover_database(launched: Launched, error: SearchFailed) -> bool:
-    """Whether a search that lost its database has it back and is ready to continue, rebuilt in `launched`. Interrupts
-    end the waiting."""
+    """Wait for the database that a search has lost, and rebuild the search in `launched`. Returns whether it can
+    continue. Interrupts end the waiting."""
     cause = error.__cause__
     waits = isinstance(cause, DatabaseUnavailable) and launched.store.dialect == "postgresql"
     if not waits or launched.core.stopped is not None or launched.config.train is not None:
@@ -128,13 +129,13 @@ async def recover_database(launched: Launched, error: SearchFailed) -> bool:
 
 
 def _check_reachable(db: str) -> None:
-    """Raises DatabaseUnavailable while the server does not answer."""
+    """Raise DatabaseUnavailable while the server does not answer."""
     Store.open(db, read_only=True).close()
 
 
 async def _rebuild(launched: Launched, db: str) -> None:
-    """Replace the search that failed by the search as its record has it now."""
-    from evo.runs.resume import relaunch, relaunch_shard  # with what reads every kind of run: few searches need it
+    """Replace the failed search by one that is restored from its record."""
+    from evo.runs.resume import relaunch, relaunch_shard  # slow to import, and few searches need it
 
     old = launched.search
     launched.store.close()
@@ -150,7 +151,7 @@ async def _rebuild(launched: Launched, db: str) -> None:
 
 
 def outcome_of(launched: Launched, stop: Stop, failure: SearchFailed | None) -> tuple[str, str]:
-    """(outcome, why): done, interrupted or failed."""
+    """(outcome, reason): the outcome is done, interrupted or failed."""
     if failure is not None:
         return "failed", str(failure)
     reasons = [one.stop.reason for one in launched.problem_runs if one.stop is not None and one.failed]
@@ -165,7 +166,7 @@ def outcome_of(launched: Launched, stop: Stop, failure: SearchFailed | None) -> 
 
 
 def summarize(launched: Launched, outcome: str, reason: str, ended_by: StopReason) -> dict[str, Any]:
-    """The run's metrics, with its problems one by one."""
+    """The run's metrics, and a record of each problem."""
     status = launched.status
     return {
         "run": status.run,

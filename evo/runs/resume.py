@@ -1,7 +1,7 @@
 """From a stored run, or one shard of it, to a search that is ready to continue after its last committed group.
 
-A shard is the part of a run's problems that one machine searches. Its problems and seeds are in the database already
-(`relaunch` puts them there). What it writes has the sequences and contents that a search of the whole run would write.
+A shard is the part of a run's problems that one machine searches. `relaunch` has stored its problems and seeds before.
+It writes the same groups, with the same sequences, as a search of the whole run.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ async def relaunch(
     take_over: bool = False,
     sharded: bool = False,
 ) -> Launched:
-    """A stored run, ready to continue, or to begin if it was only planned. What is `shared` with other searches is
-    theirs to close; a policy that learns is never shared. Raises BadInput, with the run as it was.
+    """A stored run, ready to continue, or to begin if it was only planned. Raises BadInput and leaves the run
+    unchanged.
 
-    take_over: from a writer that seems to live, but is known to be lost
-    sharded: its shards continue after this, which puts their problems and settings in place
+    shared: resources of other searches too, which the caller closes; a policy that learns is never shared
+    take_over: take the run from a writer that seems alive but is known to be lost
+    sharded: only store problems and settings; the run's shards continue after this call
     """
     own = Resources()
     parts = shared or own
@@ -78,7 +79,7 @@ async def relaunch(
         operators = open_operators(config, problems, of_policies)
         reflecting = of_policies.reflecting(config, problems)
         scorer = parts.scorer_for(config, problems)
-        # 3) become its writer; its problems must be what they were, and so must what scores them
+        # 3) become its writer; check that its problems and their scorers are unchanged
         store.lease(run.id, take_over)
         if not sharded:
             check_whole(store, run)
@@ -92,16 +93,16 @@ async def relaunch(
         else:  # planned, or killed between its creation and its seeds
             seeds = await score_all_seeds(config, problems, scorer)
             problem_runs = await add_problems(store, run, config, problems, seeds, operators, scorer)
-        # 4) put on record that it continues
+        # 4) record that it continues
         if changes.settings:
             with store.begin() as transaction:
                 if replaced:
                     renumber(store, run.id, before, config, transaction)
                 store.set_config(run.id, to_stored(config, config.problems), transaction)
-        # an earlier process that was killed left a period without an end, and what follows it is idle time
+        # a killed process left a period of work without an end; the time after it does not count
         closed = {"active": ended_periods(run.summary, run.created)} if run.summary else {}
         store.finish_run(run.id, "running", summary={**run.summary, **closed})
-        # 5) bring the search to where it was
+        # 5) restore the state of the search
         schedule = CountedSchedule(problem_runs, progress.next_sequence, config.lag)
         core = open_core(store, run, config, problem_runs, operators, schedule)
         core.status.carry(run.summary, run.created, run_totals(store, run.id))
@@ -118,9 +119,9 @@ async def relaunch(
 async def relaunch_shard(
     name: str, number: int, *, db: str, node: str = "", shared: Resources | None = None
 ) -> Launched:
-    """Shard `number` of a stored run, taken from whoever had it. node: the name of this machine, for watchers
+    """Shard `number` of a stored run, taken from its earlier process. node: the name of this machine, for displays
 
-    Raises BadInput if the run cannot be divided, or was searched in another order than shards keep.
+    Raises BadInput if the run cannot be divided, or was searched in another order than that of shards.
     """
     own = Resources()
     parts = shared or own
@@ -149,7 +150,7 @@ async def relaunch_shard(
         schedule = ShardSchedule(problem_runs, shard, config.lag)
         core = open_core(store, run, config, problem_runs, operators, schedule, shard=shard, breadths=breadths)
         summary = dict(shards[number].summary)
-        if summary:  # an earlier writer that was killed left a period without an end
+        if summary:  # a killed process left a period of work without an end
             summary["active"] = ended_periods(summary, run.created)
         core.status.carry(summary, run.created, problem_totals(store, [record.id for _, record in mine], summary))
         launched = assemble(core, run, scorer, reflecting, own, shared=parts, shard=shard, node=node)
@@ -162,7 +163,7 @@ async def relaunch_shard(
 
 
 def check_budgets(run: RunRecord, progress: RunProgress, spent_so_far: Totals, changed: Mapping[str, Any]) -> None:
-    """BadInput if a budget of `changed` is below what the run has spent: its plan and its results would shrink."""
+    """Raise BadInput if a budget of `changed` is below what the run has spent, because its results would not fit."""
     periods = ended_periods(run.summary, run.created)
     a_group = int(run.config.get("rollouts", 1)) * int(run.config.get("answers", 1))
     spent = {
@@ -177,7 +178,7 @@ def check_budgets(run: RunRecord, progress: RunProgress, spent_so_far: Totals, c
         if budget is not None and budget < spent[key]:
             flag = "--" + key.replace("_", "-")
             raise BadInput(
-                f"run {run.name} has had {_number(spent[key])} {unit} already; {flag} {_number(budget)} is below that"
+                f"run {run.name} has already spent {_number(spent[key])} {unit}; {flag} {_number(budget)} is less"
             )
 
 
@@ -186,15 +187,15 @@ def _number(value: float) -> str:
 
 
 def check_divisible(config: RunConfig, run: str) -> None:
-    """BadInput if a run cannot be searched in shards."""
+    """Raise BadInput if a run cannot be searched in shards."""
     reason = couples_its_problems(config)
     if reason is not None:
         raise BadInput(f"{run} cannot be divided between machines: {reason}")
 
 
 def check_whole(store: Store, run: RunRecord) -> None:
-    """Take a run's shards from whoever still writes to them. BadInput if some are ahead of others: only shards can
-    then continue in the run's order."""
+    """Take a run's shards from the processes that write to them. Raises BadInput if some shards are ahead of others,
+    because only shards can then continue in the run's order."""
     if not read_shards(store, run.id):
         return
     revoke_shards(store, run.id)
@@ -207,13 +208,13 @@ def check_whole(store: Store, run: RunRecord) -> None:
 
 
 def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequence[ProblemRecord]) -> None:
-    """BadInput if what the stored addresses name today is not what the run searched."""
+    """Raise BadInput if the stored addresses now name other problems than the run searched."""
     now, then = [problem.name for problem in problems], [record.name for record in records]
     if now != then:
         changed = next(
             (f"{b} is now {a}" for a, b in zip(now, then, strict=False) if a != b), f"{len(then)} became {len(now)}"
         )
-        raise BadInput(f"run {run.name}: its problems are not what they were ({changed}); start a new run")
+        raise BadInput(f"run {run.name}: its problems have changed ({changed}); start a new run")
     for problem, record in zip(problems, records, strict=True):
         if tuple(problem.objectives) != tuple(record.objectives):
             raise BadInput(
@@ -223,8 +224,8 @@ def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequen
 
 
 def _check_places(store: Store, run: RunRecord, shard: Shard) -> None:
-    """BadInput if stored groups are not where the run's order has them, as after a scorer's fault, which gave a
-    problem's turns to the others."""
+    """Raise BadInput if stored groups are not at their places in the run's order, as after a scorer's fault, when the
+    other problems took the turns of the stopped one."""
     for index, iteration, sequence in last_sequences(store, run.id):
         if shard.place(index, iteration) != sequence:
             raise BadInput(
@@ -234,15 +235,15 @@ def _check_places(store: Store, run: RunRecord, shard: Shard) -> None:
 
 
 def changes_policy(config: RunConfig, settings: dict[str, Any]) -> bool:
-    """Whether these settings of a resume replace the policy that a run was searched with."""
+    """Whether these settings of a resume replace the policy of a run."""
     policy = settings.get("policy")
     return policy is not None and policy != config.policy and config.policy != IMPORTED
 
 
 def with_other_policies(config: RunConfig, before: RunConfig, sequence: int) -> RunConfig:
-    """The configuration of a run that continues with other policies, with the change on record.
+    """The configuration of a run that continues with other policies; it records the change.
 
-    sequence: of the first group that may be of the new ones
+    sequence: of the first group that the new policies may write
     """
     if config.train is not None:
         raise BadInput("a run that trains its policy keeps it: leave out --policy")
@@ -269,10 +270,10 @@ def _count(config: RunConfig) -> int:
 
 
 def _places(before: RunConfig, now: RunConfig) -> list[int]:
-    """By the old number of each policy, dropped ones included: its new number."""
+    """The new number of each policy, by its old number; dropped policies included."""
     old, new = parse_addresses(before.policy), parse_addresses(now.policy)
     places: dict[int, int] = {}
-    for exact in (True, False):  # then the same model with other options
+    for exact in (True, False):  # exact matches first, then the same model with other options
         for number, address in enumerate(old):
             free = [place for place in range(len(new)) if place not in places.values()]
             match = next(

@@ -1,6 +1,6 @@
-"""A scorer, or its data, that changed between a run and its resume: refused, accepted, or everything scored again.
+"""A scorer, or its data, that changed between a run and its resume: refuse it, accept it, or score all answers again.
 
-Scores of two scorers in one population cannot be compared: an answer that only the new one rates highly would look
+Scores of two scorers in one population are not comparable: an answer that only the new scorer rates highly would look
 like progress of the search.
 """
 
@@ -24,7 +24,7 @@ from problems.scoring import Scorer
 
 
 class OnScorerChange(StrEnum):
-    """What a resume does if a scorer has changed."""
+    """How a resume treats a scorer that has changed."""
 
     REFUSE = "refuse"
     ACCEPT = "accept"
@@ -33,7 +33,7 @@ class OnScorerChange(StrEnum):
 
 @dataclass(frozen=True)
 class Changes:
-    """What a resume changes of a run: settings by name, its budgets above all; and what a changed scorer means."""
+    """The changes of a resume: settings by name, mainly budgets, and how it treats a changed scorer."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     on_scorer_change: OnScorerChange = OnScorerChange.REFUSE
@@ -54,7 +54,7 @@ async def check_scorers(
     scorer: Scorer,
     on_change: OnScorerChange,
 ) -> None:
-    """Compare what scores each problem with what did, and store what does from now on. RESCORE scores every problem
+    """Compare each problem's scorer with the stored fingerprint, and store the new one. RESCORE scores every problem
     again, whether or not a change is known. Raises BadInput if a change is refused, before anything is written."""
     now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
     changed = [
@@ -65,7 +65,7 @@ async def check_scorers(
     if changed and on_change is OnScorerChange.REFUSE:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise BadInput(
-            f"run {run.name}: what scores {changed[0]}{more} has changed since it was searched; --rescore scores all "
+            f"run {run.name}: the scorer of {changed[0]}{more} has changed since the search; --rescore scores all "
             "stored answers again, --accept-change continues with both kinds of scores"
         )
     for problem, record, new in zip(problems, records, now, strict=True):
@@ -73,7 +73,7 @@ async def check_scorers(
             await _rescore(store, config, problem, record, scorer, new)
         elif record.fingerprint != new:
             with store.begin() as transaction:
-                if record.fingerprint is None:  # a run from before fingerprints were kept: nothing is known
+                if record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
                     set_fingerprint(record.id, new, transaction)
                 else:
                     record_scorer_change(record.id, record.fingerprint, new, False, transaction)

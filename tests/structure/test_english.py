@@ -41,6 +41,7 @@ ROOMS = (
     "evo/api", "evo/checks", "evo/config", "evo/doctor", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
     "evo/tui",
     "evo/cli",
+    "evo/runs",
     "evo/stats",
     "evo/cluster",
     "evo/openevolve",

@@ -49,7 +49,7 @@ def test_search_your_own_function(executed):
     assert "8/8 iterations" in search and "run decay" in search  # the progress in its place, then the result
     assert len([one for one in cells[2] if "iterations" in one]) <= 2
     assert "def f(x)" in text and "reward.close" in text
-    assert "16 iterations" in text and "has changed since it was searched" in text
+    assert "16 iterations" in text and "has changed since the search" in text
 
 
 @pytest.fixture

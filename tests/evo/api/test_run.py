@@ -83,7 +83,7 @@ def test_a_resume_with_another_function_is_refused(quick):
     def vowels(answer):
         return {"vowels": 1.0, "brief": 0.0}
 
-    with pytest.raises(ValueError, match="has changed since it was searched"):
+    with pytest.raises(ValueError, match="has changed since the search"):
         evo.resume("first", score=vowels, iterations=6, progress=False)
     rescored = evo.resume("first", score=vowels, iterations=5, rescore=True, progress=False)
     assert set(rescored.frame().fitness) == {0.5}

@@ -104,7 +104,7 @@ def test_resume_goes_on_and_says_so(finished, capsys):
     assert "27 iterations" in out
     code, out, err = evo(capsys, "resume", "first", "--iterations", "4", "--plain")
     assert (code, out) == (2, "")
-    assert err.strip() == ("evo: run first has had 9 iterations per problem already; --iterations 4 is below that")
+    assert err.strip() == ("evo: run first has already spent 9 iterations per problem; --iterations 4 is less")
 
 
 @pytest.mark.parametrize(

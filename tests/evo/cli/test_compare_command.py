@@ -152,7 +152,7 @@ def test_resume_takes_a_comparison_further(done, forked_workers, capsys):
     assert evo(capsys, "resume", "c/guess/s0", "--iterations", "12", "--plain")[0] == 0
     code, out, err = evo(capsys, "resume", "c", "--iterations", "6", "--plain")
     assert (code, out) == (2, "")
-    assert "12 iterations per problem already; --iterations 6 is below that" in err and len(err.splitlines()) == 1
+    assert "already spent 12 iterations per problem; --iterations 6 is less" in err and len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

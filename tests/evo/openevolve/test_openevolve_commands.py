@@ -185,7 +185,7 @@ def test_wrong_imports_are_refused_in_one_line_and_write_nothing(hill, climbed, 
     assert "a checkpoint of another problem: its metrics (combined_score, width)" in told and "even, height" in told
     assert "there is no such folder" in refused(capsys, "import", "nowhere", "--problem", "hill")
     assert "no checkpoint of OpenEvolve" in refused(capsys, "import", "hill", "--problem", "hill")
-    assert "a checkpoint is of one" in refused(capsys, "import", "output", "--problem", "maze:test")
+    assert "a checkpoint has one" in refused(capsys, "import", "output", "--problem", "maze:test")
     assert "there is no problem" in refused(capsys, "import", "output", "--problem", "nothing")
     assert "another problem" in refused(capsys, "import", "output", "--problem", "maze:test/0")
     assert "Missing option '--problem'" in refused(capsys, "import", "output")

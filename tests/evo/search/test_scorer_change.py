@@ -82,7 +82,7 @@ def changes(db):
 def test_a_changed_scorer_is_refused_and_nothing_is_written(search_with, digits, edited, digits_policy, db):
     search_with([digits("a"), digits("b")], digits_policy(), db, iterations=5)
     before = rows(db)
-    with pytest.raises(BadInput, match="what scores b has changed.*--rescore.*--accept-change"):
+    with pytest.raises(BadInput, match="the scorer of b has changed.*--rescore.*--accept-change"):
         search_with([digits("a"), edited("b")], digits_policy(), db, resume=True, iterations=9)
     assert rows(db) == before and changes(db) == []
     assert search_with([digits("a"), digits("b")], digits_policy(), db, resume=True, iterations=6).status.groups == 12

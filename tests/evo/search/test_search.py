@@ -213,7 +213,7 @@ def test_until_solved_stops_the_solved_problem_alone(search_with, digits, digits
 
 def test_a_run_whose_problems_changed_is_refused(search_with, digits, digits_policy, db):
     search_with([digits("a")], digits_policy(), db, iterations=2)
-    with pytest.raises(BadInput, match="problems are not what they were"):
+    with pytest.raises(BadInput, match="its problems have changed"):
         search_with([digits("b")], digits_policy(), db, resume=True)
     changed = digits("a")
     changed.objectives = ("even", "odd", "prime")

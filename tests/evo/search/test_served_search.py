@@ -72,7 +72,9 @@ def test_a_budget_of_cost_ends_a_search(capsys) -> None:
         assert 5 <= ended["cost"] < 50 and ended["reason"] == "budget of 5 of cost"
 
 
-@pytest.mark.parametrize(("engine", "said"), [("vllm", "--from-traces RUN can train"), ("x", "nothing can from its")])
+@pytest.mark.parametrize(
+    ("engine", "said"), [("vllm", "--from-traces RUN can train"), ("x", "its traces cannot train")]
+)
 def test_training_beside_it_is_refused_in_words(engine: str, said: str, capsys) -> None:
     with completion_server(engine=engine) as server:
         assert invoke([*SEARCH, "--policy", server.address, "--train", "grpo", "--plain"]) == 2

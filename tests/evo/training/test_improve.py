@@ -117,7 +117,7 @@ def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, 
     [
         ({"from_traces": []}, "name them with --from-traces RUN"),
         ({"trace_versions": ["x"]}, "trace-versions chooses among prompt groups"),
-        ({"rollouts": 4}, "no rollouts can be named"),
+        ({"rollouts": 4}, "rollouts cannot be set"),
     ],
 )
 def test_what_it_does_not_take_is_said(db, changes, said):

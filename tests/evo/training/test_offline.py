@@ -269,8 +269,8 @@ def test_archive_vpo_takes_the_gain_over_what_the_search_had_found(db, tmp_path)
     [
         (["vpo", "--from-traces", "b"], "has no run named b; it has a"),
         (["grpo", "--from-traces", "a"], "grpo learns from single answers, and these are chains of 3"),
-        (["vpo", "maze:train", "--from-traces", "a"], "no problems can be named; --trace-problems chooses"),
-        (["vpo", "--from-traces", "a", "--rollouts", "4"], "no rollouts can be named"),
+        (["vpo", "maze:train", "--from-traces", "a"], "problems cannot be set; --trace-problems chooses"),
+        (["vpo", "--from-traces", "a", "--rollouts", "4"], "rollouts cannot be set"),
         (["vpo", "--from-traces", "a", "--answers", "2"], "--answers 2: the stored groups are of 3 answers"),
         (["vpo", "--from-traces", "a", "--trace-problems", "maze:nowhere"], "--trace-problems maze:nowhere"),
         (["vpo", "--from-traces", "a", "--trace-problems", "maze:test/3"], "--trace-problems leaves out 12"),
