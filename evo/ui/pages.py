@@ -48,7 +48,7 @@ STATES = ("running", "waiting", "done", "interrupted", "failed")
 
 
 @dataclass(frozen=True)
-class View:
+class UiPage:
     """A page. live: whether it shows anything that may change."""
 
     template: str
@@ -117,7 +117,7 @@ def run_path(database: int, name: str, *parts: object, **query: object) -> str:
     return path + (f"?{urlencode(chosen)}" if chosen else "")
 
 
-def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> View:
+def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> UiPage:
     """The newest first; what to type where there are none."""
     entries: list[RunEntry] = []
     faults = []
@@ -143,10 +143,10 @@ def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> Vie
         "states_known": STATES,
         "turns": _turns("/", {"q": words, "state": state, "db": of}, page, pages),
     }
-    return View("runs.html.jinja", values, live=True)
+    return UiPage("runs.html.jinja", values, live=True)
 
 
-def show_run(database: RunDatabase, place: int, name: str, query: Mapping[str, str]) -> View:
+def show_run(database: RunDatabase, place: int, name: str, query: Mapping[str, str]) -> UiPage:
     """A run or a comparison: state, verdict, curves, arms, problems, errors. Raises UnknownRun."""
     snapshot, store = database.snapshot(name), database.store()
     comparison = gather(store, name)
@@ -167,7 +167,7 @@ def show_run(database: RunDatabase, place: int, name: str, query: Mapping[str, s
         "of_rollouts": OF_ROLLOUTS,
         "settings": sorted(comparison.runs[0].config.items()) if len(comparison.runs) == 1 else [],
     }
-    return View("run.html.jinja", values, live=not snapshot.ended or snapshot.loaded < snapshot.runs)
+    return UiPage("run.html.jinja", values, live=not snapshot.ended or snapshot.loaded < snapshot.runs)
 
 
 def describe_state(snapshot: Snapshot, now: float) -> str:
@@ -271,7 +271,7 @@ def script_values(names: Sequence[str], charts: Sequence[Chart]) -> dict[str, An
     return {"arms": arms, "charts": {chart.name: chart_values(chart) for chart in charts}, "problems": None}
 
 
-def list_candidates(database: RunDatabase, place: int, name: str, query: Mapping[str, str]) -> View:
+def list_candidates(database: RunDatabase, place: int, name: str, query: Mapping[str, str]) -> UiPage:
     """A page of candidates by filters. Raises UnknownRun, BadInput."""
     store = database.store()
     comparison = gather(store, name)
@@ -307,7 +307,7 @@ def list_candidates(database: RunDatabase, place: int, name: str, query: Mapping
         "chosen": chosen,
         "turns": _turns(run_path(place, name, "candidates"), chosen, page, pages),
     }
-    return View("candidates.html.jinja", values)
+    return UiPage("candidates.html.jinja", values)
 
 
 def _operators(comparison: Comparison) -> list[tuple[str, str]]:
@@ -331,7 +331,7 @@ def _operator_places(comparison: Comparison, key: str) -> dict[int, tuple[int, .
     return {run.id: (at,) for run in comparison.arms[number].runs}
 
 
-def show_candidate(database: RunDatabase, place: int, name: str, candidate_id: int) -> View:
+def show_candidate(database: RunDatabase, place: int, name: str, candidate_id: int) -> UiPage:
     """One candidate with its prompt, answer, scores, feedback, difference to its parent and lineage. Raises
     UnknownRun."""
     store = database.store()
@@ -370,7 +370,7 @@ def show_candidate(database: RunDatabase, place: int, name: str, candidate_id: i
         "reflection": reflections.get(candidate_id, ""),
         "chart_values": _line_chart([ancestor.fitness for ancestor in reversed(line)]),
     }
-    return View("candidate.html.jinja", values)
+    return UiPage("candidate.html.jinja", values)
 
 
 def candidate_text(database: RunDatabase, name: str, candidate_id: int) -> str:

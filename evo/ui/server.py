@@ -29,7 +29,7 @@ from evo.monitor.arm_style import style_of
 from evo.report.page import arm_rules, environment_of
 from evo.ui import pages
 from evo.ui.databases import RunDatabase
-from evo.ui.pages import View
+from evo.ui.pages import UiPage
 from islands.db.address import DEFAULT_DB
 from islands.errors import DatabaseUnavailable, UnknownRun
 from problems.redaction import redact
@@ -172,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), headers)
         return self._show(self._view(parts, query))
 
-    def _view(self, parts: Sequence[str], query: Mapping[str, str]) -> View:
+    def _view(self, parts: Sequence[str], query: Mapping[str, str]) -> UiPage:
         """Raises UnknownRun, BadInput, DatabaseUnavailable."""
         databases = self.server.databases
         match parts:
@@ -191,13 +191,13 @@ class _Handler(BaseHTTPRequestHandler):
             return self.server.databases[int(place)]
         raise UnknownRun("there is no such database; evo ui DATABASE... names those to show")
 
-    def _show(self, view: View, status: HTTPStatus = HTTPStatus.OK) -> None:
+    def _show(self, view: UiPage, status: HTTPStatus = HTTPStatus.OK) -> None:
         template = self.server.environment.get_template(view.template)
         text = template.render(**view.values, live=view.live)
         self._send(status, text.encode("utf-8", "replace"), {"Content-Type": "text/html; charset=utf-8"})
 
     def _fail(self, status: HTTPStatus, title: str, message: str) -> None:
-        self._show(View("failed.html.jinja", {"title": title, "message": redact(message)}), status)
+        self._show(UiPage("failed.html.jinja", {"title": title, "message": redact(message)}), status)
 
     def _send(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str]) -> None:
         etag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'

@@ -223,9 +223,10 @@ def hostile_runs(search_with, as_comparison, tmp_path):
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A Chromium without a window. Needs playwright and a browser on the PATH."""
+    """A Chromium without a window. Needs playwright and a browser on the PATH. Its event loop runs in this thread until
+    the module ends: a search needs another one."""
     missing = 'needs a browser\'s driver: pip install "evo[browser]"'
     playwright = pytest.importorskip("playwright.sync_api", reason=missing)
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -4,16 +4,11 @@ import http.client
 import json
 import re
 import sqlite3
-import threading
 from contextlib import ExitStack, contextmanager
 
 import pytest
 from hostile_text import Elements
-from sqlalchemy import update
 
-from evo.ui.databases import RunDatabase
-from evo.ui.server import PageServer
-from islands.db.schema import Candidate, PromptGroup, Rollout
 from islands.db.store import Store
 
 
@@ -44,24 +39,21 @@ class Client:
         return found
 
 
-@contextmanager
-def serve(*addresses, **settings):
-    server = PageServer(
-        [RunDatabase(address) for address in addresses], settings.pop("host", "127.0.0.1"), 0, **settings
-    )
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield Client(server)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.close()
+@pytest.fixture(scope="module")
+def connect(serve):
+    """connect(address, ...) -> a context with a client of a new server."""
+
+    @contextmanager
+    def connected(*addresses, **settings):
+        with serve(*addresses, **settings) as server:
+            yield Client(server)
+
+    return connected
 
 
 @pytest.fixture(scope="module")
-def client(made):
-    with serve(made) as opened:
+def client(made, connect):
+    with connect(made) as opened:
         yield opened
 
 
@@ -134,7 +126,7 @@ def opened():
 
 
 @pytest.fixture
-def digits_runs(opened, search_with, digits, digits_policy, request, tmp_path_factory):
+def digits_runs(opened, connect, search_with, digits, digits_policy, request, tmp_path_factory):
     """digits_runs(kind) -> a client of a database with a finished run, and its address; made once."""
     made, ends = opened
 
@@ -145,7 +137,7 @@ def digits_runs(opened, search_with, digits, digits_policy, request, tmp_path_fa
             else:
                 address = f"sqlite:///{tmp_path_factory.mktemp('ui') / 'evo.db'}"
             search_with([digits("a", target=0.9), digits("b")], digits_policy(), address, iterations=30)
-            made[kind] = ends.enter_context(serve(address)), address
+            made[kind] = ends.enter_context(connect(address)), address
         return made[kind]
 
     return find
@@ -176,21 +168,9 @@ def test_one_candidate_has_its_prompt_scores_and_line(digits_runs, kind):
     )
 
 
-WORDS = (
-    "</pre></script><script>fetch('/x')</script><img src=x onerror=alert(1)><a href=\"javascript:alert(4)\">go</a>"
-    "</style>\"'><svg/onload=alert(2)> {{ 7 * 7 }} \x1b[31m\x08\x00\u202e\u2066\ud800 &lt;"
-)
-
-
-def test_what_models_wrote_is_text_everywhere(hostile_runs):
-    address, long = hostile_runs(WORDS, iterations=4), WORDS + "x" * 1_000_000
-    with Store.open(address) as store, store.begin() as tx:
-        best = store.problems(store.runs()[0].id)[1].best
-        tx.connection.execute(update(Rollout).values(format_error=WORDS, text=long))
-        tx.connection.execute(update(Candidate).values(error=WORDS).where(Candidate.c.id == best - 1))
-        tx.connection.execute(update(Candidate).values(text=long, feedback=long).where(Candidate.c.id == best))
-        tx.connection.execute(update(PromptGroup).values(user=long, system=long))
-    with serve(address) as client:
+def test_what_models_wrote_is_text_everywhere(hostile_database, connect):
+    address, best = hostile_database
+    with connect(address) as client:
         answers = ("/candidates?show=failed", "/candidates?sort=fitness", f"/candidate/{best}")
         for path in ("/", "/run/0/both", *(f"/run/0/both{rest}" for rest in answers)):
             reply = client.get(path)
@@ -243,8 +223,8 @@ def test_only_this_machines_names_are_answered(client, headers, status):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_token_opens_the_page_and_leaves_the_address(made, host):
-    with serve(made, host=host, token=host == "127.0.0.1") as client:
+def test_a_token_opens_the_page_and_leaves_the_address(made, connect, host):
+    with connect(made, host=host, token=host == "127.0.0.1") as client:
         token = client.server.token
         assert client.server.address.endswith(f":{client.server.port}/?token={token}") and len(token) >= 32
         for path in ("/", "/static/ui.js", "/run/0/made-up", "/?token=wrong", "/?token="):
@@ -283,9 +263,9 @@ def test_wrong_addresses_get_a_page_that_says_so(client, path, status, capsys):
     assert not capsys.readouterr().err
 
 
-def test_without_runs_it_says_what_to_type_and_shows_a_run_that_comes(tmp_path, search_with, digits, digits_policy):
+def test_without_runs_it_says_what_to_type(tmp_path, connect, search_with, digits, digits_policy):
     address = f"sqlite:///{tmp_path}/evo.db"
-    with serve(address) as client:
+    with connect(address) as client:
         empty = client.page("/")
         assert f"evo run maze:test --limit 10 --policy embedded:vpo --name mazes --db {address}" in empty.text
         search_with([digits("a")], digits_policy(), address, iterations=2)
@@ -296,10 +276,10 @@ def test_without_runs_it_says_what_to_type_and_shows_a_run_that_comes(tmp_path, 
         assert "There are no runs yet" in client.page("/").text
 
 
-def test_several_databases_are_shown_together_and_apart(made, tmp_path, search_with, digits, digits_policy):
+def test_several_databases_are_shown_together_and_apart(made, connect, tmp_path, search_with, digits, digits_policy):
     other = f"sqlite:///{tmp_path}/other.db"
     search_with([digits("a")], digits_policy(), other, iterations=2)
-    with serve(made, other) as client:
+    with connect(made, other) as client:
         links = [
             {one["href"] for one in client.page(path).of("a") if "/run/" in one["href"]}
             for path in ("/", "/?db=1", "/?q=GRPO")
@@ -313,22 +293,22 @@ def test_a_page_that_did_not_change_is_not_sent_again(client):
     assert again.status == 304 and not again.body
 
 
-def test_it_never_writes(made, tmp_path):
+def test_it_never_writes(made, connect):
     path = made.removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:
         before = connection.execute("PRAGMA data_version").fetchone(), connection.total_changes
-        with serve(made) as client:
+        with connect(made) as client:
             client.page("/run/0/made-up")
             client.page("/run/0/made-up/candidates")
         assert (connection.execute("PRAGMA data_version").fetchone(), connection.total_changes) == before
     connection.close()
 
 
-def test_the_command_reports_bad_input(capsys, here):
+def test_the_command_reports_bad_input(capsys, here, connect):
     from evo.cli import invoke
 
     assert invoke(["ui", "mysql://x/y"]) == 2
     assert "not a database that runs can be kept in" in capsys.readouterr().err
-    with serve(f"sqlite:///{here}/evo.db") as client:
+    with connect(f"sqlite:///{here}/evo.db") as client:
         assert invoke(["ui", "--port", str(client.server.port)]) == 2
     assert "--port 0 chooses a free one" in capsys.readouterr().err

@@ -1,0 +1,68 @@
+"""A server of the page in a thread."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from evo.ui.databases import RunDatabase
+from evo.ui.server import PageServer
+
+
+@contextmanager
+def _serve(*addresses, host="127.0.0.1", **settings):
+    server = PageServer([RunDatabase(address) for address in addresses], host, 0, **settings)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def serve():
+    """serve(address, ...) -> a context with the server of these databases."""
+    return _serve
+
+
+@pytest.fixture(scope="session")
+def hostile_words():
+    return (
+        "</pre></script><script>fetch('/x')</script><img src=x onerror=alert(1)><a href=\"javascript:alert(4)\">go</a>"
+        "</style>\"'><svg/onload=alert(2)> {{ 7 * 7 }} \x1b[31m\x08\x00\u202e\u2066\ud800 &lt;"
+    )
+
+
+@pytest.fixture
+def search_apart(search_with):
+    """As search_with, in another thread: the browser's event loop runs in this one."""
+
+    def search(*arguments, **settings):
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(search_with, *arguments, **settings).result()
+
+    return search
+
+
+@pytest.fixture
+def hostile_database(hostile_runs, hostile_words):
+    """An address, and the id of a candidate: every text of it holds what must not be believed, with a line of 1 MB."""
+    from sqlalchemy import update
+
+    from islands.db.schema import Candidate, PromptGroup, Rollout
+    from islands.db.store import Store
+
+    long = hostile_words + "x" * 1_000_000
+    with ThreadPoolExecutor(1) as thread:  # see search_apart
+        address = thread.submit(hostile_runs, hostile_words, iterations=4).result()
+    with Store.open(address) as store, store.begin() as tx:
+        best = store.problems(store.runs()[0].id)[1].best
+        tx.connection.execute(update(Rollout).values(format_error=hostile_words, text=long))
+        tx.connection.execute(update(Candidate).values(error=hostile_words).where(Candidate.c.id == best - 1))
+        tx.connection.execute(update(Candidate).values(text=long, feedback=long).where(Candidate.c.id == best))
+        tx.connection.execute(update(PromptGroup).values(user=long, system=long))
+    return address, best
