@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -16,9 +17,12 @@ from evo.cli.options import db_option, plain_option
 from evo.errors import BadInput
 from evo.tui.terminal import can_show
 
+OFFERED = 9
+"""Runs to choose from if none is named, unless more are running."""
+
 
 @click.command()
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="[RUN]", required=False)
 @db_option
 @click.option(
     "--against", metavar="ARM", help="The arm that others are measured against.  [default: grpo, or the first]"
@@ -33,9 +37,11 @@ from evo.tui.terminal import can_show
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port of --serve; 0: a free one."
 )
 def watch(
-    name: str, db: str, against: str | None, plain: bool, once: bool, svg: str | None, serve: bool, port: int
+    name: str | None, db: str, against: str | None, plain: bool, once: bool, svg: str | None, serve: bool, port: int
 ) -> int:
     """Watch RUN, a search or a comparison, while it runs or after; q closes the screen, and the run continues.
+
+    Without RUN it offers the running ones, then the newest; without a terminal it takes the first of these.
 
     It only reads the database, so it may run on any machine that reaches the database. --serve prints an address with a
     token: only this machine can open it, and only with that token.
@@ -43,6 +49,8 @@ def watch(
     if sum((once, serve, svg is not None)) > 1 or (plain and serve):
         raise BadInput("use only one of --once, --svg and --serve; --serve and --plain exclude each other")
     console = Console(highlight=False, markup=False, emoji=False)
+    if name is None:
+        name = choose_run(db, ask=sys.stdin.isatty() and can_show(console))
     if serve:
         return _serve_screen(name, db, against, port, console)
     if plain or once or svg is not None or not can_show(console):
@@ -56,6 +64,33 @@ def watch(
     from evo.tui.shown import show
 
     return asyncio.run(show(db, name, console, against))
+
+
+def choose_run(db: str, ask: bool) -> str:
+    """The run or comparison to watch: the running ones are offered first, then the newest others. ask: let the user
+    choose if there are several; else it is the first of them, whose name is printed to stderr. Raises NoRuns."""
+    from islands.db.store import Store
+    from islands.errors import NoRuns
+
+    with Store.open(db, read_only=True) as store:
+        newest: dict[str, set[str]] = {}
+        for run in reversed(store.runs()):
+            newest.setdefault(run.comparison or run.name, set()).add(run.status)
+        if not newest:
+            raise NoRuns(
+                f"{store.address}: the database holds no runs yet; start one with: evo run maze:test --limit 10"
+            )
+    running = [name for name, statuses in newest.items() if "running" in statuses]
+    offered = (running + [name for name in newest if name not in running])[: max(len(running), OFFERED)]
+    if not ask or len(offered) == 1:
+        click.echo(
+            f"watching {offered[0]}, the newest that is running" if running else f"watching {offered[0]}", err=True
+        )
+        return offered[0]
+    for number, name in enumerate(offered, 1):
+        click.echo(f"{number:3}  {name}  {'running' if name in running else '/'.join(sorted(newest[name]))}")
+    number = click.prompt("Watch which one", type=click.IntRange(1, len(offered)), default=1)
+    return offered[number - 1]
 
 
 def _serve_screen(name: str, db: str, against: str | None, port: int, console: Console) -> int:
