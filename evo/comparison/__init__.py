@@ -1,5 +1,5 @@
 """Comparisons: several policies search the same problems under one budget of answers, with a verdict.
 
-`plan` makes the runs, `runner` and `workers` search them side by side, `load` reads them back, `results` and
-`survival` are the figures, `verdict` and `table` what is said of them.
+`plan` makes the runs, `runner` and `workers` search them in parallel, `load` reads them back, `results` and `survival`
+compute the metrics, `verdict` and `table` report them.
 """

@@ -1,5 +1,6 @@
-"""A comparison as the database has it: arms, each a policy's searches of the same problems under several seeds, and
-what they have come to. A run by itself is a comparison of one arm under one seed. Read only, also while it runs."""
+"""Load a comparison from the database: its arms, each a policy's searches of the same problems under several seeds, and
+their results so far. A single run counts as a comparison of one arm under one seed. It only reads, and may do so while
+the comparison runs."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ BASELINE = "grpo"
 
 @dataclass(frozen=True)
 class Arm:
-    """One policy with its settings. runs: by seed, one each, in the order of the comparison's seeds."""
+    """One policy with its settings. runs: one for each seed, in the order of the comparison's seeds."""
 
     name: str
     runs: tuple[RunRecord, ...]
@@ -38,18 +39,17 @@ class Arm:
 
     @property
     def answers(self) -> int:
-        """What an iteration costs: G rollouts of m answers."""
+        """Answers of an iteration: G rollouts of m answers."""
         return int(self.runs[0].config["rollouts"]) * int(self.runs[0].config["answers"])
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Arms in the order in which they were named, and the problems of them all.
+    """Arms in the order in which they were named, and their problems.
 
-    problems: of the first run that has any, in order; the other runs have the same ones under ids of their own
-    failed: problems that a fault of their scorer stopped in some run, and that are therefore compared in none; they
-        are not among `problems`
-    reference: the arm that the others are measured against; None where there is one arm alone
+    problems: of the first run that has any, in order; the other runs have the same problems under other ids
+    failed: problems that a fault of their scorer stopped in some run; they are left out of all runs and of `problems`
+    reference: the arm that the others are measured against; None if there is only one arm
     """
 
     name: str
@@ -64,8 +64,8 @@ class Comparison:
 
     @property
     def crossed_seeds(self) -> bool:
-        """Whether a seed acts on all problems at once (evo.stats), since some arm's policy learns while it searches.
-        The one rule for every interval, band and test of a comparison."""
+        """Whether a seed acts on all problems at once (evo.stats), because some arm's policy learns while it searches.
+        All intervals, bands and tests of a comparison use it."""
         return any(run.config.get("train") for run in self.runs)
 
     @property
@@ -84,8 +84,10 @@ class Comparison:
 
 
 def gather(store: Store, name: str, against: str | None = None) -> Comparison:
-    """The comparison, or the run, of that name. `against` names the reference in place of the arm called grpo, or the
-    first. Raises UnknownRun; BadInput where no arm is called `against`."""
+    """The comparison, or the run, of that name. Raises UnknownRun, and BadInput if no arm is called `against`.
+
+    against: the reference; by default the arm called grpo, or the first
+    """
     from evo.errors import BadInput
 
     runs = runs_named(store, name)
@@ -112,8 +114,8 @@ def planned(run: RunRecord) -> int:
 
 
 def budget_ended(runs: Sequence[RunRecord]) -> bool:
-    """Whether all of these are done, some of them by a budget: what each had found by then is what it finds in any
-    later iteration."""
+    """Whether all of these are done, and some by a budget. Their results then also count for all later
+    iterations."""
     return all(run.status == "done" for run in runs) and any(ended_by(run) is StopReason.BUDGET for run in runs)
 
 
@@ -121,9 +123,9 @@ def budget_ended(runs: Sequence[RunRecord]) -> bool:
 class SearchArrays:
     """One arm's searches of P problems under S seeds as arrays, filled run by run.
 
-    times: (K,) iterations after which `best` is kept
+    times: (K,) iterations for which `best` is kept
     done: (P, S) iterations committed; solved_at: (P, S), as in Results
-    best: (P, S, K) best fitness; now: (P, S) the same so far, NaN before any
+    best: (P, S, K) best fitness; now: (P, S) the best fitness so far, NaN before any
     """
 
     times: Ints
@@ -141,7 +143,7 @@ class SearchArrays:
         return cls(times, np.zeros(shape, dtype=np.int64), solved_at, best, np.full(shape, np.nan))
 
     def add(self, column: int, rows: Mapping[int, int], course: Course) -> list[tuple[int, Rise, float]]:
-        """Take in what the run of a seed has committed. rows: problem id -> its row; other problems are left out.
+        """Add the committed groups of a seed's run. rows: problem id -> its row; other problems are left out.
 
         Returns (row, rise, best fitness before it, or NaN) of every rise.
         """
@@ -155,22 +157,24 @@ class SearchArrays:
         for rise in (rise for of_problem in course.rises.values() for rise in of_problem if rise.problem in rows):
             at = rows[rise.problem], column
             before = float(self.now[at])
-            if not before >= rise.fitness:  # NaN too
+            if not before >= rise.fitness:  # true for NaN too
                 self.now[at] = rise.fitness
                 self.best[(*at, slice(np.searchsorted(self.times, rise.iteration + 1), None))] = rise.fitness
                 rises.append((rows[rise.problem], rise, before))
         return rises
 
     def results(self, arm: Arm, iterations: int, *, by_budget: bool) -> Results:
-        """The arm's results so far. They stay as they are when the arrays change. by_budget: all runs are done, some
-        ended by a budget, so that they count as they are up to the last iteration"""
+        """The arm's results so far; they do not change with the arrays.
+
+        by_budget: all runs are done, and some were ended by a budget, so their results count up to the last iteration
+        """
         done = np.full_like(self.done, iterations) if by_budget else self.done
         until_solved = bool(arm.runs[0].config.get("until_solved"))
         return Results(self.solved_at.copy(), done, iterations, arm.answers, self.best, until_solved, self.times)
 
 
 def load_results(store: Store, comparison: Comparison) -> dict[str, Results]:
-    """Each arm's searches so far, (problems, seeds), on one cost of an iteration. Nothing if none has begun."""
+    """Each arm's searches so far, (problems, seeds), with iterations of equal cost. Empty if none has begun."""
     if not comparison.problems:
         return {}
     results = {}
@@ -186,7 +190,7 @@ def load_results(store: Store, comparison: Comparison) -> dict[str, Results]:
 
 
 def archive_diversity(archive: Iterable[EliteRecord]) -> float:
-    """Mean L1 distance of two elites' reward vectors over all islands together; one that holds several cells counts
+    """Mean L1 distance of two elites' reward vectors, over all islands together. An elite of several cells counts
     once."""
     vectors = {elite.candidate: elite.rewards for elite in archive}
     return diversity(np.array([vectors[candidate] for candidate in sorted(vectors)])) if vectors else 0.0

@@ -1,5 +1,5 @@
-"""What operators make of the parents that they are shown: refinement rate by the parent's fitness, share kept, copies,
-repeats. Shares are of all answers together; their intervals are over problems (evo.stats.ratios).
+"""How operators use the parents in their prompts: refinement rate by the parent's fitness, share kept, copies, repeats.
+Shares are of the answers of all problems; their intervals are over problems (evo.stats.ratios).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from vpo.policies.address import parse_addresses
 Floats = npt.NDArray[np.float64]
 
 BELOW = "below"
-"""All parents below the target together."""
+"""All parents below the target."""
 BINS: Mapping[int, str] = {0: "0-.25", 1: ".25-.5", 2: ".5-.75", 3: ".75-1", AT_TARGET: "solved"}
-"""Of a parent's fitness as a share of the target."""
+"""Bins of a parent's fitness as a share of the target."""
 MEANING = "better than the parent shown (share of answers), by its share of the target"
 SHOWN = [*range(QUARTERS), AT_TARGET]
 _FIELDS = ("answers", "better", "copies", "repeats", "compared", "kept")
@@ -40,12 +40,12 @@ class OperatorCounts:
     of: Mapping[str, Floats]
 
     def at(self, name: str, bins: Sequence[int]) -> Floats:
-        """(P, S) a field over these bins."""
+        """(P, S) the sum of a field over these bins."""
         return np.asarray(self.of[name][:, :, [bin - NO_PARENT for bin in bins]].sum(axis=2))
 
     def rates(self) -> dict[str, tuple[Floats, Floats]]:
         """Name -> (P, S) hits and trials: `refined` of BELOW and of every bin, `kept`, `copies` (of the answers to a
-        parent), `repeats` and `alone` (of all answers; alone: without a parent shown)."""
+        parent), `repeats` and `alone` (of all answers; `alone` counts answers to a prompt without a parent)."""
         found = {f"refined {name}": (self.at("better", [bin]), self.at("answers", [bin])) for bin, name in BINS.items()}
         quarters, every = list(range(QUARTERS)), [NO_PARENT, *SHOWN]
         return {
@@ -60,7 +60,7 @@ class OperatorCounts:
 
 @dataclass(frozen=True)
 class OperatorShares:
-    """One operator in a line: the pooled shares by the names of OperatorCounts.rates, those that have any trial."""
+    """One operator: the pooled shares that have a trial, by the names of OperatorCounts.rates."""
 
     name: str
     answers: int
@@ -68,13 +68,13 @@ class OperatorShares:
 
 
 def load_operators(store: Store, comparison: Comparison) -> dict[str, list[OperatorCounts]]:
-    """Arm -> its operators, in the order of its configuration; those that no answer was counted of are left out."""
+    """Arm -> its operators, in the order of its configuration; operators without answers are left out."""
     return {arm.name: _operators(store, arm, comparison) for arm in comparison.arms}
 
 
 def _operators(store: Store, arm: Arm, comparison: Comparison) -> list[OperatorCounts]:
     rows = {problem.index: row for row, problem in enumerate(comparison.problems)}
-    dropped = arm.runs[0].config.get("dropped_policies") or []  # by a resume; their numbers follow the others'
+    dropped = arm.runs[0].config.get("dropped_policies") or []  # by a resume; their numbers come after the others
     policies = [*map(str, parse_addresses(arm.policy)), *dropped]
     shape = (len(policies), len(rows), len(arm.runs), len(BINS) + 1)
     found = {name: np.zeros(shape) for name in _FIELDS}
@@ -91,19 +91,21 @@ def _operators(store: Store, arm: Arm, comparison: Comparison) -> list[OperatorC
 
 
 def labels(arm: str, operators: Sequence[OperatorCounts]) -> list[str]:
-    """What an arm's operators are called: by the arm, where it has several by their policies too."""
+    """The labels of an arm's operators: the arm's name, and the policy too if there are several."""
     return [arm] if len(operators) == 1 else [f"{arm}: {one.policy}" for one in operators]
 
 
 def pooled(name: str, operator: OperatorCounts) -> OperatorShares:
-    """All problems and seeds together."""
+    """The shares over all problems and seeds."""
     shares = {key: float(hits.sum() / trials.sum()) for key, (hits, trials) in operator.rates().items() if trials.any()}
     return OperatorShares(name, int(operator.of["answers"].sum()), shares)
 
 
 def pooled_counts(arm: str, policy: str, counts: Sequence[OperatorCount]) -> tuple[OperatorShares, ...]:
-    """The same from counts of all of an arm's runs, each as if it were of one problem. policy: the arm's, or several
-    with commas."""
+    """The shares from counts of all of an arm's runs, each as if it had one problem.
+
+    policy: of the arm, or several separated by commas
+    """
     found = []
     for number, address in enumerate(parse_addresses(policy)):
         of = {name: np.zeros((1, 1, len(BINS) + 1)) for name in _FIELDS}
@@ -127,8 +129,8 @@ def intervals(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str, Int
 def refinement_differences(
     operators: Mapping[str, Sequence[OperatorCounts]], reference: str | None, *, crossed_seeds: bool
 ) -> dict[str, dict[str, Difference]]:
-    """Arm -> refinement rate -> arm - reference, paired over problems, corrected over the arms; of arms of one operator
-    alone, for the rates that both have."""
+    """Arm -> refinement rate -> arm - reference, paired over problems and corrected for the number of arms. Only for
+    arms of one operator, and for rates that both have."""
     single = {arm: found[0].rates() for arm, found in operators.items() if len(found) == 1}
     if reference not in single:
         return {}
@@ -144,7 +146,7 @@ def refinement_differences(
 
 
 def operator_dict(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str, Any]:
-    """For programs: every rate with its interval and the answers that it is of."""
+    """JSON values: every rate with its interval and its number of answers."""
     rates = operator.rates()
     found = {
         name: {**one.as_dict(), "of": int(rates[name][1].sum())}
@@ -161,13 +163,13 @@ LEGEND = "kept: of the parent; copies: of what was shown; alone: without a paren
 
 
 def print_operators(console: Console, operators: Sequence[OperatorShares]) -> None:
-    """A line for each; nothing where none has an answer counted."""
+    """Print a line for each operator; nothing if none has answers."""
     if not operators:
         return
     console.print(f"\n{MEANING}:", soft_wrap=True, markup=False)
     table = Table(box=None, pad_edge=False)
     for title in ("operator", *TITLES):
-        named = title == "operator"  # a long name is wrapped before a figure is cut
+        named = title == "operator"  # wrap a long name rather than cut a number
         table.add_column(title, justify="left" if named else "right", no_wrap=not named, overflow="fold")
     for one in operators:
         table.add_row(short_label(one.name), *(share_text(one.shares.get(name)) for name in SHOWN_RATES))
@@ -176,7 +178,7 @@ def print_operators(console: Console, operators: Sequence[OperatorShares]) -> No
 
 
 def short_label(name: str) -> str:
-    """One of several operators of an arm, without the kind of its address."""
+    """The label of one of an arm's operators, without the kind of its address."""
     arm, parted, policy = name.partition(": ")
     return f"{arm}: {policy.partition(':')[2] or policy}" if parted else name
 

@@ -1,8 +1,8 @@
 """The plan of a comparison: its arms, one budget of answers for all of them, and its runs.
 
-In an iteration every arm gives the same number of answers, in chains of its own length m: G rollouts of m answers with
-equal G m. Problems, prompts and seeds are the same, and so are the islands unless an arm has its own settings for them.
-The baselines (evo.config.baselines) are arms like any other here.
+In an iteration every arm gives the same number of answers, in chains of a length m: G rollouts of m answers, with
+equal G m for all arms. Problems, prompts and seeds are the same. Islands are the same unless an arm has other settings
+for them. The baselines (evo.config.baselines) are arms like any other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OF_ITS_PROMPTS = ("show_parent", "fresh", "prefill")
 
 
 def planned_runs(config: CompareConfig) -> list[PlannedRun]:
-    """A run for every seed and arm, seeds outermost: the order in which they are searched. Raises BadInput."""
+    """A run for every seed and arm, sorted by seed, then arm: they are searched in this order. Raises BadInput."""
     arms = arms_of(config)
     lengths = {name: arm.answers or _trained_length(arm.policy) or config.search.answers for name, arm in arms.items()}
     total = config.answers_per_iteration or math.lcm(*lengths.values())
@@ -65,7 +65,7 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
 
 
 def _trained_length(policies: str) -> int | None:
-    """The chain length that an arm's policies were trained with, if it is the same."""
+    """The chain length that an arm's policies were trained with, if it is the same for all."""
     lengths = {trained_answers(address) for address in parse_addresses(policies)} - {None}
     return lengths.pop() if len(lengths) == 1 else None
 
@@ -73,7 +73,7 @@ def _trained_length(policies: str) -> int | None:
 def begin(
     db: str, name: str | None, runs: Sequence[PlannedRun], configs: Sequence[RunConfig], command: str
 ) -> tuple[str, list[list[tuple[str, RunConfig]]]]:
-    """Store the plan; the comparison's name, and its runs in seed batches. Raises RunExists."""
+    """Store the plan. Returns the comparison's name and its runs in seed batches. Raises RunExists."""
     with Store.open(db) as store:
         fresh = plan(store, name, runs, command=command, commit=source_commit())
     named = [(run_name(fresh, run.arm, run.seed), run.seed, config) for run, config in zip(runs, configs, strict=True)]
@@ -81,7 +81,7 @@ def begin(
 
 
 def seed_batches(runs: Sequence[tuple[str, int, RunConfig]]) -> list[list[tuple[str, RunConfig]]]:
-    """(name, seed, configuration) of runs -> those of one seed together, in the order of the first of each."""
+    """(name, seed, configuration) of runs -> one batch per seed, in the order of first appearance."""
     by_seed: dict[int, list[tuple[str, RunConfig]]] = {}
     for name, seed, config in runs:
         by_seed.setdefault(seed, []).append((name, config))

@@ -1,9 +1,10 @@
-"""What one arm's searches have come to, as arrays, finished or still going; and which problems which arm solved.
+"""The results of one arm's searches as arrays, finished or running, and the problems that each arm solved.
 
-A search is one problem under one seed. Arms of a comparison have the same P problems in the same order; statistics
-over searches that have come different distances would favour whatever is quick to be known (a search that was solved
-is known for good, one that was not only as far as it has come), so figures of single searches are given up to the
-*horizon* alone, the iteration that every one has come to. Curves that use the rest too are in evo.comparison.survival.
+A search is one problem under one seed. Arms of a comparison have the same P problems in the same order. While searches
+run, some have done more iterations than others. A solved search is known for all iterations, an unsolved one only for
+those it has done, so statistics over all of them would favour early solutions. Metrics of single searches are therefore
+given only up to the *horizon*, the iteration that all searches have reached. Curves that also use the later iterations
+are in evo.comparison.survival.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ Bools = npt.NDArray[np.bool_]
 class Results:
     """One arm's searches of P problems under S seeds, planned for T iterations each.
 
-    solved_at: (P, S) iterations it took to solve, 0 where the seed answer does; inf for not (yet); a problem without
-        a target is NaN under every seed, and takes part in fitness alone
+    solved_at: (P, S) iterations to the solution; 0 if the seed answer is one, inf if there is none (yet); NaN under
+        every seed for a problem without a target, which counts only for fitness
     done: (P, S) iterations committed so far
-    iterations: T; a solution later than that is none
-    answers: what an iteration costs: G rollouts of m answers count G * m
-    best: (P, S, K) best fitness after each of `times`; NaN before anything and beyond what is done; None: not asked for
-    until_solved: whether a search stops once it is solved, so that its best fitness then stays what it is
-    times: (K,) rising iterations that curves and horizons are read at; empty, the default, means all of 1..T: a screen
+    iterations: T; later solutions do not count
+    answers: of an iteration: G rollouts of m answers count G * m
+    best: (P, S, K) best fitness after each of `times`; NaN before the first answer and after `done`; None: not loaded
+    until_solved: whether a search stops once it is solved, so that its best fitness no longer changes
+    times: (K,) rising iterations at which curves and horizons are read; empty, the default, means all of 1..T. A screen
         of a long run keeps only as many as it can draw
-    Raises ValueError on shapes or values that do not fit.
+    Raises ValueError for shapes or values that do not fit.
     """
 
     solved_at: Floats
@@ -64,7 +65,7 @@ class Results:
         if best is not None:
             if best.shape != (*solved_at.shape, len(times)):
                 raise ValueError(f"best must be {(*solved_at.shape, len(times))}, not {best.shape}")
-            best = np.fmax.accumulate(best, axis=-1)  # over gaps too
+            best = np.fmax.accumulate(best, axis=-1)  # this fills gaps too
         object.__setattr__(self, "solved_at", solved_at)
         object.__setattr__(self, "done", np.minimum(done, self.iterations).astype(np.int64))
         object.__setattr__(self, "best", best)
@@ -72,12 +73,12 @@ class Results:
 
     @property
     def judged(self) -> Bools:
-        """(P,) problems with a target; J of them."""
+        """(P,) whether a problem has a target; J problems have one."""
         return ~np.isnan(self.solved_at[:, 0])
 
     @property
     def horizon(self) -> int:
-        """Iterations after which it is known of every search whether it was solved; 0 where there is no target."""
+        """The iterations for which it is known whether each search was solved; 0 if there is no target."""
         solved_at, done = self.solved_at[self.judged], self.done[self.judged]
         if not len(done):
             return 0
@@ -85,32 +86,32 @@ class Results:
 
     @property
     def best_horizon(self) -> int:
-        """Iterations after which every search's best fitness is known; 0 where it was not given."""
+        """The iterations for which every search's best fitness is known; 0 if it was not loaded."""
         if self.best is None:
             return 0
         ended = (self.solved_at <= self.iterations) & self.until_solved
         return self._last_time(np.where(ended, self.iterations, self.done))
 
     def solved_by(self, t: int) -> Floats:
-        """(J, S) 1 where it was solved within t iterations, else 0. Raises ValueError beyond the horizon."""
+        """(J, S) 1 if the search was solved within t iterations, else 0. Raises ValueError beyond the horizon."""
         self._known(t, 0)
         return (self.solved_at[self.judged] <= t).astype(np.float64)
 
     def solve_areas(self, t: int) -> Floats:
-        """(J, S) share of the iterations 1..t after which it was solved; the mean is the area under the solve curve,
-        from 0 to 1. Raises ValueError beyond the horizon."""
+        """(J, S) share of the iterations 1..t after which the search was solved. The mean is the area under the solve
+        curve, from 0 to 1. Raises ValueError beyond the horizon."""
         self._known(t, 1)
         return np.asarray(np.maximum(0.0, t + 1 - np.maximum(self.solved_at[self.judged], 1)) / t)
 
     def solve_times(self, t: int) -> Floats:
-        """(J, S) iterations it took to solve, t where it took longer or was not: the mean is the restricted mean
-        time (lower is better; times `answers` for answers). Raises ValueError beyond the horizon."""
+        """(J, S) iterations to the solution, at most t, and t if there is none. The mean is the restricted mean time
+        (lower is better; times `answers` for answers). Raises ValueError beyond the horizon."""
         self._known(t, 1)
         return np.minimum(self.solved_at[self.judged], t)
 
     def best_at(self, t: int, nothing: float = 0.0) -> Floats:
-        """(P, S) best fitness after t iterations; `nothing` where there was no valid answer yet, as a missing answer
-        counts in an evaluation (NaN leaves the problem out). Raises ValueError beyond the best_horizon."""
+        """(P, S) best fitness after t iterations. A search without a valid answer counts as `nothing`, as a missing
+        answer does in an evaluation; NaN leaves the problem out. Raises ValueError beyond the best_horizon."""
         if self.best is None:
             raise ValueError("these results hold no best fitness")
         _within(t, 1, self.best_horizon)
@@ -121,15 +122,15 @@ class Results:
         return np.where(np.isnan(found), nothing, found)
 
     def only(self, problems: npt.ArrayLike | None = None, seeds: npt.ArrayLike | None = None) -> Results:
-        """These problems and seeds alone, by index or mask; all of what is not given. A problem whose search failed
-        in one arm goes from all, and seeds that not every arm has begun may wait."""
+        """The results of only these problems and seeds, by index or mask; by default of all. It removes a problem whose
+        search failed in one arm from all arms, and seeds that some arm has not begun."""
         rows = slice(None) if problems is None else np.asarray(problems)
         columns = slice(None) if seeds is None else np.asarray(seeds)
         kept = {name: getattr(self, name)[rows][:, columns] for name in ("solved_at", "done")}
         return replace(self, **kept, best=None if self.best is None else self.best[rows][:, columns])
 
     def coarsened(self, k: int) -> Results:
-        """k iterations counted as one of k times the answers; a last one that is not whole is left out."""
+        """Results in which k iterations count as one with k times the answers; an incomplete last one is left out."""
         if not 1 <= k <= self.iterations:
             raise ValueError(f"{k} iterations cannot be one: {self.iterations} are planned")
         whole = self.iterations // k
@@ -161,28 +162,30 @@ def _within(t: int, least: int, horizon: int) -> None:
 
 
 def drawn_times(iterations: int, most: int, step: int = 1) -> Ints:
-    """At most about `most` iterations of 1..`iterations`, evenly spread, the last included; multiples of `step` where
-    arms whose iterations differ in cost are brought to one cost."""
+    """At most about `most` iterations of 1..`iterations`, evenly spaced, with the last included.
+
+    step: all are multiples of it, for arms whose iterations are merged to an equal cost
+    """
     whole = max(1, iterations // step)
     times = step * np.unique(np.linspace(1, whole, min(whole, most)).round().astype(np.int64))
     return np.unique(np.append(times[times <= iterations], iterations))
 
 
 def align_budgets(*arms: Results) -> tuple[Results, ...]:
-    """The arms with iterations of equal cost, so that iteration t of one is as many answers as of another: where
-    their costs differ, the least common multiple's. Raises ValueError where no arm's budget holds one of those."""
+    """The arms with iterations of equal cost, the least common multiple of their costs, so that iteration t is the same
+    number of answers for all. Raises ValueError if an arm's budget is smaller than one such iteration."""
     cost = math.lcm(*(arm.answers for arm in arms))
     return tuple(arm if arm.answers == cost else arm.coarsened(cost // arm.answers) for arm in arms)
 
 
 def common_horizon(*arms: Results) -> int:
-    """The iteration that every search of every arm has come to. Raises ValueError where arms do not compare."""
+    """The iteration that every search of every arm has reached. Raises ValueError if the arms are not comparable."""
     _comparable(arms)
     return min(arm.horizon for arm in arms)
 
 
 def common_best_horizon(*arms: Results) -> int:
-    """The iteration that every arm's best fitness is known for. Raises ValueError where arms do not compare."""
+    """The last iteration for which every arm's best fitness is known. Raises ValueError if arms are not comparable."""
     _comparable(arms)
     return min(arm.best_horizon for arm in arms)
 
@@ -200,9 +203,9 @@ def _comparable(arms: Sequence[Results]) -> None:
 
 @dataclass(frozen=True)
 class Solvers:
-    """Who solved what within `iterations`: indices of problems, of those with a target.
+    """Which arms solved which problems within `iterations`: indices among the problems with a target.
 
-    alone: arm -> those that no other arm solved
+    alone: arm -> problems that no other arm solved
     """
 
     iterations: int
@@ -212,10 +215,10 @@ class Solvers:
 
 
 def solvers(arms: Mapping[str, Results], t: int | None = None, seeds_needed: int = 1) -> Solvers:
-    """Which problems only one arm solved, all did, none did, within t iterations (default: the common horizon).
+    """The problems that only one arm solved, all arms, or none, within t iterations (default: the common horizon).
 
-    An arm solved a problem where at least `seeds_needed` of its searches did. Raises ValueError where arms do not
-    compare, also by their number of seeds: more tries solve more.
+    An arm solved a problem if at least `seeds_needed` of its searches did. Raises ValueError if the arms are not
+    comparable or have different numbers of seeds: more seeds solve more.
     """
     horizon = common_horizon(*arms.values())
     t = horizon if t is None else t

@@ -1,4 +1,4 @@
-"""What a resume goes on with: a run, or all runs of a comparison. Read and checked before anything is loaded."""
+"""Plan a resume of a run, or of all runs of a comparison. It is checked before any policy is loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from islands.types import RunRecord
 
 @dataclass(frozen=True)
 class Resumption:
-    """runs: of the name that was asked for. changes: of settings, and what an edited scorer means."""
+    """runs: those of the given name; changes: of settings, and how to treat an edited scorer."""
 
     name: str
     runs: list[RunRecord]
@@ -35,7 +35,7 @@ class Resumption:
         return self.runs[0].comparison == self.name
 
     def configs(self) -> dict[str, RunConfig]:
-        """Of a comparison's runs that have anything left to do, by their names."""
+        """The configurations of a comparison's unfinished runs, by name."""
         unfinished = [run for run in self.runs if run.status != "done" or self.changes]
         return {
             run.name: parse(RunConfig, {**complete_run(run.config), **self.changes.settings}, f"run {run.name}")
@@ -43,7 +43,7 @@ class Resumption:
         }
 
     def batches(self, configs: Mapping[str, RunConfig]) -> list[SeedBatch]:
-        """Those runs in the order in which they are searched."""
+        """The unfinished runs in the order in which they are searched."""
         seeds = {run.name: run.seed for run in self.runs}
         return list(seed_batches([(name, seeds[name], config) for name, config in configs.items()]))
 
@@ -51,15 +51,15 @@ class Resumption:
 def plan_resume(
     name: str, db: str, changed: Mapping[str, Any], *, rescore: bool = False, accept_change: bool = False
 ) -> Resumption:
-    """Raises BadInput for a budget below what is spent, or settings that a stored run keeps; UnknownRun."""
+    """Plan a resume. Raises UnknownRun, and BadInput for a budget already spent or a setting that cannot change."""
     if rescore and accept_change:
         raise BadInput("--rescore and --accept-change exclude each other")
     on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
-    with Store.open(db, must_exist=True) as store:  # not for reading alone: a resume upgrades an older schema
+    with Store.open(db, must_exist=True) as store:  # open it for writing: a resume upgrades an older schema
         runs = runs_named(store, name)
         imported = source_of(store, runs[0].id) is not None
         if changed.keys() & {"rollouts", "answers"} and not imported:
-            raise BadInput(f"{name} keeps its rollouts and answers; only a run that evo import made is given others")
+            raise BadInput(f"{name} keeps its rollouts and answers; only those of an imported run can be set")
         if "policy" in changed and runs[0].comparison == name:
             raise BadInput(f"the arms of {name} keep their policies, by which they are compared; leave out --policy")
         check_price(changed.get("max_cost"), [changed.get("policy") or run.config["policy"] for run in runs])

@@ -19,7 +19,7 @@ from evo.search.resources import Resources
 from evo.search.stop import FINISHING, Stop
 
 SeedBatch = Sequence[tuple[str, RunConfig]]
-"""The runs of one seed, searched together: each one's name and configuration."""
+"""The runs of one seed, which are searched together: name and configuration of each."""
 
 
 class Runner:
@@ -32,11 +32,11 @@ class Runner:
         self._running: list[Launched] = []
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
-        """Load what these need: problems, policies. Raises what is wrong with them."""
+        """Load the problems and policies of these runs. Raises their errors."""
         await load_runs(configs, self._shared)
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
-        """Run the stored runs of each batch together; how each ended. A search that fails leaves the others running."""
+        """Search the runs of each batch together. Returns how each ended. If one fails, the others continue."""
         ended: list[Ended] = []
         for batch in seed_batches:
             if self.stopping:
@@ -78,7 +78,7 @@ class Runner:
             launched.resume()
 
     def interrupt(self, stop: Stop) -> None:
-        """Finish what the policies have begun, commit it, and end; begin no further batch."""
+        """Finish and commit the iterations in flight, then end; begin no further batch."""
         self.stopping = stop
         for launched in self._running:
             launched.interrupt(stop)

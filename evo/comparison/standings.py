@@ -1,4 +1,4 @@
-"""Who won which problem: every arm's outcome beside the reference's, for tables of problems and their totals."""
+"""Which arm won which problem: each arm's outcome against the reference's, for tables of problems and their totals."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from evo.comparison.results import Results
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 LEVEL = 5e-4
-"""Best fitnesses that differ by less are level: the figures beside them would read the same."""
+"""Best fitnesses that differ by less are level: tables print them as equal numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Standings:
-    """A arms, P problems. As far as the searches have come: one that is under way can still be overtaken.
+    """A arms, P problems, with the results so far: a running search can still be overtaken.
 
     solved: (A, P) share of the seeds that have solved it, NaN for a problem without a target
-    took: (A, P) iterations to the solution, the median over the seeds that have one; inf where none has
+    took: (A, P) iterations to the solution, the median over the seeds that have one; inf if none has
     best: (A, P) best fitness so far, the mean over seeds; NaN before any
-    sign: (A, P) 1 won, -1 lost, 0 level against the reference; NaN where either is not known, and everywhere without
-        a reference
-    gap: (A, P) how far: iterations sooner where `timed`, else best fitness gained
+    sign: (A, P) 1 won, -1 lost, 0 level against the reference; NaN if either is unknown, or without a reference
+    gap: (A, P) by how much: iterations saved if `timed`, else best fitness gained
     timed: (A, P) whether both have solved it under every seed
     """
 
@@ -60,10 +59,11 @@ class Standings:
 
 
 def standings(results: Sequence[Results | None], reference: int | None, problems: int) -> Standings:
-    """Of the arms' results, None for an arm that has none yet. reference: which arm the others are measured against.
+    """Standings of the arms' results, None for an arm without results. reference: the arm that others are measured
+    against.
 
-    An arm has won a problem that it solved under more seeds than the reference; under as many, where that is all of
-    them, that it solved sooner; else where its best fitness is higher.
+    An arm wins a problem if it solved it under more seeds than the reference. If both solved it under all seeds, the
+    faster arm wins; otherwise the one with the higher best fitness.
     """
     shape = (len(results), problems)
     solved, took, best = np.full(shape, np.nan), np.full(shape, np.inf), np.full(shape, np.nan)
@@ -74,7 +74,7 @@ def standings(results: Sequence[Results | None], reference: int | None, problems
         unknown = np.full(shape, np.nan)
         return Standings(solved, took, best, unknown, unknown, np.zeros(shape, dtype=bool))
     timed = (solved == 1.0) & (solved[reference] == 1.0)
-    with np.errstate(invalid="ignore"):  # inf less inf, where neither has solved it
+    with np.errstate(invalid="ignore"):  # inf - inf, if neither has solved it
         sooner = np.round(took[reference] - took)
     gap = np.where(timed, sooner, best - best[reference])
     more = np.nan_to_num(solved - solved[reference], nan=0.0)
@@ -84,7 +84,7 @@ def standings(results: Sequence[Results | None], reference: int | None, problems
 
 
 def _outcomes(results: Results) -> tuple[Floats, Floats, Floats]:
-    """(P,) share of seeds that solved it, iterations that it took, best fitness."""
+    """(P,) each: the share of seeds that solved the problem, the iterations to the solution, the best fitness."""
     at = results.solved_at
     judged, found = ~np.isnan(at).any(axis=1), np.isfinite(at)
     share = np.where(judged, found.mean(axis=1), np.nan)

@@ -1,11 +1,12 @@
 """Curves of one arm over iterations or answers, with bands, and paired differences of two arms at an iteration.
 
-Live, searches have come different distances. Shares of what is known would run to 1 at the end, since a solved search
-is known for good and an open one only as far as it has come. The solve rate is therefore the Kaplan-Meier estimate
-(1958): of the searches that came to iteration t unsolved, the share that t solved, chained. It is the plain share once
-all have come that far, and right before that as long as how far a search has come has nothing to do with how hard it
-is, which taking turns over problems and arms sees to. A curve ends where fewer than half of the open searches have
-come. Differences are of problems in pairs and wait for the last of them: they are known up to the common horizon.
+While searches run, some have done more iterations than others. A solved search is known for all iterations, an open
+one only for those it has done, so the share of solved searches among the known ones would rise to 1 at the end. The
+solve rate is therefore the Kaplan-Meier estimate (1958): the product over iterations of the shares of searches, still
+unsolved at t, that t does not solve. Once all searches have reached an iteration, it is the plain share. Before, it is
+unbiased if the progress of a search does not depend on its difficulty; taking turns over problems and arms ensures
+that. A curve ends where fewer than half of the open searches have arrived. Differences are paired over problems and
+known only up to the common horizon.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ FEWEST_REACHED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A figure with its pointwise band; NaN where it is not known.
+    """A metric with its pointwise band; NaN if unknown.
 
-    at: (K,) the iterations, or numbers of answers, that it is given after, rising
+    at: (K,) rising iterations, or numbers of answers, after which the metric is given
     mean, low, high: (K,)
     """
 
@@ -41,8 +42,8 @@ class Curve:
     high: Floats
 
     def over_answers(self, per_iteration: int, budgets: npt.ArrayLike) -> Curve:
-        """The curve at budgets of answers, (A,) in place of (K,): after the last iteration that each pays for in full.
-        NaN below the first and beyond the last, so arms of different cost can be drawn on one axis."""
+        """The curve at budgets of answers, (A,) instead of (K,): after the last iteration that each budget covers. NaN
+        before the first and after the last iteration, so arms of different cost can share an axis."""
         if per_iteration < 1:
             raise ValueError(f"an iteration costs at least one answer, not {per_iteration}")
         paid = np.asarray(budgets, dtype=np.int64) // per_iteration
@@ -53,19 +54,19 @@ class Curve:
 
 
 def answer_axis(*arms: Results) -> npt.NDArray[np.int64]:
-    """(A,) every number of answers after which one of some arm's `times` ends, rising: an axis for `over_answers`."""
+    """(A,) the rising numbers of answers at which an arm reaches one of its `times`: an axis for `over_answers`."""
     return np.unique(np.concatenate([arm.answers * arm.times for arm in arms]))
 
 
 @dataclass(frozen=True, eq=False)
 class SolveCurve(Curve):
-    """The solve rate. reached: (K,) of the searches that may be open then, the share that has come that far."""
+    """The solve rate. reached: (K,) the share of the open searches that have done that many iterations."""
 
     reached: Floats
 
     def reaches(self, share: float = 0.5) -> Crossing | None:
-        """When this share of searches was solved, the median time by default; None where that is not known to be."""
-        least = share - 1e-9  # rates are products, right to the last bits only
+        """When this share of searches was solved, by default half of them; None if that is not known."""
+        least = share - 1e-9  # rates are products with rounding errors
         times = [self._first(values >= least) for values in (self.mean, self.high, self.low)]
         if times[0] is None:
             return None
@@ -79,8 +80,8 @@ class SolveCurve(Curve):
 
 @dataclass(frozen=True)
 class Crossing:
-    """The iteration at which a curve first reached a share, with the interval read off its band (Brookmeyer and
-    Crowley 1982); high is inf where the band's lower edge has not come there, both are NaN where there is no band."""
+    """The iteration at which a curve first reached a share, with its interval from the band (Brookmeyer and Crowley
+    1982). high is inf if the lower edge of the band has not reached the share; both ends are NaN without a band."""
 
     at: int
     low: float = math.nan
@@ -88,24 +89,26 @@ class Crossing:
 
 
 def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = LEVEL) -> SolveCurve:
-    """The share of searches that were solved within t iterations, by Kaplan-Meier where some are under way.
+    """The share of searches that were solved within t iterations, by Kaplan-Meier if some are running.
 
-    t goes through the arm's `times`; where those are fewer than its iterations, a search that is under way counts as
-    far as the last of them that it has come to, and finished searches give exact shares.
+    t runs over the arm's `times`. If they are fewer than its iterations, a running search counts up to the last of them
+    that it has reached; finished searches give exact shares.
 
-    The band is Wilson's with an effective sample size, rate (1 - rate) / variance, where the variance is that of the
-    rate over problems: by the infinitesimal jackknife, a problem's seeds kept together (with crossed seeds a seed's
-    problems too: Cameron, Gelbach and Miller 2011), never below that of independent searches. For one seed and
-    finished searches it is Wilson's interval as it is in books. Unlike a bootstrap's it has a width at rates of 0 and
-    1, and it is cheap enough for every refresh. Of one problem it is over its seeds; one search has none.
-    Raises ValueError where no problem has a target.
+    The band is Wilson's with the effective sample size rate (1 - rate) / variance. The variance is that of the rate
+    over problems by the infinitesimal jackknife, with all seeds of a problem as one unit (and with crossed seeds also
+    all problems of a seed: Cameron, Gelbach and Miller 2011). It is at least that of independent searches. For one seed
+    and finished searches the band is the usual Wilson interval. Unlike a bootstrap band it has a width at rates of 0
+    and 1, and it is fast enough for every refresh. For one problem it is over its seeds; one search has no band.
+    Raises ValueError if no problem has a target.
     """
     solved_at, done = arm.solved_at[arm.judged], arm.done[arm.judged]  # (J, S)
     if not len(done):
         raise ValueError("none of the problems has a target")
     solved_at, done = by_unit(solved_at), by_unit(done)
-    followed = np.where(np.isfinite(solved_at), np.maximum(done, solved_at), done)  # the two may be read apart
-    times = np.concatenate([[0], arm.times])  # from 0: a seed answer may be a solution
+    followed = np.where(
+        np.isfinite(solved_at), np.maximum(done, solved_at), done
+    )  # the two may be read at different times
+    times = np.concatenate([[0], arm.times])  # starts at 0: a seed answer may be a solution
     solved_by = np.searchsorted(times, solved_at)[..., None]  # places in `times`
     followed_to = np.searchsorted(times, followed, side="right")[..., None] - 1
     places = np.arange(len(times))
@@ -118,13 +121,13 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = LEV
     reached = np.where(n_open, n / np.maximum(n_open, 1), 1.0)
     known = np.logical_and.accumulate(reached >= FEWEST_REACHED)
 
-    # d log(unsolved) / d weight of a search; past a hazard of 1 nothing varies any more
+    # d log(unsolved) / d weight of a search; after a hazard of 1 nothing varies
     slope = (event - hazard * at_risk) / (np.maximum(n, 1) * np.where(hazard < 1, 1 - hazard, np.inf))
     influence = unsolved * np.cumsum(slope, axis=-1)  # (J, S, K + 1)
     variance, df = _variance(influence, crossed_seeds)
     varies = (unsolved < 1) & (unsolved > 0)
     size = np.divide(unsolved * (1 - unsolved), variance, out=np.full(len(times), float(len(done))), where=varies)
-    # with none solved the problems that have come so far count; with all, no more of them than counted before
+    # if none is solved, the problems that have reached t count; if all are, no more than counted before
     size = np.where(unsolved == 1, np.maximum(at_risk.any(axis=1).sum(axis=0), 1), size)
     if (unsolved == 0).any():
         last = int(np.argmax(unsolved == 0))
@@ -142,7 +145,7 @@ def best_curve(
     level: float = LEVEL,
 ) -> Curve:
     """Mean best fitness after each of the arm's `times` with Student's band over problems; NaN beyond the best_horizon.
-    `nothing` is what a search without a valid answer counts as. Raises ValueError without best."""
+    A search without a valid answer counts as `nothing`. Raises ValueError if `best` was not loaded."""
     if arm.best is None:
         raise ValueError("these results hold no best fitness")
     known = int(np.searchsorted(arm.times, arm.best_horizon, side="right"))
@@ -191,8 +194,8 @@ def metric_difference(
 
 
 def _variance(influence: Floats, crossed_seeds: bool) -> tuple[Floats, Floats | None]:
-    """(J, S, ...) what each search moves the estimate by -> (...) its variance, and its degrees of freedom where that
-    is estimated from problems or seeds (Satterthwaite 1946); one seed's share tells its own variance."""
+    """(J, S, ...) the influence of each search on the estimate -> (...) its variance, and the degrees of freedom if the
+    variance is estimated from problems or seeds (Satterthwaite 1946)."""
     problems, seeds = influence.shape[:2]
     single = (influence**2).sum(axis=(0, 1))
     if seeds == 1 or problems == 1:

@@ -1,4 +1,4 @@
-"""Where the arms of a comparison summary, for a terminal and for programs."""
+"""The summary of a comparison's arms, for a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ ONLY_SHOWN = 8
 
 @dataclass(frozen=True)
 class Costs:
-    """What an arm has spent over all its seeds, and what its populations are like.
+    """The costs of an arm over all its seeds, and the diversity of its populations.
 
-    seconds: of its runs' processes, which shared the machine with the other arms'
+    seconds: of its runs' processes, which shared the machine with those of other arms
     archive_diversity: mean L1 distance of two elites' reward vectors, mean over problems; None before there are any
     """
 
@@ -54,7 +54,9 @@ def costs_of(store: Store, arm: Arm) -> Costs:
         index_of = {problem.id: problem.index for problem in store.problems(run.id)}
         for problem, archive in groupby(elites(store, list(index_of)), key=lambda elite: elite.problem):
             spread.setdefault(index_of[problem], []).append(archive_diversity(archive))
-    single = next(iter(spread.values())) if len(spread) == 1 else None  # one problem's interval is over its seeds
+    single = (
+        next(iter(spread.values())) if len(spread) == 1 else None
+    )  # the interval of a single problem is over its seeds
     by_problem = [single] if single else [[float(np.mean(seeds))] for seeds in spread.values()]
     with store.read() as connection:
         totals = sum_totals(read_totals(connection, [run.id for run in arm.runs]).values())
@@ -66,8 +68,7 @@ def costs_of(store: Store, arm: Arm) -> Costs:
 
 
 class ComparisonReading(NamedTuple):
-    """Everything that is shown of a comparison, or of a run, as of one reading. summary: None before any search has
-    begun"""
+    """All data that is shown of a comparison, or of a run, read at one time. summary: None before a search has begun"""
 
     comparison: Comparison
     summary: Summary | None
@@ -76,7 +77,7 @@ class ComparisonReading(NamedTuple):
 
 
 def read_arms(store: Store, name: str, against: str | None = None) -> ComparisonReading:
-    """The one reading for the terminal, --json and the API. Raises as evo.comparison.load.gather does."""
+    """Read a comparison for the terminal, --json and the API. Raises as evo.comparison.load.gather does."""
     comparison = gather(store, name, against)
     results = load_results(store, comparison)
     summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds) if results else None
@@ -100,7 +101,7 @@ def print_summary(
     costs: Mapping[str, Costs],
     operators: Operators = MappingProxyType({}),
 ) -> None:
-    """A table of the arms, what each alone solved, the verdict, and what the operators make of parents.
+    """Print a table of the arms, the problems that only one arm solved, the verdict, and how operators use parents.
 
     area: under the solve curve; half: the iteration at which half were solved; best: mean best fitness; archive L1:
     diversity of the elites; wall: time of the arm's searches, which share the machine with those of the others
@@ -156,7 +157,7 @@ def print_summary(
 
 
 def other_lines(summary: Summary) -> list[str]:
-    """Differences in the metrics beside the verdict's that are shown."""
+    """The shown differences in metrics other than the verdict's."""
     lines = []
     for arm, metrics in summary.against.items():
         for metric, one in metrics.items():
@@ -170,7 +171,7 @@ def other_lines(summary: Summary) -> list[str]:
 
 
 def refinement_lines(gaps: Mapping[str, Mapping[str, Difference]], reference: str | None) -> list[str]:
-    """Differences in the refinement rate that are shown."""
+    """The shown differences in the refinement rate."""
     return [
         f"{name.replace('refined', 'refined, parents')}: {arm} - {reference} = "
         f"{one.interval.mean:+.3f}{one.interval.ends('.3f')}"
@@ -186,7 +187,7 @@ def as_dict(
     costs: Mapping[str, Costs],
     operators: Operators = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Everything that is printed, and the intervals and p-values behind it."""
+    """All printed values, with their intervals and p-values, for JSON."""
     crossed = comparison.crossed_seeds
     shown: dict[str, Any] = {
         "comparison": comparison.name,

@@ -1,9 +1,9 @@
-"""Where the arms of a comparison stand: metrics with intervals, differences against the reference, and the verdict.
+"""The summary of a comparison: metrics with intervals, differences against the reference, and the verdict.
 
-Figures are taken at the horizon, the iteration that every search of every arm has come to, so a comparison under way
-has summary too: of the seeds that have come about as far as any, since seeds may be searched in turn. The first
-metric, the solve rate at the horizon, is what a comparison is judged by; the others say how it came about. p-values of
-several arms against one reference, and their intervals, allow for all of them (Bonferroni).
+Metrics are taken at the horizon, the iteration that every search of every arm has reached, so a running comparison has
+a summary too. It uses the seeds that have done nearly as many iterations as any, because seeds may be searched in turn.
+The verdict is on the first metric, the solve rate at the horizon; the other metrics explain it. p-values and intervals
+of several arms against one reference are corrected for all of them (Bonferroni).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ NEARLY = 0.9
 
 @dataclass(frozen=True)
 class ArmSummary:
-    """One arm at the horizon; None where no problem has a target, or nothing is known yet.
+    """One arm at the horizon; a metric is None if no problem has a target, or if it is not known yet.
 
     solved: share of searches that were solved, with the band of its curve
     area: mean solve rate over the iterations up to the horizon
-    median: iteration at which half of the searches were solved, None where that has not come
+    median: iteration at which half of the searches were solved, None if they are not
     best: mean best fitness; a search without a valid answer counts 0
-    only: problems, by index, that this arm alone solved (under any seed)
+    only: problems, by index, that only this arm solved (under any seed)
     """
 
     solved: Interval | None = None
@@ -43,11 +43,11 @@ class ArmSummary:
 class Summary:
     """All arms, in their order.
 
-    iterations: planned, each of `answers` answers: those of the costliest arm where arms differ
-    seeds: how many the metrics are of
-    horizon, best_horizon: the iteration that solve rates, and best fitnesses, stand at
+    iterations: planned, each of `answers` answers; if arms differ, those of the costliest arm
+    seeds: how many the metrics use
+    horizon, best_horizon: the iterations at which solve rates and best fitnesses are taken
     against: arm -> metric -> arm - reference, for the metrics that are known
-    by_all, by_none: problems, by index, that every arm solved, and none
+    by_all, by_none: problems, by index, that every arm solved, and that none did
     """
 
     iterations: int
@@ -63,16 +63,18 @@ class Summary:
 
 
 def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_seeds: bool = False) -> Summary:
-    """From the searches of all arms. Raises ValueError for none, and where the arms do not compare.
+    """Summarise the searches of all arms. Raises ValueError if there are none or they are not comparable.
 
-    crossed_seeds: a seed acts on all problems at once (evo.stats), as where the policy learns while it searches.
+    crossed_seeds: a seed acts on all problems at once (evo.stats), as if the policy learns while it searches
     """
     if not results:
         raise ValueError("there is nothing to compare")
     arms = farthest(dict(zip(results, align_budgets(*results.values()), strict=True)))
     first = next(iter(arms.values()))
     horizon, best_horizon = common_horizon(*arms.values()), common_best_horizon(*arms.values())
-    if first.best is not None:  # a solved search is known for good, its best fitness is not: all metrics at one place
+    if (
+        first.best is not None
+    ):  # take all metrics at one iteration: a solved search is known for later ones, its best fitness is not
         horizon = min(horizon, best_horizon)
     solved = solvers(arms, horizon) if horizon else None
     standing = {}
@@ -119,7 +121,7 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
 
 
 def interval_unit(found: Summary) -> str:
-    """What the verdict's intervals are over: problems, or the seeds of the one that there is."""
+    """The unit of the verdict's intervals: problems, or the seeds of a single problem."""
     sizes = {one.pairs for metrics in found.against.values() for one in metrics.values()}
     return "the seeds of one problem" if sizes == {1} else "problems"
 
@@ -139,8 +141,8 @@ def verdicts_of(found: Summary) -> list[Verdict]:
 
 
 def farthest(arms: Mapping[str, Results]) -> dict[str, Results]:
-    """The arms with those seeds alone that have come nearly as far, in every arm, as any seed has. Raises ValueError
-    where arms have different numbers of seeds."""
+    """The arms with only the seeds that have done, in every arm, nearly as many iterations as any seed. Raises
+    ValueError if arms have different numbers of seeds."""
     if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
         raise ValueError("every arm needs the same seeds")
     seeds = range(next(iter(arms.values())).solved_at.shape[1])

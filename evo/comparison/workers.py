@@ -1,7 +1,7 @@
 """Runners in worker processes, so that small policies on a CPU do not wait for one another's interpreter.
 
-A worker (problems.child_process) takes orders and answers with how each step went. When its owner is gone, it finishes
-what is in flight and ends.
+A worker (problems.child_process) takes orders and reports how each ended. If its owner dies, it finishes the iterations
+in flight and ends.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ CLOSE_SECONDS = 40.0
 
 
 class Workers:
-    """Several workers that act as one runner. The runs of a seed batch are dealt out in turn, so that arms which take
-    long are spread; a policy may be loaded by several workers, which is why only small ones are searched like this."""
+    """Several workers that act as one runner. The runs of a seed batch are assigned in turn, so that slow arms are
+    spread over the workers. Several workers may load the same policy, so only small policies are searched in this
+    way."""
 
     def __init__(self, count: int) -> None:
         self.paused = False
@@ -41,7 +42,7 @@ class Workers:
         self._workers: list[ChildProcess] = []
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
-        """Start the processes and let them load every policy once between them, to find what is wrong."""
+        """Start the processes and load each policy in one of them, as a check."""
         different = list({policy_key(config): config for config in configs}.values())
         for _ in range(self._count):
             self._workers.append(ChildProcess("evo.comparison.workers:work", lost=_lost))
@@ -50,7 +51,7 @@ class Workers:
         )
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
-        """Deal out the runs and wait for all of them."""
+        """Assign the runs to the workers and wait for all of them."""
         answers = []
         for i, worker in enumerate(self._workers):
             dealt = [batch[i :: self._count] for batch in seed_batches]
@@ -58,7 +59,7 @@ class Workers:
         return [ended for result in await self._results(answers) for ended in result]
 
     async def _results(self, answers: Sequence[Future[Any]]) -> list[Any]:
-        """Every worker's result. The first fault stops the others, whose answers are awaited all the same."""
+        """Every worker's result. The first fault stops the other workers; their results are still awaited."""
         waiting = [asyncio.wrap_future(answer) for answer in answers]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
@@ -100,8 +101,8 @@ class Workers:
 
 
 def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
-    """Several processes if every policy is small and on the CPU, or as many as requested; else only this one, in which
-    all searches of a policy share one engine."""
+    """A runner with the requested number of processes, or with several if every policy is small and on the CPU; else
+    this process only, in which all searches of a policy share one engine."""
     settings = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
     arms = len(set(map(repr, settings)))
     if processes is None:
@@ -126,9 +127,9 @@ def _lost(code: int, _: str) -> SearchFailed:
 
 
 def work(owner: Owner) -> None:
-    """The process of a worker: it obeys until it is told to close, or its owner is gone."""
+    """The main function of a worker: it takes orders until it is closed or its owner dies."""
     asyncio.run(_obey(owner))
-    os._exit(0)  # threads of a policy that was cancelled in a call may still run
+    os._exit(0)  # threads of a cancelled policy call may still run
 
 
 async def _obey(owner: Owner) -> None:

@@ -35,7 +35,7 @@ UNITS = {
     "iterations": "iterations per problem",
     "max_answers": "answers",
     "max_total_tokens": "tokens",
-    "max_cost": "of cost",
+    "max_cost": "in cost",
     "max_seconds": "seconds",
 }
 

@@ -196,7 +196,7 @@ def test_wrong_imports_are_refused_in_one_line_and_write_nothing(hill, climbed, 
 
 def test_a_taken_name_is_refused_before_anything_is_scored(hill, climbed, capsys, monkeypatch):
     assert evo(capsys, "import", "output", "--problem", "hill", "--name", "climb")[0] == 0
-    monkeypatch.setattr("evo.openevolve.import_run.fill", None)
+    monkeypatch.setattr("evo.openevolve.import_run.score_missing", None)
     told = refused(capsys, "import", "output", "--problem", "hill", "--name", "climb", "--score", "all")
     assert "has something named climb already" in told
 

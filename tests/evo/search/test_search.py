@@ -429,10 +429,10 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
 @pytest.mark.parametrize(
     ("budget", "message"),
     [
-        ({"iterations": 7}, "10 iterations per problem already; --iterations 7 is below"),
-        ({"max_answers": 19}, "20 answers already; --max-answers 19 is below"),
-        ({"max_total_tokens": 1}, "--max-total-tokens 1 is below"),
-        ({"max_seconds": 1e-6}, "--max-seconds 1e-06 is below"),
+        ({"iterations": 7}, "already spent 10 iterations per problem; --iterations 7 is less"),
+        ({"max_answers": 19}, "already spent 20 answers; --max-answers 19 is less"),
+        ({"max_total_tokens": 1}, "--max-total-tokens 1 is less"),
+        ({"max_seconds": 1e-6}, "--max-seconds 1e-06 is less"),
     ],
 )
 def test_a_budget_below_what_is_spent_is_refused_and_changes_nothing(
