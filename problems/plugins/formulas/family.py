@@ -2,14 +2,13 @@
 
 formula:feynman  formula:small/3          published formulas, rows drawn here
 formula:train/0-9999  formula:test        generated formulas of graded difficulty
-formula:FILE.csv  formula:FILE.csv?target=NAME
+formula:FILE.csv  formula:FILE.parquet?target=NAME
 formula:SET?noise=0.01&seed=3             noise of this share of the target's deviation on the training rows
 """
 
 from __future__ import annotations
 
-import csv
-import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from problems.plugins.formulas.generated import LEVELS, SIZES, generate
 from problems.plugins.formulas.grammar import FormulaError, parse
 from problems.plugins.formulas.problem import FormulaProblem
 from problems.plugins.formulas.published import Law, feynman, small
+from problems.plugins.formulas.table import TableOptions, read_table
 
 _PUBLISHED = {"feynman": feynman, "small": small}
 _SOURCES = {
@@ -33,7 +33,8 @@ _SOURCES = {
 }
 _HELD_BACK = 4
 """One row in so many of a file is a test row."""
-_MOST_FILE_ROWS = 2000
+_LEAST_ROWS, _MOST_ROWS = 8, 2000
+"""Of a file."""
 
 
 class LawProblem(FormulaProblem):
@@ -101,7 +102,7 @@ class FormulaFamily(ProblemFamily):
                     f"there is no problem formula:{place}{hint}; there is {', '.join(known)}, and FILE.csv"
                 )
             target = options.get("target")
-            return [read_table(path, f"formula:{rest}", None if target is None else str(target))]
+            return [read_problem(path, f"formula:{rest}", None if target is None else str(target))]
         if "target" in options:
             raise BadAddress(f"formula:{rest}: target is an option of files")
         query = "&".join(f"{key}={options[key]:g}" for key in ("noise", "seed") if key in options)
@@ -142,52 +143,15 @@ def _law(place: str, index: int) -> Callable[[], Law]:
     return lambda: generate(place, index)
 
 
-def read_table(path: Path, name: str, target: str | None) -> TableProblem:
-    """The problem of a CSV file: a line of names, `mass [kg]` with a unit, and rows of numbers. Raises BadAddress.
+def read_problem(path: Path, name: str, target: str | None) -> TableProblem:
+    """The problem of a CSV or Parquet file. Raises BadAddress.
 
     target: the column to explain, the last by default
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadAddress(f"cannot read {path}: {error}") from None
-    if len(rows) < 9 or len(rows[0]) < 2:
-        raise BadAddress(f"{path}: a table needs a line of names, two columns and eight rows of numbers")
-    heads = [re.fullmatch(r"\s*(.*?)\s*(?:\[(.*)\])?\s*", head) for head in rows[0]]
-    names = [_plain(head[1], place) for place, head in enumerate(heads) if head]
-    units = [(head[2] or "").strip() for head in heads if head]
-    if len(set(names)) != len(names):
-        raise BadAddress(f"{path}: two columns have the same name")
-    output = names[-1] if target is None else _plain(target, 0)
-    if output not in names:
-        raise BadAddress(f"{path}: there is no column {target!r}; there is {', '.join(names)}")
-    numbers = []
-    for line, row in enumerate(rows[1:], 2):
-        try:
-            numbers.append([float(cell) for cell in row])
-        except ValueError:
-            raise BadAddress(f"{path}, row {line}: not all cells are numbers") from None
-        if len(row) != len(names) or not np.isfinite(numbers[-1]).all():
-            raise BadAddress(f"{path}, row {line}: {len(names)} finite numbers are needed")
-    table = np.array(numbers)
-    if len(table) > _MOST_FILE_ROWS:
-        table = table[np.sort(np.random.default_rng(0).choice(len(table), _MOST_FILE_ROWS, replace=False))]
-    place = names.index(output)
-    others = [k for k in range(len(names)) if k != place]
-    if float(table[:, place].std()) == 0:
-        raise BadAddress(f"{path}: column {output} has the same value in every row")
-    order = [*others, place]
-    x = np.ascontiguousarray(table[:, others].T)
-    return TableProblem(name, tuple(names[k] for k in order), tuple(units[k] for k in order), x, table[:, place])
-
-
-def _plain(name: str, place: int) -> str:
-    """A column's name as a name of the grammar."""
-    plain = re.sub(r"\W", "_", name.strip())
-    if not plain:
-        return f"x{place + 1}"
-    return f"_{plain}" if plain[0].isdigit() else plain
+    table = read_table(path, -1 if target is None else target, TableOptions(least=_LEAST_ROWS, most=_MOST_ROWS))
+    for note in table.notes:
+        warnings.warn(f"{path}: {note}", stacklevel=2)
+    return TableProblem(name, (*table.names, table.target), table.units, np.ascontiguousarray(table.x.T), table.y)
 
 
 def _share(text: str) -> float:

@@ -64,7 +64,7 @@ class FitSettings:
 
     @property
     def table_options(self) -> TableOptions:
-        return TableOptions(self.columns, self.weights, self.drop_missing, self.delimiter, self.header, self.seed)
+        return TableOptions(self.columns, self.weights, self.drop_missing, self.delimiter, self.header, seed=self.seed)
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,8 @@ class LiveView:
         head = f"{elapsed}{limit}  {done:,}{most} evaluations  Ctrl-C ends it and keeps the front"
         lines = [Text(cut(describe_data(self.fit), width), "bold"), Text(cut(head, width), "dim")]
         if self.fit.rows:
-            lines += front_table(self.fit, width, max(3, self._console.height - 5))
+            room = max(3, self._console.height - 5)
+            lines += front_table(self.fit, width - 3, room)  # an echoed ^C wraps no line
         return Group(*lines)
 
 
@@ -271,6 +272,8 @@ def remarks(fit: SavedFit, row: FitRow) -> list[str]:
     constants = len(row.front.formula.fitted)
     if 5 * constants > fit.data["fitted"]:
         said.append(f"It has {constants} constants for {fit.data['fitted']} fitted rows: smaller rows are safer.")
+    if 0 < fit.data["held_out"] < 20:
+        said.append(f"Only {fit.data['held_out']} rows are held out: the held-out R2 is rough.")
     if row.undefined:
         said.append(f"It has no finite value on {row.undefined} held-out row{'s' if row.undefined > 1 else ''}.")
     if row.test_r2 is None:

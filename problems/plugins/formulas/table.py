@@ -51,7 +51,8 @@ class TableOptions:
     """How a file is read.
 
     columns: names of the variables, all other columns by default; weights: the column of weights; header: whether the
-    first line holds names; delimiter: of a CSV file, detected by default; seed: of the rows that are drawn
+    first line holds names; delimiter: of a CSV file, detected by default; least, most: rows that are needed and kept
+    seed: of the rows that are drawn from more
     """
 
     columns: tuple[str, ...] = ()
@@ -59,19 +60,21 @@ class TableOptions:
     drop_missing: bool = False
     delimiter: str | None = None
     header: bool = True
+    least: int = LEAST_ROWS
+    most: int = MOST_ROWS
     seed: int = 0
 
 
-def read_table(path: Path, target: str | None, options: TableOptions | None = None) -> DataTable:
+def read_table(path: Path, target: str | int | None, options: TableOptions | None = None) -> DataTable:
     """The table of a CSV or Parquet file. A head such as `mass [kg]` gives a name and a unit. Raises BadTable.
 
-    target: the column to explain; None is allowed for a message that lists the columns
+    target: the column to explain, by name or place; None is allowed for a message that lists the columns
     """
     options = options or TableOptions()
     file = read_file(path, options.delimiter, options.header)
     rows = len(file.columns[0].values)
-    if rows < LEAST_ROWS:
-        raise BadTable(f"{path} has {rows} rows of data; a fit needs at least {LEAST_ROWS}")
+    if rows < options.least:
+        raise BadTable(f"{path} has {rows} rows of data; at least {options.least} are needed")
     return _Choice(file, options).table(target)
 
 
@@ -123,11 +126,11 @@ class _Choice:
         hint = f"; did you mean {same[0]}?" if same else did_you_mean(name, shown) or f"; there is {_list(shown, 12)}"
         raise BadTable(f"{self.path} has no column {name!r}{what}{hint}")
 
-    def table(self, target: str | None) -> DataTable:
+    def table(self, target: str | int | None) -> DataTable:
         """See `read_table`."""
         if target is None:
             raise BadTable(f"name the column to explain with --target; {self.path} has {_list(self.heads, 12)}")
-        goal = self.place_of(target, " for --target")
+        goal = range(len(self.names))[target] if isinstance(target, int) else self.place_of(target, " for the target")
         weigh = None if self.options.weights is None else self.place_of(self.options.weights, " for --weights")
         for place, what in ((goal, "target"), (weigh, "weights column")):
             if place is not None and self._is_text(place):
@@ -141,8 +144,8 @@ class _Choice:
             reasons = " ".join(["", *self.notes])
             raise BadTable(f"{self.path} has no usable column besides the target {self.heads[goal]!r}.{reasons}")
         rows = self._whole_rows([*chosen, goal, *([] if weigh is None else [weigh])])
-        if len(rows) < LEAST_ROWS:
-            raise BadTable(f"{self.path} has {len(rows)} complete rows; a fit needs at least {LEAST_ROWS}")
+        if len(rows) < self.options.least:
+            raise BadTable(f"{self.path} has {len(rows)} complete rows; at least {self.options.least} are needed")
         rows = self._draw(rows)
         y = self.file.columns[goal].values[rows]
         if float(np.ptp(y)) == 0:
@@ -213,17 +216,18 @@ class _Choice:
             lack = "lacks" if missing == 1 else "lack"
             raise BadTable(
                 f"{self.path}: {missing:,} of {len(whole):,} rows {lack} a finite number: {_list(described, 4)}. "
-                "--drop-missing leaves these rows out; --columns chooses columns"
+                "Leave these rows or columns out: evo fit has --drop-missing and --columns"
             )
         if missing:
             self.notes.append(f"Left out {missing:,} of {len(whole):,} rows: missing or infinite values.")
         return np.flatnonzero(whole)
 
     def _draw(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        if len(rows) <= MOST_ROWS:
+        most = self.options.most
+        if len(rows) <= most:
             return rows
-        self.notes.append(f"Drew {MOST_ROWS:,} of {len(rows):,} rows at random (seed {self.options.seed}).")
-        drawn = np.random.default_rng(self.options.seed).choice(len(rows), MOST_ROWS, replace=False)
+        self.notes.append(f"Drew {most:,} of {len(rows):,} rows at random (seed {self.options.seed}).")
+        drawn = np.random.default_rng(self.options.seed).choice(len(rows), most, replace=False)
         return rows[np.sort(drawn)]
 
     def _weights(self, values: Array) -> Array:

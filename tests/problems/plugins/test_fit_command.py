@@ -130,7 +130,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
     ("head", "rows", "arguments", "message"),
     [
         ("a,b,y", ROWS, [], "name the column to explain with --target; data.csv has a, b, y"),
-        ("a,b,y", ROWS, ["-y", "Y"], "no column 'Y' for --target; did you mean y?"),
+        ("a,b,y", ROWS, ["-y", "Y"], "no column 'Y' for the target; did you mean y?"),
         ("a,b,y", ROWS, ["-y", "y", "--columns", "a,q"], "no column 'q' for --columns"),
         ("a,b,y", ROWS, ["-y", "y", "--delimiter", ";"], "only one column, 'a,b,y' if it is split at ';'; try"),
         ("a,b,y", ROWS, ["-y", "y", "--guess", "a*c"], "--guess 'a*c': there is no variable 'c'"),
@@ -140,7 +140,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("a,b,y", ROWS, ["-y", "y", "--units", "header"], "no name in the header has a unit"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "a=m/"], "--units: 'm/' is not a unit"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "a=m,b=s", "--guess", "a+b"], "--guess 'a+b' breaks the units"),
-        ("a,b,y", ROWS[:9], ["-y", "y"], "9 rows of data; a fit needs at least 10"),
+        ("a,b,y", ROWS[:9], ["-y", "y"], "9 rows of data; at least 10 are needed"),
         ("a,b,y", [], ["-y", "y"], "0 rows of data"),
         ("", [], ["-y", "y"], "is empty"),
         ("", ROWS, ["-y", "y"], "has no header: its first line is '0.3,0,0'"),
@@ -208,8 +208,7 @@ def test_long_tables_are_sampled_and_parquet_is_read(here, monkeypatch, capsys):
 
     columns = {"a": [row[0] for row in ROWS] * 5, "t": ["x"] * 120, "y": [row[2] for row in ROWS] * 5}
     parquet.write_table(arrow.table(columns), here / "data.parquet")
-    monkeypatch.setattr(table, "MOST_ROWS", 50)
-    sampled = read_table(here / "data.parquet", "y")
+    sampled = read_table(here / "data.parquet", "y", table.TableOptions(most=50))
     assert len(sampled.y) == 50 and sampled.rows == 120 and sampled.names == ("a",)
     assert "Drew 50 of 120 rows at random (seed 0)." in sampled.notes
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -88,11 +88,11 @@ def test_a_table_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\n1,2\n", "needs a line of names"),
-        ("a,b\n" + "1,2\n" * 20, "same value in every row"),
-        ("a,b\n" + "1,x\n" * 20, "row 2: not all cells are numbers"),
-        ("a,b\n" + "1,nan\n" * 20, "finite numbers"),
-        ("a,a\n" + "1,2\n" * 20, "same name"),
+        ("a,b\n1,2\n", "has 1 rows of data; at least 8 are needed"),
+        ("a,b\n" + "1,2\n" * 20, "the target 'b' is 2 in every row"),
+        ("a,b\n" + "1,x\n" * 20, "the target 'b' is text, such as 'x' in line 2"),
+        ("a,b\n" + "1,nan\n" * 20, "lack a finite number: b"),
+        ("a,a\n" + "1,2\n" * 20, "several columns with the name 'a'"),
     ],
 )
 def test_unusable_tables_are_named_in_one_line(text, said, tmp_path):
