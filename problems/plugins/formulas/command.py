@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.live import Live
 
 from evo.cli.flags import GroupedCommand
-from evo.cli.lines import choose_pause
 from evo.cli.options import json_option, open_wide_console, plain_option, read_command
 from evo.cli.tables import print_table
 from evo.errors import BadInput
@@ -40,7 +39,9 @@ from problems.plugins.formulas.table_file import BadTable
 from problems.plugins.formulas.writing import to_latex
 
 INTERRUPTED = 130
-LINE_SECONDS = 1.0
+NEWS_SECONDS, LINE_SECONDS = 1.0, 10.0
+"""Between two plain lines, at least if the front is better, and at most if it is not."""
+PICTURES = (".png", ".svg", ".pdf")
 SVG_WIDTH = 110
 _LARGE_FILE = 10_000_000
 """Bytes of a file whose reading takes seconds."""
@@ -81,9 +82,7 @@ class FitGroup(click.Group):
 @click.option(
     "--test-share",
     type=click.FloatRange(0, 0.9),
-    default=0.2,
-    show_default=True,
-    help="The share of the rows that is held out; no formula is fitted to them or chosen by them.",
+    help="The share of the rows that is held out; no formula is fitted to them or chosen by them.  [default: 0.2]",
 )
 @click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite values.")
 @click.option("--delimiter", metavar="CHAR", help="The delimiter of the CSV file; it is detected by default.")
@@ -132,6 +131,7 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
     evo fit --resume data-y --seconds 300
     """
     console = Console(stderr=as_json, highlight=False, emoji=False)
+    _check_plot(plot)
     if resume is not None:
         saved, path, parts = _reopen(file, resume, given)
     else:
@@ -169,7 +169,7 @@ def _begin(file: Path | None, given: dict[str, Any], console: Console) -> tuple[
         delimiter,
         not given["no_header"],
         seed=given["seed"] or 0,
-        test_share=given["test_share"],
+        test_share=0.2 if given["test_share"] is None else given["test_share"],
     )
     settings = _change(settings, given)
     if file.stat().st_size > _LARGE_FILE:
@@ -186,8 +186,8 @@ def _begin(file: Path | None, given: dict[str, Any], console: Console) -> tuple[
 
 
 def _reopen(file: Path | None, name: str, given: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
-    fixed = ("target", "columns", "weights", "delimiter", "seed", "name")
-    named = [f"--{key}" for key in fixed if given[key] is not None]
+    fixed = ("target", "columns", "weights", "test_share", "drop_missing", "delimiter", "no_header", "seed", "name")
+    named = [f"--{key.replace('_', '-')}" for key in fixed if given[key] not in (None, False)]
     if file is not None or named:
         raise BadInput(f"a fit is resumed with its own file and settings; leave out {', '.join(named) or file}")
     saved, path = fits.load_fit(name)
@@ -246,13 +246,13 @@ def _search(
     """Search, and show it."""
     if plain:
         begun = time.monotonic()
-        last, shown = [-LINE_SECONDS], [""]
+        last, shown = [-NEWS_SECONDS], [""]
 
         def watch(fit: SavedFit) -> bool:
             elapsed = time.monotonic() - begun
             line = progress_line(fit)
             news = line.partition(" rows")[2]
-            pause = LINE_SECONDS if news != shown[0] else choose_pause(elapsed)
+            pause = NEWS_SECONDS if news != shown[0] else LINE_SECONDS
             if elapsed - last[0] >= pause:
                 console.print(line, soft_wrap=True, markup=False)
                 last[0], shown[0] = elapsed, news
@@ -268,6 +268,14 @@ def _search(
 
     with Live(view, console=console, refresh_per_second=4, transient=True):
         return fits.run_fit(saved, parts, path, watch_live)
+
+
+def _check_plot(plot: Path | None) -> None:
+    """Refuse a picture that cannot be written, before the search."""
+    if plot is not None and plot.suffix.lower() not in PICTURES:
+        raise BadInput(f"--plot {plot}: the name must end in {', '.join(PICTURES)}")
+    if plot is not None and not plot.absolute().parent.is_dir():
+        raise BadInput(f"--plot {plot}: there is no folder {plot.parent}")
 
 
 def _save_plot(saved: SavedFit, parts: SplitTable, plot: Path) -> None:
@@ -311,6 +319,7 @@ def _show(name: str, row: str, form: str, plot: Path | None, svg: Path | None) -
         rows = [rows[int(row) - 1]]
     if not rows:
         raise BadInput(f"{name} has no formula yet; continue it with: evo fit --resume {name}")
+    _check_plot(plot)
     if plot is not None:
         _save_plot(saved, fits.reopen_fit(saved), plot)
     if form == "json":
@@ -362,7 +371,12 @@ def _written(saved: SavedFit, row: fits.FitRow, form: str) -> str:
 @json_option
 def _list(as_json: bool) -> None:
     """List the saved fits, the newest last."""
-    saved = [fits.load_fit(name)[0] for name in fits.list_fits()]
+    saved = []
+    for name in fits.list_fits():
+        try:
+            saved.append(fits.load_fit(name)[0])
+        except BadTable as fault:
+            click.echo(f"evo: {fault}", err=True)
     if as_json:
         click.echo(
             json.dumps([{key: value for key, value in each.record().items() if key != "rows"} for each in saved])

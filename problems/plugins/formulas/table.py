@@ -87,7 +87,7 @@ class _Choice:
     def __init__(self, file: TableFile, options: TableOptions) -> None:
         self.path, self.file, self.options = file.path, file, options
         self.notes = list(file.notes)
-        split = [re.fullmatch(r"(.*?)\s*(?:\[(.*)\])?", column.head.strip()) for column in file.columns]
+        split = [re.fullmatch(r"(.*?)\s*(?:\[(.*)\])?", _printable(column.head.strip())) for column in file.columns]
         heads = [match[1] if match else "" for match in split]
         self.units = [(match[2] or "").strip() if match else "" for match in split]
         twice = sorted({head for head in heads if head and heads.count(head) > 1})
@@ -234,6 +234,11 @@ class _Choice:
         if not (values >= 0).all() or not values.sum() > 0:
             raise BadTable(f"{self.path}: the weights of {self.options.weights!r} must be at least 0, and not all 0")
         return values
+
+
+def _printable(text: str) -> str:
+    """Heads are printed as they are: an escape sequence in one would reach the terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def plain_name(head: str, place: int) -> str:

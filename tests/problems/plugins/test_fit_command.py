@@ -140,6 +140,8 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("a,b,y", ROWS, ["-y", "y", "--units", "header"], "no name in the header has a unit"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "a=m/"], "--units: 'm/' is not a unit"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "a=m,b=s", "--guess", "a+b"], "--guess 'a+b' breaks the units"),
+        ("a,b,y", ROWS, ["-y", "y", "--plot", "p.doc"], "the name must end in .png, .svg, .pdf"),
+        ("a\x1b[2J,b,y", ROWS, [], "data.csv has a?[2J, b, y"),
         ("a,b,y", ROWS[:9], ["-y", "y"], "9 rows of data; at least 10 are needed"),
         ("a,b,y", [], ["-y", "y"], "0 rows of data"),
         ("", [], ["-y", "y"], "is empty"),
