@@ -71,6 +71,23 @@ def fold_numbers(formula: Formula) -> Formula:
     return formula
 
 
+def turn_signs(formula: Formula) -> Formula:
+    """The formula with `a - 2.0*b` for `a + -2.0*b`, and `a + 2.0*b` for `a - -2.0*b`; its values stay."""
+    codes, values = list(formula.codes), list(formula.values)
+    for root, code in enumerate(formula.codes):
+        if code not in (g.ADD, g.SUB):
+            continue
+        begin, end = formula.subtree(root - 1)
+        scaled = formula.codes[end - 1] in (g.MUL, g.DIV) and formula.subtree(end - 2)[0] == begin + 1
+        if formula.codes[begin] != CONSTANT or not (end - begin == 1 or scaled):
+            continue
+        place = sum(1 for each in formula.codes[:begin] if each in (CONSTANT, FIXED))
+        if values[place] < 0:
+            values[place] = -values[place]
+            codes[root] = g.SUB if code == g.ADD else g.ADD
+    return Formula(tuple(codes), tuple(values))
+
+
 def _ordered(formula: Formula) -> Formula:
     if formula.size == 1:
         return formula

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from problems.plugins.formulas import grammar as g
-from problems.plugins.formulas.canonical import fold_numbers
+from problems.plugins.formulas.canonical import fold_numbers, turn_signs
 from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error, quiet
 from problems.plugins.formulas.front import Front, MeasuredFormula, make_rows, recommend
 from problems.plugins.formulas.grammar import Formula, parse
@@ -186,6 +186,7 @@ class FormulaSearch:
             formula, loss = equation.formula, equation.loss
             if polish:
                 formula = _polish(formula, measure, ledger.worst)
+                formula = turn_signs(formula) if g.SUB in ledger.rules.functions else formula
                 loss = measure.loss(formula) + self._rules.penalty(formula)
             found.append(MeasuredFormula(formula, loss, mean_squared_error(formula, x, y, weights)))
         rounding = EXACT * ledger.worst

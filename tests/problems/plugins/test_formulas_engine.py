@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from problems.plugins.formulas import FormulaError, parse, search, write
+from problems.plugins.formulas.canonical import turn_signs
 from problems.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, quiet
 from problems.plugins.formulas.published import feynman, small
 from problems.plugins.formulas.writing import to_python
@@ -151,3 +152,20 @@ def test_python_names_of_columns_are_different_and_no_words_of_python():
     space = {}
     exec(to_python(formula, ("x 1", "x_1", "lambda", "f")), space)
     assert space["f"](1, 2, 3, 4) == pytest.approx(14 + math.e)
+
+
+@pytest.mark.parametrize(
+    ("text", "turned"),
+    [
+        ("a - -2.5", "a + 2.5"),
+        ("a + -2.5", "a - 2.5"),
+        ("a + -2.5*(b*a) - -1.5", "a - 2.5*(b*a) + 1.5"),
+        ("a*(b - -0.5*sin(a + -1.0))", "a*(b + 0.5*sin(a - 1.0))"),
+        ("a - (-2.5 + b)", "a - (-2.5 + b)"),
+        ("a - -2.5/b", "a + 2.5/b"),
+    ],
+)
+def test_signs_are_turned_without_a_change_of_value(text, turned):
+    formula = parse(text, NAMES)
+    assert write(turn_signs(formula), NAMES) == turned
+    assert (evaluate(turn_signs(formula), X) == evaluate(formula, X)).all()
