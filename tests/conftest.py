@@ -33,6 +33,9 @@ LONGEST = (
 """Beginnings of the paths of files, those that take the most time first: what ends last should be short."""
 
 
+CLUSTER = "tests/evo/cluster/"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
 
@@ -50,8 +53,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadFileScheduling
 
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            """The tests of a Ray cluster are one file, so to say: they share the cluster."""
+            return CLUSTER if nodeid.startswith(CLUSTER) else super()._split_scope(nodeid)
+
     config.option.loadscopereorder = False  # by the number of tests, which says little
-    return LoadFileScheduling(config, log)
+    return Files(config, log)
 
 
 @pytest.fixture(scope="session")

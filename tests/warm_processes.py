@@ -25,6 +25,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 import types
 from collections.abc import Callable
@@ -84,6 +85,8 @@ class Forked(subprocess.Popen[Any]):
     """subprocess.Popen of `sys.executable [-P] [-m MODULE | -c CODE] ARGUMENTS...`."""
 
     modules: tuple[str, ...] = COMMANDS
+    terminal = False
+    """Whether its standard input becomes the terminal that controls its session, as a login does it."""
 
     def _execute_child(  # type: ignore[override]
         self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
@@ -101,12 +104,20 @@ class Forked(subprocess.Popen[Any]):
             "environment": dict(os.environ if env is None else env),
             "directory": str(cwd or Path.cwd()),
             "session": start_new_session,
+            "terminal": self.terminal,
             "parent": os.getpid(),
             "targets": list(targets),
         }
         self.pid = server.fork(order, list(targets.values()))
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+
+class ForkedOnTerminal(Forked):
+    """Has what `evo watch` and a live screen need, and a terminal of its own."""
+
+    modules = (*COMMANDS, "evo.cli.watch", "evo.cli.live", "evo.tui.app", "evo.tui.screen")
+    terminal = True
 
 
 class ForkedWithModels(Forked):
@@ -189,6 +200,8 @@ def _become(order: dict[str, Any], received: list[int], known: list[str]) -> Cal
     for one, target in zip(free, order["targets"], strict=True):
         os.dup2(one, target)
         os.close(one)
+    if order["terminal"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.environ.clear()
     os.environ.update(order["environment"])
     now = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]

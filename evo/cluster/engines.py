@@ -138,17 +138,17 @@ class EnginePool:
     def __init__(self) -> None:
         self.replicas: dict[EngineSettings, list[ActorReplica]] = {}
         self.taken: dict[str, float] = {}
+        self._reserved: dict[EngineSettings, dict[str, float]] = {}
         self._started: list[tuple[str, str, Any, Any]] = []
         self._lives: dict[str, list[str]] = {}
 
-    def start(self, configs: Iterable[RunConfig], report: Callable[[str], None]) -> None:
-        """Start and load the engines that these runs need and that are not started yet. Blocks. Raises BadInput if the
-        cluster cannot hold them, BadAddress or PolicyUnavailable if they cannot be loaded."""
-        started: list[ActorReplica] = []
+    def reserve(self, configs: Iterable[RunConfig]) -> None:
+        """Count the resources of the engines that these runs need, before any of them is loaded. Raises BadInput if the
+        cluster cannot hold them."""
         for settings, address in _find_engines(configs).items():
-            if settings in self.replicas:
+            if settings in self._reserved:
                 continue
-            bundle = _make_bundle(settings)
+            bundle = self._reserved[settings] = _make_bundle(settings)
             count = settings.options.replicas or 1
             total = ray.cluster_resources()
             for name, amount in bundle.items():
@@ -158,6 +158,16 @@ class EnginePool:
                         f"policy {address}: {count} engines of {amount:g} {name} exceed the cluster's "
                         f"{total.get(name, 0.0):g}; ask for fewer ?replicas="
                     )
+
+    def start(self, configs: Sequence[RunConfig], report: Callable[[str], None]) -> None:
+        """Start and load the engines that these runs need and that are not started yet. Blocks. Raises BadInput if the
+        cluster cannot hold them, BadAddress or PolicyUnavailable if they cannot be loaded."""
+        self.reserve(configs)
+        started: list[ActorReplica] = []
+        for settings, address in _find_engines(configs).items():
+            if settings in self.replicas:
+                continue
+            bundle, count = self._reserved[settings], settings.options.replicas or 1
             replicas = [self._start(address, settings, bundle, number, report) for number in range(count)]
             self.replicas[settings] = replicas
             started += replicas

@@ -51,8 +51,9 @@ class ClusterRunner:
         self._must_leave = await asyncio.to_thread(connect, self.place)
         self._connected = True
         check_database(self.db, self.place)
+        await asyncio.to_thread(self._pool.engine_pool.reserve, configs)
+        check_resources(self.place, self._pool.engine_pool.taken)  # before engines are loaded, which takes minutes
         await self._start_engines(configs)
-        check_resources(self.place, self._pool.engine_pool.taken)
         different = list({policy_key(config): config for config in configs}.values())
         actor = self._pool.start()
         try:

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,12 +40,6 @@ SETTINGS = {"problems": ["maze:test"], "limit": 6, "rollouts": 2, "answers": 1, 
 
 def config(iterations: int, policy: str = "scripted:mutate?latency=0.05") -> RunConfig:
     return RunConfig.model_validate({**SETTINGS, "iterations": iterations, "policy": policy})
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Nodes]:
-    with ray_cluster(3) as nodes:
-        yield nodes
 
 
 async def search_whole(db: str, settings: RunConfig) -> None:
@@ -177,7 +170,7 @@ def _wait_for_groups(db: str, known: list[int], more: int) -> list[int]:
 
 
 def test_the_head_is_killed_and_the_run_goes_on_in_another_cluster(postgres_address, tmp_path):
-    settings = config(40, "scripted:mutate?latency=0.3")
+    settings = config(16, "scripted:mutate?latency=0.3")
     plan_run(settings, Resources(), db=postgres_address, name="run", command="test")
     tests = Path(__file__).parents[2]
     script = (
@@ -190,7 +183,7 @@ def test_the_head_is_killed_and_the_run_goes_on_in_another_cluster(postgres_addr
         "asyncio.run(main(*sys.argv[1:]))\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{tests.parent}:{tests}"}
-    with ray_cluster(2) as first:
+    with ray_cluster(1) as first:
         command = [sys.executable, "-c", script, first.address, postgres_address]
         driver = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         try:
@@ -201,8 +194,8 @@ def test_the_head_is_killed_and_the_run_goes_on_in_another_cluster(postgres_addr
         finally:
             driver.kill()
             driver.wait()
-    with ray_cluster(2) as second:
+    with ray_cluster(1) as second:
         assert asyncio.run(search_on(second, postgres_address, "run")).outcome == "done"
     assert before >= 10
-    assert Counter(sequences(postgres_address)) == Counter(range(240))
+    assert Counter(sequences(postgres_address)) == Counter(range(96))
     assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))

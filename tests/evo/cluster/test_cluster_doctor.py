@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from child_processes import begin
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
 
-from ray_clusters import ray_cluster  # noqa: E402
+from ray_clusters import Nodes  # noqa: E402
 
 from evo.cluster.doctor import compare_versions  # noqa: E402
 
@@ -27,20 +26,18 @@ def test_versions_that_differ_are_findings():
 
 
 @pytest.mark.long
-def test_every_node_is_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with ray_cluster(1) as cluster:
-        arguments = ["doctor", "--ray", cluster.address, "--json", "--policy", "scripted:mutate"]
-        child = begin(*arguments, cwd=tmp_path, kind=subprocess.Popen)
-        out, err = child.communicate(timeout=300)
+def test_every_node_is_examined(cluster: Nodes, tmp_path: Path):
+    arguments = ["doctor", "--ray", cluster.address, "--json", "--policy", "scripted:mutate"]
+    child = begin(*arguments, cwd=tmp_path)
+    out, err = child.communicate(timeout=300)
     checks = json.loads(out)["checks"]
     nodes = {one["node"] for one in checks} - {"cluster"}
-    assert child.returncode == 1, err  # a file is no database of two nodes
-    assert len(nodes) == 2  # the head is one
+    assert child.returncode == 1, err  # a file is no database of several nodes
+    assert len(nodes) == 4  # the head is one
     for node in nodes:
         assert {"packages", "sandbox", "memory", "engine"} <= {one["check"] for one in checks if one["node"] == node}
     whole = {one["check"]: one for one in checks if one["node"] == "cluster"}
-    assert whole["cluster"]["told"].startswith("2 nodes, 1 CPUs")
+    assert whole["cluster"]["told"].startswith("4 nodes, 3 CPUs")
     assert whole["access"]["level"] == "warn" and "RAY_AUTH_MODE=token" in whole["access"]["remedy"]
     assert whole["database"]["level"] == "fail" and "is a file of one machine" in whole["database"]["told"]
     assert whole["versions"]["level"] == "ok"

@@ -7,13 +7,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from stored_rows import assert_same_run, stored_answers
 from training_runs import SMALL_POLICY
-from vllm_stubbed import STUBS, stubbed_vllm
+from vllm_stubbed import stubbed_vllm
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
@@ -26,7 +25,7 @@ from islands.queries.progress import group_count
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
 
-from ray_clusters import Nodes, ray_cluster  # noqa: E402
+from ray_clusters import Nodes  # noqa: E402
 
 from evo.cluster import open_runner  # noqa: E402
 from evo.cluster.summary import add_up_servers  # noqa: E402
@@ -37,14 +36,6 @@ SETTINGS = {"problems": ["maze:test"], "limit": 4, "rollouts": 2, "answers": 1, 
 def config(iterations: int, options: str = "") -> RunConfig:
     policy = f"vllm:{SMALL_POLICY}?threads=1{options}"
     return RunConfig.model_validate({**SETTINGS, "iterations": iterations, "policy": policy})
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    monkeypatch.setenv("PYTHONPATH", str(STUBS))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    with ray_cluster(3) as nodes:
-        yield nodes
 
 
 async def search_on(cluster: Nodes, db: str) -> Ended:
@@ -66,7 +57,7 @@ def rows_of_one_engine(folder: Path, iterations: int) -> list[tuple]:
         finally:
             await launched.close()
 
-    with stubbed_vllm(forked=False):
+    with stubbed_vllm():
         asyncio.run(search())
     return stored_answers(db, "run")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from stored_rows import assert_same_run, stored_answers
 from training_runs import SMALL_POLICY
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
-
-from ray_clusters import Nodes, ray_cluster  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -32,12 +29,6 @@ stages:
   page:
     report: {run: '${found}'}
 """
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Nodes]:
-    with ray_cluster(2) as nodes:
-        yield nodes
 
 
 def piped(folder: Path, *arguments: str) -> tuple[int, str, str]:

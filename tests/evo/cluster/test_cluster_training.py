@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,24 +25,13 @@ from evo.training.run_directory import TrainingRecord
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
 
-from ray_clusters import Nodes, ray_cluster  # noqa: E402
+from ray_clusters import Nodes  # noqa: E402
 
 from evo.cluster import actor_pool, open_training  # noqa: E402
 from evo.cluster.command import Command  # noqa: E402
 from evo.cluster.task import CommandOrder, CommandOutcome  # noqa: E402
 
 SETTINGS = {"policy": SMALL_POLICY, "prompts": 2, "rollouts": 2, "save_every": 2, "seed": 4}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Nodes]:
-    with ray_cluster(2) as nodes:
-        yield nodes
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Ray has it for a task of one CPU
 
 
 def flags(**settings: object) -> list[str]:

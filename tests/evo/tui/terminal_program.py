@@ -13,6 +13,8 @@ import termios
 import time
 from pathlib import Path
 
+from warm_processes import ForkedOnTerminal
+
 ROOT = Path(__file__).resolve().parents[3]
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 
@@ -23,16 +25,17 @@ def without_size():
 
 
 class Program:
-    """A Python program on a pseudo-terminal that it controls."""
+    """A Python program on a pseudo-terminal that it controls; `fresh` starts an interpreter from nothing."""
 
-    def __init__(self, *arguments, rows=24, columns=80):
+    def __init__(self, *arguments, rows=24, columns=80, fresh=False):
         self.master, self.slave = pty.openpty()
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.slave)
-        self.process = subprocess.Popen(
+        start = subprocess.Popen if fresh else ForkedOnTerminal
+        self.process = start(
             [sys.executable, *arguments],
             stdin=self.slave, stdout=self.slave, stderr=self.slave, cwd=ROOT, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if fresh else None,
             env={**without_size(), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         self.seen = self.everything = b""

@@ -46,7 +46,7 @@ def test_what_cannot_show_a_screen(tmp_path):
 
 
 def test_watching(program, searched):
-    one = program("-m", "evo", "watch", "run", "--db", searched)
+    one = program("-m", "evo", "watch", "run", "--db", searched, fresh=True)
     one.until(b"reading run")  # before anything was read
     one.until(b"the run has ended", b"quit")
     one.forget()
@@ -103,7 +103,7 @@ def test_a_screen_that_breaks_gives_the_terminal_back(program, searched):
     assert b"ZeroDivisionError" in one.given_back()
 
 
-RUN = ("run", "maze:test", "--limit", "2", "--policy", "scripted:mutate", "--name", "live")
+RUN = ("run", "maze:test", "--limit", "2", "--policy", "scripted:mutate?latency=0.05", "--name", "live")
 
 
 def live(program, tmp_path, *more, iterations="100000", script="", **options):
@@ -143,7 +143,7 @@ def test_a_run_is_shown_from_its_beginning_to_its_end(program, tmp_path):
     """The run waits for what is to be seen of it: without that it may be over before a busy machine has painted."""
     load, search = tmp_path / "load", tmp_path / "search"
     one = live(program, tmp_path, iterations="60", script=GATES.format(load=str(load), search=str(search)))
-    one.until(ENTERED, b"loading scripted:mutate for maze:test")
+    one.until(ENTERED, b"loading scripted:mutate?latency=0.05 for")
     load.touch()
     one.until(b"stop", b"iterations")
     search.touch()
@@ -156,7 +156,7 @@ def test_a_run_is_shown_from_its_beginning_to_its_end(program, tmp_path):
 @pytest.mark.long
 def test_a_terminal_that_lacks_characters_is_written_to_all_the_same(program, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
-    one = live(program, tmp_path, "--name", "läufe ☃")
+    one = live(program, tmp_path, "--name", "läufe ☃", fresh=True)
     one.until(b"pause", b"l\xe4ufe ?")
     one.type(b"q")
     assert one.ended() == 130
@@ -320,7 +320,7 @@ def test_bad_input_is_one_line_and_leaves_the_terminal_as_it_was(program, tmp_pa
 def test_json_on_stdout_and_the_screen_on_stderr(program, tmp_path):
     out = tmp_path / "out.json"
     redirected = f"import os; os.dup2(os.open({str(out)!r}, os.O_WRONLY | os.O_CREAT), 1)"
-    one = live(program, tmp_path, "--json", iterations="400", script=redirected)
+    one = live(program, tmp_path, "--json", "--policy", "scripted:mutate", iterations="400", script=redirected)
     assert one.ended(60) == 0
     one.given_back()
     assert json.loads(out.read_text())["outcome"] == "done"
