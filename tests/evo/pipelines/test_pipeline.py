@@ -241,7 +241,7 @@ def test_killed_again_and_again_it_ends_as_if_it_had_not_been(here, capsys):
 
 
 @pytest.mark.long
-def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, capsys):
+def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, with_models, capsys):
     written(
         vpo=f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: 9, prompts: 2, "
         "rollouts: 4, save_every: 1}"
@@ -263,7 +263,7 @@ def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, capsy
 
 
 @pytest.mark.long
-def test_a_stage_that_ended_unseen_is_not_done_again(here, capsys):
+def test_a_stage_that_ended_unseen_is_not_done_again(here, with_models, capsys):
     """Killed between a stage's end and the note of it."""
     written(
         first=EVALUATE % "scripted:mutate",
