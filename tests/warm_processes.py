@@ -209,7 +209,7 @@ def _become(order: dict[str, Any], received: list[int], known: list[str]) -> Cal
     sys.stdout, sys.stderr = (
         io.TextIOWrapper(
             os.fdopen(number, "wb", closefd=False),
-            encoding="utf-8",
+            encoding=os.environ.get("PYTHONIOENCODING", "utf-8"),
             errors="backslashreplace" if number == 2 else "strict",
             line_buffering=number == 2 or "PYTHONUNBUFFERED" in os.environ,
         )

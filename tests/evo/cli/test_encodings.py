@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import evo
+from warm_processes import Forked
 
 from evo.encoding import spell
 
@@ -65,14 +66,17 @@ def test_every_command_prints_what_it_can(tmp_path, environment):
     folder.mkdir()
     (folder / "müßig ☃.py").write_text(SCORER, encoding="utf-8")
     plain = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "LANG", "PYTHONIO"))}
-    done = subprocess.run(
+    start = subprocess.Popen if "LC_ALL" in environment else Forked  # a locale is read when an interpreter starts
+    with start(
         [sys.executable, "-c", CHILD, json.dumps(COMMANDS)],
-        cwd=folder, capture_output=True, env={**plain, "PYTHONPATH": str(ROOT), **environment},
-    )  # fmt: skip
-    printed = done.stdout + done.stderr
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**plain, "PYTHONPATH": str(ROOT), **environment},
+    ) as child:  # fmt: skip
+        out, err = child.communicate(timeout=300)
+    printed = out + err
     assert b"Traceback" not in printed and b"UnicodeEncodeError" not in printed, printed[-2000:]
     assert json.loads((folder / "codes.json").read_text()) == [0] * len(COMMANDS), printed[-2000:]
-    assert b"Done" in done.stdout and b"Schreibe viele Schneem" in done.stdout
+    assert b"Done" in out and b"Schreibe viele Schneem" in out
     traces = (folder / "traces ☃.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(traces) == 2 and NAME in (folder / "seite ☃.html").read_text(encoding="utf-8")
     assert "☃" in (folder / "best ☃.txt").read_text(encoding="utf-8")

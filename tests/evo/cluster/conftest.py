@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from vllm_stubbed import STUBS
 
 NODES = 3
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +36,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch, session_cluster: Any) -> Iterator[A
 
 def _for_nodes(patch: pytest.MonkeyPatch) -> None:
     """What nodes that start now have in their environment."""
-    patch.setenv("PYTHONPATH", str(STUBS))
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(STUBS), str(ROOT)]))
     patch.setenv("OMP_NUM_THREADS", "1")  # as Ray has it for a task of one CPU
     patch.setenv("RAY_AUTH_MODE", "disabled")
