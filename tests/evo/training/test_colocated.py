@@ -12,6 +12,7 @@ import torch
 from training_runs import SMALL_POLICY
 
 from evo.cli import invoke
+from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import launch
@@ -26,8 +27,7 @@ from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.groups import read_groups
 from islands.queries.training import training_steps
-from problems.types import Rollout
-from vpo.training import examples
+from vpo.training import TrainStats, examples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -399,7 +399,7 @@ def test_a_method_without_gains_is_refused_beside_a_search():
 
 
 class Forgetful:
-    """A policy whose running engine says that it took the weights, and has not; built anew it has."""
+    """A policy whose running engine reports that it took the weights, and has not; built again it has."""
 
     transfers, version = True, "old"
 
@@ -416,34 +416,97 @@ class Forgetful:
         return [np.full(len(one.token_ids), -1.0 if self.transfers else -2.0) for one in rollouts]
 
 
-def test_weights_that_did_not_arrive_are_put_there_by_building_the_engine_anew():
+class Engines(Forgetful):
+    """Engines that are each off by their own amount."""
+
+    transfers = False
+
+    def __init__(self, values) -> None:
+        super().__init__()
+        self.values = values
+
+    async def logprobs_of_each(self, rollouts):
+        return [[np.full(len(one.token_ids), value) for one in rollouts] for value in self.values]
+
+
+class FixedTrainer:
+    """Makes a version of every batch, whose log-probabilities are all `logprob`."""
+
+    def __init__(self) -> None:
+        self.logprob, self.steps, self.version = -2.0, 0, "old"
+
+    def step(self, groups):
+        self.steps += 1
+        self.version = f"new.{self.steps}"
+        return TrainStats(self.version)
+
+    def weights(self):
+        return {}
+
+    def logprobs(self, rollouts, temperature):
+        return [np.full(len(one.token_ids), self.logprob) for one in rollouts]
+
+
+class Jobs:
+    """A sampler's turns between its calls, which a test takes one by one."""
+
+    def __init__(self) -> None:
+        self.waiting = []
+
+    def between(self, job):
+        self.waiting.append(job)
+
+    def take(self):
+        asyncio.run(self.waiting.pop(0)())
+
+
+@pytest.fixture
+def learning(db, tmp_path, search_with, digits, digits_policy):
+    """learning(policy) -> (learner, its jobs: a step for each of three groups), beside a stored run."""
+    search_with([digits("a")], digits_policy(), db, iterations=3)
+    store = Store.open(db)
+
+    def begun(policy):
+        learner = CoLocated(
+            store=store,
+            run_id=store.run("run").id,
+            policy=policy,
+            trainer=FixedTrainer(),
+            settings=SearchTraining(method="vpo", every=1, tolerance=0.1, save_every=100),
+            solved_at=lambda problem: None,
+            status=SimpleNamespace(training_seconds=0.0, syncing_seconds=0.0, training={}),
+            folder=tmp_path / "learner",
+            card="",
+            answers=2,
+        )
+        jobs = Jobs()
+        learner.attach(jobs)
+        learner.learn([group for _, group in read_groups(store, learner.run_id)])
+        return learner, jobs
+
+    yield begun
+    store.close()
+
+
+def test_weights_that_did_not_arrive_are_put_there_by_building_the_engine_anew(learning):
     """The probe finds out before anything is sampled; a second time nothing is put into a running engine."""
-    rollout = Rollout("", np.zeros(3, np.int32), np.zeros(3, np.float32), np.zeros(2, np.int32))
-    trainer = SimpleNamespace(weights=dict, logprobs=lambda rollouts, temperature: [np.full(3, -2.0) for _ in rollouts])
-    one = object.__new__(CoLocated)
-    one.policy, one.trainer, one._probe = Forgetful(), trainer, ([rollout], 1.0)
-    one.settings = SimpleNamespace(tolerance=0.1)
+    learner, jobs = learning(Forgetful())
     with pytest.warns(UserWarning, match="off by 1 nats; it is rebuilt"):
-        assert asyncio.run(one.sync("new")) == 0.0
-    assert one.policy.updates == [("new", True), ("new", False)]
-    one.trainer.logprobs = lambda rollouts, temperature: [np.full(3, -9.0) for _ in rollouts]
+        jobs.take()
+    assert learner.status.training["probe"] == 0.0
+    assert learner.policy.updates == [("new.1", True), ("new.1", False)]
+    learner.trainer.logprob = -9.0
     with pytest.raises(SyncFailed, match="differs from the trainer"):
-        asyncio.run(one.sync("newer"))
-    assert one.policy.updates[2:] == [("newer", False)]
+        jobs.take()
+    assert learner.policy.updates[2:] == [("new.2", False)]
 
 
 @pytest.mark.parametrize(("told", "gap"), [([-2.0, -2.05], 0.05), ([-2.5, -2.0], 0.5), ([-2.0, np.nan], np.nan)])
-def test_the_probe_is_of_the_engine_that_is_farthest_off(told, gap):
-    async def logprobs_of_each(rollouts):
-        return [[np.full(3, value) for _ in rollouts] for value in told]
-
-    rollout = Rollout("", np.zeros(3, np.int32), np.zeros(3, np.float32), np.zeros(2, np.int32))
-    one = object.__new__(CoLocated)
-    one.policy, one._probe, one.settings = Forgetful(), ([rollout], 1.0), SimpleNamespace(tolerance=0.1)
-    one.policy.transfers, one.policy.logprobs_of_each = False, logprobs_of_each
-    one.trainer = SimpleNamespace(weights=dict, logprobs=lambda rollouts, temperature: [np.full(3, -2.0)])
+def test_the_probe_is_of_the_engine_that_is_farthest_off(learning, told, gap):
+    learner, jobs = learning(Engines(told))
     if gap <= 0.1:
-        assert asyncio.run(one.sync("new")) == pytest.approx(gap)
+        jobs.take()
+        assert learner.status.training["probe"] == pytest.approx(gap)
     else:
         with pytest.raises(SyncFailed, match=f"differs from the trainer by {gap:.3g} nats"):
-            asyncio.run(one.sync("new"))
+            jobs.take()

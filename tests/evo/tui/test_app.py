@@ -102,9 +102,9 @@ def test_the_search_narrows_as_it_is_typed():
         await it.press("slash", "slash", "7", "7")
         assert "1 of 200 · //77" in it.text()  # names have slashes too
         await it.press("escape")
-        it.app._driver.process_message(events.Key("slash", "/"))  # in one piece, as typed by a program
-        it.app._driver.process_message(events.Key("7", "7"))
-        it.app._driver.process_message(events.Key("enter", None))
+        it.app.post_message(events.Key("slash", "/"))  # in one piece, as typed by a program
+        it.app.post_message(events.Key("7", "7"))
+        it.app.post_message(events.Key("enter", None))
         await it.pilot.pause()
         await it.pilot.pause()
         assert "of 200 · /7" in it.text()
