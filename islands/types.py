@@ -19,7 +19,10 @@ def check_status(what: str, status: str, known: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run as it was when read. Times are seconds since 1970, UTC; heartbeat is None before the first lease."""
+    """A run as it was when read. Times are seconds since 1970, UTC; heartbeat is None before the first lease.
+
+    tags, note: of a person (islands.db.housekeeping.annotate_runs); the runs of a comparison have the same
+    """
 
     id: int
     name: str
@@ -35,6 +38,8 @@ class RunRecord:
     created: float
     updated: float
     heartbeat: float | None
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from evo.cli.tables import print_table
 from evo.errors import BadInput
 from islands.db.address import hide_password
 from islands.db.comparisons import runs_named
-from islands.db.housekeeping import delete_runs, rename_runs
+from islands.db.housekeeping import annotate_runs, delete_runs, rename_runs
 from islands.db.store import Store
 from islands.queries.runs import RunOverview, overview
 from islands.queries.training import checkpoints
@@ -67,12 +67,15 @@ def _to_dict(line: RunOverview) -> dict[str, Any]:
         "updated": line.run.updated,
         "comparison": line.run.comparison,
         "arm": line.run.arm,
+        "tags": list(line.run.tags),
+        "note": line.run.note,
     }
 
 
 def _print(lines: Sequence[RunOverview]) -> None:
     """Print a line for each run, and the reasons of those that failed."""
-    titles = ("run", "status", "solved", "best", "groups", "seed", "started", "policy")
+    tagged = any(line.run.tags for line in lines)
+    titles = ("run", "status", "solved", "best", "groups", "seed", "started", "policy", *["tags"] * tagged)
     rows = [
         (
             line.run.name,
@@ -83,6 +86,7 @@ def _print(lines: Sequence[RunOverview]) -> None:
             str(line.run.seed),
             format_time(line.run.created),
             str(line.run.config.get("policy", "")),
+            *[", ".join(line.run.tags)] * tagged,
         )
         for line in lines
     ]
@@ -153,6 +157,28 @@ def rename(context: click.Context, old: str, new: str, db: str) -> None:
             raise BadInput(f"{old} is a run of the comparison {renamed[0].comparison}; rename that")
         rename_runs(store, renamed, new)
     click.echo(f"{old} is called {new} now" + (f", with its {len(renamed)} runs" if renamed[0].comparison else ""))
+
+
+@runs.command()
+@click.argument("name", metavar="RUN")
+@click.argument("text", metavar="[TEXT]", required=False)
+@click.option("--tag", "added", multiple=True, metavar="TAG", help="Add a tag. Repeat the option for several.")
+@click.option("--untag", "removed", multiple=True, metavar="TAG", help="Remove a tag. Repeat the option for several.")
+@db_option
+@click.pass_context
+def note(
+    context: click.Context, name: str, text: str | None, added: tuple[str, ...], removed: tuple[str, ...], db: str
+) -> None:
+    """Write TEXT as the note of RUN, a run or a comparison, and change its tags, also while it runs. Without any of
+    these, print both. An empty TEXT removes the note."""
+    with Store.open(_choose_db(context, db), must_exist=True) as store:
+        annotated = runs_named(store, name)
+        if text is not None or added or removed:
+            tags = [*(tag for tag in annotated[0].tags if tag not in removed), *added]
+            annotate_runs(store, annotated, note=text, tags=tags)
+            annotated = runs_named(store, name)
+    click.echo(f"tags: {', '.join(annotated[0].tags) or 'none'}")
+    click.echo(f"note: {annotated[0].note or 'none'}")
 
 
 @runs.command()

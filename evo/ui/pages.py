@@ -105,9 +105,11 @@ class RunEntry:
     def reason(self) -> str:
         return next((line.run.reason for line in self.runs if line.run.status == "failed" and line.run.reason), "")
 
-    def matches(self, words: str, state: str) -> bool:
-        text = f"{self.name} {self.policies} {self.runs[0].run.command}".lower()
-        return all(word in text for word in words.lower().split()) and (not state or state in self.states)
+    def matches(self, words: str, state: str, tag: str) -> bool:
+        first = self.runs[0].run
+        text = f"{self.name} {self.policies} {first.command} {first.note}".lower()
+        fits = all(word in text for word in words.lower().split()) and tag in ("", *first.tags)
+        return fits and (not state or state in self.states)
 
 
 def run_path(database: int, name: str, *parts: object, **query: object) -> str:
@@ -130,8 +132,12 @@ def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> UiP
             faults.append(str(error))
         entries += [RunEntry(place, name, tuple(lines)) for name, lines in by_name.items()]
     entries.sort(key=lambda entry: ("running" not in entry.states, -entry.created))
-    words, state, of = query.get("q", ""), query.get("state", ""), query.get("db", "")
-    shown = [entry for entry in entries if entry.matches(words, state) and of in ("", str(entry.database))]
+    chosen = {key: query.get(key, "") for key in ("q", "state", "tag", "db")}
+    shown = [
+        entry
+        for entry in entries
+        if entry.matches(chosen["q"], chosen["state"], chosen["tag"]) and chosen["db"] in ("", str(entry.database))
+    ]
     page, pages = _page(query, len(shown))
     values = {
         "databases": databases,
@@ -139,9 +145,10 @@ def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> UiP
         "count": len(shown),
         "whole": len(entries),
         "faults": faults,
-        "chosen": {"q": words, "state": state, "db": of},
+        "chosen": chosen,
+        "tags": sorted({tag for entry in entries for tag in entry.runs[0].run.tags}),
         "states_known": STATES,
-        "turns": _turns("/", {"q": words, "state": state, "db": of}, page, pages),
+        "turns": _turns("/", chosen, page, pages),
     }
     return UiPage("runs.html.jinja", values, live=True)
 

@@ -20,8 +20,8 @@ def readable_name(attempt: int) -> str:
     return words if attempt < 5 else f"{words}-{secrets.randbelow(10**6)}"
 
 
-def check_name(name: str) -> str:
-    """The name of a run or comparison, if it is valid. Raises BadName, one line with the rules.
+def check_name(name: str, what: str = "name for a run") -> str:
+    """The name of a run or comparison, or a tag, if it is valid. Raises BadName, one line with the rules.
 
     A name is written in commands, addresses, file names and pages: 1 to MOST_CHARACTERS characters, none of them a
     control or markup character or `@`, and no dash, space or slash at its beginning, no space or slash at its end.
@@ -41,7 +41,6 @@ def check_name(name: str) -> str:
             wrong = f"holds {bad!r}"
     if wrong:
         raise BadName(
-            f"{name[:MOST_CHARACTERS]!r} is no name for a run: it {wrong}; use letters, digits, dots, dashes and "
-            "underscores"
+            f"{name[:MOST_CHARACTERS]!r} is no {what}: it {wrong}; use letters, digits, dots, dashes and underscores"
         )
     return name

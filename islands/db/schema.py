@@ -15,7 +15,7 @@ from islands.db.column_types import BigId, JsonNumbers, JsonObject, JsonTexts, M
 from islands.db.shard_table import ClusterState as ClusterState
 from islands.db.shard_table import Shard as Shard
 
-REVISION = "0009"
+REVISION = "0010"
 """The newest Alembic revision; a database that has it is opened without loading Alembic, and a new one is made of
 these tables, whose columns are in the order in which the revisions added them."""
 
@@ -37,6 +37,8 @@ Run = define(
     column("updated", Double),
     column("heartbeat", Double, nullable=True),
     column("owner", String(400), nullable=True),  # the writer that holds the run (islands.db.lease)
+    column("tags", JsonTexts, server_default="[]"),  # this and the next since 0010, hence the defaults
+    column("note", ModelText, server_default=""),
 )
 
 Problem = define(

@@ -322,6 +322,7 @@ def run_record(row: Row[Any]) -> RunRecord:
     """From a row of the table `runs`. A run whose writer died without a word is interrupted."""
     values = dict(row._mapping)
     owner = values.pop("owner")
+    values["tags"] = tuple(values["tags"])
     if values["status"] == "running" and owner is not None and not is_alive(owner, values["heartbeat"]):
         values |= {"status": "interrupted", "reason": "its process ended without a word; evo resume continues it"}
     return RunRecord(**values)
