@@ -105,9 +105,8 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = LEV
     if not len(done):
         raise ValueError("none of the problems has a target")
     solved_at, done = by_unit(solved_at), by_unit(done)
-    followed = np.where(
-        np.isfinite(solved_at), np.maximum(done, solved_at), done
-    )  # the two may be read at different times
+    # the two may be read at different times
+    followed = np.where(np.isfinite(solved_at), np.maximum(done, solved_at), done)
     times = np.concatenate([[0], arm.times])  # starts at 0: a seed answer may be a solution
     solved_by = np.searchsorted(times, solved_at)[..., None]  # places in `times`
     followed_to = np.searchsorted(times, followed, side="right")[..., None] - 1

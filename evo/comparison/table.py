@@ -54,9 +54,8 @@ def costs_of(store: Store, arm: Arm) -> Costs:
         index_of = {problem.id: problem.index for problem in store.problems(run.id)}
         for problem, archive in groupby(elites(store, list(index_of)), key=lambda elite: elite.problem):
             spread.setdefault(index_of[problem], []).append(archive_diversity(archive))
-    single = (
-        next(iter(spread.values())) if len(spread) == 1 else None
-    )  # the interval of a single problem is over its seeds
+    # the interval of a single problem is over its seeds
+    single = next(iter(spread.values())) if len(spread) == 1 else None
     by_problem = [single] if single else [[float(np.mean(seeds))] for seeds in spread.values()]
     with store.read() as connection:
         totals = sum_totals(read_totals(connection, [run.id for run in arm.runs]).values())

@@ -1,7 +1,7 @@
-"""What tokens of public models cost, so that a search can show its cost and keep a budget without `?price=`.
+"""Prices of public models' tokens, so that a search can show its cost and keep a budget without `?price=`.
 
-The list is of the makers' own servers: the same model is cheaper or dearer elsewhere, and free on a server of the
-user's. `EVO_PRICES` names a YAML file of the same form, which takes precedence:
+The prices are those of the makers' servers, at their standard tier: other servers charge other prices, and Google charges
+more for prompts above 200,000 tokens. `EVO_PRICES` names a YAML file of the same form, which takes precedence:
 
     api.example.com:
       some-model: 0.15/0.60/0.075      # dollars a million tokens: prompt/completion/cached prompt
@@ -23,7 +23,7 @@ Price = tuple[float, float, float]
 """Of a million tokens: prompt, completion, cached prompt."""
 VARIABLE = "EVO_PRICES"
 AS_OF = "2025-11"
-"""When the list was written; prices change, and a bill is the server's."""
+"""The date of the list. Prices change; the server's bill decides."""
 
 _OPENAI = {
     "gpt-4o": "2.50/10/1.25",
