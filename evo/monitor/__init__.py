@@ -1,4 +1,4 @@
-"""What runs look like from outside while they go on, read from the database alone.
+"""Live data of runs, read only from the database.
 
-Begin with `poller`, which keeps a `snapshot` up to date; `live_cache` holds what is read only once.
+Begin with `poller`, which keeps a `snapshot` up to date; `live_cache` holds data that is read only once.
 """

@@ -1,5 +1,5 @@
-"""A stored answer in full: its parent, the prompt and the rollout that it came from, the notes on it. The one reading
-for the screen, for `evo show` and for the report."""
+"""Read a stored answer in full: its parent, its prompt and rollout, and the notes on it. The screen, `evo show` and the
+report use it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ AT_ONCE = 500
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """A candidate with what led to it.
+    """A candidate with its provenance.
 
     parent: None for a seed, and for an answer whose prompt showed none
-    origin: where it was given first; None for a seed
+    origin: the prompt and rollout that gave it first; None for a seed
     reflection, parent_reflection: a policy's notes on what the answer and its parent need; "" for none
     """
 
@@ -32,7 +32,7 @@ class StoredAnswer:
 
 
 def read_answers(store: Store, ids: Sequence[int]) -> dict[int, StoredAnswer]:
-    """By candidate id. Raises KeyError for an id that is not stored."""
+    """The answers by candidate id. Raises KeyError for an id that is not stored."""
     reader, answers = CandidateReader(store, 0), {}
     for start in range(0, len(ids), AT_ONCE):
         part = ids[start : start + AT_ONCE]

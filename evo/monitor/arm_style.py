@@ -1,9 +1,9 @@
-"""How an arm looks on the screen, in the report and in its charts: one colour and one mark, the same everywhere. An arm
-is told by its mark and its colour together, never by colour alone. The other colours with a meaning stand here too.
+"""The style of an arm on the screen, in the report and in charts: one colour and one mark, the same everywhere. Arms
+differ by mark and colour together, never only by colour. The other colours with a meaning are defined here too.
 
-The colours are Okabe and Ito's (2008), which differ for every common kind of colour blindness. The order puts first
-those that stand out on a light and on a dark ground. Their black would vanish on a dark one: grey stands in for it.
-Their yellow would vanish on a light one and is left out.
+The colours are those of Okabe and Ito (2008), which differ for every common kind of colour blindness. Colours with a
+high contrast on light and dark backgrounds come first. Their black is invisible on a dark background, so grey replaces
+it. Their yellow is invisible on a light background and is left out.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79
 SKY, GREY = "#56B4E9", "#8A8A8A"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 GOOD, BAD, WARN = GREEN, VERMILION, ORANGE
-"""Of gains, losses and warnings. A sign or a word says the same beside them."""
+"""Colours of gains, losses and warnings. A sign or a word always has the same meaning as the colour."""
 
 SHAPES = {
     "●": "circle", "▲": "triangle-up", "■": "square", "◆": "diamond", "▼": "triangle-down",
     "○": "circle", "△": "triangle-up", "□": "square",
 }  # fmt: skip
-"""The marks, and the name of each one's shape in a chart."""
+"""The marks, with the name of each mark's shape in a chart."""
 MARKS = "".join(SHAPES)
-"""One more than colours: no two of the first 56 arms look alike."""
+"""One more than colours, so the first 56 arms all look different."""
 HOLLOW = "○△□"
 
 
 class ArmStyle(NamedTuple):
-    """colour: as HTML writes it, `#rrggbb`; rich: the same for a terminal; mark: one character, the same as the chart's
-    `shape`, which is not filled where it is `hollow`."""
+    """colour: for HTML, `#rrggbb`; rich: the same colour for a terminal; mark: one character, the same as the chart's
+    `shape`, which is not filled if it is `hollow`."""
 
     colour: str
     rich: Color
@@ -42,7 +42,7 @@ class ArmStyle(NamedTuple):
 
 @cache
 def style_of(index: int) -> ArmStyle:
-    """Of the arm at that place of the comparison, from 0. Raises ValueError for a negative one."""
+    """The style of the arm with this index in the comparison, from 0. Raises ValueError for a negative index."""
     if index < 0:
         raise ValueError(f"arms are counted from 0: {index}")
     colour, mark = COLOURS[index % len(COLOURS)], MARKS[index % len(MARKS)]

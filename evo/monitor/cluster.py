@@ -1,4 +1,4 @@
-"""What a cluster says of its work on a run, in words: from the database, as everything that is watched."""
+"""The state of a cluster that works on a run, in words, read from the database."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MOST_NAMED, LAST_EVENTS = 3, 5
 
 
 def read_cluster(store: Store, name: str) -> str:
-    """One line; "" for work of one machine."""
+    """The state in one line; "" for a run on one machine."""
     found = read_cluster_state(store, name)
     return "" if found is None else describe(found[0])
 
 
 def describe_whole(store: Store, name: str) -> list[str]:
-    """Lines for who looks closer: the one above, every node and engine, what happened last; none for one machine."""
+    """The state in detail: a summary, every node and engine, and the last events; no line for one machine."""
     found = read_cluster_state(store, name)
     if found is None:
         return []
@@ -39,7 +39,7 @@ def describe_whole(store: Store, name: str) -> list[str]:
 
 
 def describe(state: Mapping[str, Any]) -> str:
-    """Nodes, tasks and engines of a cluster's state, and what was lost."""
+    """Nodes, tasks and engines of a cluster, and the lost ones."""
     nodes = state.get("nodes", [])
     alive = sum(bool(node["alive"]) for node in nodes)
     parts = [f"{alive} node{'' if alive == 1 else 's'}{f' ({len(nodes) - alive} gone)' if alive < len(nodes) else ''}"]

@@ -1,6 +1,6 @@
-"""A comparison's searches as arrays in memory, kept up with the database by reading only what is new.
+"""A comparison's searches as arrays in memory, updated from the database by reading only new data.
 
-A large comparison is read run by run, a part of it per call, so that a screen opened on it shows something at once.
+A large comparison is read run by run, a part in each call, so that a screen shows something at once.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from islands.queries.runs import EliteRecord, elites
 from islands.types import OperatorCount, RunRecord
 
 READ_SECONDS = 0.004
-"""Of one reading; the next one waits until that was a small share of the time."""
-SHARE, FIRST_SHARE = 0.004, 0.01  # until every archive has been read once
+"""Seconds of one reading. The next one waits until this is a small share of the time."""
+SHARE, FIRST_SHARE = 0.004, 0.01  # FIRST_SHARE: until every archive has been read once
 AT_ONCE = 4
 
 
 class Survey:
-    """What is known of the archives of each arm's searches, (P, S)."""
+    """The archives of each arm's searches, (P, S), as far as they have been read."""
 
     def __init__(self, problems: int, seeds: Sequence[int]) -> None:
         self._ids = [np.zeros((problems, n), dtype=np.int64) for n in seeds]
-        self._read = [np.full((problems, n), -1, dtype=np.int64) for n in seeds]  # iterations done when it was read
+        # iterations done when an archive was read
+        self._read = [np.full((problems, n), -1, dtype=np.int64) for n in seeds]
         self._due, self._chosen = 0.0, -1
         self._found: list[dict[tuple[int, int], PopulationView]] = [{} for _ in seeds]
 
     def enrol(self, arm: int, seed: int, ids: Sequence[int]) -> None:
-        """A run's problems, by index, as the database numbers them."""
+        """Add a run's problems: database ids by index."""
         self._ids[arm][:, seed] = ids
 
     def read(self, store: Store, done: Sequence[np.ndarray], chosen: int) -> None:
-        """Read what has changed most, for READ_SECONDS; done: (P, S) for each arm."""
+        """Read the most changed archives, for READ_SECONDS. done: (P, S) iterations of each arm."""
         began = time.thread_time()
         if time.monotonic() < self._due and chosen == self._chosen:
             return
@@ -57,17 +58,17 @@ class Survey:
         self._due = time.monotonic() + (time.thread_time() - began) / (FIRST_SHARE if unread else SHARE)
 
     def read_all(self, store: Store, done: Sequence[np.ndarray], chosen: int, seconds: float) -> None:
-        """Read whatever has changed at once, for a picture that is made only once; no longer than `seconds`."""
+        """Read all changed archives at once, for a single picture; for at most `seconds`."""
         until = time.monotonic() + seconds
         while (order := self._order(done, chosen)) and time.monotonic() < until:
             self._read_some(store, done, order)
 
     def _order(self, done: Sequence[np.ndarray], chosen: int) -> list[tuple[int, int, int]]:
-        """(arm, row, column) of archives that have changed, what has changed most first; not all of very many."""
+        """(arm, row, column) of changed archives, the most changed first; only a part if there are very many."""
         stale = [np.where(ids > 0, now - was, 0) for ids, now, was in zip(self._ids, done, self._read, strict=True)]
         for of in stale:
             of[chosen : chosen + 1] *= 1_000_000
-        order = sorted(  # alike in change: problem by problem, so that all arms come to be known together
+        order = sorted(  # equal changes: problem by problem, so that all arms become known together
             (-int(of[row, column]), int(row), int(column), arm)
             for arm, of in enumerate(stale)
             for row, column in zip(*_largest(of), strict=True)
@@ -89,11 +90,11 @@ class Survey:
         return len(self._found[arm])
 
     def mean(self, arm: int) -> PopulationView | None:
-        """Over everything that was read; None before the first."""
+        """The mean over all archives that were read; None before the first."""
         return _mean(list(self._found[arm].values()))
 
     def by_problem(self, arm: int, chosen: int) -> dict[int, PopulationView]:
-        """The chosen problem's, the mean over seeds; empty before it was read."""
+        """The archives of the chosen problem, as means over seeds; empty before it was read."""
         columns = range(self._ids[arm].shape[1])
         of = _mean([found for seed in columns if (found := self._found[arm].get((chosen, seed))) is not None])
         return {} if of is None else {chosen: of}
@@ -117,18 +118,18 @@ def _mean(found: Sequence[PopulationView]) -> PopulationView | None:
 
 
 LOAD_SECONDS = 0.25
-"""How long one call may read runs that were not read before; a run once begun is read to its end."""
+"""Seconds in which one call may begin to read unread runs; a run that was begun is read to its end."""
 IMPROVEMENTS_KEPT = 30
 TIMES_KEPT = 1_000
-"""Iterations, evenly spread, after which best fitnesses are kept: more than the dots of a wide terminal."""
+"""Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
 STEPS_KEPT = 500
-"""Of a trainer; from twice as many on, every other one is left out."""
+"""Steps of a trainer that are kept; at twice as many, every other one is dropped."""
 TRAINING_FIGURES = ("loss", "kl", "fitness", "best_of_rollout", "reward", "behaviour_nll", "clipped", "grad_norm")
 
 
 @dataclass(eq=False)
 class RunCache:
-    """One run as far as it has been read."""
+    """One run, as far as it has been read."""
 
     record: RunRecord
     arm: int
@@ -136,10 +137,10 @@ class RunCache:
     rows: dict[int, int] = field(default_factory=dict)  # problem id -> index
     ids: list[int] = field(default_factory=list)
     last: int = live.BEFORE_SEEDS
-    complete: bool = False  # it had ended when it was last read
+    complete: bool = False  # the run had ended when it was last read
     begun: bool = False
     failed: dict[int, str] = field(default_factory=dict)
-    steps: list[int] = field(default_factory=list)  # a multiple of `every` each, and the newest
+    steps: list[int] = field(default_factory=list)  # multiples of `every`, and the newest
     every: int = 1
     metrics: dict[str, list[float]] = field(default_factory=dict)
     version: str = ""
@@ -148,9 +149,9 @@ class RunCache:
 
 
 class LiveCache:
-    """Not for several threads at once; never writes.
+    """The arrays of a comparison. Not thread-safe; it never writes.
 
-    runs: by id; records are brought up to date by whoever calls `read`
+    runs: by id; the caller of `read` updates their records
     problems, arms, survey: empty, empty and None before the first run has its problems
     version: rises with every change of the arrays
     """
@@ -172,7 +173,7 @@ class LiveCache:
 
     @property
     def loaded(self) -> int:
-        """Runs that have been read to where they were at some time."""
+        """How many runs have been read completely at least once."""
         return sum(cached.begun for cached in self.runs.values())
 
     @property
@@ -185,14 +186,14 @@ class LiveCache:
         return [cached for cached in self.runs.values() if cached.arm == number]
 
     def read(self, chosen: int) -> None:
-        """Catch up; the archives of the problem `chosen` go first. Raises DatabaseUnavailable."""
+        """Read new data, first the archives of the problem `chosen`. Raises DatabaseUnavailable."""
         until = time.monotonic() + LOAD_SECONDS
         read = []
         for run_id, cached in self.runs.items():
             if cached.complete or (not cached.begun and time.monotonic() > until):
                 continue
             if not cached.ids and not self._enrolled(run_id, cached):
-                cached.begun = cached.record.status != "running"  # what waits for its turn has nothing to be read
+                cached.begun = cached.record.status != "running"  # a waiting run has nothing to read
                 cached.complete = cached.record.status not in ("running", "waiting")
                 continue
             ended = cached.record.status not in ("running", "waiting")
@@ -206,7 +207,7 @@ class LiveCache:
         self._read_vectors()
 
     def read_archives(self, chosen: int, seconds: float) -> None:
-        """All of them that have changed, at once, those of the problem `chosen` first; no longer than `seconds`."""
+        """Read all changed archives at once, first those of the problem `chosen`; for at most `seconds`."""
         if self.survey is not None:
             self.survey.read_all(self.store, [arm.done for arm in self.arms], chosen, seconds)
 
@@ -236,7 +237,7 @@ class LiveCache:
         arm, column = self.arms[cached.arm], cached.seed
         with self.store.read() as connection:
             upto = live.newest_sequence(connection, run_id)
-            # before the first group the seeds are looked for again each time: they may come after the problems
+            # read the seeds each time before the first group: they may be stored after the problems
             if upto > cached.last or upto < 0:
                 course = live.course_between(connection, run_id, cached.last, upto)
                 for row, rise, before in arm.add(column, cached.rows, course):
@@ -247,7 +248,7 @@ class LiveCache:
                 self.version += 1
 
     def _read_events(self, runs: Sequence[RunCache]) -> None:
-        """What is rare: problems that stopped at a fault of their scorer, and steps of a trainer."""
+        """Read rare events: problems that a scorer's fault stopped, and steps of a trainer."""
         ids = [cached.record.id for cached in runs]
         with self.store.read() as connection:
             failed = list(live.failed_problems(connection, ids))
@@ -261,7 +262,7 @@ class LiveCache:
             self._read_training(cached, trained.get(cached.record.id, -1))
 
     def _read_training(self, cached: RunCache, newest: int) -> None:
-        """The steps since the last look, thinned as the training grows long; the newest one is always there."""
+        """Read the steps since the last call. Long trainings are thinned; the newest step is always kept."""
         last = cached.steps[-1] if cached.steps else -1
         if newest <= last:
             return
@@ -308,7 +309,7 @@ class LiveCache:
                 self._vectors.update(live.vectors(connection, missing))
 
     def improvements(self) -> tuple[ImprovementLine, ...]:
-        """The newest rises of a best fitness, the last first."""
+        """The newest rises of best fitnesses, the last first."""
         lines = []
         for _, candidate, line in sorted(self._recent, key=lambda one: one[:2], reverse=True):
             own, parent = self._vectors.get(candidate, ((), None))

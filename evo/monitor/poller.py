@@ -1,9 +1,8 @@
-"""From the database to the snapshot of a live screen, asking each time only for what is new.
+"""From the database to the snapshot of a live screen, reading only new data each time.
 
-A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run has
-become. Statistics over all searches cost more, so they are made again only so often that they take less than a
-hundredth of one core. A large comparison is read run by run, a part of it per poll, so that a screen opened on it
-shows something at once.
+A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run is.
+Statistics over all searches cost more, so they are computed only so often that they take less than a hundredth of one
+core. A large comparison is read run by run, a part in each poll, so that a screen shows something at once.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ RATE_SECONDS = 30.0
 
 
 class Poller:
-    """Reads a comparison, or a run, for a screen. Not for several threads at once; never writes.
+    """Reads a comparison, or a run, for a screen. Not thread-safe; it never writes.
 
-    statistics: off for who shows neither curves nor a verdict, and then loads nothing that makes them
-    Raises UnknownRun and BadInput where there is no such run or arm, as evo.comparison.load.gather does.
+    statistics: if False, curves and verdict are left out and their libraries are not imported
+    Raises UnknownRun or BadInput if there is no such run or arm, as evo.comparison.load.gather does.
     """
 
     def __init__(self, store: Store, name: str, against: str | None = None, *, statistics: bool = True) -> None:
@@ -50,7 +49,7 @@ class Poller:
         self._begin()
 
     def _begin(self) -> None:
-        """Forget everything and look at which runs there are."""
+        """Begin again: read which runs there are."""
         self.comparison: Comparison = gather(self.store, self.name, self.against)
         self._cache = LiveCache(self.store, self.comparison)
         self._metrics = LiveMetrics(self.statistics)
@@ -59,16 +58,16 @@ class Poller:
         self._detail_version: tuple[tuple[int, str] | None, bytes] = (None, b"")
 
     def look(self, problem: int, arm: str | None = None) -> None:
-        """What the viewer has chosen: its archives are read first, and with an arm its best answer in full."""
+        """Set the viewer's choice. Its archives are read first, and if an arm is chosen, its best answer in full."""
         self._chosen = (problem, arm)
 
     def poll(self, now: float | None = None) -> Snapshot:
-        """What the database holds now. Raises DatabaseUnavailable where it cannot be read."""
+        """A snapshot of the database now. Raises DatabaseUnavailable if it cannot be read."""
         now = time.time() if now is None else now
         with self.store.read() as connection:
             pulses = live.pulses(connection, self.name)
             if not pulses or {pulse.id for pulse in pulses} != set(self._cache.runs):
-                self._begin()  # raises UnknownRun where the runs were removed
+                self._begin()  # raises UnknownRun if the runs were deleted
                 pulses = live.pulses(connection, self.name)
             runs = self._cache.runs
             moved = [p.id for p in pulses if p.status == "running" or p.updated != runs[p.id].record.updated]
@@ -77,7 +76,7 @@ class Poller:
             cached = runs[pulse.id]
             changed = {**records.get(pulse.id, {}), "status": pulse.status, "heartbeat": pulse.heartbeat}
             cached.record = replace(cached.record, **changed)
-            if cached.complete and pulse.status == "running":  # taken up again, perhaps with problems reopened
+            if cached.complete and pulse.status == "running":  # resumed, perhaps with reopened problems
                 return self._afresh(now)
         if max(planned(cached.record) for cached in runs.values()) != self._cache.iterations:
             return self._afresh(now)
@@ -86,7 +85,7 @@ class Poller:
         return self._snapshot(now)
 
     def poll_whole(self, seconds: float) -> Snapshot:
-        """A snapshot of everything that the database has now, the archives too as far as they are read in `seconds`."""
+        """A snapshot of all data in the database, with the archives that can be read in `seconds`."""
         while (snapshot := self.poll()).loaded < snapshot.runs:
             pass
         self._cache.read_archives(self._chosen[0], seconds)
@@ -97,7 +96,7 @@ class Poller:
         return self.poll(now)
 
     def _read_detail(self) -> None:
-        """The chosen answer, again whenever the arm's best fitness on that problem has risen."""
+        """Read the chosen answer again if the arm's best fitness on that problem has risen."""
         problem, name = self._chosen
         cache = self._cache
         at = next((i for i, arm in enumerate(self.comparison.arms) if arm.name == name), None)
@@ -190,7 +189,7 @@ class Poller:
         )
 
     def _rate(self, now: float, groups: int, loaded: bool) -> float | None:
-        """Iterations per second over the last half minute, once everything that was there has been read."""
+        """Iterations per second over the last half minute, after all earlier data has been read."""
         if not loaded:
             self._pace.clear()
             return None
@@ -207,7 +206,7 @@ def _heard(record: RunRecord) -> float:
 
 
 def _seconds(records: Sequence[RunRecord]) -> float | None:
-    """What the longest budget of seconds of a run under way leaves."""
+    """The seconds left of the longest budget of a running run."""
     left = []
     for record in records:
         budget, spent = record.config.get("max_seconds"), record.summary.get("seconds", 0.0)
@@ -220,7 +219,7 @@ def _seconds(records: Sequence[RunRecord]) -> float | None:
 
 
 def _training(own: Sequence[RunCache]) -> TrainingCurve | None:
-    """Of the run of an arm that was trained last."""
+    """The curve of the arm's run that was trained last."""
     trained = [cached for cached in own if cached.steps]
     if not trained:
         return None
@@ -230,7 +229,7 @@ def _training(own: Sequence[RunCache]) -> TrainingCurve | None:
 
 
 ANCESTORS = 12
-"""As many as a screen names; a long search's line has thousands."""
+"""Ancestors on a screen; a long search has lineages of thousands."""
 
 
 def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, RunRecord]) -> Detail:
@@ -267,8 +266,8 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
 
 
 def read_telemetry(records: Sequence[RunRecord], totals: Totals) -> Telemetry:
-    """One arm's runs together. totals: what they have committed. Every key of a summary may be missing, or be something
-    else in a run of another version."""
+    """The telemetry of all runs of an arm. totals: of their committed groups. Runs of other versions may lack keys of
+    the summary, or have other values in them."""
     running = [record for record in records if record.status == "running"]
     busy = [value for record in running or records if (value := _number(record, "policy_busy")) is not None]
     return Telemetry(
@@ -305,13 +304,13 @@ def _whole(value: float | None) -> int | None:
 
 
 CURVES_SHARE, VERDICT_SHARE = 0.005, 0.003
-"""Of one core."""
+"""Shares of one core."""
 
 Made = TypeVar("Made")
 
 
 class Throttled:
-    """A figure that is made again only when enough time has passed for its making to be a small share of it."""
+    """A value that is computed again only after so much time that the computing is a small share of it."""
 
     def __init__(self, share: float) -> None:
         self.share, self.due, self.version = share, 0.0, -1
@@ -328,7 +327,7 @@ class Throttled:
 
 
 class LiveMetrics:
-    """results: by arm, as of the last update; curves, verdict: of that time or a little earlier, and none without
+    """results: by arm, at the last update; curves, verdict: at that time or a little earlier; none without
     `statistics`."""
 
     def __init__(self, statistics: bool = True) -> None:
@@ -341,8 +340,8 @@ class LiveMetrics:
         self._final = self._loaded = False
 
     def update(self, cache: LiveCache, final: bool, loaded: bool) -> None:
-        """Catch up with the cache. final: everything has ended and been read; loaded: all of it has been read."""
-        # what is drawn is from one version of the arrays; a snapshot keeps the results that it was made with
+        """Update from the cache. final: all runs have ended and been read; loaded: all runs have been read."""
+        # a snapshot shows one version of the arrays, and keeps its results
         by_budget = budget_ended([cached.record for cached in cache.runs.values()])
         if (self._version, self._by_budget) != (cache.version, by_budget):
             self._by_budget = by_budget
@@ -353,7 +352,7 @@ class LiveMetrics:
             self._version = cache.version
         if not self._statistics:
             return
-        # at the end, and once everything that was there at the start has been read, nothing waits for its turn
+        # at the end, and once after the first complete reading, compute at once
         at_once = (final and not self._final) or (loaded and not self._loaded)
         self._final, self._loaded = final, loaded
         if at_once:
@@ -369,8 +368,8 @@ class LiveMetrics:
             )
 
     def _judged(self, cache: LiveCache) -> dict[str, Results]:
-        """The results without the problems that stopped, in any arm, at a fault of their scorer: they would hold the
-        iteration that all have come to where they stopped."""
+        """The results without the problems that a scorer's fault stopped in any arm. They would keep the common horizon
+        at the iteration where they stopped."""
         failed = cache.failed
         kept = [row for row in range(len(cache.problems)) if row not in failed]
         if not failed or not kept:
@@ -379,9 +378,9 @@ class LiveMetrics:
 
 
 def _curves(results: Mapping[str, Results], crossed_seeds: bool) -> dict[str, Curve]:
-    """Of the solve rate where problems have targets, else of mean best fitness, on one axis."""
+    """Curves of the solve rate if problems have targets, else of mean best fitness, on one axis."""
     curves: dict[str, Curve] = {}
-    # seeds are searched in turn: one that has just begun would hide what those before it have come to
+    # seeds are searched in turn: a seed that has just begun would cut the curves of earlier ones short
     results = {name: farthest({name: arm})[name] for name, arm in results.items()}
     for name, arm in results.items():
         if arm.judged.any():

@@ -1,7 +1,7 @@
-"""What a live screen shows of a run or a comparison, as plain values: no database, no terminal, no clock.
+"""The data of a live screen of a run or a comparison, as plain values: no database, no terminal, no clock.
 
-A snapshot never changes: the poller (evo.monitor.poller) makes a new one when the database has something new. What a
-screen writes is a pure function of a snapshot (evo.tui.arrange), so it can be compared as text.
+A snapshot never changes: the poller (evo.monitor.poller) makes a new one when the database has new data. The text of a
+screen is a pure function of a snapshot (evo.tui.arrange), so tests can compare it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from islands.queries.lineage import Ancestor, Origin
 from islands.queries.runs import CandidateDetail
 
 STALE_SECONDS = 60.0
-"""A running search that was not heard of for so long is said to be silent; a writer beats every 15 seconds."""
+"""Seconds without a heartbeat after which a running search is shown as silent; a writer sends one every 15 seconds."""
 
 
 @dataclass(frozen=True)
 class Telemetry:
-    """What the runs of an arm have committed, and what they last reported of themselves; None for what none reports.
+    """The totals of an arm's runs, and their last reports; None for values that no run reports.
 
-    Rates are summed over the runs under way, or, where all have ended, answers over the seconds that they took.
+    Rates are summed over the running runs. If all have ended, they are all answers divided by all seconds.
 
     policy_busy: share of the time that the policy was sampling
     scoring_queue: answers that wait to be scored or are being scored now
-    in_flight, sampled_ahead: of searches in which nothing was committed for a while: groups asked for, and those of
+    in_flight, sampled_ahead: of searches that have not committed for a while: the groups in flight, and those among
         them that are sampled and wait for the oldest
     """
 
@@ -46,7 +46,7 @@ class Telemetry:
 
 @dataclass(frozen=True)
 class PopulationView:
-    """Archives as they were when last read: of one problem, or the mean over those that were read.
+    """Archives at their last reading: of one problem, or the mean over the problems that were read.
 
     cells: filled, for each island, means over problems and seeds
     diversity: mean L1 distance of the elites' reward vectors, over all islands together
@@ -71,16 +71,16 @@ class ArmSnapshot:
     """One arm.
 
     statuses: status of a run -> how many runs, those that have any
-    versions: the policies that answered, as they call themselves
-    groups, planned: iterations committed, and to come to (fewer where a search ended once it was solved)
+    versions: of the policies that answered
+    groups, planned: iterations committed, and in total (fewer if a search ended when it was solved)
     answers_per_iteration: G rollouts of m answers
-    max_answers: the arm's own budget of answers, all runs together, where it has one
+    max_answers: the arm's budget of answers over all runs, if it has one
     results: (P, S) searches; None before the problems are known
-    curve: the solve rate, or the mean best fitness where no problem has a target, over `Snapshot.axis`
-    failed: problem index -> what its scorer said
+    curve: the solve rate, or the mean best fitness if no problem has a target, over `Snapshot.axis`
+    failed: problem index -> the fault of its scorer
     read: searches whose archives have been read, of P x S
     populations: problem index -> its archives, for the problems that were read
-    operators: what its operators make of the parents that they are shown, all problems and seeds together
+    operators: how its operators use the parents in their prompts, over all problems and seeds
     """
 
     name: str
@@ -103,14 +103,14 @@ class ArmSnapshot:
 
     @property
     def answers_planned(self) -> int:
-        """Answers that it may ask for in all."""
+        """The answers that the arm may sample in total."""
         asked = self.planned * self.answers_per_iteration
         return asked if self.max_answers is None else min(asked, self.max_answers)
 
 
 @dataclass(frozen=True)
 class ProblemLine:
-    """A problem that all arms have."""
+    """A problem of all arms."""
 
     name: str
     target: float | None
@@ -119,8 +119,8 @@ class ProblemLine:
 
 @dataclass(frozen=True)
 class ImprovementLine:
-    """A new best of one search, with what its reward vector gained over its parent's; change is None for one without
-    a parent. before: the best fitness that it beat, None for a first valid answer."""
+    """A new best answer of one search. change: of its reward vector against its parent's, None without a parent;
+    before: the best fitness before it, None for the first valid answer."""
 
     arm: str
     seed: int
@@ -136,7 +136,7 @@ class ImprovementLine:
 
 @dataclass(frozen=True)
 class WalkView:
-    """A maze's rows of tiles, and the cells that an answer's moves come to in order, numbered row by row from 0."""
+    """A maze's rows of tiles, and the cells that an answer visits in order, numbered row by row from 0."""
 
     rows: tuple[str, ...]
     cells: tuple[int, ...]
@@ -147,7 +147,7 @@ class Detail:
     """An arm's best answer to a problem.
 
     seed: of its search
-    stored, answer: the answer with its provenance, None while there is no valid one
+    stored, answer: the answer with its provenance, None before there is a valid one
     lineage: the answer and its nearest ancestors
     origin: its prompt and rollout; before the first answer, and for a seed, the problem's first prompt
     statement: of the problem; "" if only the prompt has it; walk: the answer's way through its maze
@@ -168,17 +168,17 @@ class Detail:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All of it. Times are seconds since 1970.
+    """All data of a screen. Times are seconds since 1970.
 
-    axis: (T,) answers after each iteration where arms differ in what one costs, else iterations; `axis_unit` says
+    axis: (T,) iterations, or answers if the arms' iterations differ in cost; `axis_unit` names the unit
     verdict: a line for each arm against the reference
-    loaded, runs: how many runs have been read to their end, of how many; a snapshot of a large comparison fills up
-    rate: iterations committed per second lately, of all runs; None where too little was seen
-    seconds_left: what a budget of seconds leaves to the runs under way
-    active: the periods in which any of the runs was searched, in order, without those in which all rested
-    heard: when any of the runs last showed signs of life
-    fault: why the database cannot be read at the moment
-    cluster: its nodes, tasks and losses in words, "" where one machine does the work
+    loaded, runs: how many of the runs have been read completely
+    rate: recent iterations per second of all runs; None if there is too little data
+    seconds_left: of a budget of seconds, for the running runs
+    active: the periods in which any of the runs was searched, in order
+    heard: the time of the last heartbeat of any run
+    fault: why the database cannot be read now
+    cluster: its nodes, tasks and losses in words, "" for one machine
     """
 
     name: str
@@ -220,7 +220,7 @@ class Snapshot:
 
     @property
     def ended(self) -> bool:
-        """Whether no run is under way, nor waits for its turn; behind one that was interrupted or failed none does."""
+        """Whether no run is running or waits for its turn; runs after an interrupted or failed one do not wait."""
         statuses = self.statuses
         if not statuses or statuses.get("running"):
             return False
@@ -235,12 +235,12 @@ class Snapshot:
         return seconds_until(self.active, now if self.silent(now) is None else self.heard)
 
     def silent(self, now: float) -> float | None:
-        """For how long nothing was heard of a search that is said to be running; None where that is not long."""
+        """Seconds since the last heartbeat of a running search; None if they are fewer than STALE_SECONDS."""
         quiet = now - self.heard
         return quiet if self.statuses.get("running") and quiet > STALE_SECONDS else None
 
     def eta(self) -> float | None:
-        """Seconds to the planned end at the rate of late; None where there is no rate."""
+        """Seconds to the planned end at the recent rate; None without a rate."""
         left = self.planned - self.groups
         if self.ended or left <= 0:
             return 0.0

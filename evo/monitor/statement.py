@@ -1,5 +1,5 @@
-"""What the address of a stored problem gives: its statement, a maze's board with the way of an answer, the best value
-known, and the held-out cases of a user's scorer, which steer no search."""
+"""Look up a stored problem by its address: its statement, a maze's board with the route of an answer, the best known
+value, and the held-out cases of a user's scorer, which no search uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from problems.maze.problem import MazeProblem
 from problems.registry import has_best_known, resolve
 
 _NAMED = re.compile(r"[\w-]+:.")
-"""Addresses of sets. A path names code of the viewer's, or nothing where this runs elsewhere: it is not read."""
+"""Addresses of sets. Paths are not read: on another machine they name nothing, or other code."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Statement:
 
 
 def statement_of(record: ProblemRecord) -> Statement:
-    """Nothing if the problem cannot be looked up (problem_of)."""
+    """The statement; empty if the problem cannot be looked up (problem_of)."""
     problem = problem_of(record)
     if problem is None:
         return Statement()
@@ -45,7 +45,7 @@ def statement_of(record: ProblemRecord) -> Statement:
 
 
 def problem_of(record: ProblemRecord) -> Problem | None:
-    """Looked up by address; None where it is none of a set, is not there, or is scored otherwise now than when it was
+    """The problem at an address; None if it is not of a set, is missing, or is scored in another way than when it was
     searched."""
     return _look_up(record.address, record.fingerprint)
 
@@ -62,7 +62,7 @@ def _look_up(address: str, fingerprint: str | None) -> Problem | None:
 
 
 def walk_of(board: Maze, answer: str) -> WalkView:
-    """The way of an answer; of one that cannot be read the start alone."""
+    """The route of an answer; only the start if the answer cannot be read."""
     try:
         cells = simulate(board, parse_moves(answer)).cells
     except UnreadableRoute:
@@ -71,11 +71,11 @@ def walk_of(board: Maze, answer: str) -> WalkView:
 
 
 EQUAL = 1e-9
-"""Two polished copies of one optimum differ by less than this share of it."""
+"""Two numeric copies of one optimum differ by less than this share of it."""
 
 
 def best_known_of(record: ProblemRecord) -> float | None:
-    """The fitness of the best answer known to a problem that is looked up by its address; None where nobody says."""
+    """The best known fitness of a problem that is looked up by its address; None if it is unknown."""
     if not has_best_known(record.address):
         return None
     found = problem_of(record)
@@ -83,7 +83,7 @@ def best_known_of(record: ProblemRecord) -> float | None:
 
 
 def describe_best_known(fitness: float | None, known: float) -> str:
-    """`best known 2.63598308, 97.2% reached`. Better is not called a record here: that is for verify_best."""
+    """`best known 2.63598308, 97.2% reached`. It never reports a record; only verify_best does."""
     told = f"best known {known:.9g}"
     if fitness is None or known <= 0:
         return told
@@ -95,8 +95,8 @@ def describe_best_known(fitness: float | None, known: float) -> str:
 
 
 def verify_best(record: ProblemRecord, fitness: float, answer: str) -> str:
-    """The same after an answer above the best value known has been run again and measured exactly; the one place that
-    calls it a record. Takes as long as a score."""
+    """The same. If the answer is above the best known value, it is first run again and measured exactly; only this
+    function reports a record. Takes as long as scoring an answer."""
     found = problem_of(record)
     if found is None or found.best_known is None:
         return ""
@@ -109,13 +109,13 @@ def verify_best(record: ProblemRecord, fitness: float, answer: str) -> str:
 
 
 MOST_CHOICES = 50
-"""Answers that are judged to choose one: the last ones that were the best."""
+"""Answers to choose from at most: the last ones that were the best."""
 _CACHE_BYTES = 1 << 24
 
 
 def score_held_out(record: ProblemRecord, candidate: Candidate) -> Score | None:
     """The Score of a candidate on the held-out cases of its problem, a fault of the scorer as its error; None if the
-    problem has none, or has changed since the search. Takes as long as a score."""
+    problem has none, or has changed since the search. Takes as long as scoring an answer."""
     try:
         problem = _holding_out(record)
         return None if problem is None else problem.score_held_out(candidate.text)
@@ -143,7 +143,7 @@ def choose_held_out(
 def _holding_out(record: ProblemRecord) -> HoldsOut | None:
     file = Path(record.address)
     if not file.is_file() or b"held_out" not in file.read_bytes():
-        return None  # to open a problem takes a score of its seed
+        return None  # opening a problem scores its seed
     (problem,) = resolve(record.address)
     if record.fingerprint not in (None, problem.fingerprint()):
         raise BadInput(f"--held-out: {record.name} has changed since this run was searched")

@@ -42,6 +42,7 @@ ROOMS = (
     "evo/tui",
     "evo/cli",
     "evo/runs",
+    "evo/monitor",
     "evo/comparison",
     "evo/stats",
     "evo/cluster",

@@ -1,7 +1,7 @@
 """Prices of public models' tokens, so that a search can show its cost and keep a budget without `?price=`.
 
-The prices are those of the makers' servers, at their standard tier: other servers charge other prices, and Google charges
-more for prompts above 200,000 tokens. `EVO_PRICES` names a YAML file of the same form, which takes precedence:
+The prices are those of the makers' servers, at their standard tier. Other servers charge other prices, and Google
+charges more for prompts above 200,000 tokens. `EVO_PRICES` names a YAML file of the same form, which takes precedence:
 
     api.example.com:
       some-model: 0.15/0.60/0.075      # dollars a million tokens: prompt/completion/cached prompt
