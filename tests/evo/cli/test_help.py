@@ -1,11 +1,13 @@
 """The help of every command: each option is a sentence or a noun phrase, and the longest helps are in sections."""
 
 import re
+import sys
+from importlib.metadata import EntryPoint
 
 import click
 import pytest
 
-from evo.cli import evo
+from evo.cli import evo, invoke
 from evo.cli.flags import GroupedCommand
 
 
@@ -40,3 +42,17 @@ def test_long_helps_are_in_sections_with_ten_basic_options_first(name):
     assert options == set(named)
     text = command.get_help(click.Context(command, info_name=name, help_option_names=["-h", "--help"]))
     assert text.index("Basic:") < text.index("Budget:") < text.index("Execution and output:")
+
+
+def test_installed_packages_add_commands(install, here, monkeypatch, capsys):
+    """`evo --help` reads the line of a command from its module, which is not imported before the command is called."""
+    module = '"""Greet.\n\nMore."""\nimport click\n\n@click.command()\ndef hello():\n    click.echo("hi")\n'
+    (here / "greeting_command.py").write_text(module)
+    monkeypatch.syspath_prepend(str(here))
+    install(EntryPoint("hello", "greeting_command:hello", "evo.commands"))
+    assert invoke(["--help"]) == 0
+    assert re.search(r"^  hello +Greet\.$", capsys.readouterr().out, re.M) and "greeting_command" not in sys.modules
+    assert invoke(["hello"]) == 0 and capsys.readouterr().out == "hi\n"
+    assert invoke(["helo"]) == 2 and "did you mean hello?" in capsys.readouterr().err
+    install(EntryPoint("hello", "no_such_module:hello", "evo.commands"))  # a package without its module
+    assert invoke(["hello"]) == 2 and len(capsys.readouterr().err.splitlines()) == 1
