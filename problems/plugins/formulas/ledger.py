@@ -75,6 +75,7 @@ class Ledger:
         w = np.ones_like(self.y) if self.weights is None else self.weights
         mean = float((w * self.y).sum() / w.sum())
         self.variance = max(float((w * (self.y - mean) ** 2).mean()), 1e-300)
+        self._squared: dict[int, float] = {}
         self.worst = self.variance
         if self.elementwise is not None:
             _constant, loss, _passes = self.elementwise.refine(constant(mean), self.x, self.y, self.weights)
@@ -106,7 +107,7 @@ class Ledger:
             return False
         formula, loss = expressed, max(squared, 0.0)
         if self.elementwise is not None:
-            formula, loss = self._refine(formula, self.elementwise)
+            formula, loss = self._refine(formula, squared, self.elementwise)
         penalty = self.rules.penalty(formula)
         loss += penalty
         if not loss < self._bar(formula.size):
@@ -125,11 +126,15 @@ class Ledger:
         floor = EXACT * self.worst * 1e-3
         return lowest / (1 + 1e-9) if lowest > floor * (1 + 1e-9) else -math.inf
 
-    def _refine(self, formula: Formula, elementwise: ElementwiseLoss) -> tuple[Formula, float]:
-        """The formula with constants for the loss, if it is near the front, and its loss."""
+    def _refine(self, formula: Formula, squared: float, elementwise: ElementwiseLoss) -> tuple[Formula, float]:
+        """The formula and its loss, with constants for the loss if it is near the front or has the smallest squared
+        error of its size: outliers hide how good a form is."""
         self.spent += 1
         loss = elementwise.mean(evaluate(formula, self.x), self.y, self.weights)
-        if not loss < _WORTH_REFINING * self._bar(formula.size):
+        lowest = min((each for size, each in self._squared.items() if size <= formula.size), default=math.inf)
+        if squared < lowest:
+            self._squared[formula.size] = squared
+        elif not loss < _WORTH_REFINING * self._bar(formula.size):
             return formula, loss
         formula, loss, passes = elementwise.refine(formula, self.x, self.y, self.weights)
         self.spent += passes

@@ -24,6 +24,7 @@ from problems.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledge
 from problems.plugins.formulas.losses import ElementwiseLoss
 from problems.plugins.formulas.rules import FormulaRules, read_functions
 from problems.plugins.formulas.stages import Stages
+from problems.plugins.formulas.writing import to_identifiers
 
 DEFAULT_FUNCTIONS = (
     "+",
@@ -87,7 +88,7 @@ class FormulaSearch:
     """One search: its rows checked, its stages in order.
 
     X, y, names, seed, sample_weight: as of `search`; rules: what may be on the front; elementwise: the loss that ranks
-    formulas, None for the squared error; enough: whether a formula with this loss and complexity ends the search
+    formulas, None for the squared error
     """
 
     def __init__(
@@ -99,7 +100,6 @@ class FormulaSearch:
         seed: int = 0,
         sample_weight: npt.ArrayLike | None = None,
         elementwise: ElementwiseLoss | None = None,
-        enough: Callable[[float, int], bool] | None = None,
     ) -> None:
         table, goal = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if table.ndim != 2 or goal.shape != table.shape[:1] or not len(goal) or not table.shape[1]:
@@ -115,8 +115,8 @@ class FormulaSearch:
             if weights.shape != goal.shape or not (weights >= 0).all() or not weights.sum() > 0:
                 raise ValueError("sample_weight must be (rows,) of numbers of at least 0, not all 0")
             weights = weights / weights.mean()
-        self._rules, self._elementwise, self._enough = rules, elementwise, enough
-        built = (g.ADD, g.SUB, g.MUL, *sorted(rules.functions))
+        self.rules, self.elementwise = rules, elementwise
+        built = (g.ADD, g.SUB, g.MUL, *g.in_order(rules.functions))
         self._stages = Stages(tuple(dict.fromkeys(built)), random.Random(seed))
         self._ledger: Ledger | None = None
         self._all = (np.ascontiguousarray(table.T), goal, weights)
@@ -132,20 +132,26 @@ class FormulaSearch:
         evaluations: int | None = None,
         guesses: Sequence[str | Formula] = (),
         callback: Callback | None = None,
+        enough: Callable[[float, int], bool] | None = None,
     ) -> Front:
-        """See `search`. Another call continues with a new budget; its guesses are added to the front."""
+        """See `search`; a formula whose loss and complexity are `enough` ends it too.
+
+        Another call continues with a new budget, and its guesses are added to the front.
+        """
         begun = time.monotonic()
         starts = [each if isinstance(each, Formula) else self._read(each) for each in guesses]
         most = math.inf if evaluations is None else float(evaluations)
         with quiet():
             if self._ledger is None:
-                rules, elementwise = self._rules, self._elementwise
+                rules, elementwise = self.rules, self.elementwise
                 self._ledger = Ledger(*self._rows, most, begun + seconds, rules, elementwise)
             ledger = self._ledger
             ledger.most, ledger.deadline = ledger.spent + most, begun + seconds
-            self._listen(ledger, callback, begun)
+            self._listen(ledger, callback, enough, begun)
             stopped = "exact"
             try:
+                for equation in ledger.front():
+                    _stop_if(enough, equation)
                 self._stages.run(ledger, starts)
             except BudgetSpent:
                 stopped = "evaluations" if ledger.spent >= ledger.most else "seconds"
@@ -153,13 +159,33 @@ class FormulaSearch:
                 stopped = str(end)
             return self._front(ledger, begun, stopped)
 
+    def is_same(
+        self,
+        rows: tuple[Array, Array, Array | None],
+        names: tuple[str, ...],
+        rules: FormulaRules,
+        elementwise: ElementwiseLoss | None,
+    ) -> bool:
+        """Whether a search of these X (n, d), y and weights, or None, and under these rules would be this one."""
+        x, y, weights = rows
+        here_x, here_y, here_weights = self._all
+        if (names, rules, elementwise) != (self.names, self.rules, self.elementwise):
+            return False
+        if weights is None or here_weights is None:
+            return weights is here_weights and np.array_equal(x.T, here_x) and np.array_equal(y, here_y)
+        same = np.array_equal(weights / weights.mean(), here_weights)
+        return same and np.array_equal(x.T, here_x) and np.array_equal(y, here_y)
+
     def _read(self, guess: str) -> Formula:
-        formula = parse(guess, self.names)
-        if self._rules.express(formula) is None:
+        own = {g.name_of(code): code for code in self.rules.functions if code in g.OWN}
+        formula = parse(guess, to_identifiers(self.names), own)
+        if self.rules.express(formula) is None:
             raise ValueError(f"the guess {guess!r} is too large, or has functions or forms that are not allowed")
         return formula
 
-    def _listen(self, ledger: Ledger, callback: Callback | None, begun: float) -> None:
+    def _listen(
+        self, ledger: Ledger, callback: Callback | None, enough: Callable[[float, int], bool] | None, begun: float
+    ) -> None:
         """Have the ledger call back, and end the search when a formula is good enough."""
         last = [0.0]
 
@@ -169,8 +195,7 @@ class FormulaSearch:
                 raise _Stopped("callback")
 
         def improved(equation: Equation) -> None:
-            if self._enough is not None and self._enough(equation.loss, equation.size):
-                raise _Stopped("condition")
+            _stop_if(enough, equation)
             if callback is not None and time.monotonic() - last[0] >= 0.1:
                 tick()
 
@@ -180,19 +205,24 @@ class FormulaSearch:
 
     def _front(self, ledger: Ledger, begun: float, stopped: str, polish: bool = True) -> Front:
         x, y, weights = self._all if polish else self._rows
-        measure = LossMeasure(x, y, weights, self._elementwise)
+        measure = LossMeasure(x, y, weights, self.elementwise)
         found = []
         for equation in ledger.front():
             formula, loss = equation.formula, equation.loss
             if polish:
                 formula = _polish(formula, measure, ledger.worst)
                 formula = turn_signs(formula) if g.SUB in ledger.rules.functions else formula
-                loss = measure.loss(formula) + self._rules.penalty(formula)
+                loss = measure.loss(formula) + self.rules.penalty(formula)
             found.append(MeasuredFormula(formula, loss, mean_squared_error(formula, x, y, weights)))
         rounding = EXACT * ledger.worst
         rows = make_rows(found, self.names, ledger.variance, rounding)
         best = recommend(rows, len(y), rounding)
         return Front(rows, self.names, best, math.ceil(ledger.spent), time.monotonic() - begun, stopped, rounding)
+
+
+def _stop_if(enough: Callable[[float, int], bool] | None, equation: Equation) -> None:
+    if enough is not None and enough(equation.loss, equation.size):
+        raise _Stopped("condition")
 
 
 @dataclass(frozen=True)

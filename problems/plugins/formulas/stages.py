@@ -56,6 +56,8 @@ class Stages:
         stage that was not over."""
         if self._left is None:
             self._begin(ledger, guesses)
+        else:
+            self._try(ledger, guesses)
         columns = self._columns or TermColumns(ledger)
         while self._left and not ledger.exact:
             self._left[0](ledger, columns, self._targets, self._reached)
@@ -77,7 +79,7 @@ class Stages:
         ledger.score(constant(mean))
         if float(y.std()) <= 1e-14 * max(1e-300, float(np.abs(y).max())):
             return
-        fitted = [ledger.fit(guess)[0] for guess in guesses]
+        fitted = self._try(ledger, guesses)
         indices = [i for i in range(len(ledger.x)) if float(ledger.x[i].std()) > 0]
         if not indices:
             return
@@ -105,6 +107,12 @@ class Stages:
             self._scan_frequencies,
             partial(self._select, most=700, targets_most=6),
         ]
+
+    def _try(self, ledger: Ledger, guesses: Sequence[Formula]) -> list[Formula]:
+        """The guesses with fitted constants. Each is scored as it is before the first is fitted."""
+        for guess in guesses:
+            ledger.score(guess)
+        return [ledger.fit(guess)[0] for guess in guesses]
 
     def _find_targets(self, ledger: Ledger, indices: Sequence[int]) -> list[Target]:
         """Every link that fits the target's range, alone and below the factors that the logarithms show."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from problems.plugins.formulas import grammar as g
-from problems.plugins.formulas.grammar import CONSTANT, FIXED, FUNCTIONS, VARIABLE, Formula, arity, write
+from problems.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, arity, write
 
 _GREEK = (
     *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"),
@@ -17,16 +17,24 @@ _GREEK = (
 
 
 def to_python(formula: Formula, names: Sequence[str], function: str = "f") -> str:
-    """The source of a function of numpy arrays, one argument a column. It needs only numpy."""
-    plain: list[str] = []
-    for name in names:
-        plain.append(_identifier(name, (*plain, function)))
-    body = write(formula, plain, calls=lambda name: f"np.{name}", number=_python_number)
+    """The source of a function of numpy arrays, one argument a column. It needs numpy, and the caller's functions."""
+    own = {g.name_of(code) for code in formula.codes if code in g.OWN}
+    plain = to_identifiers(names, (function, *own))
+    body = write(formula, plain, calls=lambda name: name if name in own else f"np.{name}", number=_python_number)
     if not formula.variables:
         body = f"np.full(np.shape({plain[0]}), {body})"
     lines = [f"def {function}({', '.join(plain)}):"]
     lines += [f"    {plain[i]} = np.asarray({plain[i]}, dtype=float)" for i in formula.variables]
+    lines[:0] = [f"# {name} is a function of yours" for name in sorted(own)]
     return "\n".join(["import numpy as np", "", "", *lines, f"    return {body}", ""])
+
+
+def to_identifiers(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """Different names of Python, as near to the given ones as can be; none is of `taken`."""
+    plain: list[str] = []
+    for name in names:
+        plain.append(_identifier(name, (*plain, *taken)))
+    return plain
 
 
 def _identifier(name: str, taken: Sequence[str]) -> str:
@@ -76,7 +84,10 @@ def to_sympy(formula: Formula, names: Sequence[str], real: bool = True) -> Any:
             )
         else:
             arguments = [stack.pop() for _ in range(arity(code))][::-1]
-            stack.append(functions[code](*arguments))
+            if code in g.OWN:
+                stack.append((g.OWN[code].sympy or sympy.Function(g.name_of(code)))(*arguments))
+            else:
+                stack.append(functions[code](*arguments))
     return stack[0]
 
 
@@ -148,4 +159,5 @@ def _latex_unary(code: int, argument: tuple[str, int]) -> tuple[str, int]:
         return f"\\left|{argument[0]}\\right|", 5
     if code == g.EXP:
         return f"e^{{{argument[0]}}}", 4
-    return f"\\{FUNCTIONS[code].name}\\left({argument[0]}\\right)", 5
+    name = f"\\operatorname{{{_escaped(g.name_of(code))}}}" if code in g.OWN else f"\\{g.name_of(code)}"
+    return f"{name}\\left({argument[0]}\\right)", 5
