@@ -13,17 +13,17 @@
           iterations: 100
           arms:
             base: embedded:base
-            vpo: ${vpo}                       # what the stage `vpo` gives: the policy it trained
+            vpo: ${vpo}                       # the result of the stage `vpo`: the policy it trained
       page:
         report:
           run: ${hard}
 
-`${STAGE}` stands for what an earlier stage gives: pretrain and train a policy, search and compare a run (of a
-comparison `${hard}/vpo/s0` is one of its runs), evaluate a file for `against` and for pick, which gives a list of the
-problems that evaluations found hard, for `problems`. A stage reads earlier ones only, so the
-file's order is the order of work.
+`${STAGE}` is replaced by the result of an earlier stage: a policy for pretrain and train, a run for search and compare
+(`${hard}/vpo/s0` is one run of a comparison), a file for evaluate (for `against` and for pick), and for pick a list of
+the problems that evaluations found hard, for `problems`. A stage reads only earlier stages, so the stages run in the
+order of the file.
 
-Read in this order: `file` is what is read, `checks` finds what is wrong before
-anything runs, and the costs; `state` is what is finished, `plan` what is next; `stage` makes a stage's command,
-`runner` runs one after the other; `display` prints.
+Read the modules in this order: `file` reads the file, `checks` finds errors and costs before anything runs; `state`
+records the finished stages, `plan` decides the next ones; `stage` makes a stage's command, `runner` runs the commands;
+`display` prints.
 """

@@ -1,5 +1,5 @@
-"""What is wrong with a pipeline though its file is well formed, as far as that can be told without loading a model:
-problems and policies that are not there, or that do not go together. And what each stage will cost.
+"""Checks of a well-formed pipeline that need no model: missing problems and policies, and those that do not fit each
+other. Also the cost of each stage.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from vpo.policies.address import NoOptions, parse_address
 
 @dataclass(frozen=True)
 class Cost:
-    """text: how the budget comes about; answers: asked of policies in all, None where a stage asks for none;
-    at_most: it may end earlier, or later in nothing but time."""
+    """text: how the budget is computed; answers: of policies in total, None if the stage samples none; at_most: the
+    stage may sample fewer answers, but never more."""
 
     text: str
     answers: int | None = None
@@ -38,7 +38,7 @@ class Cost:
 
 
 def check_pipeline(pipeline: Pipeline) -> dict[str, Cost]:
-    """The cost of every stage. Raises BadInput, one line with the stage, on the first that could not begin."""
+    """The cost of every stage. Raises BadInput, in one line, for the first stage that could not begin."""
     return _Checks(pipeline).all()
 
 
@@ -76,7 +76,7 @@ class _Checks:
         run: TrainRun = stage.settings
         traces = bool(getattr(run, "from_traces", None))
         if not run.problems and not traces:
-            raise BadInput("problems: none is named to learn from")
+            raise BadInput("problems: name problems to learn from")
         if not parse_address(run.policy).has_weights:
             raise not_trainable(run.policy)
         problems, held_out = self._at(run.problems, run.limit), self._at(run.evaluate, run.evaluate_limit)
@@ -115,7 +115,7 @@ class _Checks:
     def _search(self, stage: Stage) -> Cost:
         config: RunConfig = stage.settings
         if not config.problems:
-            raise BadInput("problems: none is named to search")
+            raise BadInput("problems: name problems to search")
         problems = self._at(config.problems, config.limit)
         config = resolve_settings(config, problems)
         self._together(config.policy, problems, config.prompt, config.answers)
@@ -131,7 +131,7 @@ class _Checks:
     def _compare(self, stage: Stage) -> Cost:
         config: CompareConfig = stage.settings
         if not config.search.problems:
-            raise BadInput("problems: none is named to search")
+            raise BadInput("problems: name problems to search")
         problems = self._at(config.search.problems, config.search.limit)
         runs = planned_runs(self._with_lengths(self._with_problems(config, problems)))
         for run in runs:
@@ -152,14 +152,14 @@ class _Checks:
         return Cost("one page, its plots")
 
     def _with_problems(self, config: CompareConfig, problems: Sequence[Problem]) -> CompareConfig:
-        """The same with the names of all problems that a stage is yet to pick from."""
+        """The same values with all problems that a later pick chooses from."""
         if not _is_picked(config.search.problems):
             return config
         names = {"problems": [problem.name for problem in problems], "limit": None}
         return config.model_copy(update={"search": config.search.model_copy(update=names)})
 
     def _with_lengths(self, config: CompareConfig) -> CompareConfig:
-        """The same with m of arms whose policy is yet to be trained: as that training asks for it."""
+        """The same values with m of arms whose policy is not trained yet: as in its training."""
         arms = {}
         for name, arm in config.arms.items():
             stage = self._stage_of(arm.policy)
@@ -169,7 +169,7 @@ class _Checks:
         return config.model_copy(update={"arms": arms})
 
     def _at(self, addresses: Sequence[str], limit: int | None) -> list[Problem]:
-        """The problems; of those that a stage is yet to pick all that it may."""
+        """The problems at these addresses; for a pick that has not run, all that it may choose."""
         key = (tuple(addresses), limit)
         if key not in self._problems:
             found: dict[str, Problem] = {}
@@ -181,7 +181,7 @@ class _Checks:
         return self._problems[key]
 
     def _picked(self, stage: Stage) -> list[Problem]:
-        """What it could pick at most: the problems of its first evaluation that the others have too."""
+        """The problems that it can pick at most: those of its first evaluation that all others have too."""
         sets = []
         for path in stage.settings.evaluations:
             evaluation = self._stage_of(path)
@@ -198,7 +198,8 @@ class _Checks:
                 open_format(problem, prompt_format, prompt, answers)
 
     def _prompt_format(self, policy: str) -> str:
-        """What the policy will speak; of one yet to be trained what it starts from speaks. Raises BadAddress."""
+        """The prompt format of the policy; before its training, that of the policy it starts from. Raises
+        BadAddress."""
         stage = self._stage_of(policy)
         if stage is None:
             return prompt_format_at(policy)
@@ -239,12 +240,12 @@ def _early(config: RunConfig) -> bool:
 
 
 def _is_picked(addresses: Sequence[str]) -> bool:
-    """Whether some of the problems are yet to be picked, of which there may be fewer."""
+    """Whether some of the problems are from a pick that has not run, which may choose fewer."""
     return any(stage_named(address) is not None for address in addresses)
 
 
 def _limits(config: RunConfig | TrainRun) -> str:
-    """Budgets that end a stage early, as they are written."""
+    """Budgets that may end a stage early, as text."""
     limits = []
     if config.max_answers is not None:
         limits.append(f"{config.max_answers:,} answers")

@@ -1,7 +1,7 @@
 """`evo pipeline --ray`: stages as commands on the nodes of a cluster, several at the same time.
 
-What samples or trains by itself (pretrain, train, evaluate) is done on a node. Searches and comparisons deal their own
-work to the cluster (`--ray`), from a process here. What takes seconds (pick, report) is done here.
+Stages that sample or train in one process (pretrain, train, evaluate) run on a node. Searches and comparisons run in a
+process here, which gives their work to the cluster (`--ray`). Stages that take seconds (pick, report) run here.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from evo.pipelines.state import STATE
 ON_A_NODE = ("pretrain", "train", "evaluate")
 _WITHOUT_SCREEN = ("pretrain",)
 AT_ONCE = 32
-"""Stages; most of them wait here for what the cluster does."""
+"""Stages at the same time; most of them wait for the cluster."""
 
 
 class ClusterStages:
-    """Does stages on the nodes of a cluster, for evo.pipelines.runner.
+    """Runs stages on the nodes of a cluster, for evo.pipelines.runner.
 
     at_once: how many stages may run
     ray: the cluster's address, for searches
@@ -43,15 +43,15 @@ class ClusterStages:
         self._writing = threading.Lock()
 
     def takes(self, kind: str) -> bool:
-        """Whether stages of this kind are done on a node; others are done here, with `options`."""
+        """Whether stages of this kind run on a node; others run here, with `options`."""
         return kind in ON_A_NODE
 
     def options(self, kind: str) -> list[str]:
         return ["--ray", self._ray] if kind in SEARCHES else []
 
     def run(self, stage: str, arguments: Callable[[], list[str]]) -> tuple[int, str]:
-        """`evo ARGUMENTS`, called again if its process is lost; its exit code and the last line of its stderr. Raises
-        the cluster's faults."""
+        """Run `evo ARGUMENTS`, again if its process is lost. Returns its exit code and the last line of its stderr.
+        Raises the cluster's faults."""
         pool = self._pools[stage] = ActorPool(self._address, lambda _: 0, "steps")
         pool.warning = lambda text: self.write(stage, f"warning: {text}")
         if self._interrupted:
@@ -82,7 +82,7 @@ class ClusterStages:
 
 @contextmanager
 def stages_on_cluster(ray: str, place: PipelineFolder, plan: Sequence[Planned]) -> Iterator[ClusterStages]:
-    """Join the cluster. Raises BadInput where that cannot be, or its nodes could not use the database."""
+    """Join the cluster. Raises BadInput if it cannot be joined, or if its nodes cannot use the database."""
     address = parse_place(ray)
     ours = connect(address)
     try:

@@ -1,4 +1,4 @@
-"""What a pipeline prints: its plan, a line where a stage begins and ends, and what came of it all."""
+"""The output of a pipeline: its plan, a line for the begin and end of each stage, and a summary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STYLES = {
 
 
 def print_plan(console: Console, plan: Sequence[Planned], place: PipelineFolder) -> None:
-    """A row a stage, with what it reads, makes and may spend below its name; fits 80 columns."""
+    """Print a row for each stage, and below it its inputs, result and cost; fits 80 columns."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("stage", no_wrap=True)
     table.add_column("budget, what it reads and makes", overflow="fold")
@@ -53,8 +53,8 @@ def print_plan(console: Console, plan: Sequence[Planned], place: PipelineFolder)
 
 
 def plan_record(plan: Sequence[Planned], place: PipelineFolder) -> dict[str, Any]:
-    """The plan as JSON takes it. answers: of all stages; answers_to_do: of those that are not done, counted whole
-    though they may go on in their midst."""
+    """The plan for JSON. answers: of all stages; answers_to_do: of the unfinished ones, counted in full even if they
+    are partly done."""
     stages = [
         {
             "name": planned.stage.name,
@@ -77,7 +77,7 @@ def plan_record(plan: Sequence[Planned], place: PipelineFolder) -> dict[str, Any
 
 
 class ProgressPrinter:
-    """Says which stage begins, and how it ended."""
+    """Prints a line when a stage begins, and how it ended."""
 
     def __init__(self, console: Console, plan: Sequence[Planned], place: PipelineFolder) -> None:
         self.console, self.place = console, place
@@ -107,7 +107,7 @@ class ProgressPrinter:
 
 
 def summary(plan: Sequence[Planned], state: State, place: PipelineFolder, outcome: Status) -> dict[str, Any]:
-    """What came of it, as JSON takes it. skipped: was done before; seconds: of all that was worked on it."""
+    """The result for JSON. skipped: the stage was done before; seconds: of all work on it."""
     stages = []
     for planned in plan:
         record = state.stages.get(planned.stage.name, planned.record)
@@ -161,7 +161,7 @@ def print_end(console: Console, record: dict[str, Any], again: str) -> None:
 
 
 def describe_output(record: StageState, place: PipelineFolder) -> str:
-    """What a stage makes, to be printed: a path, or `run NAME`."""
+    """The result of a stage in words: a path, or `run NAME`."""
     return f"run {record.gives}" if record.kind in SEARCHES else place.address(record)
 
 

@@ -1,8 +1,8 @@
 """A pipeline's file, read and validated: its stages in their order, each with its settings and references.
 
-A stage takes the keys that its command takes. train, search and compare take what `--config FILE` of evo train, evo run
-and evo compare takes; pretrain, evaluate, pick and report take their commands' options, underscores for dashes. compare
-takes its options `against` and `processes` too. In these settings `${STAGE}` stands for what an earlier stage gives.
+A stage takes the keys of its command: train, search and compare those of `--config FILE` of evo train, evo run and evo
+compare; pretrain, evaluate, pick and report the options of their commands, with underscores for dashes. compare also
+takes its options `against` and `processes`. In these settings `${STAGE}` is replaced by the result of an earlier stage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GIVES: Mapping[str, str] = {
     **{"pretrain": POLICY, "train": POLICY, "evaluate": FILE, "pick": PROBLEMS},
     **{"search": RUN, "compare": RUN},
 }
-"""What a reference to a stage of this kind stands for; a report gives nothing."""
+"""The kind of result of each kind of stage; a report has none."""
 
 
 class ReportSettings(BaseModel):
@@ -57,8 +57,8 @@ MODELS: Mapping[str, type[BaseModel]] = {
 
 
 def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[BaseModel, dict[str, Any]]:
-    """Validated settings, and the keys that were given, in plain values that do not depend on how they were written
-    (1e-3 or 0.001). Raises BadInput, one line that names the key."""
+    """(validated settings, the given keys as plain values, which are the same for 1e-3 and 0.001). Raises BadInput in
+    one line that names the key."""
     if kind == "compare":
         comparison = parse_comparison(shape_comparison(values), source)
         given = comparison.model_dump(mode="json", exclude_unset=True)
@@ -88,17 +88,17 @@ _PLACES: Mapping[str, str] = {
     "compare.arms.*.policy": POLICY,
     "report.run": RUN,
 }
-"""Keys whose value may be what another stage gives."""
+"""Keys whose value may be the result of another stage."""
 _FOLLOWS: Mapping[str, str] = {POLICY: "?OPTION=VALUE", RUN: "/ARM/sSEED"}
-"""What may stand behind a reference."""
+"""Text that may follow a reference."""
 _LEADS: Mapping[str, str] = {"train.parents_from": "archive:"}
-"""What has to stand before one."""
+"""Text that must precede a reference."""
 _STARRED = (("train", "from_traces"), ("train", "evaluate"), ("compare", "arms"))
 
 
 @dataclass(frozen=True)
 class Reference:
-    """key: where it stands; wants: what has to be given there; part: "/ARM/sSEED" of a comparison's run."""
+    """key: of its setting; wants: the kind of result that the key needs; part: "/ARM/sSEED" of a comparison's run."""
 
     key: str
     stage: str
@@ -107,7 +107,7 @@ class Reference:
 
 
 def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Reference, ...]:
-    """Every reference in a stage's (validated, plain) settings. BadInput where one cannot stand."""
+    """All references in a stage's validated, plain settings. Raises BadInput for a misplaced one."""
     found = []
     for path, text in _strings(values, ()):
         if "${" not in text:
@@ -117,11 +117,13 @@ def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Refer
         if wants is None:
             here = sorted(place.split(".", 1)[1] for place in _PLACES if place.startswith(f"{kind}."))
             where = f"; in {kind} it can in {', '.join(here)}" if here else ""
-            raise BadInput(f"{source}: {key} = {text!r}: a reference cannot stand here{where}")
+            raise BadInput(f"{source}: {key} = {text!r}: a reference is not allowed here{where}")
         for part in addresses(text) if wants == POLICY and kind in ("search", "compare") else [text]:
             matched = _REFERENCE.fullmatch(part)
             if matched is None and "${" in part:
-                raise BadInput(f"{source}: {key} = {text!r}: a reference stands alone, as in policy: ${{STAGE}}")
+                raise BadInput(
+                    f"{source}: {key} = {text!r}: a reference must be the whole value, as in policy: ${{STAGE}}"
+                )
             if matched is None:
                 continue
             if (matched["before"] or "") != (lead := _LEADS.get(_place(kind, path), "")):
@@ -135,7 +137,7 @@ def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Refer
 
 
 def replace_references(value: Any, given: Callable[[str], str]) -> Any:
-    """The same values with what `given` says of a stage in the place of each reference to it."""
+    """The same values with each reference replaced by the stage's result in `given`."""
     if isinstance(value, str):
         return ",".join(_replaced(part, given) for part in addresses(value)) if "${" in value else value
     if isinstance(value, Mapping):
@@ -151,7 +153,7 @@ def addresses(policies: str) -> list[str]:
 
 
 def stage_named(policy: str) -> str | None:
-    """The stage that an address refers to, None where it refers to none."""
+    """The stage that an address refers to, or None."""
     matched = _REFERENCE.fullmatch(policy)
     return matched["stage"] if matched else None
 
@@ -192,8 +194,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Stage:
-    """settings: validated, references in them still as they were written; given: the keys that the file gives, in
-    plain values."""
+    """settings: validated, with references as they were written; given: the keys of the file as plain values."""
 
     name: str
     kind: str
@@ -209,7 +210,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """path: of the file; stages: by name, in their order; db: where the file names one."""
+    """path: of the file; stages: by name, in their order; db: the database, if the file names one."""
 
     path: Path
     stages: Mapping[str, Stage]
@@ -225,7 +226,7 @@ class Pipeline:
 
 
 def read_pipeline(path: str) -> Pipeline:
-    """Raises BadInput with one line that names the file, the stage and the key."""
+    """Read a pipeline. Raises BadInput in one line that names the file, the stage and the key."""
     file = parse(_File, _yaml(path), path)
     if not file.stages:
         raise BadInput(f"{path}: has no stages; a stage is a name with a kind below it ({', '.join(KINDS)})")
@@ -235,7 +236,7 @@ def read_pipeline(path: str) -> Pipeline:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML that takes a key given twice for the mistake it is: the second would silently replace the first."""
+    """YAML in which a repeated key is an error: by default the second silently replaces the first."""
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -308,14 +309,14 @@ def _check_references(path: str, stages: Mapping[str, Stage]) -> None:
             if GIVES.get(kind) != reference.wants:
                 gives = f"gives a {GIVES[kind]}" if kind in GIVES else "gives nothing to read"
                 raise BadInput(
-                    f"{source}: a {reference.wants} is wanted here; {reference.stage} is a {kind} stage and {gives}"
+                    f"{source}: this key needs a {reference.wants}; {reference.stage} is a {kind} stage and {gives}"
                 )
             if reference.part and kind != "compare":
                 raise BadInput(f"{source}: {reference.stage} is one run; only a comparison's runs have /ARM/sSEED")
 
 
 def _way(stages: Mapping[str, Stage], start: str, goal: str) -> list[str]:
-    """Stages from `start` to `goal`, each reading the next; [] where there is no such way."""
+    """A path of stages from `start` to `goal`, each reading the next; [] if there is none."""
     trail: list[list[str]] = [[start]]
     seen = {start}
     while trail:

@@ -1,4 +1,4 @@
-"""What a pipeline would do next: for every stage whether it is done, goes on, is to do, or cannot be done like this."""
+"""Plan a pipeline: whether each stage is done, continues, must be done, or cannot be done in this way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evo.pipelines.state import StageState, State, Status
 
 
 class Next(StrEnum):
-    """What a pipeline would do with a stage."""
+    """The next action for a stage."""
 
     TO_DO = "to do"
     GOES_ON = "goes on"
@@ -26,10 +26,10 @@ class Next(StrEnum):
 
 @dataclass(frozen=True)
 class Planned:
-    """A stage with what is next for it.
+    """A stage with its next action.
 
-    record: its state when its turn comes; as it is where it is done or not chosen
-    stale: not chosen, and it, or what it reads, has changed since it was done
+    record: its state at the beginning of its work; unchanged if it is done or not chosen
+    stale: it is not chosen, and it, or a stage that it reads, has changed since it was done
     """
 
     stage: Stage
@@ -52,8 +52,8 @@ def plan_stages(
     chosen: Collection[str],
     redo: Collection[str],
 ) -> list[Planned]:
-    """Every stage in order. Raises BadInput, one line, where a chosen stage has changed since it was begun, what it
-    gave is gone, a stage that it reads was never done, or its run's name is taken."""
+    """Every stage in order. Raises BadInput, in one line, if a chosen stage has changed since it was begun, its result
+    is missing, a stage that it reads is not done, or the name of its run is taken."""
     again = pipeline.readers(set(redo)) & set(chosen)
     plan: dict[str, Planned] = {}
     for stage in pipeline.stages.values():
@@ -82,7 +82,7 @@ def plan_stages(
 
 
 def _check_readable(stage: Stage, read: Planned, place: PipelineFolder) -> None:
-    """BadInput where a chosen stage could not read one that was left out."""
+    """Raise BadInput if a chosen stage cannot read a stage that is not chosen."""
     if read.next is not Next.NOT_CHOSEN:
         return
     told = f"stage {stage.name} reads {read.stage.name}, which"
@@ -104,7 +104,7 @@ def _next(stage: Stage, cost: Cost, old: StageState | None, fresh: StageState, p
         return Planned(stage, cost, Next.TO_DO if fresh.attempt == 1 else Next.AGAIN, fresh)
     if fresh.mark != old.mark:
         if old.state is not Status.DONE and not place.left(old):
-            return Planned(stage, cost, Next.TO_DO, fresh)  # it came to nothing: there is nothing to mix with
+            return Planned(stage, cost, Next.TO_DO, fresh)  # it left nothing, so results cannot mix
         was = "was done" if old.state is Status.DONE else "was begun"
         raise BadInput(
             f"stage {stage.name} has changed since it {was} ({_difference(old, fresh)}): --redo {stage.name} does it "
@@ -120,7 +120,7 @@ def _next(stage: Stage, cost: Cost, old: StageState | None, fresh: StageState, p
 
 
 def _difference(old: StageState, fresh: StageState) -> str:
-    """The first thing in which two states of a stage differ, in words."""
+    """The first difference of two states of a stage, in words."""
     if old.kind != fresh.kind:
         return f"{old.kind} then, {fresh.kind} now"
     for key in dict.fromkeys([*old.settings, *fresh.settings]):

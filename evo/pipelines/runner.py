@@ -1,6 +1,6 @@
-"""The loop over a pipeline's stages: each in a process of its own, what it came to on disk before what reads it begins.
+"""Run the stages of a pipeline, each in a separate process. Its result is stored before a stage that reads it begins.
 
-One stage at a time, in the file's order; on a cluster (evo.pipelines.cluster) as many as read none that is not done.
+One stage runs at a time, in the file's order; on a cluster (evo.pipelines.cluster) all stages whose inputs are done.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 _WITHOUT_SCREEN = ("report", "problems")
 
 Report = Callable[[Planned, StageState, str], None]
-"""Told of a stage that `begins` or `ends`."""
+"""Called when a stage `begins` or `ends`."""
 
 
 class PipelineRunner:
-    """Runs what is planned, once. quiet: stages show no screens, and what they print goes to stderr."""
+    """Runs a plan, once. quiet: stages show no screens, and print to stderr."""
 
     def __init__(
         self,
@@ -48,14 +48,15 @@ class PipelineRunner:
         self.plain, self.quiet, self.report, self.cluster = plain, quiet, report, cluster
         self.interrupted = self._failed = False
         self._processes: list[CommandProcess] = []
-        self._writing = threading.RLock()  # of the state, and of what is reported
+        self._writing = threading.RLock()  # for the state and the reports
 
     def run(self, plan: Sequence[Planned], *, keep_going: bool) -> Status:
-        """DONE, FAILED or INTERRUPTED. After a failure nothing is begun, or nothing that reads what failed."""
+        """Returns DONE, FAILED or INTERRUPTED. After a failure no stage is begun; with keep_going, none that reads
+        it."""
         for planned in plan:
             if planned.works:
                 self.state.stages[planned.stage.name] = planned.record
-        save(self.place.folder, self.state)  # what is done again counts as undone from here on, whatever happens
+        save(self.place.folder, self.state)  # stages that are done again count as undone from now on
         with self._obeying_interrupts():
             if self.cluster is None:
                 for planned in plan:
@@ -66,7 +67,7 @@ class PipelineRunner:
         return Status.INTERRUPTED if self.interrupted else Status.FAILED if self._failed else Status.DONE
 
     def _run_together(self, plan: Sequence[Planned], keep_going: bool, cluster: ClusterStages) -> None:
-        """Every stage as soon as what it reads is done."""
+        """Run each stage as soon as its inputs are done."""
         waiting, running = list(plan), set[Future[None]]()
         with ThreadPoolExecutor(cluster.at_once, "stage") as pool:
             while True:
@@ -129,8 +130,10 @@ class PipelineRunner:
         return self._process_of([*arguments(), *cluster.options(stage.kind)], stage.name)
 
     def _process_of(self, arguments: Sequence[str], among: str = "") -> tuple[int, str]:
-        """Run `evo ARGUMENTS`; its exit code (negative: the signal that killed it) and its last word on stderr.
-        among: its name, where others are under way beside it"""
+        """Run `evo ARGUMENTS`. Returns its exit code (negative: the signal that killed it) and its last line on stderr.
+
+        among: its name, if other stages run at the same time
+        """
         shown = ["--plain"] if (self.plain or self.quiet or among) and arguments[0] not in _WITHOUT_SCREEN else []
         together = self.cluster if among else None
         process = CommandProcess(
@@ -141,7 +144,7 @@ class PipelineRunner:
             stdout=2 if self.quiet else None,  # stderr
         )
         self._processes.append(process)
-        if self.interrupted:  # just now, before it could be signalled
+        if self.interrupted:  # interrupted before the process could get the signal
             process.send_signal(signal.SIGINT)
         try:
             return process.wait()
@@ -150,13 +153,13 @@ class PipelineRunner:
 
     @contextlib.contextmanager
     def _obeying_interrupts(self) -> Iterator[None]:
-        """Ctrl-C, TERM and HUP are the stage's to obey; here it is noted that nothing more is to be begun."""
+        """Let the stage react to Ctrl-C, TERM and HUP; this process only stops to begin stages."""
 
         def interrupted(number: int, frame: FrameType | None) -> None:
             self.interrupted = True
             if self.cluster is not None:
                 self.cluster.interrupt()
-            # a terminal sends Ctrl-C to the stage as well: passed on, it would count as two, which stops at once
+            # the terminal sends Ctrl-C to the stage too: passed on, it would count twice and stop the stage at once
             if number != signal.SIGINT or not _at_the_terminal():
                 for process in list(self._processes):
                     process.send_signal(number)
@@ -173,7 +176,7 @@ class PipelineRunner:
 
 
 def _at_the_terminal() -> bool:
-    """Whether this process and its children are what the terminal's keys reach."""
+    """Whether the terminal's Ctrl-C reaches this process and its children."""
     for descriptor in (0, 1, 2):
         with contextlib.suppress(OSError):
             return os.tcgetpgrp(descriptor) == os.getpgrp()

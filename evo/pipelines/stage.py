@@ -1,8 +1,8 @@
-"""A stage's work: what it makes and where, how much of it is there already, and the command that does the rest.
+"""The work of a stage: the place of its result, how much of it exists, and the command that does the rest.
 
-Every stage is one `evo` command in a process of its own. So a stage that crashes, or runs out of memory, takes nothing
-with it; torch's memory is given back between stages; screens, Ctrl-C, exit codes and what is stored of a run are
-exactly those of the command; and going on is that command's resume.
+Every stage is one `evo` command in a separate process. A stage that crashes, or runs out of memory, therefore harms
+nothing else, and torch's memory is freed between stages. Screens, Ctrl-C, exit codes and stored runs are those of the
+command, and a stage continues by the command's resume.
 """
 
 from __future__ import annotations
@@ -41,39 +41,39 @@ _ENDINGS = {"pretrain": "", "train": "", "evaluate": ".json", "pick": ".txt", "r
 
 @dataclass(frozen=True)
 class PipelineFolder:
-    """Where a pipeline's work lies. db: the address as it is used, password and all."""
+    """The directory of a pipeline. db: the database's address, with its password."""
 
     folder: Path
     db: str
 
     def gives(self, state: State, stage: Stage, attempt: int) -> str:
-        """What an attempt at the stage makes: a path below the directory, or a run's name."""
+        """The result of an attempt at the stage: a path below the directory, or a run's name."""
         name = stage.name if attempt == 1 else f"{stage.name}.{attempt}"
         if stage.kind in SEARCHES:
             return f"{state.name}-{name}"
         return f"{_FOLDERS[stage.kind]}/{name}{_ENDINGS[stage.kind]}"
 
     def address(self, record: StageState) -> str:
-        """What a reference to the stage stands for, as a command takes it."""
+        """The result of the stage as an argument of commands."""
         if record.kind == "pick":
             return f"list:{self.folder / record.gives}"
         return record.gives if record.kind in SEARCHES else str(self.folder / record.gives)
 
     def present(self, record: StageState) -> bool:
-        """Whether what a finished stage gave is still there."""
+        """Whether the result of a finished stage still exists."""
         if record.kind in SEARCHES:
             return bool(self.runs(record.gives))
         path = self.folder / record.gives
         return (path / "config.json").is_file() if record.kind in ("pretrain", "train") else path.is_file()
 
     def left(self, record: StageState) -> bool:
-        """Whether an unfinished stage left something that other settings must not be mixed with."""
+        """Whether an unfinished stage left results that must not be mixed with other settings."""
         if record.kind in SEARCHES:
             return bool(self.runs(record.gives))
         return (self.folder / record.gives).exists()
 
     def finished(self, record: StageState) -> bool:
-        """Whether a stage that nobody saw end has ended all the same: its process was through when all was killed."""
+        """Whether a stage has ended although its end was not recorded: its process ended before this one was killed."""
         if record.kind in SEARCHES:
             runs = self.runs(record.gives)
             return bool(runs) and all(run.status == "done" and not _faults(run) for run in runs)
@@ -85,7 +85,7 @@ class PipelineFolder:
         return record.kind in ("pick", "report") and path.is_file()
 
     def runs(self, name: str) -> list[RunRecord]:
-        """The stored runs of that name or of the comparison of that name; none where there is no database yet."""
+        """The stored runs of this name, or of the comparison of this name; none if there is no database yet."""
         if self._missing():
             return []
         try:
@@ -95,7 +95,7 @@ class PipelineFolder:
             return []
 
     def check_database(self) -> None:
-        """Raises DatabaseUnavailable where it cannot be used."""
+        """Raise DatabaseUnavailable if the database cannot be used."""
         if self._missing():
             where = Path(str(parse_address(self.db).database)).parent
             if not where.is_dir() and where.resolve() != self.folder.resolve():
@@ -108,7 +108,7 @@ class PipelineFolder:
         return url.drivername == "sqlite" and not Path(str(url.database)).exists()
 
     def command(self, stage: Stage, record: StageState, state: State) -> list[str]:
-        """The arguments of `evo` that do the stage, or what is left of it; its files are made ready."""
+        """The arguments of `evo` that do the stage, or the rest of it. Writes its files first."""
         values = replace_references(dict(stage.given), lambda name: self.address(state.stages[name]))
         target = self.folder / record.gives
         if stage.kind in _FOLDERS:
@@ -125,7 +125,8 @@ class PipelineFolder:
         return arguments
 
     def _pretrain(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
-        for half in target.parent.glob(f"{target.name}.writing-*"):  # what a kill cut short; the whole has the name
+        # incomplete directories that a kill left
+        for half in target.parent.glob(f"{target.name}.writing-*"):
             shutil.rmtree(half)
         language = values.pop("language", "maze")
         return ["pretrain", language, "-o", str(target), *_flags(values)]
@@ -135,7 +136,7 @@ class PipelineFolder:
             return ["train", "--resume", str(target)]
         stored = values.get("from_traces") or values.get("parents_from", "").startswith("archive:")
         if stored and "db" not in values and self.db == hide_password(self.db):
-            values["db"] = self.db  # one with a password is told through the environment alone
+            values["db"] = self.db  # an address with a password is passed only through the environment
         return ["train", "--config", self._config(stage, record, values), "-o", str(target)]
 
     def _evaluate(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
@@ -170,7 +171,8 @@ class PipelineFolder:
         return str(path)
 
     def _freed(self, name: str) -> bool:
-        """Whether runs of that name are stored. Waits for processes that have yet to notice that theirs was killed."""
+        """Whether runs of this name are stored. Waits for child processes that have not noticed the kill of their
+        parent."""
         runs = [run for run in self.runs(name) if run.status != "done"]
         if not runs:
             return bool(self.runs(name))
@@ -189,7 +191,7 @@ class PipelineFolder:
 
 
 def stands_for(stage: Stage) -> str:
-    """What the stage gives, in a word, for a plan."""
+    """The result of the stage in a word, for a plan."""
     return {"evaluate": "figures", "pick": "problems", "report": "page"}.get(
         stage.kind, "run" if stage.kind in SEARCHES else POLICY
     )

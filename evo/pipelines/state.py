@@ -1,8 +1,8 @@
-"""What is finished: a file in the pipeline's directory, written whole or not at all, and a lock on the directory.
+"""The state of a pipeline: a file in its directory, which is replaced atomically, and a lock on the directory.
 
-DIR/pipeline.json        each stage: its settings, what it read, how far it is
+DIR/pipeline.json        each stage: its settings, inputs and status
 DIR/settings/            each stage's --config file, as its command reads it
-DIR/policies/ evaluations/ reports/      what the stages make
+DIR/policies/ evaluations/ reports/      results of the stages
 DIR/evo.db               their runs, unless another database is named
 """
 
@@ -26,11 +26,11 @@ from evo.errors import BadInput
 
 STATE, LOCK = "pipeline.json", ".lock"
 LOCK_SECONDS = 10.0
-"""How long to wait for the directory: after a kill -9 the stage that ran takes a moment to end, too."""
+"""Seconds to wait for the lock: after a kill -9 the running stage needs a moment to end."""
 
 
 class Status(StrEnum):
-    """How far a stage is; DONE, INTERRUPTED and FAILED are ends of a whole pipeline too."""
+    """The status of a stage; DONE, INTERRUPTED and FAILED are also results of a pipeline."""
 
     WAITING = "waiting"
     BEGUN = "begun"
@@ -40,9 +40,9 @@ class Status(StrEnum):
 
 
 class StageState(BaseModel):
-    """How far a stage is.
+    """The state of a stage.
 
-    attempt: counts up with every --redo, and names what the stage makes, so that nothing is ever overwritten
+    attempt: rises with every --redo and is part of the result's name, so that nothing is overwritten
     inputs: the marks of the stages it read
     gives: path below the directory, or the run's name
     """
@@ -64,7 +64,7 @@ class StageState(BaseModel):
 
 
 class State(BaseModel):
-    """All stages that were ever begun in a directory. name: what its runs are named after; db: the one named, without
+    """All stages that were begun in a directory. name: the prefix of its runs' names; db: the named database without
     its password, "" for the one in the directory."""
 
     model_config = ConfigDict(extra="forbid")
@@ -76,13 +76,13 @@ class State(BaseModel):
 
 
 def mark(kind: str, settings: Mapping[str, Any], inputs: Mapping[str, str], attempt: int) -> str:
-    """Stands for what decides a stage's outcome: its settings, those of all it reads, and which attempt it was."""
+    """A hash of the inputs of a stage: its settings, those of all stages it reads, and the number of its attempt."""
     canonical = json.dumps([kind, settings, inputs, attempt], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def load(folder: Path) -> State | None:
-    """What the directory knows; None where nothing was begun in it. Raises BadInput where it is no pipeline's."""
+    """The state in the directory, None if nothing was begun. Raises BadInput if it holds other files."""
     path = folder / STATE
     try:
         text = path.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def load(folder: Path) -> State | None:
 
 
 def save(folder: Path, state: State) -> None:
-    """Replace the file in one step, on disk before it is seen."""
+    """Replace the file atomically, after its contents are on disk."""
     partial = folder / (STATE + ".partial")
     with partial.open("w", encoding="utf-8") as file:
         file.write(state.model_dump_json(indent=1) + "\n")
@@ -110,7 +110,7 @@ def save(folder: Path, state: State) -> None:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[int]:
-    """Hold the directory; the lock's descriptor, which a stage's process inherits: it is free when both are gone."""
+    """Lock the directory and yield the lock's descriptor. A stage's process inherits it, so both hold the lock."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)

@@ -43,6 +43,7 @@ ROOMS = (
     "evo/cli",
     "evo/runs",
     "evo/monitor",
+    "evo/pipelines",
     "evo/comparison",
     "evo/stats",
     "evo/cluster",

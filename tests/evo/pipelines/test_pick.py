@@ -113,7 +113,7 @@ def test_nothing_to_pick_ends_the_pipeline_with_the_reason(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (('"${hard}"', '"${one}"'), "a list of problems is wanted here; one is a evaluate stage"),
+        (('"${hard}"', '"${one}"'), "this key needs a list of problems; one is a evaluate stage"),
         (('"${one}", "${two}"', '"${one}", "${hard}"'), "a cycle"),
         (('["${one}", "${two}"]', "[]"), "evaluations"),
         (('["${one}", "${two}"]', "[figures.json]"), "one of them at least is a stage of this pipeline"),

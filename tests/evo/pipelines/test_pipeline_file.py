@@ -192,9 +192,9 @@ SEARCHED = "stages:\n  b: {search: {problems: [maze:hard]}}\n"
         ),
         (
             f"stages:\n  b: {{{VPO}embedded:base}}}}\n  a: {{report: {{run: '${{b}}'}}}}",
-            "stage a: report: run: a run is wanted here; b is a train stage and gives a policy",
+            "stage a: report: run: this key needs a run; b is a train stage and gives a policy",
         ),
-        ("stages:\n  a: {search: {device: '${b}'}}", "device = '${b}': a reference cannot stand here"),
+        ("stages:\n  a: {search: {device: '${b}'}}", "device = '${b}': a reference is not allowed here"),
         ("stages:\n  a: {search: {problems: ['${b}']}}", "problems.0: there is no stage b"),
         ("stages:\n  a: {search: {policy: 'x${b}'}}", "policy = 'x${b}': a reference stands alone"),
         ("stages:\n  a: {search: {policy: '${b}/c'}}", "only ?OPTION=VALUE can follow a reference to a policy"),
