@@ -18,7 +18,6 @@ from islands.population.config import PopulationConfig
 from problems.contract import Problem, settings_of
 from problems.resources import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
-from vpo.openai.reasoning import fixes_temperature
 from vpo.policies.address import parse_address, parse_addresses
 
 DEFAULT_ITERATIONS = 100
@@ -60,6 +59,7 @@ def _fixes_temperature(policies: str) -> bool:
     if not hosted:
         return False
     from vpo.openai.address import endpoint
+    from vpo.openai.reasoning import fixes_temperature
 
     fixed = [one for one in hosted if fixes_temperature(endpoint(one))]
     for address in fixed:

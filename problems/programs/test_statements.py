@@ -97,7 +97,8 @@ def cases_of(
     cases: list[Case] = []
     functions: list[ast.stmt] = []
     preceding: list[ast.stmt] = []
-    module = parse_source(helpers).body
+    helping_tree = parse_source(helpers)
+    module, relation = helping_tree.body, _relation(helping_tree)
     asserting = assertions.asserting_definitions(module)
     helping = assertions.defined_names(helpers)
     apart = assertions.bound_names(module) - assertions.bound_names(parse_source(setup).body)
@@ -125,7 +126,7 @@ def cases_of(
         call = None
         if not mentions(inlined, local):
             beside = None if mentions(inlined, apart) else assertions.call_case(inlined, entries, shown)
-            call = beside or pair_case(statement, entries, helpers)
+            call = beside or pair_case(statement, entries, relation)
         if call is not None:
             shown = shown and not call.accepts
             cases.append(replace(call, expression=_rename(call.expression, rename), public=shown))
@@ -149,7 +150,7 @@ def cases_of(
             preceding.append(assertions.without_assertion(statement))
     if not any(isinstance(case, JudgeCase) for case in cases):
         return tuple(cases), ""
-    return tuple(cases), _judge_code(functions, names, helpers, entries, rename, exceptions or {})
+    return tuple(cases), _judge_code(functions, names, helping_tree, helping, entries, rename, exceptions or {})
 
 
 _END = ast.Pass()
@@ -172,16 +173,17 @@ def _as_one(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
 def _judge_code(
     functions: Sequence[ast.stmt],
     names: Sequence[str],
-    helpers: str,
+    helpers: ast.Module,
+    defined: frozenset[str],
     entries: frozenset[str],
     rename: Mapping[str, str],
     exceptions: Mapping[str, str],
 ) -> str:
     bodies = [statement for function in functions for statement in function.body]  # type: ignore[attr-defined]
-    refuse_unjudgeable([*bodies, *parse_source(helpers).body], entries)
-    helping = _without_pytest(parse_source(helpers))
+    refuse_unjudgeable([*bodies, *helpers.body], entries)
+    helping = _without_pytest(helpers)
     body = _without_pytest(ast.Module(list(functions), []))
-    known = assertions.defined_names(helpers) | entries | assertions.bound_names(helping.body) | {"pytest"}
+    known = defined | entries | assertions.bound_names(helping.body) | {"pytest"}
     imports = assertions.module_imports(body.body, known)
     classes = "".join(f"class {name}({base}):\n    pass\n" for name, base in exceptions.items())
     proxies = "\n\n".join(_PROXY.format(name=name) for name in names if name not in exceptions)
@@ -262,12 +264,14 @@ def split_pairs(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     return [s for s in split if _assigned_list(s) is None or _used(_assigned_list(s), s, split)]
 
 
-def pair_case(statement: ast.stmt, entries: frozenset[str], helpers: str) -> CallCase | None:
-    """A loop over one pair that `split_pairs` made, as a call; None if only the file's own assertion can tell."""
+def pair_case(statement: ast.stmt, entries: frozenset[str], relation: Relation | None) -> CallCase | None:
+    """A loop over one pair that `split_pairs` made, as a call; None if only the file's own assertion can tell.
+
+    relation: what the file's `assertion` asserts, None if it is not one that EvalPlus writes
+    """
     if not isinstance(statement, ast.For) or not isinstance(statement.iter, ast.List) or len(statement.body) != 1:
         return None
     call = statement.body[0].value if isinstance(statement.body[0], ast.Expr) else None
-    relation = _relation(helpers)
     if relation is None or not isinstance(call, ast.Call) or ast.unparse(call.func) != "assertion":
         return None
     bound = _bound(statement.target, statement.iter.elts[0])
@@ -332,9 +336,9 @@ def _applied(call: ast.expr, bound: Mapping[str, ast.expr]) -> ast.Call | None:
     return ast.Call(call.func, list(given.elts), [])
 
 
-def _relation(helpers: str) -> Relation | None:
+def _relation(helpers: ast.Module) -> Relation | None:
     """What the file's `assertion` asserts, if it is one that EvalPlus writes."""
-    for node in parse_source(helpers).body:
+    for node in helpers.body:
         if isinstance(node, ast.FunctionDef) and node.name == "assertion":
             assigned = [ast.unparse(inner) for inner in ast.walk(node) if isinstance(inner, ast.Assign)]
             matched = [line for line in assigned if line.startswith("exact_match")]

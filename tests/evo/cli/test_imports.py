@@ -9,6 +9,7 @@ import sys
 import pytest
 from completion_server import completion_server
 from vllm_stubbed import STUBS
+from warm_processes import Forked
 
 from evo.cli import invoke
 
@@ -36,7 +37,14 @@ SCRIPT = (
     "code = invoke(sys.argv[2:])\n"
     "json.dump([code, [name for name in {heavy!r} if name in sys.modules]], open(sys.argv[1], 'w'))\n"
 )
-pytestmark = pytest.mark.long  # each test starts interpreters from nothing
+pytestmark = pytest.mark.long  # each test starts processes that have next to nothing
+
+
+class ForkedWithSmallLibraries(Forked):
+    """Has what every command imports, and none of our modules."""
+
+    modules = ("click", "numpy", "pydantic", "rich.console", "rich.progress", "rich.table", "yaml")
+
 
 FEW = ["maze:test", "--limit", "2", "--plain"]
 
@@ -91,15 +99,19 @@ def test_a_search_whose_policy_is_an_engine_beside_it_leaves_torch_to_the_engine
 
 def loaded(here, command, heavy=HEAVY, *, code=0, before=""):
     """Which of the heavy packages a process has loaded when its command has ended."""
-    done = subprocess.run(
+    with ForkedWithSmallLibraries(
         [sys.executable, "-c", before + SCRIPT.format(heavy=heavy), "loaded.json", *command],
-        capture_output=True,
+        cwd=here,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr
+    ) as child:
+        _, err = child.communicate(timeout=300)
+    assert child.returncode == 0, err
     ended, found = json.loads((here / "loaded.json").read_text())
-    assert ended == code, done.stderr
+    assert ended == code, err
     return found
 
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 from child_processes import begin, wait_until
 from training_runs import SMALL_POLICY
+from warm_processes import ForkedWithModels
 
 import evo
 from evo import load_problems
@@ -56,7 +57,7 @@ def test_a_training_whose_node_dies_goes_on_elsewhere_to_the_same_weights(cluste
         "whole",
         "--plain",
         cwd=tmp_path,
-        kind=subprocess.Popen,
+        kind=ForkedWithModels,
     )
     out, err = whole.communicate(timeout=240)
     assert whole.returncode == 0, out + err

@@ -4,11 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
+from warm_processes import Forked, in_place_of_subprocess
 
+from evo import command_process
 from evo.cli import invoke
 from islands.db.store import Store
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "livecodebench"
+
+
+@pytest.fixture(autouse=True)
+def forked_stages(monkeypatch):
+    monkeypatch.setattr(command_process, "subprocess", in_place_of_subprocess(Forked))
 
 
 def evaluation(path, **values):
