@@ -25,7 +25,7 @@ from islands.db.store import Store
 
 if TYPE_CHECKING:
     from evo.comparison.resume import Resumption
-    from evo.comparison.runner import SeedBatch
+    from evo.comparison.workers import SeedBatch
 
 T = TypeVar("T")
 
@@ -41,6 +41,22 @@ class Controls(Protocol):
     def stop(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class ShownSearch:
+    """A stored run or comparison that is being searched.
+
+    status: its counters, if it is a run that is searched in this process
+    against: the reference arm of a comparison
+    """
+
+    db: str
+    name: str
+    controls: Controls
+    status: SearchStatus | None = None
+    against: str | None = None
+    comparison: bool = False
+
+
 class Job(Protocol):
     """The reports of running work to its driver."""
 
@@ -49,21 +65,8 @@ class Job(Protocol):
         cancels the work. Outside it the first one cancels."""
         ...
 
-    def showing(
-        self,
-        db: str,
-        name: str,
-        controls: Controls,
-        *,
-        status: SearchStatus | None = None,
-        against: str | None = None,
-        comparison: bool = False,
-    ) -> AbstractAsyncContextManager[None]:
-        """In this block the run or comparison `name`, which is stored, is shown.
-
-        status: its counters, if it is searched in this process
-        against: the reference arm of a comparison
-        """
+    def showing(self, search: ShownSearch) -> AbstractAsyncContextManager[None]:
+        """In this block the search is shown."""
         ...
 
 
@@ -119,7 +122,7 @@ def _run_here(prepare: Callable[[], Coroutine[Any, Any, Launched]], driver: Driv
     async def work(job: Job) -> SearchOutcome:
         launched = await prepare()
         try:
-            async with job.showing(db, launched.run.name, launched, status=launched.status):
+            async with job.showing(ShownSearch(db, launched.run.name, launched, launched.status)):
                 with job.interruptible(launched.interrupt):
                     return await run_to_end(launched)
         finally:
@@ -140,7 +143,7 @@ def _run_on_cluster(
                 if runner.stopping:
                     return None
                 name = begin()
-                async with job.showing(db, name, runner):
+                async with job.showing(ShownSearch(db, name, runner)):
                     ended = await runner.search_run(name, changes)
         finally:
             await runner.close()
@@ -182,7 +185,7 @@ def run_comparison(
                 if runner.stopping:
                     return None
                 name, batches = begin()
-                async with job.showing(db, name, runner, against=against, comparison=True):
+                async with job.showing(ShownSearch(db, name, runner, against=against, comparison=True)):
                     try:
                         ended = await runner.search(db, batches, changes)
                     except asyncio.CancelledError:

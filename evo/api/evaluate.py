@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import Problems, call_text, check_names, plain, split_problems
-from evo.api.background import Background, ScorerWarning
+from evo.api.background import Background, Progress, ScorerWarning
 from evo.api.drive import Job
 from evo.api.frames import data_frame
-from evo.api.progress import Progress
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig

@@ -12,19 +12,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import Problems, call_text, check_by_name, check_names, plain, split_problems
-from evo.api.background import Background
+from evo.api.background import Background, Progress
 from evo.api.drive import Job
 from evo.api.frames import data_frame
-from evo.api.progress import Progress
 from evo.cluster import open_training
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import describe_exit
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock
-from evo.search.stop import StopReason
 from evo.training.display import format_metrics, summarize
-from evo.training.run_directory import TrainingRecord
+from evo.training.run_directory import TrainingRecord, shown_metrics
 from problems.contract import Problem
 from problems.registry import given
 
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from evo.training.setup import Training
 
 _STEP = re.compile(r"step (\d+)  (.*)")
-SHOWN = ("fitness", "best_of_rollout", "kl", "behaviour_nll", "grad_norm")
 OF_TRAINING = frozenset(TrainRun.model_fields) - {"method", "problems"}
 
 
@@ -172,24 +169,12 @@ def _train(prepare: Callable[[], Training], objects: list[Problem], folder: str,
         training = prepare()
         driver.name, driver.progress = folder, lambda: _progress(training)
         await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
-        summary = await train_to_end(training, job)
-        return TrainResult.of(summary, training.record.lines)
+        stop = await training.run_to_end(job.interruptible)
+        return TrainResult.of(summarize(training, stop), training.record.lines)
 
     driver = Background(progress, lambda name: f"{name}: interrupted; evo.train(resume={name!r}) continues it")
     with given(objects):
         return driver.drive(work)
-
-
-async def train_to_end(training: Training, job: Job) -> dict[str, Any]:
-    """Train to the end or to an interrupt, and write the policy at the end; how it ended (evo.training.display)."""
-    try:
-        with job.interruptible(training.loop.stop):
-            stop = await training.loop.run()
-        if stop.reason is not StopReason.INTERRUPTED:
-            training.finish()
-        return summarize(training, stop)
-    finally:
-        await training.close()
 
 
 def _train_on_cluster(
@@ -229,7 +214,7 @@ def _train_on_cluster(
 def _progress(training: Training) -> Progress:
     status, run = training.loop.status, training.run
     figures = dict(status.metrics)  # a copy: the other thread continues
-    detail = format_metrics(figures, SHOWN)
+    detail = format_metrics(figures, shown_metrics(run))
     return Progress(f"{run.method} from {training.about['start']}", status.step, status.steps, "steps", detail)
 
 

@@ -14,7 +14,7 @@ from evo.cli.inspect import best_as_dict, format_vector, open_store
 from evo.cli.options import db_option, json_option
 from evo.errors import BadInput
 from evo.exit_status import damage_behind
-from evo.monitor.statement import best_known_of, choose_held_out, score_held_out, verify_best
+from evo.monitor.answer import best_known_of, choose_held_out, score_held_out, verify_best
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.queries.runs import best as best_of

@@ -22,9 +22,8 @@ from evo.cli.options import WIDE, db_option, json_option, open_wide_console
 from evo.cli.tables import print_table
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
-from evo.monitor.answer import read_answers
+from evo.monitor.answer import best_known_of, describe_best_known, read_answers, verify_best
 from evo.monitor.cluster import describe_whole
-from evo.monitor.statement import best_known_of, describe_best_known, verify_best
 from evo.search.status import clock, describe_usage
 from islands.db.comparisons import runs_named
 from islands.db.scorer_changes import scorer_changes

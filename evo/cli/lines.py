@@ -16,10 +16,10 @@ from evo.encoding import spell
 from evo.errors import BadInput
 from evo.monitor.poller import Poller
 from evo.monitor.snapshot import Snapshot
-from evo.search.status import describe_errors
+from evo.search.status import clock, describe_errors
 from evo.tui.head import mean_best
 from evo.tui.line import clean
-from evo.tui.numbers import clock, fitness, rate
+from evo.tui.numbers import fitness, rate
 from islands.db.store import Store
 
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0

@@ -21,9 +21,8 @@ from evo.search.stop import FINISHING, Stop
 from evo.tui.terminal import can_show
 
 if TYPE_CHECKING:
-    from evo.api.drive import Controls, Job
+    from evo.api.drive import Job, ShownSearch
     from evo.config.run import RunConfig
-    from evo.search.status import SearchStatus
     from evo.tui.screen import LiveScreen
 
 T = TypeVar("T")
@@ -62,19 +61,11 @@ class Foreground:
             yield
 
     @contextlib.asynccontextmanager
-    async def showing(
-        self,
-        db: str,
-        name: str,
-        controls: Controls,
-        *,
-        status: SearchStatus | None = None,
-        against: str | None = None,
-        comparison: bool = False,
-    ) -> AsyncIterator[None]:
+    async def showing(self, search: ShownSearch) -> AsyncIterator[None]:
         """Screen and lines read the database, as `evo watch` does."""
+        db, name, against = search.db, search.name, search.against
         if self._screen is not None:
-            self._screen.watch(db, name, controls, against)
+            self._screen.watch(db, name, search.controls, against)
             yield
             return
         hint = f"Started {name}. Watch it with: evo watch {format_arguments(name, db)}"

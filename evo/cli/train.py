@@ -149,17 +149,12 @@ def _write_line(stream: str, line: str) -> None:
 async def drive_training(training: Training, display: TrainingDisplay, *, as_json: bool) -> int:
     """Train to the end or until an interrupt; returns the exit code."""
     try:
-        with display.show(training), handling_interrupts(training.loop.stop):
-            stop = await training.loop.run()
-        interrupted = stop.reason is StopReason.INTERRUPTED
-        if not interrupted:
-            training.finish()
-        if training.main:
-            summary = display.summary(training, stop)
-            if as_json:
-                sys.stdout.write(json.dumps(summary) + "\n")
-        return INTERRUPTED if interrupted else 0
+        with display.show(training):
+            stop = await training.run_to_end(handling_interrupts)
     except asyncio.CancelledError:
         return INTERRUPTED
-    finally:
-        await training.close()
+    if training.main:
+        summary = display.summary(training, stop)
+        if as_json:
+            sys.stdout.write(json.dumps(summary) + "\n")
+    return INTERRUPTED if stop.reason is StopReason.INTERRUPTED else 0

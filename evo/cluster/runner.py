@@ -1,4 +1,4 @@
-"""Runs of a comparison, and shards of a run, on a Ray cluster: a Runner (evo.comparison.runner) like those on one
+"""Runs of a comparison, and shards of a run, on a Ray cluster: a Runner (evo.comparison.workers) like those on one
 machine."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from evo.cluster.connection import check_database, check_resources, connect, lea
 from evo.cluster.scoring import start_scorer_actors
 from evo.cluster.summary import find_cause, merge_outcomes, merge_problems, merge_shards
 from evo.cluster.task import ClusterTask
-from evo.comparison.runner import SeedBatch
+from evo.comparison.workers import SeedBatch
 from evo.config.cluster import ClusterAddress
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.comparison.plan import seed_batches
-from evo.comparison.runner import SeedBatch
+from evo.comparison.workers import SeedBatch
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput

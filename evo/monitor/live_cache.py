@@ -16,6 +16,7 @@ import numpy as np
 from evo.comparison.load import Comparison, SearchArrays, archive_diversity
 from evo.comparison.results import drawn_times
 from evo.monitor.snapshot import ImprovementLine, PopulationView, ProblemLine
+from evo.training.metrics import IN_SEARCH
 from islands.db.store import Store
 from islands.db.totals import Totals, read_totals
 from islands.queries import live
@@ -124,7 +125,6 @@ TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
 STEPS_KEPT = 500
 """Steps of a trainer that are kept; at twice as many, every other one is dropped."""
-TRAINING_FIGURES = ("loss", "kl", "fitness", "best_of_rollout", "reward", "behaviour_nll", "clipped", "grad_norm")
 
 
 @dataclass(eq=False)
@@ -278,7 +278,7 @@ class LiveCache:
             cached.version = live.newest_version(connection, run_id)
         for step, stats in found:
             cached.steps.append(step)
-            for name in TRAINING_FIGURES:
+            for name in IN_SEARCH:
                 value = stats.get(name)
                 known = isinstance(value, int | float) and not isinstance(value, bool)
                 cached.metrics.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]

@@ -20,11 +20,10 @@ from evo.comparison.operators import pooled_counts
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
 from evo.comparison.verdict import farthest, summarise, verdicts_of
-from evo.monitor.answer import read_answers
+from evo.monitor.answer import NO_ORIGIN, best_known_of, read_answers, statement_of, walk_of
 from evo.monitor.cluster import read_cluster
 from evo.monitor.live_cache import LiveCache, RunCache
 from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, Telemetry, TrainingCurve
-from evo.monitor.statement import best_known_of, statement_of, walk_of
 from evo.search.active_time import active_periods, union
 from evo.stats import Verdict
 from islands.db.store import Store
@@ -240,7 +239,7 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         place = lineage.fittest(connection, list(searches))
         problem_id = next(iter(searches)) if place is None else place[0]
         run = searches[problem_id]
-        first = lineage.first_prompt(connection, run.id, problem_id) or lineage.Origin("", "", "", 0)
+        first = lineage.first_prompt(connection, run.id, problem_id) or NO_ORIGIN
     record = next(record for record in store.problems(run.id) if record.id == problem_id)
     stated = statement_of(record)
     answer = None if place is None else read_answers(store, [place[1]])[place[1]]

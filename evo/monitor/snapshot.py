@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from evo.comparison.operators import OperatorShares
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve
-from evo.monitor.answer import StoredAnswer
+from evo.monitor.answer import NO_ORIGIN, StoredAnswer, WalkView
 from evo.search.active_time import Period, seconds_until
 from evo.stats import Verdict
 from islands.db.totals import Totals
@@ -135,14 +135,6 @@ class ImprovementLine:
 
 
 @dataclass(frozen=True)
-class WalkView:
-    """A maze's rows of tiles, and the cells that an answer visits in order, numbered row by row from 0."""
-
-    rows: tuple[str, ...]
-    cells: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Detail:
     """An arm's best answer to a problem.
 
@@ -160,7 +152,7 @@ class Detail:
     stored: CandidateDetail | None = None
     answer: StoredAnswer | None = None
     lineage: tuple[Ancestor, ...] = ()
-    origin: Origin = Origin("", "", "", 0)
+    origin: Origin = NO_ORIGIN
     statement: str = ""
     walk: WalkView | None = None
     best_known: float | None = None

@@ -17,8 +17,9 @@ from evo.cluster.actor_pool import ActorPool, run_command
 from evo.cluster.connection import check_database, connect, find_address, leave
 from evo.cluster.task import CommandOrder
 from evo.config.cluster import ClusterAddress
+from evo.pipelines.file import SEARCHES
 from evo.pipelines.plan import Planned
-from evo.pipelines.stage import SEARCHES, PipelineFolder
+from evo.pipelines.stage import PipelineFolder
 from evo.pipelines.state import STATE
 
 ON_A_NODE = ("pretrain", "train", "evaluate")

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from evo.pipelines.file import KINDS, SEARCHES
 from evo.pipelines.plan import Next, Planned
-from evo.pipelines.stage import SEARCHES, PipelineFolder, stands_for
+from evo.pipelines.stage import PipelineFolder
 from evo.pipelines.state import StageState, State, Status
 from evo.search.status import clock
 from islands.db.address import hide_password
@@ -60,7 +61,7 @@ def plan_record(plan: Sequence[Planned], place: PipelineFolder) -> dict[str, Any
             "name": planned.stage.name,
             "kind": planned.stage.kind,
             "reads": list(planned.stage.reads),
-            "makes": stands_for(planned.stage),
+            "makes": KINDS[planned.stage.kind].makes,
             "output": describe_output(planned.record, place),
             "budget": planned.cost.text,
             "answers": planned.cost.answers,

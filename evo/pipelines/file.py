@@ -27,13 +27,7 @@ from evo.errors import BadInput
 from problems.address import did_you_mean
 from vpo.policies.address import split_policies
 
-KINDS = ("pretrain", "train", "evaluate", "pick", "search", "compare", "report")
 POLICY, RUN, FILE, PROBLEMS = "policy", "run", "file", "list of problems"
-GIVES: Mapping[str, str] = {
-    **{"pretrain": POLICY, "train": POLICY, "evaluate": FILE, "pick": PROBLEMS},
-    **{"search": RUN, "compare": RUN},
-}
-"""The kind of result of each kind of stage; a report has none."""
 
 
 class ReportSettings(BaseModel):
@@ -45,15 +39,34 @@ class ReportSettings(BaseModel):
     against: str | None = None
 
 
-MODELS: Mapping[str, type[BaseModel]] = {
-    "pretrain": PretrainSettings,
-    "train": TrainRun,
-    "evaluate": EvaluateConfig,
-    "pick": PickConfig,
-    "search": RunConfig,
-    "compare": CompareOptions,
-    "report": ReportSettings,
+@dataclass(frozen=True)
+class StageKind:
+    """settings: the model of its keys; makes: its output in a word, for a plan
+    gives: what a reference to such a stage means, "" for nothing
+    folder, ending: of its output in the pipeline's directory; "" for runs, which are in the database
+    """
+
+    settings: type[BaseModel]
+    makes: str
+    gives: str = ""
+    folder: str = ""
+    ending: str = ""
+
+    @property
+    def searches(self) -> bool:
+        return not self.folder
+
+
+KINDS: Mapping[str, StageKind] = {
+    "pretrain": StageKind(PretrainSettings, "policy", POLICY, "policies"),
+    "train": StageKind(TrainRun, "policy", POLICY, "policies"),
+    "evaluate": StageKind(EvaluateConfig, "figures", FILE, "evaluations", ".json"),
+    "pick": StageKind(PickConfig, "problems", PROBLEMS, "lists", ".txt"),
+    "search": StageKind(RunConfig, "run", RUN),
+    "compare": StageKind(CompareOptions, "run", RUN),
+    "report": StageKind(ReportSettings, "page", "", "reports", ".html"),
 }
+SEARCHES = tuple(name for name, kind in KINDS.items() if kind.searches)
 
 
 def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[BaseModel, dict[str, Any]]:
@@ -65,7 +78,7 @@ def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[Ba
         return comparison, given | given.pop("search")
     if kind == "train" and isinstance(values.get("from_traces"), str):
         values = {**values, "from_traces": [values["from_traces"]]}
-    settings = parse(MODELS[kind], values, source)
+    settings = parse(KINDS[kind].settings, values, source)
     if kind == "train" and "method" not in settings.model_fields_set:
         raise BadInput(f"{source}: method is missing, as in method: vpo")
     return settings, settings.model_dump(mode="json", exclude_unset=True)
@@ -306,8 +319,9 @@ def _check_references(path: str, stages: Mapping[str, Stage]) -> None:
                     f"{source}: reads {reference.stage}, which comes later; move {reference.stage} before it"
                 )
             kind = stages[reference.stage].kind
-            if GIVES.get(kind) != reference.wants:
-                gives = f"gives a {GIVES[kind]}" if kind in GIVES else "gives nothing to read"
+            given = KINDS[kind].gives
+            if given != reference.wants:
+                gives = f"gives a {given}" if given else "gives nothing to read"
                 raise BadInput(
                     f"{source}: this key needs a {reference.wants}; {reference.stage} is a {kind} stage and {gives}"
                 )

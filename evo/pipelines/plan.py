@@ -9,8 +9,8 @@ from typing import Any
 
 from evo.errors import BadInput
 from evo.pipelines.checks import Cost
-from evo.pipelines.file import Pipeline, Stage
-from evo.pipelines.stage import SEARCHES, PipelineFolder
+from evo.pipelines.file import SEARCHES, Pipeline, Stage
+from evo.pipelines.stage import PipelineFolder
 from evo.pipelines.state import StageState, State, Status
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from evo.pipelines.file import POLICY, Stage, replace_references
+from evo.pipelines.file import KINDS, SEARCHES, Stage, replace_references
 from evo.pipelines.state import StageState, State
 from evo.search.stop import StopReason
 from evo.training.run_directory import TrainingRecord
@@ -27,16 +27,7 @@ from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
 from islands.types import RunRecord
 
-SEARCHES = ("search", "compare")
 BUSY_SECONDS = 30.0
-_FOLDERS = {
-    "pretrain": "policies",
-    "train": "policies",
-    "evaluate": "evaluations",
-    "pick": "lists",
-    "report": "reports",
-}
-_ENDINGS = {"pretrain": "", "train": "", "evaluate": ".json", "pick": ".txt", "report": ".html"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,8 @@ class PipelineFolder:
         name = stage.name if attempt == 1 else f"{stage.name}.{attempt}"
         if stage.kind in SEARCHES:
             return f"{state.name}-{name}"
-        return f"{_FOLDERS[stage.kind]}/{name}{_ENDINGS[stage.kind]}"
+        kind = KINDS[stage.kind]
+        return f"{kind.folder}/{name}{kind.ending}"
 
     def address(self, record: StageState) -> str:
         """The result of the stage as an argument of commands."""
@@ -111,7 +103,7 @@ class PipelineFolder:
         """The arguments of `evo` that do the stage, or the rest of it. Writes its files first."""
         values = replace_references(dict(stage.given), lambda name: self.address(state.stages[name]))
         target = self.folder / record.gives
-        if stage.kind in _FOLDERS:
+        if stage.kind not in SEARCHES:
             target.parent.mkdir(parents=True, exist_ok=True)
         arguments: list[str] = {
             "pretrain": self._pretrain,
@@ -188,13 +180,6 @@ class PipelineFolder:
                             raise
                         time.sleep(0.2)
         return True
-
-
-def stands_for(stage: Stage) -> str:
-    """The result of the stage in a word, for a plan."""
-    return {"evaluate": "figures", "pick": "problems", "report": "page"}.get(
-        stage.kind, "run" if stage.kind in SEARCHES else POLICY
-    )
 
 
 def _flags(values: dict[str, Any]) -> list[str]:

@@ -19,6 +19,7 @@ from evo.encoding import visible
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, best_so_far, distinct_vectors, seed_mean
 from evo.report.plot import Plot, plot_charts
+from evo.training.metrics import IN_SEARCH
 from vpo.metrics import pareto_mask
 
 Floats = npt.NDArray[np.float64]
@@ -27,7 +28,6 @@ POINTS, STEPS = 120, 60
 """Of a curve, and of a line of steps, on the page, at most: a pixel or two apart."""
 DIGITS = 5
 MULTIPLES, MULTIPLES_ACROSS = 24, 4
-TRAINING = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 TRAINING_SHOWN = 6
 PAIRS = 6
 FEWEST_OBJECTIVES = 2
@@ -133,7 +133,7 @@ def training_metrics(readings: Mapping[str, Sequence[RunReading]]) -> list[str]:
     """Names of the numbers that the trainers kept, the telling ones first; TRAINING_SHOWN at most."""
     steps = [step for of_arm in readings.values() for run in of_arm for step in run.steps]
     numbers = {key for step in steps for key, value in step.stats.items() if is_number(value)}
-    ranked = [key for key in TRAINING if key in numbers] + sorted(numbers - set(TRAINING))
+    ranked = [key for key in IN_SEARCH if key in numbers] + sorted(numbers - set(IN_SEARCH))
     return ranked[:TRAINING_SHOWN]
 
 

@@ -7,13 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.comparison.load import Comparison
-from evo.monitor.answer import StoredAnswer, read_answers
-from evo.monitor.snapshot import WalkView
-from evo.monitor.statement import Statement, describe_best_known, statement_of, walk_of
+from evo.monitor.answer import (
+    NO_ORIGIN,
+    Statement,
+    StoredAnswer,
+    WalkView,
+    describe_best_known,
+    read_answers,
+    statement_of,
+    walk_of,
+)
 from evo.report.lineage import Piece, difference, unit_of
 from evo.report.load import RunReading, SearchReading
 from islands.db.store import Store
-from islands.queries.lineage import Origin
 from islands.types import ProblemRecord
 
 PAGE_CHARS = 2_400_000
@@ -105,7 +111,7 @@ def _answer(
     arm: str, place: int, seed: int, search: SearchReading, stored: StoredAnswer, room: int, stated: Statement
 ) -> BestAnswer:
     """Texts of at most `room` characters each."""
-    here, origin = stored.candidate, stored.origin or Origin("", "", "", 0)
+    here, origin = stored.candidate, stored.origin or NO_ORIGIN
     parent = "" if stored.parent is None else stored.parent.text
     above = search.line(here.id)[-2 : -2 - ANCESTORS : -1]
     at, answer_format = search.ordinal(here.id), search.problem.answer_format

@@ -1,5 +1,5 @@
 """Lineages worth reading: how the best answer of a problem came about, step by step, with the difference to each
-parent. Bounded, whatever a model wrote: so many steps, and so many characters of each."""
+parent. Bounded, whatever a model wrote, in steps and in characters of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPARED_LINES, COMPARED_CHARS = 400, 40_000
 SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
 CONTEXT = 2
 MOST_DRAWN = 3000
-"""Candidates drawn besides the line; of a larger search, an even sample of them."""
+"""Candidates drawn in addition to the line; of a larger search, an even sample of them."""
 
 
 @dataclass(frozen=True)

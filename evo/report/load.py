@@ -33,7 +33,7 @@ class SearchReading:
     """One search: its C candidates in the order of storing, and its N answers in the order of giving.
 
     ids: (C,) rising; parents: (C,) ids, -1 for none; born: (C,) iteration from 0, -1 for a seed
-    fitness: (C,); valid: (C,) without an error of its own; rewards: (C, d)
+    fitness: (C,); valid: (C,) without an error; rewards: (C, d)
     answered: (N,) which candidate, by ordinal; at: (N,) iteration from 0; version: (N,) database id of the policy's
     """
 
@@ -50,7 +50,7 @@ class SearchReading:
     cells: tuple[EliteRecord, ...] = ()
 
     def ordinal(self, candidate: int) -> int | None:
-        """Where a candidate's id stands; None where it is not of this search."""
+        """The place of a candidate's id; None if it is not of this search."""
         place = int(np.searchsorted(self.ids, candidate))
         return place if place < len(self.ids) and self.ids[place] == candidate else None
 

@@ -32,7 +32,7 @@ DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class ArmMeasures:
-    """One arm at `iterations` of its own, (P problems, S seeds); NaN for a search that has not come that far.
+    """One arm after `iterations`, (P problems, S seeds); NaN for a search that has not come that far.
 
     diversity, diversity_all: mean L1 distance of two of the answers' reward vectors, of valid answers and of all
     distinct: different reward vectors among valid answers; cells: cells of the archive filled on any island, as of now

@@ -121,7 +121,7 @@ def drawn(made: Figure, name: str, alt: str, caption: str) -> Plot:
 
 
 def label(name: str, longest: int = LONGEST_LABEL) -> str:
-    """A name as it may stand in a plot: short, on one line, every character visible."""
+    """A name as it may be in a plot: short, on one line, every character visible."""
     shown = visible(name).replace("\n", " ").replace("\t", " ")
     return shown if len(shown) <= longest else "…" + shown[1 - longest :]
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from evo.comparison.load import Comparison
-from evo.comparison.results import Results
-from evo.comparison.standings import LEVEL, Standings, standings
+from evo.comparison.results import LEVEL, Results, Standings, standings
 from evo.report.cells import NONE, Column, Table, TableCell, number, word
 
 SOLVED = "✓"

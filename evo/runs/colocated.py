@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +9,14 @@ from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
 from evo.search.core import SearchCore
 from evo.search.resources import problems_at
-from evo.training.colocated import CoLocated
-from evo.training.promotion import Promotion
+from evo.training.colocated import CoLocated, Promotion
 from islands.db.store import Store
 from islands.queries.groups import rewards_before, shown_answers
 from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
+from vpo.training.examples import SearchContext
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -87,8 +86,10 @@ def open_trainer(
         config,
         version=policy.version,
         folder=folder,
-        archive=lambda group: rewards_before(store, group.problem, group.sequence) or None,
-        shown=partial(shown_answers, store) if settings.reward == "gain" else None,
+        context=lambda group: SearchContext(
+            rewards_before(store, group.problem, group.sequence) or None,
+            shown_answers(store, group) if settings.reward == "gain" else (),
+        ),
     )
 
 

@@ -13,9 +13,8 @@ from typing import Any
 from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.errors import UnusableScorer
-from evo.runs.learner import open_learner
 from evo.runs.preflight import check_new_run, check_price, policies_of
-from evo.runs.problem_runs import add_problems, open_operators, score_all_seeds
+from evo.runs.problem_runs import add_problems, open_learner, open_operators, score_all_seeds
 from evo.search.core import SearchCore
 from evo.search.defaults import (
     iterations_for,

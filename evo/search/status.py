@@ -170,9 +170,11 @@ class SearchStatus(Totals):
 
 
 def clock(seconds: float) -> str:
-    """1:05, 2:03:04."""
+    """1:05, 2:03:04, 3d 04:05."""
     minutes, rest = divmod(int(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24}d {hours % 24:02d}:{minutes:02d}"
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 

@@ -2,6 +2,6 @@
 
 Read in this order: `loop` is the step that all training loops share; `on_policy` samples its groups (`curriculum`
 chooses problems and parents), `offline` reads them from `traces`, and `improvement` learns from examples; `colocated`
-learns during a search (`promotion` checks a new version). `setup` makes a loop from a configuration, `run_directory` is
+learns during a search. `setup` makes a loop from a configuration, `run_directory` is
 its files, and `display` its lines on a terminal.
 """

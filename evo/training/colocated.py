@@ -1,42 +1,143 @@
-"""The trainer beside a search: groups that were committed come in, and now and then the policy has a new version.
+"""The trainer during a search: groups that were committed come in, and now and then the policy has a new version.
 
     committed groups -> enough? -> learner.step -> record in the database -> sync -> proof -> the policy's new version
 
-The learner has weights of its own; the policy's are replaced, between two of its calls, by the learner's. Steps take
+The learner has separate weights; the policy's are replaced, between two of its calls, by the learner's. Steps take
 their place in the order of the batches, so one seed gives one run. A step's groups are a range of sequences that its
 record names: what a kill took of the learner is made again from its last checkpoint and the stored groups.
+
+`Promotion` decides whether a newly trained version may search, by a paired check on held-out problems. Between checks
+the search continues with the version that was promoted last, while the learner learns. At a check both answer the same
+held-out problems in equal numbers. Harm is shown if the interval of the paired difference in best fitness, over
+problems, is below 0; the learner then goes back to the promoted weights and the optimiser's state of that moment.
+Anything else promotes: a check this small cannot show that a version is better.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import shutil
 import time
 import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evo.config.colocated import SearchTraining
+from evo.evaluation.evaluate import evaluate
 from evo.search.sampler import Sampler, SyncFailed
 from evo.search.status import SearchStatus
-from evo.training.promotion import Promotion
+from evo.stats import difference
 from islands.db.checkpoints import set_checkpoint
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.queries.groups import read_groups
 from islands.queries.training import TrainingStepRecord, training_steps
+from problems.contract import Problem
+from problems.scoring import Scorer
 from problems.types import Rollout, ScoredGroup
 from vpo.metrics import diversity
-from vpo.policies.contract import RunningTransfer, SeveralEngines, TakesAdapters, TrainablePolicy
+from vpo.policies.contract import Policy, RunningTransfer, SeveralEngines, TakesAdapters, TrainablePolicy
 
 if TYPE_CHECKING:
     from vpo.training.trainer import PolicyTrainer
+
+
+CHECK_SEED = 1_000_003
+"""Of the checks' samples: not a seed that a search of this size uses."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """sync: the policy is to sample from the learner's weights now. metrics: to be stored with the step."""
+
+    sync: bool
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WeightSnapshot:
+    """A learner as it was: to come back to it."""
+
+    weights: dict[str, Any]
+    state: dict[str, Any]
+
+    @classmethod
+    def of(cls, trainer: PolicyTrainer) -> WeightSnapshot:
+        weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}
+        return cls(weights, copy.deepcopy(trainer.state()))
+
+    def restore(self, trainer: PolicyTrainer) -> None:
+        """Weights, optimiser and schedule come back. Steps count on, since no name is given twice, and the version that
+        came back is the newest again, so that what it wrote is not behind."""
+        trainer.model.load_state_dict(self.weights)
+        versions = [*trainer.versions, self.state["versions"][-1]]
+        trainer.restore({**self.state, "steps": trainer.steps, "versions": versions})
+
+
+class Promotion:
+    """Checks every `every` steps.
+
+    candidate: a policy that samples from the learner's own weights
+    problems: held out; answers, total: m, and answers asked of each problem
+    """
+
+    def __init__(
+        self,
+        candidate: Policy,
+        problems: Sequence[Problem],
+        scorer: Scorer,
+        *,
+        every: int,
+        answers: int,
+        total: int,
+    ) -> None:
+        self.candidate, self.problems, self.scorer = candidate, list(problems), scorer
+        self.every, self.answers, self.total = every, answers, total
+        self._good: WeightSnapshot | None = None
+
+    def start(self, trainer: PolicyTrainer) -> None:
+        """The learner as it is has been promoted."""
+        self._good = WeightSnapshot.of(trainer)
+
+    async def decide(self, trainer: PolicyTrainer, policy: TrainablePolicy, step: int) -> Decision:
+        """After the step-th step, from 1: promote, go back, or learn on."""
+        if step % self.every:
+            return Decision(False)
+        theirs, ours = await self._bests(policy), await self._bests(self.candidate)
+        gap = difference(ours, theirs)
+        harmful = gap.interval.high < 0
+        metrics = {
+            "check": gap.interval.mean,
+            # one problem has no interval, and never calls a version harmful
+            **({"check_low": gap.interval.low, "check_high": gap.interval.high} if gap.interval.known else {}),
+            "check_p": gap.p,
+            "promoted": float(not harmful),
+        }
+        self.conclude(trainer, harmful)
+        return Decision(not harmful, metrics)
+
+    def conclude(self, trainer: PolicyTrainer, harmful: bool) -> None:
+        """Remember the learner, or bring back the one that was promoted last."""
+        if not harmful:
+            self.start(trainer)
+        elif self._good is not None:
+            self._good.restore(trainer)
+
+    async def _bests(self, policy: Policy) -> np.ndarray:
+        """(P,) best fitness among `total` answers."""
+        found = await evaluate(
+            policy, self.problems, answers=self.answers, total=self.total, seeds=[CHECK_SEED], scorer=self.scorer
+        )
+        return np.array([problem.fitness.max() for problem in found.problems])
+
 
 PROBE_ROLLOUTS = 4
 PROBE_TOKENS = 1024
@@ -52,7 +153,7 @@ class CoLocated:
     policy: whose weights are replaced
     trainer: holds the learner's weights; the policy's model is not it
     solved_at: problem id -> the sequence that solved it, None while unsolved
-    folder: of checkpoints; card: what they say of themselves; answers: m of the search
+    folder: of checkpoints; card: their description; answers: m of the search
     promotion: decides which versions may search; None lets every one
     """
 
@@ -113,7 +214,7 @@ class CoLocated:
         return solved is None or solved >= group.sequence
 
     async def close(self) -> None:
-        """A last checkpoint of where the learner has come to."""
+        """A last checkpoint of the learner."""
         if self._recorded > self._saved:
             place = await self.policy.between(self._save)
             with suppress(DatabaseUnavailable, RunBusy):  # the checkpoint is there all the same
@@ -229,7 +330,7 @@ class CoLocated:
 
     async def restore(self) -> None:
         """Bring the learner to the last recorded step and the policy to the version that searched then, from the last
-        checkpoint that is there and the groups of the steps after it; all steps are made again where none is."""
+        checkpoint that is there and the groups of the steps after it; without one all steps are made again."""
         records = list(training_steps(self.store, self.run_id))
         searching = _promoted(records) if self.promotion is not None else len(records)
         start = await self.policy.between(partial(_load_newest, records[:searching], self.trainer))
@@ -262,7 +363,7 @@ class CoLocated:
 
 
 def diversity_of(groups: Sequence[ScoredGroup]) -> float:
-    """Mean over groups of the mean L1 distance of two valid answers' reward vectors; 0 where there are none."""
+    """Mean over groups of the mean L1 distance of two valid answers' reward vectors; 0 for none."""
     found = []
     for group in groups:
         vectors = [answer.score.rewards for answer in group.all_answers() if answer.score.error is None]

@@ -33,7 +33,7 @@ FRONT = 8
 
 @dataclass(frozen=True)
 class Question:
-    """One prompt of a step: which problem, and what is shown beside it.
+    """One prompt of a step: which problem, and what the prompt shows.
 
     withheld: of a prompt that shows nothing, the parent that it could have shown: what its answers have in common with
     that one is chance
@@ -115,7 +115,7 @@ class ArchiveCurriculum(Curriculum):
     targets: per problem the fitness that solves it, None for none
     level: share of its target that a parent has at least, where the archive holds such a one; 0 = any parent
     under_way: problems that are asked at a time; visits: prompts of each
-    asks: problem under way -> the prompts it has had
+    asks: current problem -> the prompts it has had
     pool: problem -> its archive, at most PER_VECTOR newest answers of a reward vector
     stored: what a problem's archive begins with; None = nothing
     """
@@ -184,7 +184,7 @@ class ArchiveCurriculum(Curriculum):
 
 
 def at_level(found: Sequence[Candidate], target: float | None, level: float) -> Sequence[Candidate]:
-    """Those of `found` that have this share of a positive target; all of them where none has, or nothing is asked."""
+    """Those of `found` that have this share of a positive target; all of them if none has, or without a level."""
     if level == 0.0 or target is None or target <= 0.0:
         return found
     return [candidate for candidate in found if candidate.fitness >= level * target] or found
@@ -233,7 +233,7 @@ CACHE_BYTES = 8 << 20
 class StoredArchives:
     """The archives of a run's problems, each as it was after a random share of what the run has stored of it.
 
-    problems: that are learned from; the run has to hold all of them. Raises BadInput where it does not
+    problems: that are learned from; the run has to hold all of them. Raises BadInput if not
     level: share of its target that a problem's archive has reached at that moment, if the run ever has; 0 = any moment
     """
 
@@ -271,7 +271,7 @@ class StoredArchives:
         return self._ended[problem]
 
     def _first_moment(self, rows: Sequence[Child], target: float | None) -> int:
-        """How many of the rows an archive has at least; all of them where none of the rows is at the level."""
+        """How many of the rows an archive has at least; all of them if no row is at the level."""
         if self._level == 0.0 or target is None or target <= 0.0:
             return 1
         return next((i for i, row in enumerate(rows, 1) if row.fitness >= self._level * target), len(rows))

@@ -15,16 +15,13 @@ from rich.text import Text
 
 from evo.search.status import clock
 from evo.search.stop import Stop, StopReason
-from vpo.training.config import BY_EXAMPLES
+from evo.training.metrics import HELD_OUT, ON_POLICY
+from evo.training.run_directory import shown_metrics
 
 if TYPE_CHECKING:
     from evo.training.setup import Training
 
 PLAIN_SECONDS = 10.0
-_STEP = ("fitness", "best_of_rollout", "refined", "kept", "behaviour_nll", "kl", "clipped", "grad_norm")
-_TAUGHT = ("policy_nll", "preferred", "margin", "kl", "grad_norm")
-_STALE = ("fitness", "best_of_rollout", "kl", "importance", "truncated", "log_ratio", "grad_norm")
-_HELD_OUT = ("best@1", "best@3", "best@10", "best@30", "solve@30", "diversity")
 
 
 class TrainingDisplay:
@@ -56,15 +53,11 @@ class TrainingDisplay:
     def log(self, line: dict[str, Any]) -> None:
         """Told of every step and evaluation."""
         if line["kind"] == "evaluation":
-            self.console.print(f"step {line['step']}  held out: {format_metrics(line, _HELD_OUT)}", soft_wrap=True)
+            self.console.print(f"step {line['step']}  held out: {format_metrics(line, HELD_OUT)}", soft_wrap=True)
         elif not self.live and time.monotonic() - self._last >= PLAIN_SECONDS:
             self._last = time.monotonic()
-            self.console.print(f"step {line['step']}  {format_metrics(line, self._names())}", soft_wrap=True)
-
-    def _names(self) -> tuple[str, ...]:
-        if self._training is None or not self._training.run.from_traces:
-            return _STEP
-        return _TAUGHT if self._training.run.method in BY_EXAMPLES else _STALE
+            names = ON_POLICY if self._training is None else shown_metrics(self._training.run)
+            self.console.print(f"step {line['step']}  {format_metrics(line, names)}", soft_wrap=True)
 
     def __rich__(self) -> RenderableType:
         assert self._training is not None
@@ -78,7 +71,7 @@ class TrainingDisplay:
         )
         rows: list[RenderableType] = [head, ProgressBar(total=status.steps, completed=status.step)]
         if status.metrics:
-            rows.append(Text(format_metrics(status.metrics, self._names())))
+            rows.append(Text(format_metrics(status.metrics, shown_metrics(run))))
             rows.append(Text(self._rates(), style="dim"))
         body = Table.grid()
         for row in rows:

@@ -1,4 +1,4 @@
-"""Training by examples: pairs of a parent and a better child from stored searches, whoever found them.
+"""Training by examples: pairs of a parent and a better child from stored searches, whichever operator found them.
 
     children of a problem, in order -> those that improve -> by parent -> by the parent's level
     lesson -> prompt and chain in the policy's form -> token ids -> trainer.teach
@@ -56,7 +56,7 @@ UNWRITABLE = "that the policy's language cannot say"
 
 @dataclass(frozen=True)
 class ImprovementLesson:
-    """A parent and the children that improve it, by id, and those of its own that are less fit than it.
+    """A parent and the children that improve it, by id, and its other children, which are less fit than it.
 
     run: its source's place
     level: which of LEVELS parts of the way from zero to the target (or to the best that was found) the parent stood in
@@ -217,7 +217,7 @@ def _covers(one: Child, other: Child) -> bool:
 class Writer:
     """Writes lessons as prompts and rollouts of the policy that learns.
 
-    formats: the prompt format of a problem for so many answers
+    formats: the prompt format of a problem for this many answers
     left_out: children that a format cannot write, and why
     """
 

@@ -5,8 +5,8 @@
 What wrote a group is not what learns from it. Three things hold the difference in check: PPO's clip around the policy
 that wrote it, whose log-probabilities are stored, so that all steps together go no further than one would; importance
 weights against the same, truncated at a cap; and the choice of traces (evo.training.traces), which may leave
-old versions out. The order is drawn from (seed, pass), so a run that is stopped and resumed from a checkpoint goes on
-as if it had not been.
+old versions out. The order is drawn from (seed, pass), so a run that is stopped and resumed from a checkpoint continues
+as if it had not stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
-from vpo.training.examples import group_advantages
+from vpo.training.examples import SearchContext, group_advantages
 from vpo.training.trainer import PolicyTrainer
 
 SILENT = "without log-probabilities"
@@ -58,7 +58,7 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
         self._archives: dict[int, npt.NDArray[np.float64]] = {}
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
         if run.method == "archive_vpo":
-            trainer.archive = lambda group: self._archives[id(group)]
+            trainer.context = lambda group: SearchContext(self._archives[id(group)])
 
     @property
     def source(self) -> str:
@@ -104,7 +104,7 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
                 lacking[reason] += 1
                 continue
             usable.append(group)
-            if self.trainer.archive is not None:
+            if self.run_config.method == "archive_vpo":
                 self._archives[id(group)] = self.traces.archive(int(place))
         return usable, lacking
 
@@ -121,12 +121,11 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
     def check_teaches(self) -> None:
         """BadInput if no chosen group teaches the method anything. Groups are read until one does."""
         lacking: Counter[str] = Counter()
-        estimation, archive = self.trainer.config, self.trainer.archive
         for step in range(steps_a_pass(self.run_config, self.traces)):
             groups, unfit = self.read(self.places(step))
             lacking += unfit
             for group in groups:
-                if np.any(group_advantages(group, estimation, archive(group) if archive else None)):
+                if np.any(group_advantages(group, self.trainer.config, self.trainer.context(group))):
                     return
                 lacking[SPREADLESS] += 1
         method = self.run_config.method
@@ -161,7 +160,7 @@ def resolve_settings(run: TrainRun, traces: Traces) -> TrainRun:
 
 def keep_fitting(traces: Traces, policy: LocalPolicy) -> None:
     """Leave out the groups that policies of another tokenizer wrote, and those that came without log-probabilities, as
-    far as a look at one group of each lineage of each run tells. BadInput where none is left."""
+    far as a look at one group of each lineage of each run tells. BadInput if none is left."""
     chosen = traces.chosen
     roots = {version: lineage(version)[0] for version in traces.versions}
     kinds = sorted(set(roots.values()))
@@ -216,7 +215,7 @@ def misfit(group: ScoredGroup, policy: LocalPolicy) -> tuple[str, str]:
 
 
 def unusable(group: ScoredGroup, policy: LocalPolicy) -> str:
-    """Why the policy cannot learn from this one group, "" where it can. A group is taken whole or not at all: without
+    """Why the policy cannot learn from this one group, "" if it can. A group is taken whole or not at all: without
     some of its rollouts the others would be compared with too few."""
     if _silent(group):
         return SILENT

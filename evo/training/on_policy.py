@@ -31,7 +31,7 @@ from problems.types import ScoredAnswer, ScoredGroup
 from vpo.metrics import kept
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
-from vpo.training.examples import Goal
+from vpo.training.examples import Goal, SearchContext
 from vpo.training.trainer import PolicyTrainer
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ WATCHED = {
     "kept": "answers keep no more of the parent shown than of one that is not shown",
     "refined": "answers better the parent shown less often than those that see none",
 }
-"""Of each figure, what is said where it has fallen: the share kept to chance, the refinement rate below it."""
+"""For each figure, the message once it has fallen: the share kept to chance, the refinement rate below it."""
 
 
 def parent_usage(questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> dict[str, float]:
@@ -53,7 +53,7 @@ def parent_usage(questions: Sequence[Question], groups: Sequence[ScoredGroup]) -
 
     refined, copied: fitter than the parent shown; its text again
     kept: how much of the parent the answers begin and end with, a mean over those that were written
-    refined_chance, kept_chance: the same beside the parent that a prompt could have shown
+    refined_chance, kept_chance: the same for the parent that a prompt could have shown
     Prompts that begin the answer with a part of the parent are left out: what those keep is not the policy's doing.
     """
     pairs = list(zip(questions, groups, strict=True))
@@ -88,7 +88,7 @@ class ParentUsageWatch:
         self._above = [False] * len(WATCHED)
 
     def add(self, figures: Mapping[str, float]) -> Stop | None:
-        """Take in a step's `parent_usage`; why to stop, None to go on."""
+        """Take in a step's `parent_usage`; why to stop, None to continue."""
         if not {"kept", "kept_chance"} <= figures.keys():
             return None
         kept_lead, refined_lead = (figures[name] - figures[f"{name}_chance"] for name in ("kept", "refined"))
@@ -168,12 +168,7 @@ class TrainingLoop(SteppedTraining[Batch]):
         self._stored = stored
         self._parents: dict[int, Candidate] = {}  # by the sequence of the group whose prompt shows it
         self._watch = ParentUsageWatch()
-        if run.reward == "solve":
-            trainer.goals = self._goal
-        if run.reward == "gain":
-            trainer.shown = self._answers_shown
-        if run.method == "archive_vpo":
-            trainer.archive = lambda group: self.curriculum.vectors(group.problem) or None
+        trainer.context = self._context
 
     @property
     def source(self) -> str:
@@ -246,12 +241,14 @@ class TrainingLoop(SteppedTraining[Batch]):
             self.stop(at_chance)
         return usage
 
-    def _answers_shown(self, group: ScoredGroup) -> list[ScoredAnswer]:
-        parent = self._parents.get(group.sequence)
-        if parent is None:
-            return []
-        key = identity(parent.text, self.problems[group.problem].answer_format)
-        return [ScoredAnswer(parent.text, key, Score(parent.rewards, parent.fitness))]
+    def _context(self, group: ScoredGroup) -> SearchContext:
+        run, parent = self.run_config, self._parents.get(group.sequence)
+        shown = []
+        if run.reward == "gain" and parent is not None:
+            key = identity(parent.text, self.problems[group.problem].answer_format)
+            shown.append(ScoredAnswer(parent.text, key, Score(parent.rewards, parent.fitness)))
+        archive = self.curriculum.vectors(group.problem) if run.method == "archive_vpo" else None
+        return SearchContext(archive or None, shown, self._goal(group) if run.reward == "solve" else None)
 
     def _goal(self, group: ScoredGroup) -> Goal:
         target = self.problems[group.problem].target

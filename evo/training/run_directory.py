@@ -17,16 +17,20 @@ from typing import Any
 
 from evo.config.train import TrainRun
 from evo.errors import BadInput, SearchFailed
+from evo.training.metrics import BY_EXAMPLE, HELD_OUT, OFFLINE, ON_POLICY
 from evo.whole_file import write_whole
 from islands.queries.training import current_names
 from vpo.training.config import BY_EXAMPLES
 
 SETTINGS, METRICS, CHECKPOINTS, WRITER = "train.json", "metrics.jsonl", "checkpoints", ".writer"
 _CURVE_ROWS = 12
-_CURVE = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")
-_STEP = ("fitness", "best_of_rollout", "refined", "copied", "kept", "behaviour_nll", "kl", "grad_norm")
-_TAUGHT = ("policy_nll", "preferred", "margin", "kl", "grad_norm")
-_STALE = ("importance", "truncated", "log_ratio", "groups", "left_out")
+
+
+def shown_metrics(run: TrainRun) -> tuple[str, ...]:
+    """The metrics of its steps that are shown, in order."""
+    if not run.from_traces:
+        return ON_POLICY
+    return BY_EXAMPLE if run.method in BY_EXAMPLES else OFFLINE
 
 
 class TrainingRecord:
@@ -81,20 +85,20 @@ class TrainingRecord:
         return int(saved[-1].name.rpartition("-")[2]) if saved else 0
 
     def claim(self) -> None:
-        """Be the one process that writes here from now on: whoever wrote before, perhaps on a machine that was only
+        """Be the only process that writes here from now on: an earlier one, perhaps on a machine that was only
         unreachable, is refused."""
         self._token = secrets.token_hex(8)
         write_whole(self.folder / WRITER, self._token)
 
     def check_claim(self) -> None:
-        """SearchFailed where another process has the directory now. Where it is shared over a network that may be
+        """SearchFailed if another process has the directory now. If it is shared over a network that may be
         seen some seconds late."""
         if self._token and (self.folder / WRITER).read_text(encoding="utf-8") != self._token:
             raise SearchFailed(f"{self.folder}: another process continues this training; this one stops writing")
 
     @classmethod
     def open(cls, folder: str | Path) -> tuple[TrainingRecord, dict[str, Any]]:
-        """A run to go on with, and what it was created with. BadInput where there is none."""
+        """A run to continue, and its settings. BadInput if the directory holds none."""
         record = cls(folder)
         try:
             about = json.loads((record.folder / SETTINGS).read_text(encoding="utf-8"))
@@ -161,13 +165,12 @@ class TrainingRecord:
         ]
         evaluations = [line for line in self.lines if line["kind"] == "evaluation"]
         if evaluations:
-            names = [name for name in _CURVE if name in evaluations[-1]]
+            names = [name for name in HELD_OUT if name in evaluations[-1]]
             where = f"{' '.join(run.evaluate)}, {run.evaluate_answers} answers a problem in chains of {run.chain}"
             parts += [f"## Held out: {where}, temperature {run.asked_temperature:g}", _table(evaluations, names)]
         steps = [line for line in self.lines if line["kind"] == "step"]
         if steps:
-            known = _TAUGHT if run.method in BY_EXAMPLES else (*_STEP, *_STALE) if run.from_traces else _STEP
-            names = [name for name in known if any(name in line for line in steps)]
+            names = [name for name in shown_metrics(run) if any(name in line for line in steps)]
             parts += ["## In training, on the prompts of the step", _table(steps, names)]
         return "\n\n".join(parts) + "\n"
 

@@ -21,6 +21,7 @@ from evo.evaluation.evaluate import open_formats
 from evo.prompts.contract import PromptFormat
 from evo.search.defaults import source_commit
 from evo.search.resources import check_apart, open_policy, problems_at
+from evo.search.stop import Stop, StopReason
 from evo.training.curriculum import open_stored_archives
 from evo.training.improvement import ImitationTraining, Improvements, open_improvements, problems_of
 from evo.training.loop import SteppedTraining, StoredTraining
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 EVALUATION_STREAM_SEED = 1_000_003
-"""Held-out answers are drawn with a seed of their own, the same in every evaluation of every run."""
+"""Held-out answers are drawn with a separate seed, the same in every evaluation of every run."""
 SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
 
 
@@ -104,6 +105,19 @@ class Training:
         card = self.record.card(self.run, self.about, self.loop.source, self.loop.notes())
         trained = {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
         save_checkpoint(model, tokenizer, folder, card, state, trained=trained, weights=weights)
+
+    async def run_to_end(
+        self, interruptible: Callable[[Callable[[Stop], None]], contextlib.AbstractContextManager[None]]
+    ) -> Stop:
+        """Train to the end or to an interrupt, write the final policy at the end, and close; why it ended."""
+        try:
+            with interruptible(self.loop.stop):
+                stop = await self.loop.run()
+            if stop.reason is not StopReason.INTERRUPTED:
+                self.finish()
+            return stop
+        finally:
+            await self.close()
 
     async def close(self) -> None:
         await self.policy.close()

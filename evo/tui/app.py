@@ -77,24 +77,24 @@ class ScreenApp(App[None]):
         Binding("question_mark,h,f1", "help"),
         Binding("tab", "next_panel(1)", priority=True),
         Binding("shift+tab", "next_panel(-1)", priority=True),
-        Binding("enter", "open_chosen"),
+        Binding("enter", "view('open')"),
         Binding("escape,backspace", "step_back"),
         Binding("slash", "search", priority=True),  # before the next key, which belongs to the name already
-        Binding("u", "narrow('unsolved')"),
-        Binding("d", "narrow('differing')"),
-        Binding("s", "next_part"),
-        Binding("o", "next_order"),
-        Binding("O", "reverse"),
+        Binding("u", "view('toggle', 'unsolved')"),
+        Binding("d", "view('toggle', 'differing')"),
+        Binding("s", "view('next_part')"),
+        Binding("o", "view('next_order')"),
+        Binding("O", "view('reverse')"),
         Binding("up,k", "move(-1)"),
         Binding("down,j", "move(1)"),
         Binding("pageup", "page(-1)"),
         Binding("pagedown,space", "page(1)"),
         Binding("home,g", "move(-1000000)"),
         Binding("end,G", "move(1000000)"),
-        Binding("left", "turn(-1)"),
-        Binding("right", "turn(1)"),
-        Binding("n", "step(1)"),
-        Binding("b", "step(-1)"),
+        Binding("left", "view('turn', -1)"),
+        Binding("right", "view('turn', 1)"),
+        Binding("n", "view('step', 1)"),
+        Binding("b", "view('step', -1)"),
     ]
 
     def __init__(
@@ -345,45 +345,13 @@ class ScreenApp(App[None]):
         shown = next((v for v in (self.query_one("#panel"), self.query_one("#table")) if v.display), None)
         self.action_move(by * max(1, (shown.size.height if shown else 10) - 1))
 
-    def action_open_chosen(self) -> None:
-        self._do(lambda pages, snapshot: pages.open(snapshot))
-
-    def action_choose(self, problem: int) -> None:
-        self._do(lambda pages, snapshot: pages.choose(snapshot, problem))
-
-    def action_open(self, problem: int, arm: int) -> None:
-        self._do(lambda pages, snapshot: pages.choose(snapshot, problem, arm))
-
-    def action_arm(self, arm: int) -> None:
-        self._do(lambda pages, snapshot: pages.show_arm(snapshot, arm))
-
-    def action_turn(self, by: int) -> None:
-        self._do(lambda pages, snapshot: pages.turn(snapshot, by))
-
-    def action_step(self, by: int) -> None:
-        self._do(lambda pages, snapshot: pages.step(snapshot, by))
-
-    def action_panel(self, name: str) -> None:
-        self._do(lambda pages, snapshot: pages.show_panel(snapshot, name))
+    def action_view(self, change: str, *arguments: Any) -> None:
+        """A change of the viewer's choices (Pages.change)."""
+        self._do(lambda pages, snapshot: pages.change(snapshot, change, *arguments))
 
     def action_next_panel(self, by: int) -> None:
         if len(self.screen_stack) == 1:
             self._do(lambda pages, snapshot: pages.next_panel(snapshot, by))
-
-    def action_narrow(self, which: str) -> None:
-        self._do(lambda pages, snapshot: pages.toggle(snapshot, which))
-
-    def action_next_part(self) -> None:
-        self._do(lambda pages, snapshot: pages.next_part(snapshot))
-
-    def action_next_order(self) -> None:
-        self._do(lambda pages, snapshot: pages.next_order(snapshot))
-
-    def action_reverse(self) -> None:
-        self._do(lambda pages, snapshot: pages.reverse(snapshot))
-
-    def action_sort(self, order: int) -> None:
-        self._do(lambda pages, snapshot: pages.sort(snapshot, order))
 
     def _do(self, change: Callable[[Pages, Snapshot], None]) -> None:
         """Change the choice, pass it to the source, and show it."""

@@ -199,7 +199,7 @@ def _tabs(snapshot: Snapshot, view: View, panel: str, order: Sequence[str], widt
     names = {"operators": "operators"} | ({"improvements": "improved"} if width < 100 else {})
     for name in order:
         text = f" {names.get(name, _titled(snapshot, name))} "
-        line.add(text, link(SELECTED if name == panel else DIM, f"panel({name!r})"))
+        line.add(text, link(SELECTED if name == panel else DIM, f"view('show_panel', {name!r})"))
     if panel == "problems":
         line.flush(fit(describe(view, snapshot, shown), line.room - 1), DIM)
     return line
@@ -212,17 +212,18 @@ def _footer(snapshot: Snapshot, view: View, width: int) -> Line:
     if snapshot.ended and not view.paused:
         hold = []
     if view.detail:
-        keys = [("esc", "back", "step_back"), ("n b", "problem", "step(1)"), ("↑↓", "scroll", ""), *keys]
-        keys += [("←→", "arm", "turn(1)")] if len(snapshot.arms) > 1 else []
+        keys = [("esc", "back", "step_back"), ("n b", "problem", "view('step', 1)"), ("↑↓", "scroll", ""), *keys]
+        keys += [("←→", "arm", "view('turn', 1)")] if len(snapshot.arms) > 1 else []
         keys.append(("?", "help", "help"))
     elif not snapshot.problems:
         keys += [*hold, ("?", "help", "help")]
     else:
         keys += [("?", "help", "help")]
         keys += [] if width >= WIDE else [("tab", "panel", "next_panel(1)")]
-        keys += [("enter", "answer", "open_chosen"), ("/", "search", "search"), ("u", "unsolved", "narrow('unsolved')")]
-        keys += [("d", "differing", "narrow('differing')")] if len(snapshot.arms) > 1 else []
-        keys += [("s", "set", "next_part"), ("o", "order", "next_order")]
+        keys += [("enter", "answer", "view('open')"), ("/", "search", "search")]
+        keys += [("u", "unsolved", "view('toggle', 'unsolved')")]
+        keys += [("d", "differing", "view('toggle', 'differing')")] if len(snapshot.arms) > 1 else []
+        keys += [("s", "set", "view('next_part')"), ("o", "order", "view('next_order')")]
         keys = [*keys[:2], *hold, *keys[2:]]
     line = Line(width)
     for key, what, action in keys:

@@ -10,8 +10,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.syntax import Syntax
 
-from evo.monitor.snapshot import Detail, ProblemLine, Snapshot, WalkView
-from evo.monitor.statement import describe_best_known
+from evo.monitor.answer import WalkView, describe_best_known
+from evo.monitor.snapshot import Detail, ProblemLine, Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, wrap
 from evo.tui.numbers import fitness, signed
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, link, look
@@ -30,7 +30,7 @@ def draw_detail_head(snapshot: Snapshot, view: View, width: int) -> Line:
         its = look(number)
         chosen = number == min(view.arm, len(snapshot.arms) - 1)
         style = its.style + Style(reverse=True) if chosen else its.style
-        line.add(f" {its.mark} {shorten(arm.name, 14)} ", link(style, f"arm({number})"))
+        line.add(f" {its.mark} {shorten(arm.name, 14)} ", link(style, f"view('show_arm', {number})"))
     return line
 
 

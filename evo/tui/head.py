@@ -9,8 +9,9 @@ import numpy as np
 from rich.style import Style
 
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
+from evo.search.status import clock
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of, wrap
-from evo.tui.numbers import clock, common_prefix, count, fitness, rate
+from evo.tui.numbers import common_prefix, count, fitness, rate
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, look
 from evo.tui.view import View
 

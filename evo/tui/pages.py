@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from evo.monitor.snapshot import Snapshot
 from evo.tui.arrange import Arranged, arrange
@@ -119,6 +121,10 @@ class Pages:
     def stop(self, snapshot: Snapshot) -> None:
         self._change(stopping=True, paused=False)
 
+    def change(self, snapshot: Snapshot, name: str, *arguments: Any) -> None:
+        """The change that a key or a click names."""
+        CHANGES[name](self, snapshot, *arguments)
+
     def _choose(self, snapshot: Snapshot, choice: TableChoice) -> None:
         """Another choice of problems; the chosen one stays if it is among them."""
         self._change(choice=choice)
@@ -128,3 +134,13 @@ class Pages:
 
     def _change(self, **values: object) -> None:
         self.view = replace(self.view, **values)  # type: ignore[arg-type]
+
+
+CHANGES: Mapping[str, Callable[..., None]] = {
+    change.__name__: change
+    for change in (
+        *(Pages.open, Pages.choose, Pages.show_arm, Pages.turn, Pages.step, Pages.show_panel, Pages.toggle),
+        *(Pages.next_part, Pages.next_order, Pages.reverse, Pages.sort),
+    )
+}
+"""The changes that a key or a click makes, by name."""

@@ -39,5 +39,5 @@ def look(number: int) -> ScreenLook:
 
 @lru_cache(maxsize=4_096)
 def link(style: Style, action: str) -> Style:
-    """The style, and the action of a click on it: an action of the screen, as `choose(3)`."""
+    """The style, and the action of a click on it: an action of the screen, as `view('choose', 3)`."""
     return style + Style.from_meta({"@click": f"app.{action}"})

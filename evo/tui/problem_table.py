@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.comparison.results import Results
-from evo.comparison.standings import LEVEL, Standings, standings
+from evo.comparison.results import LEVEL, Results, Standings, standings
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.numbers import common_prefix, fitness, signed, sparkcurve
@@ -103,7 +102,7 @@ class ProblemTable:
         chosen = problem == self.view.problem
         line = Line(self.width).add("▸" if chosen else " ", STRONG)
         name = shorten(self._names[problem], self._widths.name)
-        line.add(name, link(SELECTED if chosen else PLAIN, f"choose({problem})"), self._widths.name)
+        line.add(name, link(SELECTED if chosen else PLAIN, f"view('choose', {problem})"), self._widths.name)
         low, high = self._scale(problem)
         for number in range(len(self.snapshot.arms)):
             self._cells(line, number, problem, low, high)
@@ -159,7 +158,7 @@ class ProblemTable:
 
     def _titles(self) -> Line:
         name = next((t for t in (clean(self._prefix), "problem") if t and width_of(t) <= self._widths.name), "name")
-        line = Line(self.width).add(" ").add(name, link(DIM, f"sort({NAME})"), self._widths.name)
+        line = Line(self.width).add(" ").add(name, link(DIM, f"view('sort', {NAME})"), self._widths.name)
         for number, arm in enumerate(self.snapshot.arms):
             its, cells = look(number), self._arm_width(number)
             line.gap(2)
@@ -167,12 +166,12 @@ class ProblemTable:
                 if self._widths.bar:
                     line.add("best so far", DIM, self._widths.bar).gap()
                 titled = "outcome" if self.snapshot.has_targets else "best"
-                line.add(titled, link(DIM, f"sort({number})"), self._widths.outcome, right=True)
+                line.add(titled, link(DIM, f"view('sort', {number})"), self._widths.outcome, right=True)
                 if self.snapshot.has_targets:
                     line.add("target", DIM, TARGET, right=True)
                 return line.add("iterations", DIM, ITERATIONS, right=True)
             text = f"{its.mark} {shorten(arm.name, max(1, cells - 2))}"
-            line.add(text, link(its.style, f"sort({number})"), cells)
+            line.add(text, link(its.style, f"view('sort', {number})"), cells)
         return line
 
     def _totals(self) -> Line:
@@ -226,7 +225,7 @@ class ProblemTable:
         if results is None or results.best is None:
             line.gap(self._arm_width(number))
             return
-        opens = f"open({problem}, {number})"
+        opens = f"view('choose', {problem}, {number})"
         if widths.bar:
             line.add(self._curve(number, problem, low, high), link(its.style, opens)).gap()
         if problem in arm.failed:

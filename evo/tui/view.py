@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.comparison.standings import Standings
+from evo.comparison.results import Standings
 from evo.monitor.snapshot import Snapshot
 
 PANELS = ("problems", "curves", "population", "operators", "improvements", "training", "errors")

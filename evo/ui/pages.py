@@ -16,22 +16,22 @@ from evo.comparison.load import Comparison, gather, planned
 from evo.comparison.survival import best_curve
 from evo.encoding import visible
 from evo.errors import BadInput
+from evo.monitor.answer import NO_ORIGIN, read_answers, statement_of
 from evo.monitor.arm_style import style_of
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
-from evo.monitor.statement import statement_of
-from evo.report.charts import TRAINING, TRAINING_SHOWN, chart_values
+from evo.report.charts import TRAINING_SHOWN, chart_values
 from evo.report.details import bounded
 from evo.report.lineage import difference, unit_of
+from evo.search.status import clock
+from evo.training.metrics import IN_SEARCH
 from evo.tui.head import mean_best
-from evo.tui.numbers import clock
 from evo.ui.databases import RunDatabase
 from islands.db.comparisons import runs_named
-from islands.db.reflections import reflections_on
 from islands.db.store import Store
 from islands.db.totals import OF_ROLLOUTS
 from islands.errors import DatabaseUnavailable, UnknownRun
 from islands.queries.browse import MOST_COUNTED, CandidateFilter, browse, count_browsed, misread_rollouts, offspring
-from islands.queries.lineage import Origin, ancestors, origins
+from islands.queries.lineage import ancestors
 from islands.queries.runs import CandidateDetail, RunOverview, run_of_candidate
 from islands.queries.runs import candidate as detail_of
 from islands.types import ProblemRecord, RunRecord
@@ -258,7 +258,7 @@ def chart_data(snapshot: Snapshot) -> dict[str, Any]:
     elif curves:
         charts.append(Chart("best", MEAN_BEST, axis, Axis(MEAN_BEST), series_of(names, curves)))
     trained = [(place, arm.name, arm.training) for place, arm in enumerate(snapshot.arms) if arm.training is not None]
-    for metric in [name for name in TRAINING if any(name in curve.metrics for *_, curve in trained)][:TRAINING_SHOWN]:
+    for metric in [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:TRAINING_SHOWN]:
         series = tuple(
             Series(place, name, np.asarray(curve.steps, dtype=np.float64), np.asarray(curve.metrics[metric]))
             for place, name, curve in trained
@@ -345,11 +345,10 @@ def show_candidate(database: RunDatabase, place: int, name: str, candidate_id: i
     run, found = _find_candidate(store, name, candidate_id)
     answer, problem = found.candidate, found.problem
     line = ancestors(store, candidate_id, ANCESTORS)
-    parent = detail_of(store, run.id, line[1].candidate).candidate if len(line) > 1 else None
+    stored = read_answers(store, [candidate_id])[candidate_id]
+    parent, origin = stored.parent, stored.origin or NO_ORIGIN
     before = "" if parent is None else parent.text
     unit = unit_of(problem.answer_format, before, answer.text)
-    reflections = reflections_on(store, [ancestor.candidate for ancestor in line[:2]])
-    origin = origins(store, [candidate_id]).get(candidate_id, Origin("", "", "", 0))
     moved = [None] * len(answer.rewards) if parent is None else [
         own - other for own, other in zip(answer.rewards, parent.rewards, strict=False)
     ]  # fmt: skip
@@ -374,7 +373,7 @@ def show_candidate(database: RunDatabase, place: int, name: str, candidate_id: i
         "prompt": bounded(origin.user, TEXT_CHARS),
         "chain": "" if origin.chain.strip() == answer.text.strip() else bounded(origin.chain, TEXT_CHARS),
         "position": origin.place + 1,
-        "reflection": reflections.get(candidate_id, ""),
+        "reflection": stored.reflection,
         "chart_values": _line_chart([ancestor.fitness for ancestor in reversed(line)]),
     }
     return UiPage("candidate.html.jinja", values)

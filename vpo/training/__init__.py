@@ -16,7 +16,7 @@ class TrainingDiverged(RuntimeError):
 
 @dataclass(frozen=True)
 class TrainStats:
-    """One optimiser step: the policy version it made ("" where none was), and named metrics (loss, kl, ...)."""
+    """One optimiser step: the policy version it made ("" for none), and named metrics (loss, kl, ...)."""
 
     policy_version: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: an ordinary Hugging Face directory, and beside it what an exact resume needs.
+"""Checkpoints on disk: an ordinary Hugging Face directory, with the state that an exact resume needs.
 
 Everything is written into a new directory that takes its name at the end, so a kill leaves the old one or the new one.
 """
@@ -42,9 +42,9 @@ def save_checkpoint(
 ) -> None:
     """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights.
 
-    state: tensors, numbers, strings, lists and mappings of them, which are kept beside it
+    state: tensors, numbers, strings, lists and mappings of them, kept in a separate file
     trained: how it was trained, for vpo.policies.checkpoint
-    weights: to write in the place of the model's own
+    weights: to write instead of the model's
     """
 
     def write(place: Path) -> None:
@@ -104,7 +104,7 @@ def _is_full(error: Exception, place: Path) -> bool:
 
 
 def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:
-    """Fill a new directory with `write` and put it in the place of `folder`, whose other files are kept. Raises
+    """Fill a new directory with `write` and replace `folder` by it; its other files are kept. Raises
     OSError, one line, where the disk is full; `folder` is as it was then."""
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)

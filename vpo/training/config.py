@@ -1,7 +1,7 @@
 """The trainer's settings, each once: what the user gives, flat and under the names of flags and YAML keys, and what
 its caller adds. Imports no torch, so that a command line can read them.
 
-A part that one function needs (Estimation, LossConfig, LoraSettings) is a model of its own, and TrainConfig is all of
+A part that one function needs (Estimation, LossConfig, LoraSettings) is a separate model, and TrainConfig is all of
 them: it can be passed wherever a part is wanted.
 """
 
@@ -64,7 +64,7 @@ class Estimation(EstimationSettings):
     seed: with a group's place in the run it fixes that group's weights
     reward: of an answer to a prompt that shows parents: its value, or its gain over them, a copy being worth nothing;
         or solve: 1 if it reaches its Goal, else 0
-    shaping: what its own value counts for beside the gain, where gains are too rare to teach what a valid answer is
+    shaping: the weight of the value in addition to the gain, for gains too rare to teach what a valid answer is
     """
 
     seed: int = Field(0, ge=0, description="The seed of every random choice.")
@@ -160,7 +160,7 @@ class TrainConfig(TrainerSettings, Estimation, LossConfig):
 
     steps: where the schedule ends; "constant" does not need it
     attention: implementation while training; None keeps the model's own, but takes "eager" for a small model on a CPU,
-        where it is twice as fast as the fused kernel's backward
+        which makes it twice as fast as the fused kernel's backward
     most_behind: groups sampled by a policy more than this many versions old are dropped and counted; None keeps all
     """
 

@@ -47,7 +47,7 @@ class Replicated:
 
     @property
     def process(self) -> int | None:
-        """This process's index, None without others beside it."""
+        """This process's index, None if it trains alone."""
         return None if self._accelerator is None else self._accelerator.process_index
 
     def place(self, model: PreTrainedModel, mixed: bool) -> PreTrainedModel:
@@ -100,5 +100,5 @@ class Replicated:
         return optimizer.state_dict()
 
     def restore_optimizer(self, optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
-        """Go on from optimizer_state; a collective."""
+        """Continue from optimizer_state; a collective."""
         optimizer.load_state_dict(dict(state))

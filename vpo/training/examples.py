@@ -21,15 +21,10 @@ from vpo.training.config import Aggregation, Estimation
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Shown = Callable[[ScoredGroup], Sequence[ScoredAnswer]]
-"""The parents that a group's prompt showed, as they were scored; none where it showed the task alone."""
-Archive = Callable[[ScoredGroup], npt.ArrayLike | None]
-"""Reward vectors (A, d) that the search held when a group was asked for, for archive_vpo; None for none."""
-
 
 @dataclass(frozen=True)
 class Goal:
-    """What an answer has to reach where solving is rewarded.
+    """The goal of an answer, if solving is rewarded.
 
     fitness: of an answer that solves the problem or, without a target, beats what the stored search ended with
     ended: reward vectors (N, d) that the stored search ended with; archive: (A, d), those of the prompt's archive
@@ -40,8 +35,28 @@ class Goal:
     archive: Sequence[Sequence[float]] = ()
 
 
-Goals = Callable[[ScoredGroup], Goal]
-"""What the answers to a group's prompt have to reach, where solving is rewarded."""
+@dataclass(frozen=True)
+class SearchContext:
+    """What the search held when it sampled a group.
+
+    archive: reward vectors (A, d), over which archive_vpo takes the gain; None for none
+    shown: the scored parents in the prompt. If gains are rewarded, a copy of one is worth nothing, a fixed scalar is
+        the gain over the fittest of them, and the methods of vectors have their vectors
+    goal: if solving is rewarded
+    """
+
+    archive: npt.ArrayLike | None = None
+    shown: Sequence[ScoredAnswer] = ()
+    goal: Goal | None = None
+
+
+NO_CONTEXT = SearchContext()
+Context = Callable[[ScoredGroup], SearchContext]
+
+
+def without_context(group: ScoredGroup) -> SearchContext:
+    """The context of groups whose search does not matter."""
+    return NO_CONTEXT
 
 
 @dataclass(frozen=True)
@@ -66,22 +81,11 @@ class ExampleGroup:
         return sum(len(example.token_ids) for example in self.examples)
 
 
-def group_rewards(
-    group: ScoredGroup,
-    estimation: Estimation,
-    archive: npt.ArrayLike | None = None,
-    shown: Sequence[ScoredAnswer] = (),
-    goal: Goal | None = None,
-) -> GroupRewards:
+def group_rewards(group: ScoredGroup, estimation: Estimation, context: SearchContext = NO_CONTEXT) -> GroupRewards:
     """The group as the estimators take it. Methods of a fixed scalar see the answers' fitness as the one objective, so
-    that the task's own deployment weighting counts; the others see the reward vectors.
-
-    archive: what archive_vpo takes the gain over
-    shown: the parents in the prompt; where `estimation` rewards gains, a copy of one is worth nothing, a fixed scalar
-        is the gain over the fittest of them, and the methods of vectors have their vectors
-    goal: what is to be reached, where `estimation` rewards solving
-    """
-    gains = shown if estimation.reward == "gain" else ()
+    that the task's own deployment weighting counts; the others see the reward vectors."""
+    archive, goal = context.archive, context.goal
+    gains = context.shown if estimation.reward == "gain" else ()
     answers = group.all_answers()
     if not answers:  # nothing can be read, so nothing is gained over whatever there was
         archive, gains = None, ()
@@ -127,32 +131,24 @@ def group_rewards(
     )
 
 
-def group_advantages(
-    group: ScoredGroup,
-    estimation: Estimation,
-    archive: npt.ArrayLike | None = None,
-    shown: Sequence[ScoredAnswer] = (),
-    goal: Goal | None = None,
-) -> Floats:
+def group_advantages(group: ScoredGroup, estimation: Estimation, context: SearchContext = NO_CONTEXT) -> Floats:
     """One advantage per rollout (G,), or per answer (G, m) for the methods that credit answers."""
-    return advantages(estimation.method, group_rewards(group, estimation, archive, shown, goal), estimation.scale)
+    return advantages(estimation.method, group_rewards(group, estimation, context), estimation.scale)
 
 
 def example_group(
     group: ScoredGroup,
     estimation: Estimation,
-    archive: npt.ArrayLike | None = None,
-    shown: Sequence[ScoredAnswer] = (),
-    goal: Goal | None = None,
+    context: SearchContext = NO_CONTEXT,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     prompt_format: str = "chat",
 ) -> ExampleGroup | None:
-    """The group's training example; None where it teaches nothing (no spread, nothing sampled).
+    """The group's training example; None if it teaches nothing (no spread, nothing sampled).
 
     tokenizer, prompt_format: of the policy that sampled; per-answer credit finds an answer's tokens with them
     """
-    credit = group_advantages(group, estimation, archive, shown, goal)
+    credit = group_advantages(group, estimation, context)
     if not np.any(credit):
         return None
     advantages = token_advantages(group, credit, tokenizer, prompt_format)
@@ -169,25 +165,15 @@ def example_group(
 def example_groups(
     groups: Sequence[ScoredGroup],
     estimation: Estimation,
-    archive: Archive | None,
-    shown: Shown | None,
-    goals: Goals | None = None,
+    context: Context,
     *,
     tokenizer: PreTrainedTokenizerBase | None,
     prompt_format: str,
     add_up: Callable[[float], float] = float,
 ) -> list[ExampleGroup]:
-    """The examples of those groups that teach something; archive, shown, goals: called for each. Others as `whiten`."""
+    """The examples of those groups that teach something. context: called for each. Others as `whiten`."""
     made = (
-        example_group(
-            group,
-            estimation,
-            archive(group) if archive else None,
-            shown(group) if shown else (),
-            goals(group) if goals else None,
-            tokenizer=tokenizer,
-            prompt_format=prompt_format,
-        )
+        example_group(group, estimation, context(group), tokenizer=tokenizer, prompt_format=prompt_format)
         for group in groups
     )
     examples = [example for example in made if example is not None]
@@ -263,7 +249,7 @@ def answer_of_tokens(
     that could not be read).
 
     The text is cut where answers begin (a token language's `>`) or end (closing tags and fences); a section belongs to
-    the first answer not yet placed that stands in it. The end token goes with the last answer.
+    the first answer not yet placed that it contains. The end token goes with the last answer.
     """
     ids = rollout.rollout.token_ids
     owner = np.full(len(ids), -1, dtype=np.int64)
@@ -303,7 +289,7 @@ def _holds(section: str, answer: str, prompt_format: str, prompt: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """Letters and digits alone, of one case: routes are written with and without separators, programs laid out anew."""
+    """Only letters and digits, of one case: routes have separators or not, and programs several layouts."""
     return "".join(character for character in text if character.isalnum()).casefold()
 
 

@@ -49,8 +49,8 @@ def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu", pad
 
 
 def completion_logprobs(model: PreTrainedModel, packed: Packed, *, shared: bool = True) -> torch.Tensor:
-    """(R, T) float32 log-probabilities (nats) of the completions' tokens at their sampling temperature; what stands on
-    padding has no meaning. shared: run each prompt once."""
+    """(R, T) float32 log-probabilities (nats) of the completions' tokens at their sampling temperature; values on
+    padding have no meaning. shared: run each prompt once."""
     logits = _shared_logits(model, packed) if shared and can_share(model, packed) else _plain_logits(model, packed)
     temperature = packed.temperature.expand_as(packed.completions).reshape(-1)
     chosen = _Chosen.apply(logits.flatten(0, 1), packed.completions.reshape(-1), temperature)
@@ -64,7 +64,7 @@ _CHUNK = 1 << 24
 class _Chosen(torch.autograd.Function):
     """log softmax(logits / temperature) at the chosen tokens: (N, V), (N,), (N,) -> (N,) float32.
 
-    A few rows at a time, with the softmax computed again for the gradient: beside the logits themselves, the largest
+    A few rows at a time, with the softmax computed again for the gradient: next to the logits themselves, the largest
     tensor of a step, nothing of their size is kept but their gradient. The plain expression keeps four.
     """
 
@@ -186,7 +186,7 @@ def flat(rows: Sequence[npt.NDArray[np.float32]], device: torch.device) -> torch
 
 
 def starts(known: Mapping[int, torch.Tensor], examples: Sequence[Example], like: torch.Tensor) -> torch.Tensor | None:
-    """(N,) log-probabilities at the start of a step, by example, like all of theirs now; None where none are needed.
+    """(N,) log-probabilities at the start of a step, by example, like all of theirs now; None if none are needed.
     Zeros for an example of an idle batch, which teaches nothing."""
     if not known:
         return None

@@ -15,7 +15,7 @@ from torch.nn.functional import logsigmoid
 from vpo.training.config import LossConfig, PreferenceSettings
 
 METRICS = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio", "policy_nll")
-"""What policy_loss always reports; `kl` too where there is a KL term."""
+"""What policy_loss always reports; `kl` too with a KL term."""
 
 _LARGEST = 20.0
 """Bound on a difference of log-probabilities before it is exponentiated: e^20 is far beyond any clip."""
@@ -34,7 +34,7 @@ def policy_loss(
     """The loss, a scalar that carries gradient, and weighted sums of what a log shows.
 
     logprobs: of the policy that is trained, with gradient; behaviour: of the policy that sampled, as recorded; None
-        where nothing sampled the tokens, and it is taken to be the present one: with advantages of 1 that is maximum
+        if nothing sampled the tokens, and it is taken to be the present one: with advantages of 1 that is maximum
         likelihood
     start: of the policy at the start of the step, used with `truncate`; None = the present one, which is the same
         thing for the first update on a batch
@@ -107,7 +107,7 @@ def preference_loss(
     logprobs, reference: (N,) nats of the completions' tokens under the policy, with gradient, and where it started
     lengths: tokens of each completion, one better answer and one worse by turns; they add up to N
     weights: (N,) of the tokens; a pair weighs what its tokens do together
-    margin: beta x how much more the policy has come to prefer the better answer, in nats; preferred: the share of
+    margin: beta x how much more the policy now prefers the better answer, in nats; preferred: the share of
     pairs in which it has; policy_nll: -logprobs of a token of the better answers
     """
     counts = torch.tensor(lengths, device=logprobs.device)

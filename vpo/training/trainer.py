@@ -36,14 +36,13 @@ from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, s
 from vpo.training.config import DPO, TrainConfig
 from vpo.training.distribution import Batch, Replicated, ShardSettings
 from vpo.training.examples import (
-    Archive,
+    Context,
     Example,
     ExampleGroup,
-    Goals,
-    Shown,
     batch_total,
     example_groups,
     token_weights,
+    without_context,
 )
 from vpo.training.forward import Packed, completion_logprobs, flat, pack, starts
 from vpo.training.trainable import (
@@ -68,9 +67,7 @@ class PolicyTrainer:
     tokenizer: used by per-answer credit and for saving
     version: name of the untrained weights; step n makes `version+method.n`
     reference: frozen model for the KL term; None copies the model now where the term is on (or leaves the adapter out)
-    archive: what archive_vpo takes the gain over, asked per group; None = an empty one
-    shown: the parents that a group's prompt showed, where gains over them are rewarded; None = none
-    goals: what answers have to reach, where solving is rewarded; None = nothing
+    context: what the search held when it sampled a group
     accelerator: accelerate.Accelerator of a run over several processes, each of which passes its own groups to `step`
     shards: share the model out over those processes; None = each holds all of it
     folder: where a diverged batch is saved
@@ -84,18 +81,14 @@ class PolicyTrainer:
         *,
         version: str = "policy",
         reference: PreTrainedModel | None = None,
-        archive: Archive | None = None,
-        shown: Shown | None = None,
-        goals: Goals | None = None,
+        context: Context = without_context,
         accelerator: Accelerator | None = None,
         shards: ShardSettings | None = None,
         folder: str | Path = ".",
     ) -> None:
         self.config = config
         self.tokenizer = tokenizer
-        self.archive = archive
-        self.shown = shown
-        self.goals = goals
+        self.context = context
         self.folder = Path(folder)
         self.steps = 0
         self.versions = [version]
@@ -133,9 +126,7 @@ class PolicyTrainer:
         examples = example_groups(
             fresh,
             self.config,
-            self.archive,
-            self.shown,
-            self.goals,
+            self.context,
             tokenizer=self.tokenizer,
             prompt_format=read_prompt_format(self.model.config, self.version),
             add_up=self.add_up,
@@ -297,7 +288,7 @@ class PolicyTrainer:
         return found
 
     def state(self) -> dict[str, Any]:
-        """Everything beside a fully trained model's weights that an exact resume needs; `restore` takes it back."""
+        """Everything but a fully trained model's weights that an exact resume needs; `restore` takes it back."""
         return {
             "steps": self.steps,
             "versions": list(self.versions),
@@ -307,7 +298,7 @@ class PolicyTrainer:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`. A fully trained model must hold the weights saved with it; an adapter's come with it."""
+        """Continue from `state`. A fully trained model must hold the weights saved with it; an adapter's are in it."""
         set_adapter_weights(self.model, state["adapter"])
         self.steps, self.versions = state["steps"], list(state["versions"])
         self._over_processes.restore_optimizer(self.optimizer, state["optimizer"])
@@ -342,7 +333,7 @@ def micro_batches(
     together: int = 1,
 ) -> list[list[tuple[ExampleGroup, Sequence[float]]]]:
     """Groups with their rollouts' token weights, in batches of at most `budget` padded tokens; a group that is larger
-    alone is split over its rollouts, each part with the prompt. A single rollout that is larger stands alone.
+    alone is split over its rollouts, each part with the prompt. A single rollout that is larger is a batch by itself.
 
     shared: the prompt is run once a group; else once a rollout, and counts as often
     together: rollouts in a row that are never split: a pair's two

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from evo.search.status import clock
 from evo.tui.line import fit as cut
-from evo.tui.numbers import clock
 from evo.tui.plot import BLANK_LAYER, Canvas
 from problems.plugins.formulas.evaluation import Array, evaluate, quiet
 from problems.plugins.formulas.fit import FitRow, SavedFit, SplitTable

@@ -15,7 +15,7 @@ import pytest
 import evo
 from evo.api import drive
 from evo.api.background import Background
-from evo.comparison import runner
+from evo.comparison import workers
 from evo.training import setup
 
 
@@ -70,13 +70,13 @@ def test_inside_a_running_loop_too(quick, interrupted_after):
 
 def test_a_comparison_is_stopped_and_resumed(vowels, monkeypatch):
     """In this process, where all arms share one loop."""
-    to_the_end = runner.run_to_end
+    to_the_end = workers.run_to_end
 
     async def run_to_end(launched):
         launched.search.on_commit = lambda group: _thread.interrupt_main() if group.iteration == 2 else None
         return await to_the_end(launched)
 
-    monkeypatch.setattr(runner, "run_to_end", run_to_end)
+    monkeypatch.setattr(workers, "run_to_end", run_to_end)
     slow = "scripted:mutate?latency=0.05"
     given = {"arms": {"a": slow, "b": "scripted:echo?latency=0.05"}, "baselines": [], "answers": 1, "seeds": 1}
     with pytest.raises(evo.Interrupted, match=r"evo.resume\('both'\) continues it"):

@@ -16,7 +16,7 @@ import pytest
 from stored_rows import assert_same_run, stored_answers
 
 from evo.comparison.plan import begin, planned_runs
-from evo.comparison.runner import Runner
+from evo.comparison.workers import Runner
 from evo.config.compare import load_comparison
 from evo.config.parse import parse
 from evo.config.run import RunConfig

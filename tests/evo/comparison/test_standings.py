@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evo.comparison.results import Results
-from evo.comparison.standings import standings
+from evo.comparison.results import Results, standings
 
 INF, NAN = np.inf, np.nan
 

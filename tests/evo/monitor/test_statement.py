@@ -2,8 +2,8 @@
 
 import pytest
 
+from evo.monitor.answer import statement_of, walk_of
 from evo.monitor.poller import Poller
-from evo.monitor.statement import statement_of, walk_of
 from islands.db.store import Store
 from islands.types import ProblemRecord
 from problems.registry import resolve

@@ -16,18 +16,18 @@ from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import launch
-from evo.runs.learner import check_trainable
+from evo.runs.problem_runs import check_trainable
 from evo.runs.resume import relaunch
 from evo.search.operator_selection import Operator
 from evo.search.sampler import SyncFailed
 from evo.search.stop import INTERRUPTED
-from evo.training.colocated import CoLocated
-from evo.training.promotion import Promotion
+from evo.training.colocated import CoLocated, Promotion
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.groups import read_groups
 from islands.queries.training import training_steps
 from vpo.training import TrainStats, examples
+from vpo.training.examples import SearchContext
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -318,8 +318,8 @@ def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db, monkeypatch):
     credited = {}
     estimated = examples.group_advantages
 
-    def recorded(group, estimation, archive=None, shown=(), goal=None):
-        credit = estimated(group, estimation, archive, shown)
+    def recorded(group, estimation, context):
+        credit = estimated(group, estimation, context)
         credited[group.sequence] = estimation, credit
         return credit
 
@@ -330,8 +330,8 @@ def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db, monkeypatch):
     for group in groups_of(db):
         estimation, credit = credited[group.sequence]
         before = held.setdefault(group.problem, [(0.0,) * 4])  # the seed answer is worth nothing
-        assert credit == pytest.approx(estimated(group, estimation, before))
-        differs += not np.allclose(credit, estimated(group, estimation, None))
+        assert credit == pytest.approx(estimated(group, estimation, SearchContext(before)))
+        differs += not np.allclose(credit, estimated(group, estimation))
         before.extend(a.score.rewards for a in group.all_answers() if a.score.error is None)
     assert differs  # what was held made a difference to what was paid
 
@@ -371,8 +371,8 @@ def test_gains_beside_a_search_are_over_what_the_prompt_showed(db, monkeypatch):
     credited = {}
     estimated = examples.group_advantages
 
-    def recorded(group, estimation, archive=None, shown=(), goal=None):
-        credited[group.sequence] = estimation, shown, estimated(group, estimation, archive, shown)
+    def recorded(group, estimation, context):
+        credited[group.sequence] = estimation, context.shown, estimated(group, estimation, context)
         return credited[group.sequence][2]
 
     monkeypatch.setattr(examples, "group_advantages", recorded)
@@ -389,7 +389,7 @@ def test_gains_beside_a_search_are_over_what_the_prompt_showed(db, monkeypatch):
             valid = [one for one in CandidateReader(store, 1 << 20).fetch(sorted(known)) if one.error is None]
             assert [one.candidate for one in shown] == [one.id for one in valid]
             assert [one.score.fitness for one in shown] == [one.fitness for one in valid]
-            differs += not np.allclose(credit, estimated(group, estimation, None, ()))
+            differs += not np.allclose(credit, estimated(group, estimation))
     assert differs  # what was shown made a difference to what was paid
 
 

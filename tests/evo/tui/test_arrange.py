@@ -8,7 +8,8 @@ import screen_samples as samples
 from rich.cells import cell_len
 
 from evo.comparison.operators import OperatorShares
-from evo.monitor.snapshot import ArmSnapshot, Snapshot, WalkView
+from evo.monitor.answer import WalkView
+from evo.monitor.snapshot import ArmSnapshot, Snapshot
 from evo.stats import Verdict
 from evo.tui.arrange import arrange
 from evo.tui.help import draw_help

@@ -4,7 +4,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from evo.tui.line import Line, clean, fit, shorten, text_of, wrap
-from evo.tui.numbers import clock, common_prefix, count, fitness, signed, sparkline
+from evo.tui.numbers import common_prefix, count, fitness, signed, sparkline
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,6 @@ def test_numbers_stay_short():
     assert max(len(count(10**n * 9.99)) for n in range(12)) <= 5
     assert [fitness(x) for x in (None, 0.75, 1.0, -0.25, 123.456)] == ["-", ".750", "1.00", "-.250", "123.5"]
     assert [signed(x) for x in (0.0625, -0.2, 0.0001, 12)] == ["+.062", "-.200", "0", "+12"]
-    assert [clock(s) for s in (5, 65, 3665, 200_000)] == ["0:05", "1:05", "1:01:05", "2d 07:33"]
 
 
 def test_sparklines():

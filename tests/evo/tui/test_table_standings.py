@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import screen_samples as samples
 
-from evo.comparison.results import Results
-from evo.comparison.standings import standings
+from evo.comparison.results import Results, standings
 from evo.monitor.snapshot import ArmSnapshot, ProblemLine, Snapshot
 from evo.tui.problem_table import StandingsCache, gap_text, outcome_text
 from evo.tui.view import NAME, WON, TableChoice, natural, part_of, parts_of, select

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from evo.monitor import statement
-from evo.monitor.statement import best_known_of, describe_best_known, verify_best
+from evo.monitor import answer as answers
+from evo.monitor.answer import best_known_of, describe_best_known, verify_best
 from islands.types import ProblemRecord
 from problems.plugins.maths.family import TASKS
 from problems.plugins.maths.problem import MathsProblem
@@ -48,7 +48,7 @@ def test_it_is_looked_up_by_the_address():
 
 
 def test_a_record_is_said_after_it_is_measured_exactly(monkeypatch):
-    monkeypatch.setattr(statement, "problem_of", lambda record: two_circles(0.49))
+    monkeypatch.setattr(answers, "problem_of", lambda record: two_circles(0.49))
     assert verify_best(RECORD, 0.5, ANSWER).startswith("a record: run again and measured exactly")
     assert verify_best(RECORD, 0.4, ANSWER) == "best known 0.49, 81.6327% reached"
 
@@ -63,6 +63,6 @@ def test_a_record_is_said_after_it_is_measured_exactly(monkeypatch):
     ],
 )
 def test_what_cannot_be_confirmed_is_no_record(monkeypatch, answer, measured):
-    monkeypatch.setattr(statement, "problem_of", lambda record: two_circles(0.49, measured))
+    monkeypatch.setattr(answers, "problem_of", lambda record: two_circles(0.49, measured))
     told = verify_best(RECORD, 0.5, answer)
     assert "not confirmed" in told and "a record" not in told

@@ -22,7 +22,7 @@ from training_samples import (
 from problems.types import ScoredGroup
 from vpo.training import trainer as trainer_module
 from vpo.training.config import TrainConfig
-from vpo.training.examples import Estimation, example_groups, group_advantages
+from vpo.training.examples import Estimation, SearchContext, example_groups, group_advantages, without_context
 from vpo.training.trainer import PolicyTrainer, TrainingDiverged
 
 PLAIN = TrainConfig(kl=0.0, lr=1e-3, grad_clip=1e9, precision="fp32")
@@ -102,7 +102,7 @@ def test_a_step_of_gdpo_whitens_its_whole_batch() -> None:
     sums = {}
     for scale in ("official", "plain"):
         config = config_of(method="gdpo", scale=scale)
-        found = example_groups(groups, config, None, None, tokenizer=None, prompt_format="chat")
+        found = example_groups(groups, config, without_context, tokenizer=None, prompt_format="chat")
         parts = [one.advantages for group in found for one in group.examples]
         tokens = np.concatenate(parts)
         sums[scale] = (float(tokens.mean()), float(tokens.std(ddof=1)))
@@ -367,11 +367,11 @@ def test_archive_and_per_answer_credit_reach_the_trainer() -> None:
     group = scored_group(prompt, completions, [[[1.0, 0.0]], [[0.0, 1.0]]], model=model)
     asked = []
 
-    def archive(of: ScoredGroup) -> list[list[float]]:
+    def context(of: ScoredGroup) -> SearchContext:
         asked.append(of)
-        return [[1.0, 0.0]]
+        return SearchContext([[1.0, 0.0]])
 
-    trainer = trainer_of(model, config_of(method="archive_vpo"), archive=archive)
+    trainer = trainer_of(model, config_of(method="archive_vpo"), context=context)
     before = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]
     trainer.step([group])
     after = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]

@@ -11,7 +11,7 @@ from problems.types import ScoredAnswer
 from vpo.advantage import METHODS, advantages, normalise
 from vpo.group_rewards import GroupRewards
 from vpo.scalarize import dirichlet_weights, set_rewards
-from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards, whiten
+from vpo.training.examples import Estimation, SearchContext, example_group, group_advantages, group_rewards, whiten
 
 RNG = np.random.default_rng(0)
 PROMPT = tokens(RNG, 6)
@@ -123,19 +123,19 @@ def test_groups_of_any_number_of_objectives_and_answers(method: str) -> None:
 def test_archive_vpo_pays_only_for_what_the_archive_lacks() -> None:
     group = scored_group(PROMPT, THREE, [[[1.0, 0.0]], [[0.0, 1.0]], [[0.0, 0.0]]])
     estimation = Estimation(method="archive_vpo")
-    left, right, none = group_advantages(group, estimation, [[0.9, 0.0]])
+    left, right, none = group_advantages(group, estimation, SearchContext([[0.9, 0.0]]))
     assert right > left > none
     np.testing.assert_allclose(
         group_advantages(group, estimation), group_advantages(group, Estimation(method="vpo")), atol=1e-9
     )
-    assert isinstance(group_rewards(group, estimation, [[0.9, 0.0]]), GroupRewards)
+    assert isinstance(group_rewards(group, estimation, SearchContext([[0.9, 0.0]])), GroupRewards)
 
 
 @pytest.mark.parametrize("method", ["vpo", "archive_vpo", "grpo"])
 def test_a_group_of_which_nothing_can_be_read_teaches_nothing_whatever_there_was(method: str) -> None:
     group = scored_group(PROMPT, THREE, [[], [], []], answers=2)
     estimation = Estimation(method=method, reward="gain")
-    assert example_group(group, estimation, [[0.9, 0.0]], [PARENT]) is None
+    assert example_group(group, estimation, SearchContext([[0.9, 0.0]], [PARENT])) is None
 
 
 def test_per_answer_credit_reaches_the_answers_own_tokens() -> None:
@@ -166,8 +166,8 @@ FOUR = [*THREE, tokens(RNG, 3)]
 def test_with_gains_a_copy_of_the_parent_is_worth_as_much_as_no_answer(method: str) -> None:
     """Rollouts: better than the parent, a copy of it, worse, nothing."""
     group = scored_group(PROMPT, FOUR, [[[1.0, 0.0]], [[0.5, 0.0]], [[0.25, 0.0]], []], answers=1)
-    by_value = group_advantages(group, Estimation(method=method), shown=[PARENT])
-    by_gain = group_advantages(group, Estimation(method=method, reward="gain"), shown=[PARENT])
+    by_value = group_advantages(group, Estimation(method=method), SearchContext(shown=[PARENT]))
+    by_gain = group_advantages(group, Estimation(method=method, reward="gain"), SearchContext(shown=[PARENT]))
     if method != "max_at_k":  # which looks at the best of subsets alone
         assert by_value[1] > by_value[3]
     assert by_gain[0] > by_gain[1] == by_gain[2] == by_gain[3]
@@ -178,15 +178,15 @@ def test_with_gains_a_copy_of_the_parent_is_worth_as_much_as_no_answer(method: s
 def test_a_set_gains_under_every_weight_that_it_betters_the_parent() -> None:
     """(0, 1) is no fitter than the parent, yet better under half of the weights."""
     group = scored_group(PROMPT, THREE[:2], [[[0.0, 0.5]], [[0.5, 0.0]]])
-    assert group_advantages(group, Estimation(method="vpo", reward="gain"), shown=[PARENT])[0] > 0.9
-    assert not np.any(group_advantages(group, Estimation(method="grpo", reward="gain"), shown=[PARENT]))
+    assert group_advantages(group, Estimation(method="vpo", reward="gain"), SearchContext(shown=[PARENT]))[0] > 0.9
+    assert not np.any(group_advantages(group, Estimation(method="grpo", reward="gain"), SearchContext(shown=[PARENT])))
     both = [PARENT, ScoredAnswer("other", b"other", Score((0.0, 0.5), 0.25))]
-    assert not np.any(group_advantages(group, Estimation(method="vpo", reward="gain"), shown=both))
+    assert not np.any(group_advantages(group, Estimation(method="vpo", reward="gain"), SearchContext(shown=both)))
 
 
 def test_per_answer_credit_of_gains_goes_to_the_answer_that_betters_the_parent() -> None:
     group = scored_group(PROMPT, THREE[:2], [[[1.0, 0.0], [0.5, 0.0]], [[0.25, 0.0], [0.1, 0.0]]])
-    credit = group_advantages(group, Estimation(method="per_answer", reward="gain"), shown=[PARENT])
+    credit = group_advantages(group, Estimation(method="per_answer", reward="gain"), SearchContext(shown=[PARENT]))
     assert credit[0, 0] > 0 and credit[0, 1] == credit[1, 0] == credit[1, 1] < 0
 
 
@@ -197,11 +197,13 @@ def test_shaping_tells_a_worse_answer_from_none_and_a_copy_is_worth_nothing(meth
     copy = group.rollouts[1].answers[0]
     parent = ScoredAnswer(copy.text, copy.identity, PARENT.score)
     shaped = Estimation(method=method, reward="gain", shaping=0.2)
-    better, same, worse, missing = np.asarray(group_advantages(group, shaped, shown=[parent])).reshape(-1)
+    better, same, worse, missing = np.asarray(group_advantages(group, shaped, SearchContext(shown=[parent]))).reshape(
+        -1
+    )
     assert better > worse > same
     if method == "per_answer":
         assert missing == 0.0  # no token to credit
     else:
         assert same == missing
-    other = np.asarray(group_advantages(group, shaped, shown=[PARENT])).reshape(-1)
+    other = np.asarray(group_advantages(group, shaped, SearchContext(shown=[PARENT]))).reshape(-1)
     assert other[0] > other[1] > other[2]  # as good as the parent, yet another answer
