@@ -11,7 +11,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
@@ -30,8 +31,31 @@ _LONGEST = 4096
 _READ_AT_ONCE = ("programs:", "livecodebench:")
 """Kinds whose address takes several problems of one file, /3,12,47: a large file is read once then."""
 _RANGE = re.compile(r"(.+)/([0-9]+)-([0-9]+)", re.DOTALL)
+_ABSOLUTE = re.compile(r"([\w-]+:)?/(.+)", re.DOTALL)
+_FILE = re.compile(r"[^.].*\.[A-Za-z]\w*(\?.*)?", re.DOTALL)
 NUMBER, NAMES = "[0-9]{1,9}", "[^?/]+"
 """Forms of an index: a number; one or several names."""
+
+
+# -- names for people --------------------------------------------------------------------------------------------------
+
+
+def shorten_names(addresses: Sequence[str]) -> list[str]:
+    """Names to show for the addresses of a run's problems: a file or directory is called by its base name. Those that
+    would have the same name keep their paths."""
+    names = [_shorten(address) for address in addresses]
+    counts = Counter(names)
+    return [name if counts[name] == 1 else address for name, address in zip(names, addresses, strict=True)]
+
+
+def _shorten(address: str) -> str:
+    """`programs:/a/b/tasks.jsonl/3` -> `programs:tasks.jsonl/3`; `/a/b/scorer.py` -> `scorer.py`"""
+    matched = _ABSOLUTE.match(address)
+    if matched is None:
+        return address
+    kind, parts = matched[1] or "", matched[2].split("/")
+    of_files = (i for i, part in enumerate(parts) if kind and _FILE.fullmatch(part))
+    return kind + "/".join(parts[next(of_files, len(parts) - 1) :])
 
 
 # -- parts of an address -----------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ class Session:
             self._open.add(id(proposal))
             prompts.append(
                 SearchPrompt(
-                    choice.problem_run.problem.name,
+                    choice.problem_run.record.name,
                     choice.iteration,
                     choice.island,
                     proposal.prompt.user,

@@ -185,7 +185,7 @@ def open_core(
 
     shard, breadths: if these are only a part of the run's problems: the part, and the number of islands of each problem
     """
-    shown = [ProblemStatus(one.problem.name, one.problem.target, one.iterations) for one in problem_runs]
+    shown = [ProblemStatus(one.record.name, one.problem.target, one.iterations) for one in problem_runs]
     targets = {one.record.id: one.problem.target for one in problem_runs}
     for problem_run, its in zip(problem_runs, shown, strict=True):
         problem_run.describe(its)

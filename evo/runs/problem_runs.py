@@ -22,6 +22,7 @@ from islands.population.population import Population
 from islands.queries.groups import read_groups
 from islands.queries.progress import ProblemProgress, RunProgress, repeats_by_group
 from islands.types import ProblemRecord, RunRecord
+from problems.address import shorten_names
 from problems.contract import Problem, ScorerFault, StartsFromSeveral
 from problems.identity import identity
 from problems.scoring import Scorer
@@ -167,6 +168,7 @@ async def add_problems(
 ) -> list[ProblemRun]:
     """Store all problems with their seed answers in one transaction, so that a run has either all of its problems or
     none. A scorer that fails on its seed stops only that problem."""
+    names = shorten_names([problem.name for problem in problems])
     fingerprints = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
     problem_runs = []
     with store.begin() as transaction:
@@ -175,7 +177,7 @@ async def add_problems(
                 run.id,
                 index,
                 problem.name,
-                problem.name,
+                names[index],
                 problem.objectives,
                 problem.target,
                 problem.answer_format,

@@ -209,7 +209,7 @@ def check_whole(store: Store, run: RunRecord) -> None:
 
 def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequence[ProblemRecord]) -> None:
     """Raise BadInput if the stored addresses now name other problems than the run searched."""
-    now, then = [problem.name for problem in problems], [record.name for record in records]
+    now, then = [problem.name for problem in problems], [record.address for record in records]
     if now != then:
         changed = next(
             (f"{b} is now {a}" for a, b in zip(now, then, strict=False) if a != b), f"{len(then)} became {len(now)}"

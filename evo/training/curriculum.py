@@ -241,7 +241,7 @@ class StoredArchives:
         self._store, self._problems, self._level = store, problems, level
         self._reader = CandidateReader(store, CACHE_BYTES)
         self._ended: dict[int, list[tuple[tuple[float, ...], float]]] = {}
-        self._ids = {record.name: record.id for one in runs_named(store, run) for record in store.problems(one.id)}
+        self._ids = {record.address: record.id for one in runs_named(store, run) for record in store.problems(one.id)}
         lost = [problem.name for problem in problems if problem.name not in self._ids]
         if lost:
             raise BadInput(f"run {run} has not searched {lost[0]}; learn from problems of its own")

@@ -369,4 +369,4 @@ def problems_of(improvements: Improvements, resolve: Callable[[Sequence[str]], l
     lost = sorted(improvements.problem_names - by_name.keys())
     if lost:
         raise BadInput(f"{lost[0]} cannot be found again, so its answers can teach nothing")
-    return {key: by_name[record.name] for key, record in records.items()}
+    return {key: by_name[record.address] for key, record in records.items()}

@@ -79,7 +79,8 @@ class LearningSource(ABC):
 
     @property
     def problem_names(self) -> set[str]:
-        return {record.name for record in self.records().values()}
+        """Names of the problems, which are their addresses."""
+        return {record.address for record in self.records().values()}
 
     @property
     def example(self) -> str:

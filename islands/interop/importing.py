@@ -20,6 +20,7 @@ from islands.interop.record import exchange_of, pack
 from islands.interop.timeline import Timeline
 from islands.population.config import PopulationConfig
 from islands.types import ProblemRecord, RunRecord
+from problems.address import shorten_names
 from problems.contract import Problem, Score
 from problems.types import ScoredAnswer
 
@@ -73,7 +74,7 @@ def import_checkpoint(
             plan.name, plan.config, command=plan.command, seed=plan.seed, commit=plan.commit, tx=tx
         )  # fmt: skip
         record = store.add_problem(
-            run.id, 0, address, problem.name, problem.objectives, problem.target, problem.answer_format, tx
+            run.id, 0, address, *shorten_names([address]), problem.objectives, problem.target, problem.answer_format, tx
         )
         adoption = Adoption(store, record, config)
         adoption.write(tx, answers, order)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from problems import BadAddress, resolve
-from problems.address import grouped
+from problems.address import grouped, shorten_names
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "livecodebench"
 
@@ -66,3 +66,16 @@ def test_a_list_that_names_nothing_is_one_line(tmp_path, lines, says):
     assert "\n" not in str(caught.value)
     with pytest.raises(BadAddress, match="cannot read list:"):
         resolve(f"list:{tmp_path / 'none.txt'}")
+
+
+def test_a_file_is_called_by_its_base_name_unless_two_are_called_alike():
+    named = {
+        "/home/ada/scorer.py": "scorer.py",
+        "/home/ada/circles": "circles",
+        "programs:/home/ada/tasks.jsonl/12": "programs:tasks.jsonl/12",
+        "livecodebench:/data/test.jsonl?split=a/2": "livecodebench:test.jsonl?split=a/2",
+        "maze:hard/3": "maze:hard/3",
+        "/home/ada/one/problem": "/home/ada/one/problem",
+        "/home/ada/two/problem": "/home/ada/two/problem",
+    }
+    assert shorten_names(list(named)) == list(named.values())

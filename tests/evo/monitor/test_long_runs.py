@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event
 
 from bench.watch_length import NAME, RISES, make
-from evo.cli.export import ROWS_PER_BATCH, _jsonl, _parquet
+from evo.cli.export import ROWS_PER_BATCH, _write_jsonl, _write_parquet
 from evo.comparison.results import Results, drawn_times
 from evo.comparison.survival import best_curve, solve_curve
 from evo.monitor.live_cache import STEPS_KEPT, TIMES_KEPT
@@ -135,7 +135,7 @@ def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(tmp_path):
             assert (fresh.steps, fresh.metrics, fresh.version) == (shown.steps, shown.metrics, shown.version)
 
 
-@pytest.mark.parametrize("write", [_jsonl, _parquet])
+@pytest.mark.parametrize("write", [_write_jsonl, _write_parquet])
 def test_an_export_holds_a_batch_of_groups_at_a_time(tmp_path, write):
     alive, most = weakref.WeakSet(), [0]
 
@@ -156,6 +156,6 @@ def test_an_export_holds_a_batch_of_groups_at_a_time(tmp_path, write):
 def test_a_parquet_file_has_few_row_groups_of_many_small_batches(tmp_path):
     import pyarrow.parquet as parquet
 
-    _parquet(({"id": n, "problem": "p"} for n in range(20 * ROWS_PER_BATCH)), tmp_path / "t.parquet")
+    _write_parquet(({"id": n, "problem": "p"} for n in range(20 * ROWS_PER_BATCH)), tmp_path / "t.parquet")
     file = parquet.ParquetFile(tmp_path / "t.parquet")
     assert file.num_row_groups == 1 and file.metadata.num_rows == 20 * ROWS_PER_BATCH
