@@ -48,7 +48,7 @@ class Operator:
     weight: float | None = None
 
 
-class Outcome(NamedTuple):
+class GroupOutcome(NamedTuple):
     """What a committed group brought.
 
     moved: 1 if the best fitness or the front moved, else 0
@@ -74,7 +74,7 @@ class OperatorSelection(Protocol):
         """problem: its index in the run; problem_id: its database id"""
         ...
 
-    def credit(self, outcome: Outcome) -> None: ...
+    def credit(self, outcome: GroupOutcome) -> None: ...
 
     def metrics(self) -> dict[str, list[float]]:
         """The summary's numbers: groups of each operator, and credits earned."""
@@ -92,7 +92,7 @@ class EvenMix:
     def choose(self, seed: int, problem: int, iteration: int, problem_id: int = 0) -> int:
         return (iteration + problem) % len(self.asked)
 
-    def credit(self, outcome: Outcome) -> None:
+    def credit(self, outcome: GroupOutcome) -> None:
         self.asked[outcome.operator] += 1
         self.earned[outcome.operator] += outcome.moved
 
@@ -120,9 +120,9 @@ class Bandit(EvenMix):
     def __init__(self, count: int, phases: int = 1) -> None:
         super().__init__(count)
         self._won, self._lost = np.zeros((phases, count)), np.zeros((phases, count))
-        self._waiting: deque[Outcome] = deque()
+        self._waiting: deque[GroupOutcome] = deque()
 
-    def credit(self, outcome: Outcome) -> None:
+    def credit(self, outcome: GroupOutcome) -> None:
         super().credit(outcome)
         self._waiting.append(outcome)
 
@@ -143,7 +143,7 @@ class Bandit(EvenMix):
     def _phase(self, problem: int) -> int:
         return 0
 
-    def _take(self, outcome: Outcome) -> float:
+    def _take(self, outcome: GroupOutcome) -> float:
         """The credit of an outcome, which is the problem's newest from now on."""
         return outcome.moved
 
@@ -175,7 +175,7 @@ class PhaseBandit(Bandit):
         share = best / target if target and np.isfinite(best) else 0.0
         return bisect(LEVELS, share) * (len(STAGNATION) + 1) + bisect(STAGNATION, self._unimproved[problem])
 
-    def _take(self, outcome: Outcome) -> float:
+    def _take(self, outcome: GroupOutcome) -> float:
         improved = outcome.best > self._best[outcome.problem]
         self._best[outcome.problem] = outcome.best
         self._unimproved[outcome.problem] = 0 if improved else self._unimproved[outcome.problem] + 1
@@ -231,7 +231,7 @@ class Operators:
             front = self._fronts.setdefault(group.problem, ParetoFront())
             moved = float(front.moved_by(group))
             if group.operator < len(self.all):  # else of a policy that a resume dropped
-                self.selection.credit(Outcome(group.sequence, group.operator, moved, group.problem, front.best))
+                self.selection.credit(GroupOutcome(group.sequence, group.operator, moved, group.problem, front.best))
 
     def recall(self, groups: Iterable[ScoredGroup]) -> None:
         """Count the credits of committed groups again; with one operator none are read."""

@@ -69,12 +69,13 @@ def import_checkpoint(
     search may continue it. Raises RunExists, DatabaseUnavailable, and ScorerFault if a feature of the grid is
     missing."""
     answers, order = _answers(line, scores), _order(line)
+    (name,) = shorten_names([address])
     with store.begin() as tx:
         run = store.create_run(
             plan.name, plan.config, command=plan.command, seed=plan.seed, commit=plan.commit, tx=tx
         )  # fmt: skip
         record = store.add_problem(
-            run.id, 0, address, *shorten_names([address]), problem.objectives, problem.target, problem.answer_format, tx
+            run.id, 0, address, name, problem.objectives, problem.target, problem.answer_format, tx
         )
         adoption = Adoption(store, record, config)
         adoption.write(tx, answers, order)

@@ -11,7 +11,7 @@ from evo.errors import BadInput
 from evo.runs.launch import launch
 from evo.runs.resume import relaunch
 from evo.search import resources as shared
-from evo.search.operator_selection import Bandit, EvenMix, Outcome, ParetoFront, PhaseBandit
+from evo.search.operator_selection import Bandit, EvenMix, GroupOutcome, ParetoFront, PhaseBandit
 from evo.search.stop import INTERRUPTED
 from islands.db.store import Store
 from islands.queries.groups import read_groups
@@ -56,7 +56,7 @@ def test_the_bandit_finds_the_operator_that_pays_and_leaves_it_when_it_no_longer
             bandit.advance(i - 4)  # some are always in flight
             number = bandit.choose(0, 0, i)
             chosen.append(number)
-            bandit.credit(Outcome(i, number, float(rng.random() < pays[number])))
+            bandit.credit(GroupOutcome(i, number, float(rng.random() < pays[number])))
         return np.bincount(chosen[rounds // 2 :], minlength=3) / (rounds - rounds // 2)
 
     assert play(0, 400)[1] > 0.7
@@ -68,8 +68,8 @@ def test_the_bandit_finds_the_operator_that_pays_and_leaves_it_when_it_no_longer
 def test_the_bandit_sees_what_the_order_lets_it_see_and_no_more():
     one, other = Bandit(2), Bandit(2)
     for i in range(40):
-        one.credit(Outcome(i, i % 2, float(i % 2)))
-        other.credit(Outcome(i, i % 2, float(i % 2 if i < 20 else 1 - i % 2)))
+        one.credit(GroupOutcome(i, i % 2, float(i % 2)))
+        other.credit(GroupOutcome(i, i % 2, float(i % 2 if i < 20 else 1 - i % 2)))
     one.advance(19)
     other.advance(19)
     assert [one.choose(3, 1, i) for i in range(50)] == [other.choose(3, 1, i) for i in range(50)]
@@ -85,17 +85,17 @@ def test_each_phase_of_a_problem_has_its_operator():
         number = int(rng.integers(2))
         improves = rng.random() < 0.5 and (unimproved < 3 if number == 0 else unimproved >= 5)
         best, unimproved = (best + 1e-4, 0) if improves else (best, unimproved + 1)
-        bandit.credit(Outcome(sequence, number, 1.0, 1, best))
+        bandit.credit(GroupOutcome(sequence, number, 1.0, 1, best))
         bandit.advance(sequence - 10)
 
     def share_of_1(problem=1):
         return np.mean([bandit.choose(0, 0, i, problem) for i in range(300)])
 
-    bandit.credit(Outcome(600, 0, 1.0, 1, best + 1e-4))
+    bandit.credit(GroupOutcome(600, 0, 1.0, 1, best + 1e-4))
     bandit.advance(None)
     opening = share_of_1()
     for sequence in range(601, 607):
-        bandit.credit(Outcome(sequence, 1, 1.0, 1, best + 1e-4))
+        bandit.credit(GroupOutcome(sequence, 1, 1.0, 1, best + 1e-4))
     bandit.advance(None)
     assert opening < 0.1 and share_of_1() > 0.9
     assert share_of_1(problem=2) < 0.1, "another problem begins; it has no target, which counts as the lowest level"
