@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import ColumnElement, Text, cast, false, func, or_, select
+from sqlalchemy import ColumnElement, Select, Text, cast, false, func, or_, select
 
 from islands.db.column_types import ESCAPED
 from islands.db.schema import Candidate, Problem, PromptGroup, Rollout
@@ -58,6 +58,8 @@ class CandidateSummary:
 def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list[CandidateSummary]:
     """At most `most` candidates from place `start` on. Ordered by fitness, all that match are read."""
     order = [Candidate.c.error.is_not(None), Candidate.c.fitness.desc()] if chosen.by_fitness else []
+    # texts are read of the rows that are shown only, not of all that are sorted
+    ids = _matching(chosen).order_by(*order, Candidate.c.id.desc()).offset(start).limit(most)
     query = (
         select(
             Candidate.c.id,
@@ -74,10 +76,8 @@ def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list
         )
         .join(Problem, Problem.c.id == Candidate.c.problem_id)
         .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .where(*_conditions(chosen))
+        .where(Candidate.c.id.in_(ids))
         .order_by(*order, Candidate.c.id.desc())
-        .offset(start)
-        .limit(most)
     )
     found = []
     for row in store.rows(query):
@@ -93,14 +93,16 @@ def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list
 
 def count_browsed(store: Store, chosen: CandidateFilter) -> int:
     """How many candidates the filter names, MOST_COUNTED + 1 for more."""
-    matching = (
-        select(Candidate.c.id)
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .where(*_conditions(chosen))
-        .limit(MOST_COUNTED + 1)
-    )
+    matching = _matching(chosen).limit(MOST_COUNTED + 1)
     return int(store.scalar(select(func.count()).select_from(matching.subquery())))
+
+
+def _matching(chosen: CandidateFilter) -> Select[int]:
+    """The ids that a filter names. Groups are joined only for a filter that reads them."""
+    query = select(Candidate.c.id).join(Problem, Problem.c.id == Candidate.c.problem_id)
+    if chosen.operators:
+        query = query.join(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
+    return query.where(*_conditions(chosen))
 
 
 def _conditions(chosen: CandidateFilter) -> list[ColumnElement[bool]]:
