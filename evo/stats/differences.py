@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, islice
 
 import numpy as np
@@ -145,15 +146,36 @@ def _subset_means(values: Floats, seed: int) -> Floats:
     """Means over subsets of the values, without the empty subset."""
     n = len(values)
     if n <= EXACT_PAIRS:
-        masks = (np.arange(1, 2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)  # (2^n - 1, n)
+        masks = _all_subsets(n)
         return np.asarray(masks @ values / masks.sum(axis=1))
-    rng = np.random.default_rng(seed)
-    sums, sizes = np.empty(FLIPS // 2), np.empty(FLIPS // 2)
-    for start in range(0, FLIPS // 2, BLOCK):
-        masks = rng.integers(0, 2, (min(BLOCK, FLIPS // 2 - start), n)).astype(np.float64)
+    subsets = _random_subsets(n, seed)
+    sums, sizes = np.empty(len(subsets)), np.empty(len(subsets))
+    for start in range(0, len(subsets), BLOCK):
+        masks = subsets[start : start + BLOCK].astype(np.float64)
         sums[start : start + len(masks)], sizes[start : start + len(masks)] = masks @ values, masks.sum(axis=1)
     sums, sizes = np.concatenate([sums, values.sum() - sums]), np.concatenate([sizes, n - sizes])
     return np.asarray(sums[sizes > 0] / sizes[sizes > 0])
+
+
+@lru_cache(maxsize=4)
+def _all_subsets(n: int) -> Floats:
+    """Which of n values each subset has, without the empty subset: (2^n - 1, n) of 0 and 1."""
+    masks = (np.arange(1, 2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)
+    masks.flags.writeable = False
+    return masks
+
+
+@lru_cache(maxsize=4)
+def _random_subsets(n: int, seed: int) -> npt.NDArray[np.bool_]:
+    """Half of the FLIPS subsets of n values, the others are their complements: (FLIPS / 2, n). Every comparison of n
+    problems uses the same ones, and drawing them takes longer than the test."""
+    rng = np.random.default_rng(seed)
+    subsets = np.empty((FLIPS // 2, n), np.bool_)
+    for start in range(0, len(subsets), BLOCK):
+        block = subsets[start : start + BLOCK]
+        block[:] = rng.integers(0, 2, block.shape)
+    subsets.flags.writeable = False
+    return subsets
 
 
 def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: bool) -> tuple[float, float, float]:
