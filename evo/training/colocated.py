@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 CHECK_SEED = 1_000_003
-"""Of the checks' samples: not a seed that a search of this size uses."""
+"""The seed of the checks' samples, which no search of this size uses."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class WeightSnapshot:
-    """A learner as it was: to come back to it."""
+    """The state of a learner, to which it can return."""
 
     weights: dict[str, Any]
     state: dict[str, Any]
@@ -75,8 +75,8 @@ class WeightSnapshot:
         return cls(weights, copy.deepcopy(trainer.state()))
 
     def restore(self, trainer: PolicyTrainer) -> None:
-        """Weights, optimiser and schedule come back. Steps count on, since no name is given twice, and the version that
-        came back is the newest again, so that what it wrote is not behind."""
+        """Restore weights, optimiser and schedule. Steps count on, because no name is used twice, and the restored
+        version counts as the newest, so that its groups are not behind."""
         trainer.model.load_state_dict(self.weights)
         versions = [*trainer.versions, self.state["versions"][-1]]
         trainer.restore({**self.state, "steps": trainer.steps, "versions": versions})
@@ -85,8 +85,8 @@ class WeightSnapshot:
 class Promotion:
     """Checks every `every` steps.
 
-    candidate: a policy that samples from the learner's own weights
-    problems: held out; answers, total: m, and answers asked of each problem
+    candidate: a policy that samples from the learner's weights
+    problems: held out; answers, total: m, and the answers to each problem
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Promotion:
         self._good: WeightSnapshot | None = None
 
     def start(self, trainer: PolicyTrainer) -> None:
-        """The learner as it is has been promoted."""
+        """Remember the current learner as promoted."""
         self._good = WeightSnapshot.of(trainer)
 
     async def decide(self, trainer: PolicyTrainer, policy: TrainablePolicy, step: int) -> Decision:
@@ -116,7 +116,7 @@ class Promotion:
         harmful = gap.interval.high < 0
         metrics = {
             "check": gap.interval.mean,
-            # one problem has no interval, and never calls a version harmful
+            # a single problem has no interval, so no version counts as harmful
             **({"check_low": gap.interval.low, "check_high": gap.interval.high} if gap.interval.known else {}),
             "check_p": gap.p,
             "promoted": float(not harmful),
@@ -125,7 +125,7 @@ class Promotion:
         return Decision(not harmful, metrics)
 
     def conclude(self, trainer: PolicyTrainer, harmful: bool) -> None:
-        """Remember the learner, or bring back the one that was promoted last."""
+        """Remember the learner, or restore the one that was promoted last."""
         if not harmful:
             self.start(trainer)
         elif self._good is not None:
@@ -141,20 +141,20 @@ class Promotion:
 
 PROBE_ROLLOUTS = 4
 PROBE_TOKENS = 1024
-"""The probe is read twice a sync, by the policy and by the trainer: rollouts, and tokens with their prompts, at most;
-one rollout is always read."""
+"""The most rollouts, and tokens with their prompts, of the probe. Policy and trainer both read it at each sync; at
+least one rollout is read."""
 DIVERSITY_STEPS = 5
-"""Steps that a judgement of the answers' diversity is over."""
+"""Steps over which the diversity of answers is averaged."""
 
 
 class CoLocated:
-    """Trains the policy that searches, on what it searched.
+    """Trains the policy that searches, on its own groups.
 
-    policy: whose weights are replaced
-    trainer: holds the learner's weights; the policy's model is not it
+    policy: the one whose weights are replaced
+    trainer: holds the learner's weights, which are another model than the policy's
     solved_at: problem id -> the sequence that solved it, None while unsolved
     folder: of checkpoints; card: their description; answers: m of the search
-    promotion: decides which versions may search; None lets every one
+    promotion: decides which versions may search; None allows all
     """
 
     learns = True
@@ -179,7 +179,7 @@ class CoLocated:
         self._solved_at, self._card, self._answers = solved_at, card, answers
         self._sampler: Sampler | None = None
         self._waiting: list[ScoredGroup] = []
-        self._planned = self._recorded = 0  # steps that have their groups; steps on record
+        self._planned = self._recorded = 0  # steps that have their groups; recorded steps
         self._probe: tuple[list[Rollout], float] | None = None
         self._saved = 0
         self._diversity: deque[float] = deque(maxlen=DIVERSITY_STEPS)
@@ -189,7 +189,7 @@ class CoLocated:
 
     def attach(self, sampler: Sampler) -> None:
         self._sampler = sampler
-        self.learn(())  # a kill may have come between the groups of a step and the step
+        self.learn(())  # a kill may have happened after the groups of a step and before the step
 
     def learn(self, groups: Sequence[ScoredGroup]) -> None:
         self._waiting += [group for group in groups if self._counts(group)]
@@ -203,7 +203,7 @@ class CoLocated:
             self._waiting.clear()
 
     def _collapsed(self) -> bool:
-        """Whether the policy's answers have become so alike that it is not to be trained any further."""
+        """Whether the policy's answers have become so similar that training must end."""
         least, recent = self.settings.min_diversity, self._diversity
         return least is not None and len(recent) == DIVERSITY_STEPS and sum(recent) / len(recent) < least
 
@@ -217,11 +217,11 @@ class CoLocated:
         """A last checkpoint of the learner."""
         if self._recorded > self._saved:
             place = await self.policy.between(self._save)
-            with suppress(DatabaseUnavailable, RunBusy):  # the checkpoint is there all the same
+            with suppress(DatabaseUnavailable, RunBusy):  # the checkpoint is written even if its record is not
                 set_checkpoint(self.store, self.run_id, self._recorded, place)
 
     async def _train(self, groups: Sequence[ScoredGroup]) -> None:
-        """One step: learn, let the new version search or not, put it on record."""
+        """One step: learn, decide whether the new version may search, record the step."""
         if self._collapsed():
             return
         started = time.perf_counter()
@@ -254,7 +254,7 @@ class CoLocated:
             await asyncio.to_thread(self._prune)
 
     async def _offered(self) -> dict[str, float]:
-        """Let the learner's version search, unless the promotion says otherwise."""
+        """Let the learner's version search, unless the promotion forbids it."""
         metrics: dict[str, float] = {}
         if self.promotion is not None:
             decision = await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
@@ -266,7 +266,8 @@ class CoLocated:
         return metrics
 
     async def sync(self, version: str) -> float:
-        """Replace the policy's weights and prove it: the probe's mean difference in nats. Raises SyncFailed."""
+        """Replace the policy's weights and check them. Returns the probe's mean difference in nats. Raises
+        SyncFailed."""
         update = await self._update_to(version)
         await update()
         if self._probe is None:
@@ -286,8 +287,8 @@ class CoLocated:
         return gap
 
     async def _update_to(self, version: str) -> Callable[[], Awaitable[None]]:
-        """What gives the policy the learner's weights as they are now: all of them, or to a policy that takes adapters
-        the adapter alone."""
+        """A function that gives the policy the learner's current weights: all of them, or only the adapter if the
+        policy takes adapters."""
         if isinstance(self.policy, TakesAdapters):
             from vpo.training.adapters import save_adapter
 
@@ -296,16 +297,16 @@ class CoLocated:
         return partial(self.policy.update, weights, version)
 
     async def _gap(self, rollouts: list[Rollout], temperature: float) -> float:
-        """The mean difference of the two models' log-probabilities, in nats a token; of several engines the largest."""
+        """The mean difference of the two models' log-probabilities, in nats a token; the largest of several engines."""
         if isinstance(self.policy, SeveralEngines):
             theirs = await self.policy.logprobs_of_each(rollouts)
         else:
             theirs = [await self.policy.logprobs(rollouts)]
         ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
-        return float(np.max([np.mean(np.abs(ours - np.concatenate(one))) for one in theirs]))  # not a number: that
+        return float(np.max([np.mean(np.abs(ours - np.concatenate(one))) for one in theirs]))  # NaN if one is NaN
 
     def _prune(self) -> None:
-        """Remove checkpoints that nothing will come back to; those that stay are enough for any resume."""
+        """Delete checkpoints that are no longer needed; the remaining ones are enough for any resume."""
         promoted = [path for path, searching in self._checkpoints if searching][-1:]
         kept = {path for path, _ in self._checkpoints[-self.settings.keep :]} | set(promoted)
         for path, _ in self._checkpoints:
@@ -372,7 +373,7 @@ def diversity_of(groups: Sequence[ScoredGroup]) -> float:
 
 
 def _promoted(records: Sequence[TrainingStepRecord]) -> int:
-    """The step whose version was the last to be promoted; 0 for none."""
+    """The last step whose version was promoted; 0 for none."""
     return max((n for n, record in enumerate(records, start=1) if record.stats.get("promoted")), default=0)
 
 

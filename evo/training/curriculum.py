@@ -1,7 +1,7 @@
-"""Which prompts a training step asks: problems in a shuffled order, and some of them with a parent shown.
+"""The prompts of a training step: problems in a shuffled order, some of them with a parent.
 
-A policy that is trained as a mutation operator has to learn from parents too. They come from the step before
-(`Curriculum`), or from archives that grow while their problems are asked again and again (`ArchiveCurriculum`).
+A policy that is trained as a mutation operator must learn from prompts with parents too. Parents come from the last
+step (`Curriculum`), or from archives that grow while their problems are repeated (`ArchiveCurriculum`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from problems.types import ScoredGroup
 
 PER_VECTOR = 3
 FRONT = 8
-"""Of a front's members those that are drawn from, as a search's pareto_pool."""
+"""The members of a front from which parents are drawn, as a search's pareto_pool."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Question:
 
 @dataclass
 class Curriculum:
-    """Draws every step's questions from (seed, step) and from what the step before found: a prompt with a parent
-    repeats a problem of the step before and shows one of the valid answers that were found for it then.
+    """Draws the questions of a step from (seed, step) and the answers of the last step: a prompt with a parent repeats
+    a problem of the last step and shows one of its valid answers.
 
     problems: how many there are; parents: share of questions with a parent
-    rank, processes: which of the processes that train together this one is; they deal the problems out between them
-    asked: fresh questions so far, the position in the endless shuffled order
-    pool: of the step before, problem -> its valid answers
+    rank, processes: the index of this process among those that train together; they divide the problems
+    asked: questions without a parent so far, the position in the endless shuffled order
+    pool: of the last step, problem -> its valid answers
     """
 
     problems: int
@@ -79,17 +79,17 @@ class Curriculum:
         return made
 
     def _next(self) -> int:
-        """The next problem of a shuffled round; every round has its own order."""
+        """The next problem of a shuffled round; each round has another order."""
         epoch, place = divmod(self.asked * self.processes + self.rank, self.problems)
         self.asked += 1
         return int(np.random.default_rng([self.seed, 2, epoch]).permutation(self.problems)[place])
 
     def vectors(self, problem: int) -> list[tuple[float, ...]]:
-        """The reward vectors that are held of a problem: what archive_vpo takes gains over."""
+        """The stored reward vectors of a problem, over which archive_vpo measures gains."""
         return sorted({candidate.rewards for candidate in self.pool.get(problem, [])})
 
     def learn(self, questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> None:
-        """Remember what a step found, as parents for the next."""
+        """Keep the answers of a step as parents for the next."""
         self.pool = {}
         for question, group in zip(questions, groups, strict=True):
             self.pool.setdefault(question.problem, []).extend(_valid(group))
@@ -149,7 +149,7 @@ class ArchiveCurriculum(Curriculum):
         return Question(problem, Selection(parent, (), ())) if shown else Question(problem, NOTHING_SHOWN, parent)
 
     def _draw(self, found: Sequence[Candidate], rng: np.random.Generator) -> Candidate:
-        """A parent out of a problem's archive."""
+        """Draw a parent from a problem's archive."""
         vectors = sorted({c.rewards for c in found if any(c.rewards)} or {c.rewards for c in found})
         place = int(rng.integers(len(vectors)))
         if rng.random() < 0.5:
@@ -159,7 +159,7 @@ class ArchiveCurriculum(Curriculum):
         return alike[int(rng.integers(len(alike)))]
 
     def learn(self, questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> None:
-        """Add what a step found to the archives."""
+        """Add the answers of a step to the archives."""
         for question, group in zip(questions, groups, strict=True):
             problem = question.problem
             if problem not in self.asks:
@@ -167,7 +167,7 @@ class ArchiveCurriculum(Curriculum):
             self.asks[problem] += 1
             found = {c.text: c for c in self.pool.get(problem, [])}
             for candidate in _valid(group):
-                found.pop(candidate.text, None)  # the newest stand last
+                found.pop(candidate.text, None)  # the newest come last
                 found[candidate.text] = candidate
             self.pool[problem] = _newest(list(found.values()))
             target = self.targets[problem]
@@ -231,7 +231,7 @@ CACHE_BYTES = 8 << 20
 
 
 class StoredArchives:
-    """The archives of a run's problems, each as it was after a random share of what the run has stored of it.
+    """The archives of a run's problems, each as it was after a random share of the run's stored answers.
 
     problems: that are learned from; the run has to hold all of them. Raises BadInput if not
     level: share of its target that a problem's archive has reached at that moment, if the run ever has; 0 = any moment
@@ -244,10 +244,10 @@ class StoredArchives:
         self._ids = {record.address: record.id for one in runs_named(store, run) for record in store.problems(one.id)}
         lost = [problem.name for problem in problems if problem.name not in self._ids]
         if lost:
-            raise BadInput(f"run {run} has not searched {lost[0]}; learn from problems of its own")
+            raise BadInput(f"run {run} has not searched {lost[0]}; train on problems of the run")
 
     def __call__(self, problem: int, rng: np.random.Generator) -> list[Candidate]:
-        """The archive of the problem at this place, of a moment that `rng` decides; without what solves it."""
+        """The archive of the problem with this index at a random moment, without solutions."""
         target = self._problems[problem].target
         rows = [
             row
@@ -262,7 +262,7 @@ class StoredArchives:
         return self._reader.fetch(sorted(row.id for row in chosen))
 
     def ended(self, problem: int) -> list[tuple[tuple[float, ...], float]]:
-        """The distinct (rewards, fitness) that the run ended with on the problem at this place."""
+        """The distinct (rewards, fitness) at the end of the run, for the problem with this index."""
         if problem not in self._ended:
             rows = children(self._store, self._ids[self._problems[problem].name])
             self._ended[problem] = list(
@@ -287,7 +287,7 @@ class StoredArchives:
 
 
 def open_stored_archives(run: TrainRun, problems: Sequence[Problem]) -> StoredArchives | None:
-    """Those that `run` names, read-only; None where it names none. Raises BadInput, UnknownRun, DatabaseUnavailable."""
+    """The archives that `run` names, read-only, or None. Raises BadInput, UnknownRun, DatabaseUnavailable."""
     if run.archive_run is None:
         return None
     name, address = run_and_address(run.archive_run, run.db)

@@ -1,4 +1,4 @@
-"""What `evo train` shows: two live lines on a terminal, a plain line now and then elsewhere."""
+"""The display of `evo train`: two live lines on a terminal, otherwise a plain line every few seconds."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TrainingDisplay:
             yield
 
     def log(self, line: dict[str, Any]) -> None:
-        """Told of every step and evaluation."""
+        """Show a step or an evaluation."""
         if line["kind"] == "evaluation":
             self.console.print(f"step {line['step']}  held out: {format_metrics(line, HELD_OUT)}", soft_wrap=True)
         elif not self.live and time.monotonic() - self._last >= PLAIN_SECONDS:
@@ -86,7 +86,7 @@ class TrainingDisplay:
         return f"{status.answers / spent:,.0f} answers/s  {status.tokens / spent:,.0f} tokens/s  {shares}"
 
     def summary(self, training: Training, stop: Stop) -> dict[str, Any]:
-        """Print how it ended; the same as plain values."""
+        """Print how the training ended; returns the same as plain values."""
         status, folder = training.loop.status, training.record.folder
         interrupted, reason = stop.reason is StopReason.INTERRUPTED, str(stop)
         ended = "Interrupted" if interrupted else "Done"

@@ -3,14 +3,14 @@
     children of a problem, in order -> those that improve -> by parent -> by the parent's level
     lesson -> prompt and chain in the policy's form -> token ids -> trainer.teach
 
-A child improves if it is fitter than the parent that its prompt showed, or if nothing that the search had found
-was at least as good in every objective: it is on the front that parents are drawn from. By hindsight the other parents
-of that moment could have led to such a child too: the fittest of the front that are less fit. The answers are written
-in the form of the policy that learns, so that one policy, or an operator that is no policy at all, can teach another.
+A child improves if it is fitter than the parent in its prompt, or if no earlier answer of the search was at least as
+good in every objective: it is then on the front from which parents are drawn. In hindsight the other parents of that
+moment could have led to such a child too: the fittest of the front that are less fit. The answers are written in the
+form of the learning policy, so that any policy or operator can teach another.
 
 `improve` maximises the likelihood of the better children, `dpo` the preference for them over as many worse children of
-the same parent. Lessons are balanced over the levels of their parents, so that the many weak ones of a search's
-beginning do not drown the few late ones. Every draw comes from (seed, step).
+the same parent. Lessons are balanced over the levels of their parents, so that the many weak parents of a search's
+beginning do not outweigh the few late ones. Every draw comes from (seed, step).
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from vpo.training.trainer import PolicyTrainer
 LEVELS = 10
 """Parts of the way from zero to the target, by which parents are balanced."""
 OTHERS = 8
-"""Parents of a moment, as a search draws them (pareto_pool)."""
+"""Other parents of a moment at most, as in a search (pareto_pool)."""
 FEW = 1000
 LEAST = 1e-9
-"""What a gain is at least."""
+"""The least gain that counts."""
 CACHE_BYTES = 64 << 20
 UNWRITABLE = "that the policy's language cannot say"
 
@@ -73,7 +73,7 @@ class ImprovementLesson:
 
 @dataclass
 class LessonSource(StoredRun):
-    """A run that lessons come from. answers: different ones; pairs: of them better than a parent"""
+    """A run that lessons come from. answers: how many different ones; pairs: how many are better than a parent"""
 
     answers: int = 0
     pairs: int = 0
@@ -87,7 +87,7 @@ class LessonSource(StoredRun):
 
 @dataclass
 class Improvements(LearningSource):
-    """All lessons of a training run. by_level: their places, by the parent's level."""
+    """All lessons of a training run. by_level: their indices, by the parent's level."""
 
     runs: list[LessonSource]
     lessons: list[ImprovementLesson]
@@ -108,14 +108,14 @@ class Improvements(LearningSource):
         return {(one.run, one.problem): self.runs[one.run].problems[one.problem] for one in self.lessons}
 
     def draw(self, rng: np.random.Generator) -> ImprovementLesson:
-        """A lesson: all levels of parents alike, so that the many do not drown the few, but one of fewer than FEW
-        parents no oftener than it has them, so that these are not learned by heart; then every parent of it alike."""
+        """Draw a lesson. All levels of parents have the same chance, but a level of fewer than FEW parents has less, so
+        that its lessons are not memorised. Within a level every parent has the same chance."""
         shares = np.minimum([len(level) for level in self.by_level], FEW, dtype=np.float64)
         level = self.by_level[int(rng.choice(len(shares), p=shares / shares.sum()))]
         return self.lessons[level[int(rng.integers(len(level)))]]
 
     def read(self, lesson: ImprovementLesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
-        """What the prompt shows, and the chosen children."""
+        """The selection of the prompt, and the chosen children."""
         wanted = (lesson.parent, *lesson.inspirations, *chosen)
         parent, *others = self.runs[lesson.run].reader.fetch(wanted)
         beside = others[: len(lesson.inspirations)]
@@ -139,7 +139,7 @@ def find_improvements(
 ) -> Improvements:
     """The lessons of the wanted problems of all sources. Raises BadInput if there is none.
 
-    contrasted: only those of parents that have a worse child too
+    contrasted: only lessons of parents that have a worse child too
     """
     lessons: list[ImprovementLesson] = []
     for place, source in enumerate(sources):
@@ -203,19 +203,19 @@ def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[I
 
 
 def level_of(fitness: float, target: float) -> int:
-    """Which of LEVELS parts of the way to the target, from 0; 0 where the target is not positive."""
+    """The part of the way to the target, of LEVELS parts, from 0; 0 if the target is not positive."""
     if target <= 0:
         return 0
     return min(max(int(LEVELS * fitness / target + LEAST), 0), LEVELS - 1)
 
 
 def _covers(one: Child, other: Child) -> bool:
-    """Whether one is at least as good as the other in every objective."""
+    """Whether the first is at least as good as the second in every objective."""
     return all(a >= b - LEAST for a, b in zip(one.rewards, other.rewards, strict=True))
 
 
 class Writer:
-    """Writes lessons as prompts and rollouts of the policy that learns.
+    """Writes lessons as prompts and rollouts of the learning policy.
 
     formats: the prompt format of a problem for this many answers
     left_out: children that a format cannot write, and why
@@ -234,8 +234,8 @@ class Writer:
         *,
         contrasted: bool = False,
     ) -> tuple[PromptFormat, Selection, list[str]] | None:
-        """(format, what the prompt shows, rollouts) of a lesson: one rollout with at most `most` of its children, and,
-        if `contrasted`, one with as many worse children. None if the format can write none of the children."""
+        """(format, selection of the prompt, rollouts) of a lesson: one rollout with at most `most` of its children,
+        and, if `contrasted`, one with as many worse children. None if the format can write none of the children."""
         selection, better = self._writable(lesson, improvements, lesson.children, most, rng)
         chains = [better]
         if contrasted:
@@ -256,8 +256,7 @@ class Writer:
         most: int,
         rng: np.random.Generator,
     ) -> tuple[Selection, list[str]]:
-        """What the prompt shows, and the texts of at most `most` random children, without those that the format cannot
-        write."""
+        """The selection of the prompt, and the texts of at most `most` random children that the format can write."""
         ids = [children[int(i)] for i in rng.permutation(len(children))[:most]]
         selection, drawn = improvements.read(lesson, ids)
         of_one = self._formats((lesson.run, lesson.problem), 1)
@@ -267,12 +266,13 @@ class Writer:
 
 
 TRIES = 50
-"""Lessons drawn for each one that a step needs, at most."""
+"""Draws at most for each lesson of a step."""
 PROMPT = PromptConfig(style="evo")
 
 
 class ImitationTraining(StoredTraining[list[ExampleGroup]]):
-    """Runs a TrainRun of the methods `improve` and `dpo`. problems: of the lessons, by the run's place and their id"""
+    """Runs a TrainRun of the methods `improve` and `dpo`. problems: of the lessons, by the run's index and the
+    problem's id"""
 
     def __init__(
         self,
@@ -301,7 +301,7 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         return f"{found.pairs:,} improvements of {len(found):,} parents in {found.run_names}"
 
     def notes(self) -> list[str]:
-        """Which lessons there were, and which were left out."""
+        """Paragraphs on the lessons, and on those that were left out."""
         lines = [
             f"- {source.name}: {source.answers:,} different answers, {source.pairs:,} of them better than a parent "
             "of their moment, or dominated by nothing when they were found"
@@ -356,13 +356,13 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         return np.concatenate([np.asarray(ids, dtype=np.int32), self._end])
 
     def check_teaches(self) -> None:
-        """BadInput if the policy's language cannot express the lessons."""
+        """Raise BadInput if the policy's language cannot express the lessons."""
         self._examples(np.random.default_rng([self.run_config.seed, 4]))
         self.writer.left_out.clear()
 
 
 def problems_of(improvements: Improvements, resolve: Callable[[Sequence[str]], list[Problem]]) -> dict[Any, Problem]:
-    """The problems of the lessons, found again by their addresses. Raises BadInput, BadAddress."""
+    """The problems of the lessons, resolved by their addresses. Raises BadInput, BadAddress."""
     records = improvements.records()
     addresses = sorted({record.address for record in records.values()})
     by_name = {problem.name: problem for problem in resolve(addresses)}

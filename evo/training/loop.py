@@ -1,4 +1,4 @@
-"""The training loop: steps until a number of them or a budget, with held-out metrics and checkpoints between.
+"""The training loop: steps up to a number or a budget, with held-out metrics and checkpoints in between.
 
     batch -> trainer -> policy.version -> metrics
 
@@ -29,7 +29,7 @@ Evaluate = Callable[[Policy], Awaitable[dict[str, float]]]
 class TrainingStatus:
     """The counts of a training run, for display, log and card. Seconds leave out evaluation and saving.
 
-    left_out: groups that taught nothing, by the reason; counted by loops that know more than the step's metrics say
+    left_out: groups without a lesson, by the reason; counted by loops that know more than the step's metrics
     """
 
     steps: int
@@ -48,7 +48,7 @@ class TrainingStatus:
     stopping: Stop | None = None
 
     def shares(self) -> dict[str, float]:
-        """What the time went to, as shares of it; of what took any."""
+        """The shares of the time, by activity; activities without time are left out."""
         parts = ("sampling", "scoring", "reading", "training")
         seconds = {name: getattr(self, f"{name}_seconds") for name in parts}
         return {name: spent / max(self.seconds, 1e-9) for name, spent in seconds.items() if spent}
@@ -57,11 +57,11 @@ class TrainingStatus:
 class SteppedTraining(ABC, Generic[Batch]):
     """A training run.
 
-    steps: where it ends at the latest
+    steps: the number of steps at most
     log: called with one plain record for each step, and one for each evaluation
-    evaluate: held-out metrics of the policy as it is
-    save: writes a checkpoint of the present state; none is written before it is set
-    rank, processes: among those that train together
+    evaluate: gives held-out metrics of the current policy
+    save: writes a checkpoint of the current state; none is written before it is set
+    rank, processes: the index of this process, and the number of those that train together
     """
 
     rank = 0
@@ -97,7 +97,7 @@ class SteppedTraining(ABC, Generic[Batch]):
         return []
 
     def close(self) -> None:
-        """Close what the loop itself has opened."""
+        """Close the resources that the loop has opened."""
         return
 
     async def run(self) -> Stop:
@@ -147,14 +147,14 @@ class SteppedTraining(ABC, Generic[Batch]):
 
     @abstractmethod
     def _account(self, batch: Batch, stats: TrainStats) -> dict[str, float]:
-        """Counts a batch that was learned; its metrics in addition to the trainer's."""
+        """Count a learned batch. Returns its metrics, which are added to the trainer's."""
 
     @abstractmethod
     def _next_answers(self) -> int:
         """How many answers the next step takes from the budget."""
 
     def _spent(self) -> Stop | None:
-        """Why to stop here, None to continue. Processes stop together, as soon as one of them has to."""
+        """The reason to stop now, None to continue. Processes stop together, as soon as one must."""
         stop = self._own_limit()
         if self.processes > 1 and self.trainer.add_up(float(stop is not None)):
             return stop or Stop(StopReason.BUDGET, "another process stopped")
@@ -189,7 +189,7 @@ class SteppedTraining(ABC, Generic[Batch]):
         )
 
     def state(self) -> dict[str, Any]:
-        """The loop's position, plain values, without the trainer's and the weights. `curriculum` differs between
+        """The state of the loop as plain values, without trainer and weights. `curriculum` differs between
         processes."""
         kept = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
         return {"status": kept, "curriculum": None}
@@ -200,7 +200,7 @@ class SteppedTraining(ABC, Generic[Batch]):
 
 
 class StoredTraining(SteppedTraining[Batch]):
-    """Training from stored runs, without samples. stored: the runs, closed with the loop"""
+    """Training from stored runs, without sampling. stored: the runs, closed with the loop"""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class StoredTraining(SteppedTraining[Batch]):
 
     @abstractmethod
     def check_teaches(self) -> None:
-        """BadInput if the stored runs teach this policy nothing."""
+        """Raise BadInput if this policy can learn nothing from the stored runs."""
 
     def _leave_out(self, counts: Mapping[str, int]) -> None:
         for reason, count in counts.items():

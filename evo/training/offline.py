@@ -1,4 +1,4 @@
-"""Training from traces: prompt groups as searches stored them, one optimiser step, the next ones; nothing is sampled.
+"""Training from traces: each step learns from prompt groups that searches have stored; nothing is sampled.
 
     places in the traces -> groups, whole -> trainer.step -> policy.version
 
@@ -39,8 +39,8 @@ SPREADLESS = "without spread"
 
 
 class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
-    """Runs a TrainRun to its end, to a budget, or until every chosen group was read in every pass. A batch is the
-    groups of a step that can be learned from, and why the others cannot."""
+    """Runs a TrainRun to its end, to a budget, or until every chosen group was read in every pass. A batch holds the
+    usable groups of a step, and the reasons why the others are unusable."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
         return f"{len(self.traces):,} prompt groups of {self.traces.run_names}"
 
     def notes(self) -> list[str]:
-        """Which groups were learned from, and which were not."""
+        """Paragraphs on the groups that were used and on those that were not."""
         status, traces, cap = self.status, self.traces, self.run_config.truncate
         corrected = f"PPO's clip around it, importance weights of at most {cap:g}"
         lines = [
@@ -81,7 +81,7 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
         ]
 
     def places(self, step: int) -> npt.NDArray[np.int64]:
-        """Which of the chosen groups a step learns from, at most `prompts` of them. No step straddles two passes."""
+        """Indices of the chosen groups of a step, at most `prompts`. A step belongs to one pass only."""
         run = self.run_config
         number, within = divmod(step, steps_a_pass(run, self.traces))
         if self._order is None or self._order[0] != number:
@@ -95,7 +95,7 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
         return self.read(self.places(self.status.step))
 
     def read(self, places: npt.NDArray[np.int64]) -> tuple[list[ScoredGroup], Counter[str]]:
-        """The groups of these places that can be learned from, and why the others cannot."""
+        """The usable groups with these indices, and the reasons why the others are unusable."""
         usable, lacking = [], Counter[str]()
         self._archives.clear()
         for place, group in zip(places, self.traces.read(places), strict=True):
@@ -119,7 +119,7 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
         return {"left_out": float(lacking.total())}
 
     def check_teaches(self) -> None:
-        """BadInput if no chosen group teaches the method anything. Groups are read until one does."""
+        """Raise BadInput if the method can learn from no chosen group. Groups are read until one is usable."""
         lacking: Counter[str] = Counter()
         for step in range(steps_a_pass(self.run_config, self.traces)):
             groups, unfit = self.read(self.places(step))
@@ -143,12 +143,12 @@ def steps_a_pass(run: TrainRun, traces: Traces) -> int:
 
 
 def plan_steps(run: TrainRun, traces: Traces) -> int:
-    """As many as `steps` says, or as the traces give in all passes."""
+    """The number of steps: `steps`, or as many as the traces give in all passes."""
     return min(run.steps, run.passes * steps_a_pass(run, traces))
 
 
 def resolve_settings(run: TrainRun, traces: Traces) -> TrainRun:
-    """The run with what the traces decide: m, and the cap of the importance weights where the user names none."""
+    """The run with the settings that the traces decide: m, and the default cap of the importance weights."""
     if traces.answers == 1 and METHODS[run.method].chain:
         warnings.warn(
             f"{run.method} judges a rollout's answers as a set, and these rollouts have one answer each: what it can "
@@ -199,9 +199,9 @@ def keep_fitting(traces: Traces, policy: LocalPolicy) -> None:
 
 
 def misfit(group: ScoredGroup, policy: LocalPolicy) -> tuple[str, str]:
-    """(FOREIGN, how that shows) where the group was written with another tokenizer than the policy's, else ("", "").
+    """(FOREIGN, the evidence) if the group was written with another tokenizer than the policy's, else ("", "").
 
-    A chat template may put the date into a prompt, so one that is not encoded alike still fits if it can be read.
+    A chat template may put the date into a prompt, so a prompt with other tokens still fits if it can be decoded.
     """
     prompt = group.rollouts[0].rollout.prompt_ids
     highest, size = _highest(group), _vocabulary(policy)

@@ -1,10 +1,10 @@
-"""Training on the policy's answers of now: prompts, rollouts, scores, one optimiser step.
+"""Training on the policy's current answers: each step samples prompts, scores the rollouts, and updates the weights.
 
     question -> prompt -> policy -> score -> trainer.step -> policy.version
 
 The policy that samples and the policy that learns are one model in one process, so every step is on-policy; the
-behaviour log-probabilities are in the ratio all the same. Every draw comes from (seed, step), so a run that is resumed
-from a checkpoint continues as if it had not stopped.
+importance ratio still uses the behaviour log-probabilities. Every draw comes from (seed, step), so a run that is
+resumed from a checkpoint continues as if it had not stopped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 WINDOW = 40
-"""Steps that a verdict rests on."""
+"""Steps of a verdict."""
 CONFIDENCE = 0.95
 WATCHED = {
     "kept": "answers keep no more of the parent shown than of one that is not shown",
@@ -80,8 +80,8 @@ def _shares(pairs: Iterable[tuple[Candidate | None, ScoredGroup]]) -> dict[str, 
 
 class ParentUsageWatch:
     """Ends a training whose policy no longer mutates: the share kept or the refinement rate was above chance over
-    WINDOW steps with both kinds of prompts, and is no longer, by t intervals over the steps' differences. A policy that
-    has yet to learn to mutate is left to learn it."""
+    WINDOW steps with both kinds of prompts, and no longer is, by t intervals of the steps' differences. A policy that
+    has never mutated is not stopped."""
 
     def __init__(self) -> None:
         self._steps = deque[tuple[float, float]](maxlen=WINDOW)
@@ -120,7 +120,7 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 BEGUN = 6
-"""Sets the draws of which answers are begun apart from those of the curriculum."""
+"""A seed that separates the draws of prefilled answers from those of the curriculum."""
 
 
 Batch = tuple[list[Question], list[ScoredGroup]]
@@ -128,11 +128,11 @@ Batch = tuple[list[Question], list[ScoredGroup]]
 
 
 class TrainingLoop(SteppedTraining[Batch]):
-    """Runs a TrainRun to its end or to a budget on the policy's answers of now.
+    """Runs a TrainRun to its end or to a budget on the policy's current answers.
 
     styles: each problem's prompt format
     accelerator: accelerate.Accelerator if several processes train together; each samples its share of the prompts
-    stored: the archives' beginnings; closed with the loop
+    stored: the first contents of the archives; closed with the loop
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class TrainingLoop(SteppedTraining[Batch]):
                 stored=stored,
             )
         self._stored = stored
-        self._parents: dict[int, Candidate] = {}  # by the sequence of the group whose prompt shows it
+        self._parents: dict[int, Candidate] = {}  # by the sequence of the group with this parent
         self._watch = ParentUsageWatch()
         trainer.context = self._context
 
@@ -263,5 +263,5 @@ class TrainingLoop(SteppedTraining[Batch]):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.curriculum.restore(state["curriculum"])
-        if "watch" in state:  # checkpoints made before there was one have none
+        if "watch" in state:  # older checkpoints have none
             self._watch.restore(state["watch"])

@@ -1,7 +1,7 @@
-"""What a training run leaves on disk: its configuration, its metrics step by step, its checkpoints and their card.
+"""The files of a training run: its configuration, its metrics by step, its checkpoints and their card.
 
-DIR/train.json        configuration, command, commit, where it started
-DIR/metrics.jsonl     one line a step, one an evaluation
+DIR/train.json        configuration, command, commit, start
+DIR/metrics.jsonl     a line for each step and each evaluation
 DIR/checkpoints/step-000050/   a Hugging Face checkpoint with the trainer's state
 DIR/config.json, model.safetensors, README.md ...   the final policy with its card
 """
@@ -43,7 +43,7 @@ class TrainingRecord:
 
     @classmethod
     def create(cls, folder: str | Path, about: Mapping[str, Any]) -> TrainingRecord:
-        """A new run's directory. BadInput where it holds one, or a checkpoint, already."""
+        """Create a new run's directory. Raises BadInput if it already holds a run or a checkpoint."""
         record = cls(folder)
         record.check_new()
         try:
@@ -54,7 +54,7 @@ class TrainingRecord:
         return record
 
     def check_new(self) -> None:
-        """BadInput where the directory holds a run or a checkpoint already."""
+        """Raise BadInput if the directory already holds a run or a checkpoint."""
         if (self.folder / SETTINGS).exists():
             raise BadInput(
                 f"-o {self.folder}: holds a training run already; continue it with `evo train --resume {self.folder}`"
@@ -65,8 +65,8 @@ class TrainingRecord:
             raise BadInput(f"-o {self.folder}: is a file")
 
     def begun(self) -> bool:
-        """Whether a training run is in the directory; one whose first file a kill cut short is none, and makes room.
-        BadInput where that file is damaged, and there are checkpoints."""
+        """Whether a training run is in the directory. If a kill cut its first file short, it is none, and the file is
+        deleted. Raises BadInput if that file is damaged and there are checkpoints."""
         path = self.folder / SETTINGS
         try:
             json.loads(path.read_text(encoding="utf-8"))
@@ -74,13 +74,15 @@ class TrainingRecord:
             return False
         except ValueError:
             if self.checkpoints():
-                raise BadInput(f"{path}: cannot be read, beside checkpoints; train into another directory") from None
+                raise BadInput(
+                    f"{path}: cannot be read, and there are checkpoints; train into another directory"
+                ) from None
             path.unlink()
             return False
         return True
 
     def newest_step(self) -> int:
-        """Of the newest checkpoint; 0 before there is one."""
+        """The step of the newest checkpoint; 0 before there is one."""
         saved = self.checkpoints()
         return int(saved[-1].name.rpartition("-")[2]) if saved else 0
 
@@ -112,20 +114,20 @@ class TrainingRecord:
         (self.folder / SETTINGS).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
     def log(self, line: dict[str, Any]) -> None:
-        """Append one record to the metrics, on disk at once."""
+        """Append a record to the metrics and flush it to disk."""
         self.check_claim()
         self.lines.append(line)
         with (self.folder / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     def read_lines(self) -> None:
-        """What was logged so far."""
+        """The records logged so far."""
         path = self.folder / METRICS
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         self.lines = [line for line in map(_parse, text.splitlines()) if line]
 
     def rewind(self, step: int) -> None:
-        """Drop what was logged after `step` (it will be done again) and checkpoints that a kill left half written."""
+        """Delete records after `step`, which will be repeated, and checkpoints that a kill left incomplete."""
         for half in (self.folder / CHECKPOINTS).glob("*.writing-*"):
             shutil.rmtree(half)
         self.read_lines()
@@ -147,9 +149,9 @@ class TrainingRecord:
             shutil.rmtree(old)
 
     def card(self, run: TrainRun, about: Mapping[str, Any], source: str = "", notes: Sequence[str] = ()) -> str:
-        """The README.md of a checkpoint: how it was made, how it went.
+        """The README.md of a checkpoint: how it was made, and its metrics.
 
-        source: what was learned from; notes: paragraphs on it
+        source: of the training data; notes: paragraphs on it
         """
         step = self.lines[-1]["step"] if self.lines else 0
         defaults, values = TrainRun(problems=run.problems).stored(), run.stored()
@@ -176,7 +178,7 @@ class TrainingRecord:
 
 
 def _parse(line: str) -> dict[str, Any] | None:
-    """What was logged; None for a line that a kill cut short, or that is none of ours."""
+    """The record of a line; None for an incomplete or foreign line."""
     try:
         parsed = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""From a TrainRun, or from the directory of one, to a training loop that is ready to run. Finds everything that can be
-wrong with the input before anything is written."""
+"""From a TrainRun, or from its directory, to a training loop that is ready to run. Faults of the input are found before
+anything is written."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
 
 @dataclass
 class Training:
-    """A training run with all it holds open; `close` gives everything back."""
+    """A training run with its open resources; `close` releases them."""
 
     loop: SteppedTraining[Any]
     record: TrainingRecord
@@ -68,7 +68,7 @@ class Training:
         return is_main(self.accelerator)
 
     def save(self) -> None:
-        """A checkpoint of this moment; older ones beyond `keep` go."""
+        """Save a checkpoint; of the older ones, only the newest are kept (`keep`)."""
         trainer, state = self.loop.trainer, self.loop.state()
         if self.accelerator is not None and self.accelerator.num_processes > 1:
             from accelerate.utils import gather_object
@@ -76,7 +76,7 @@ class Training:
             curricula = gather_object([state.pop("curriculum")])
         else:
             curricula = [state.pop("curriculum")]
-        kept, weights = trainer.state(), self._gathered()  # every process has its part of them
+        kept, weights = trainer.state(), self._gathered()  # every process has a part of them
         if not self.main:
             return
         self.record.check_claim()
@@ -85,7 +85,7 @@ class Training:
         self.record.prune(self.run.keep)
 
     def finish(self) -> None:
-        """The final policy with its card, at the top of the directory."""
+        """Write the final policy with its card to the top of the directory."""
         weights = self._gathered()
         if self.main:
             self.record.check_claim()
@@ -94,7 +94,7 @@ class Training:
             self.accelerator.end_training()
 
     def _gathered(self) -> dict[str, torch.Tensor] | None:
-        """The whole model's weights where each process holds a part of them."""
+        """The whole model's weights, if each process holds a part of them."""
         return self.loop.trainer.weights() if self.loop.trainer.sharded else None
 
     def _write(
@@ -126,7 +126,7 @@ class Training:
 
 
 def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
-    """A new training run in the directory `output`."""
+    """Begin a new training run in the directory `output`."""
     with _open_stored(run) as stored:
         run = resolve_settings(run, stored) if isinstance(stored, Traces) else run
         accelerator = open_accelerator(run, output)
@@ -208,14 +208,14 @@ def _assemble(
     on_log: Callable[[dict[str, Any]], None] | None,
 ) -> Training:
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
-    # over many steps on traces the policy would drift from the one that wrote them without a limit, step by step
+    # without this limit, many steps on traces would let the policy drift from the one that wrote them
     by_reward = isinstance(traces, Traces)
     steps = plan_steps(run, traces) if isinstance(traces, Traces) else run.steps
     config = TrainConfig.of(run, seed=run.seed, reward=run.reward, shaping=run.shaping, steps=steps, trust=by_reward)
     shards = shard_settings(run, accelerator)
     config.gradient_checkpointing = recomputes(run)
     trainer = PolicyTrainer(
-        # the policy samples from a whole model of its own where the trained one is in parts
+        # if the trained model is in parts, the policy samples from a separate whole model
         policy.model if shards is None else whole_model(prepared.weights),
         policy.tokenizer,
         config,
@@ -289,17 +289,17 @@ async def _held_out_metrics(
 
 
 def shard_settings(run: TrainRun, accelerator: Accelerator | None) -> ShardSettings | None:
-    """How the model is shared out over processes: by --fsdp, or as accelerate launch was asked (--use_fsdp and its
-    flags); None = every process holds all of it. Raises BadInput where that cannot be."""
+    """How the model is sharded over processes: by --fsdp, or by the flags of accelerate launch (--use_fsdp and others);
+    None = every process holds the whole model. Raises BadInput for impossible combinations."""
     asked = _is_on("ACCELERATE_USE_FSDP")
     if not run.fsdp and not asked:
         if run.fsdp_offload:
-            raise BadInput("--fsdp-offload says more of --fsdp, which is not given")
+            raise BadInput("--fsdp-offload needs --fsdp")
         return None
     if accelerator is None or accelerator.num_processes == 1:
         raise BadInput("--fsdp shares the model over processes: accelerate launch --num_processes 8 -m evo train ...")
     if run.lora_rank:
-        raise BadInput("--lora-rank trains an adapter, which --fsdp does not share out; leave out one of the two")
+        raise BadInput("--lora-rank trains an adapter, which --fsdp does not shard; leave out one of the two")
     if asked and os.environ.get("FSDP_VERSION", "2") != "2":
         raise BadInput("only FSDP2 can be used: accelerate launch --use_fsdp --fsdp_version 2")
     return ShardSettings(
@@ -309,7 +309,7 @@ def shard_settings(run: TrainRun, accelerator: Accelerator | None) -> ShardSetti
 
 
 def recomputes(run: TrainRun) -> bool:
-    """Whether activations are recomputed: by --gradient-checkpointing, or as accelerate launch was asked."""
+    """Whether activations are recomputed: by --gradient-checkpointing, or by the flags of accelerate launch."""
     return run.gradient_checkpointing or (_is_on("ACCELERATE_USE_FSDP") and _is_on("FSDP_ACTIVATION_CHECKPOINTING"))
 
 
@@ -323,8 +323,8 @@ def is_main(accelerator: Accelerator | None) -> bool:
 
 
 def open_accelerator(run: TrainRun, folder: str) -> Accelerator | None:
-    """accelerate's handle where several processes train together (`accelerate launch -m evo train ...`) or metrics go
-    to a tracker; None otherwise, which spares its import."""
+    """accelerate's handle if several processes train together (`accelerate launch -m evo train ...`) or metrics go to a
+    tracker; otherwise None, without its import."""
     for tracker in run.trackers:
         if importlib.util.find_spec(tracker) is None:
             raise BadInput(f"--trackers {tracker} needs the package: pip install {tracker}")
@@ -343,7 +343,7 @@ def open_accelerator(run: TrainRun, folder: str) -> Accelerator | None:
 
 @dataclass
 class PreparedTraining:
-    """Problems and how they are put, held-out problems, and a policy that can learn. weights: its address"""
+    """Problems with their prompt formats, held-out problems, and a policy that can learn. weights: its address"""
 
     problems: list[Problem]
     styles: list[PromptFormat]
@@ -366,8 +366,8 @@ def prepare(
     check_apart(learned, held_out)
     if (address := parse_address(run.policy)).kind == "vllm":
         raise BadInput(
-            f"evo train samples from the model that it trains, which {run.policy} keeps in an engine of its own; name "
-            f"{address.model}, or train beside a search: evo run --train {run.method}"
+            f"evo train samples from the model that it trains, which {run.policy} keeps in a separate engine; name "
+            f"{address.model}, or train during a search: evo run --train {run.method}"
         )
     device = run.device if accelerator is None else str(accelerator.device)
     if run.asked_temperature == 0 and traces is None:
@@ -375,7 +375,7 @@ def prepare(
     asked = RunConfig(
         policy=weights,
         temperature=run.temperature,
-        # a policy that nothing asks needs no limit of its own
+        # a policy that never samples needs no limit
         max_new_tokens=run.max_new_tokens or (None if problems or held_out else 1),
         answers=run.chain,
         device=device,
@@ -384,9 +384,9 @@ def prepare(
     if not isinstance(policy, LocalPolicy):
         raise not_trainable(run.policy)
     styles = open_formats(problems, policy, run.chain, PromptConfig(prefill=run.begun_share))
-    open_formats(held_out, policy, run.chain)  # raises where they do not go together
+    open_formats(held_out, policy, run.chain)  # raises if they do not fit together
     reference = None
-    if run.has_reference and weights != run.policy:  # a resumed run still keeps to where it started
+    if run.has_reference and weights != run.policy:  # a resumed run still uses the policy it started from
         start = load_policy(run.policy, device=device)
         assert isinstance(start, LocalPolicy)  # as the one that is trained
         reference = start.model.float().requires_grad_(False)
@@ -396,7 +396,7 @@ def prepare(
 
 
 def whole_model(weights: str) -> PreTrainedModel:
-    """A second copy of a policy's model, in float32 and in the machine's memory, to be shared out from there."""
+    """A second copy of a policy's model, in float32 in the machine's memory, from which it is sharded."""
     policy = load_policy(weights, device="cpu", dtype="float32")
     assert isinstance(policy, LocalPolicy)
     return policy.model

@@ -1,7 +1,6 @@
-"""What stored searches give to a training: the runs, and their prompt groups, chosen by the method and the user's
-filters.
+"""Stored searches as training data: the runs, and their prompt groups, chosen by the method and the user's filters.
 
-Memory holds a few numbers for each chosen group. Its prompt and its answers are read when a step needs them.
+Memory holds a few numbers for each chosen group. Its prompt and answers are read when a step needs them.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from vpo.advantage import METHODS
 class StoredRun:
     """A run that a training learns from.
 
-    upto: the last group that was there when training began; later groups do not count
-    digest: of everything that tells the chosen groups or lessons apart
+    upto: the last stored group when training began; later groups do not count
+    digest: of all data that distinguishes the chosen groups or lessons
     """
 
     store: Store
@@ -57,7 +56,7 @@ class StoredRun:
         return {"run": self.run.name, "database": self.store.address, "upto": self.upto, "digest": self.digest}
 
     def check_unchanged(self, then: Mapping[str, Any]) -> None:
-        """BadInput if it is not what `describe` recorded when training began."""
+        """Raise BadInput if the run differs from the record that `describe` made when training began."""
         if self.digest != then["digest"]:
             raise BadInput(
                 f"the traces of {self.name} are not those that training began with; an exact resume is not possible"
@@ -65,13 +64,13 @@ class StoredRun:
 
 
 class LearningSource(ABC):
-    """Everything that a training run learns from: stored runs, open for reading."""
+    """The stored runs that a training run learns from, open for reading."""
 
     runs: Sequence[StoredRun]
 
     @abstractmethod
     def records(self) -> dict[tuple[int, int], ProblemRecord]:
-        """Its problems, by the run's place and the problem's id."""
+        """Its problems, by the run's index and the problem's id."""
 
     @property
     def run_names(self) -> str:
@@ -94,7 +93,7 @@ class LearningSource(ABC):
 
 @dataclass
 class TraceRun(StoredRun):
-    """A run whose groups are learned from. stored: groups up to `upto`; chosen: how many of them are learned from"""
+    """A run whose groups are training data. stored: groups up to `upto`; chosen: how many of them are used"""
 
     stored: int = 0
     chosen: int = 0
@@ -114,8 +113,8 @@ class TraceRun(StoredRun):
 
 @dataclass(frozen=True)
 class Chosen:
-    """Columns over the N chosen groups: the run's place in Traces.runs, place in the run, problem id, answers
-    requested in all rollouts, and the version's place in Traces.versions."""
+    """Columns over the N chosen groups: the run's index in Traces.runs, the place in the run, the problem's id, the
+    requested answers of all rollouts, and the version's index in Traces.versions."""
 
     run: npt.NDArray[np.int64]
     sequence: npt.NDArray[np.int64]
@@ -135,7 +134,7 @@ class Traces(LearningSource):
     """The prompt groups that a training run learns from.
 
     versions: the policy versions that wrote the chosen groups; answers: m, the chain length of all of them
-    left_out: groups that passed the user's filters and yet teach nothing, by the reason
+    left_out: groups that passed the user's filters but are unusable, by the reason
     """
 
     runs: list[TraceRun]
@@ -152,7 +151,7 @@ class Traces(LearningSource):
         return {(run, problem): self.runs[run].problems[problem] for run, problem in pairs}
 
     def read(self, places: npt.NDArray[np.int64]) -> list[ScoredGroup]:
-        """The groups of these places in `chosen`, in that order. BadInput where one has gone."""
+        """The groups with these indices in `chosen`, in this order. Raises BadInput if one is missing."""
         found: dict[tuple[int, int], ScoredGroup] = {}
         keys = list(zip(self.chosen.run[places].tolist(), self.chosen.sequence[places].tolist(), strict=True))
         for number in sorted({run for run, _ in keys}):
@@ -168,21 +167,21 @@ class Traces(LearningSource):
         return [found[key] for key in keys]
 
     def archive(self, place: int) -> npt.NDArray[np.float64]:
-        """(A, d) reward vectors that the search had found on the group's problem before it."""
+        """(A, d) reward vectors of the search on the group's problem before this group."""
         chosen = self.chosen
         source, problem = self.runs[int(chosen.run[place])], int(chosen.problem[place])
         rows = rewards_before(source.store, problem, int(chosen.sequence[place]))
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(source.problems[problem].objectives))
 
     def keep(self, kept: npt.NDArray[np.bool_], reason: str) -> None:
-        """Leave out the groups that are not kept."""
+        """Keep only these groups."""
         if not kept.all():
             self.left_out[reason] += int((~kept).sum())
             self.chosen = self.chosen.where(kept)
 
 
 _TRAINED = re.compile(r"(.*)\+[a-z_]+\.(\d+)")
-"""The version that a trainer gives its n-th step's weights (vpo.training.trainer)."""
+"""The version of the weights of a trainer's n-th step (vpo.training.trainer)."""
 Run = TypeVar("Run", bound=StoredRun)
 Source = TypeVar("Source", bound=LearningSource)
 
@@ -190,7 +189,7 @@ Source = TypeVar("Source", bound=LearningSource)
 def open_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces:
     """The prompt groups that `run` names; read-only.
 
-    began: what StoredRun.describe recorded when training began, for a resume: the same groups, or BadInput
+    began: for a resume, the record of StoredRun.describe when training began: the same groups, or BadInput
     Raises BadInput, one line with the reason, if no group is left to learn from, or if those that are left are no
     training examples of the method; UnknownRun, DatabaseUnavailable.
     """
@@ -204,8 +203,8 @@ def open_stored(
     fitting: Callable[[str, list[RunRecord]], list[RunRecord]],
     choose: Callable[[list[Run]], Source],
 ) -> Source:
-    """What `choose` finds in the runs that `run` names, each run once; of a comparison those that are `fitting`. The
-    databases are closed if that fails."""
+    """The results of `choose` for the runs that `run` names, each run once; of a comparison, for the `fitting` runs.
+    The databases are closed on an error."""
     stores: dict[str, Store] = {}
     try:
         named: dict[tuple[str, str], Run] = {}
@@ -235,7 +234,7 @@ def open_stored(
 
 
 def _fitting(run: TrainRun, name: str, records: list[RunRecord]) -> list[RunRecord]:
-    """The run itself; of a comparison the runs whose chains are of a length that the method learns from."""
+    """The run; for a comparison, the runs with a chain length that the method can learn from."""
     fitting = [record for record in records if record.name == name or _suits(run, record)]
     if not fitting:
         raise BadInput(f"no run of the comparison {name} has {_wanted(run)}; {run.method} could learn from none")
@@ -318,7 +317,7 @@ def _filters(run: TrainRun, source: TraceRun) -> list[tuple[str, Callable[[Trace
 
 
 def resolve_wanted(wanted: Sequence[str], problems: Mapping[int, ProblemRecord]) -> set[int]:
-    """Ids of those of a run's problems that names, addresses, sets and parts of sets name; of all without any."""
+    """Ids of a run's problems that the names, addresses, sets and parts of sets choose; all without any."""
     if not wanted:
         return set(problems)
     known = {word for record in problems.values() for word in (record.name, record.address)}
@@ -343,12 +342,12 @@ class Lack(Enum):
     TOO_OLD = "more than {behind} versions behind"
 
     def describe(self, run: TrainRun) -> str:
-        """In words, with the limits of the training run."""
+        """The reason in words, with the limits of the training run."""
         return self.value.format(answers=run.answers, behind=run.trace_most_behind)
 
 
 def _lacks(run: TrainRun, source: TraceRun) -> Callable[[TraceRow], Lack | None]:
-    """A function that names why a group cannot teach, as far as its row shows; None if it can."""
+    """A function that gives the reason why a group is unusable, as far as its row shows; None if it is usable."""
     compares = METHODS[run.method].credit == "rollout"
     newest: dict[str, int] = {}
     if run.trace_most_behind is not None:
@@ -375,7 +374,7 @@ def _lacks(run: TrainRun, source: TraceRun) -> Callable[[TraceRow], Lack | None]
 
 
 def lineage(version: str) -> tuple[str, int]:
-    """What a version was trained from, and in how many steps: 0 for one that no search's trainer made."""
+    """(the version that training started from, the number of steps); 0 steps if no search's trainer made it."""
     matched = _TRAINED.fullmatch(version)
     return (matched[1], int(matched[2])) if matched else (version, 0)
 

@@ -75,4 +75,4 @@ def test_arms_that_agree_in_the_engine_share_one_whatever_they_ask_of_it(stubbed
 def test_evo_train_wants_the_weights_where_it_samples(capsys, tmp_path):
     out = str(tmp_path / "out")
     code, _, told = evo(capsys, "train", "grpo", "maze:train/0-1", "--policy", POLICY, "--answers", "1", "-o", out)
-    assert code == 2 and "name embedded:base, or train beside a search" in told and told.count("\n") == 1
+    assert code == 2 and "name embedded:base, or train during a search" in told and told.count("\n") == 1
