@@ -5,6 +5,8 @@
       --baseline best-of-n,hill,scs --answers-per-iteration 4 --iterations 250 --seeds 1 --until-solved \
       --name probe --db sqlite:///probe.db
     python -m bench.formulas_operator report probe=sqlite:///probe.db --answers 100 1000 > table.md
+    python -m bench.formulas_operator parents probe=sqlite:///probe.db --policy embedded:formula
+                                    the operator, gp, and the marks without learning, on the same parents
 
 A twin has the same formula up to constants, simplification and names of variables. Intervals of rates are Wilson's,
 those of differences are paired bootstrap draws of problems, 95%. `passes` are passes of a formula over the rows that an
@@ -15,11 +17,14 @@ the parent, and the marks of terms at three nodes a column and 50 nodes a pass) 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import random
 from itertools import islice
 
 import numpy as np
 
 from bench.tables import markdown
+from evo.api.load import load_policy
 from evo.comparison.load import Arm, gather, load_results
 from evo.comparison.results import Results
 from evo.stats.intervals import wilson
@@ -27,15 +32,21 @@ from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.children import children
 from problems.plugins.formulas.canonical import unnamed_shape
-from problems.plugins.formulas.edits.lessons import held_out_shapes
+from problems.plugins.formulas.edits.dialect import DIALECT
+from problems.plugins.formulas.edits.language import read_prompt
+from problems.plugins.formulas.edits.lessons import advised_answer, held_out_shapes
 from problems.plugins.formulas.edits.sketch import contexts, marking_passes, sketch_of
 from problems.plugins.formulas.evaluation import fit_constants, quiet
 from problems.plugins.formulas.generated import generate
 from problems.plugins.formulas.grammar import parse
-from problems.plugins.formulas.problem import FIT_STEPS
+from problems.plugins.formulas.operator import generate as breed
+from problems.plugins.formulas.problem import FIT_STEPS, FormulaProblem
 from problems.registry import resolve
+from problems.types import Prompt
 
 DRAWS, SAMPLED = 2000, 10
+PARTS, ANSWERS = 5, 4
+SOLVED_FITNESS = 0.5
 
 
 def main() -> None:
@@ -49,6 +60,10 @@ def main() -> None:
     reporting.add_argument("--against", default=None, help="the arm that differences are from; default: the first")
     reporting.add_argument("--answers", type=int, nargs="+", default=[100, 1000])
     reporting.set_defaults(run=lambda given: print(report(given.comparisons, given.answers, given.against)))
+    matching = commands.add_parser("parents")
+    matching.add_argument("comparison", metavar="NAME=DB", help="the comparison whose stored answers are the parents")
+    matching.add_argument("--policy", required=True)
+    matching.set_defaults(run=lambda given: print(on_the_same_parents(given.comparison, given.policy)))
     options = parser.parse_args()
     options.run(options)
 
@@ -106,6 +121,56 @@ def _passes(store: Store, arm: Arm) -> str:
     answers = int(arm.runs[0].config.get("rollouts", 1))
     shared = np.mean(prompts) / answers if prompts else 0.0
     return f"{np.mean(fits):.1f} + {shared:.1f}"
+
+
+def on_the_same_parents(comparison: str, address: str) -> str:
+    """How often ANSWERS answers of each operator are better than their parent, and how often one solves the problem.
+
+    The parents are stored answers of the comparison's first arm that do not solve their problem, one of PARTS parts of
+    each problem's search. `marks` draws terms that the prompt shows, the better marked the more often, and learned
+    nothing. Prompts of gp show no other answers, so it cannot cross.
+    """
+    name, _, db = comparison.partition("=")
+    cases: list[tuple[FormulaProblem, str, float]] = []
+    with Store.open(db, read_only=True) as store:
+        arm = gather(store, name).arms[0]
+        for record in store.problems(arm.runs[0].id):
+            (problem,) = resolve(record.address)
+            rows = [child for child in children(store, record.id) if not child.failed]
+            rows = [child for child in rows if child.fitness < SOLVED_FITNESS]
+            ids = sorted({rows[len(rows) * part // PARTS].id for part in range(PARTS)}) if rows else []
+            found = CandidateReader(store, 1 << 20).fetch(ids)
+            cases += [(problem, candidate.text, candidate.fitness) for candidate in found]
+    policy = load_policy(address)
+    prompts = [Prompt(DIALECT.prompt(p, text, None, 1), stream=i) for i, (p, text, _f) in enumerate(cases)]
+    groups = asyncio.run(policy.sample(prompts, rollouts=ANSWERS, answers=1, seed=0))
+    rows_by = dict[str, list[tuple[float, float]]]()
+    for place, ((problem, text, fitness), prompt, group) in enumerate(zip(cases, prompts, groups, strict=True)):
+        rng = random.Random(f"marks {place}")
+        shown = read_prompt(prompt.user)
+        assert shown is not None
+        advised = [" ".join([">", *(advised_answer(shown, rng) or [])]) for _ in range(ANSWERS)]
+        chat = Prompt(problem.statement(), stream=place, shown=(text,))
+        answers = {
+            "operator": [(DIALECT.read(rollout.text, prompt.user) or [""])[0] for rollout in group],
+            "marks": [(DIALECT.read(chain, prompt.user) or [""])[0] for chain in advised],
+            "gp": breed(chat, "text", ANSWERS, place),
+        }
+        for operator, texts in answers.items():
+            reached = [problem.score(each).fitness for each in texts]
+            better = float(np.mean([each > fitness + 1e-9 for each in reached]))
+            rows_by.setdefault(operator, []).append((better, float(max(reached) >= SOLVED_FITNESS)))
+    rows = [["operator", "parents", "answers better than the parent", f"solves with {ANSWERS}"]]
+    for operator, pairs in rows_by.items():
+        better, solves = np.array(pairs).T
+        rows.append([operator, str(len(pairs)), _mean(better), _mean(solves)])
+    return markdown(rows)
+
+
+def _mean(values: np.ndarray) -> str:
+    drawn = np.random.default_rng(0).choice(values, (DRAWS, len(values))).mean(1)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return f"{values.mean():.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _rate(solved: np.ndarray) -> str:

@@ -1,10 +1,12 @@
 """The language of changes of formulas: words, prompts, marks of terms, chains, lessons."""
 
+import asyncio
 import random
 
 import numpy as np
 import pytest
 
+from evo.api.load import load_policy
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
@@ -12,13 +14,14 @@ from problems import resolve
 from problems.plugins.formulas.canonical import unnamed_shape
 from problems.plugins.formulas.edits.dialect import DIALECT, FORMULA_FORMAT
 from problems.plugins.formulas.edits.language import encode_answer, nodes, prefix_words, read_prefix, read_prompt
-from problems.plugins.formulas.edits.lessons import FormulaLessons, draw_target, held_out_shapes
+from problems.plugins.formulas.edits.lessons import FormulaLessons, advised_answer, draw_target, held_out_shapes
 from problems.plugins.formulas.edits.sketch import contexts, derivatives
 from problems.plugins.formulas.edits.words import WORDS, number_of_word, word_of_number
 from problems.plugins.formulas.evaluation import evaluate
 from problems.plugins.formulas.generated import FUNCTIONS, generate
 from problems.plugins.formulas.grammar import parse, write
 from problems.plugins.formulas.variation import Variation
+from problems.types import Prompt
 
 NAMES = ("a", "b")
 
@@ -162,11 +165,36 @@ def test_what_the_language_has_no_words_for(problem):
 
 
 def test_lessons_are_the_same_for_a_seed_and_speak_the_language():
-    first, again = (FormulaLessons(1).batch(24) for _ in range(2))
-    assert first == again != FormulaLessons(2).batch(24)
+    first, again = (FormulaLessons(1).batch(8) for _ in range(2))
+    assert first == again != FormulaLessons(2).batch(8)
     for lesson in first:
         assert set(lesson.prompt + lesson.chain) <= set(WORDS) and lesson.chain[-1] == "<eos>"
         assert int(lesson.prompt[-1][1:]) == lesson.chain.count(">")
+
+
+def test_marks_advise_answers_that_are_read(problem):
+    rng = random.Random(3)
+    for parent in ("", "1.0*x1*sin(x2) + 1.0"):
+        prompt = DIALECT.prompt(problem, parent, None, 1)
+        for _ in range(30):
+            words = advised_answer(read_prompt(prompt), rng)
+            assert set(words) <= set(WORDS) and len(DIALECT.read("> " + " ".join(words), prompt)) == 1
+
+
+def test_the_shipped_policy_betters_parents():
+    """Some of its answers to problems that it never saw are better than the parent, and most can be read."""
+    policy = load_policy("embedded:formula")
+    problems = [resolve(f"formula:test/{index}")[0] for index in range(1, 7)]
+    parents = [problem.seed_answer() for problem in problems]
+    texts = [DIALECT.prompt(p, parent, None, 1) for p, parent in zip(problems, parents, strict=True)]
+    prompts = [Prompt(text, stream=place) for place, text in enumerate(texts)]
+    groups = asyncio.run(policy.sample(prompts, rollouts=4, answers=1, seed=0))
+    read = better = 0
+    for problem, parent, text, group in zip(problems, parents, texts, groups, strict=True):
+        answers = [answer for rollout in group for answer in DIALECT.read(rollout.text, text)]
+        read += len(answers)
+        better += sum(problem.score(answer).fitness > problem.score(parent).fitness for answer in answers)
+    assert read >= 16 and better >= 8
 
 
 def test_no_lesson_is_about_a_published_formula_or_one_of_the_test_set():

@@ -10,6 +10,9 @@ formula:test, up to constants and names of variables, are left out. A parent is 
                      a term of it added
     another formula  the answer is the target or some of its terms
 
+Some answers do not come from the target: they add one or two of the terms that the prompt shows, to the parent or to
+the node that the terms are shown for, as their marks advise.
+
 Parents and answers are fitted to the rows as a search fits them, and an answer must be better than its parent. The
 teacher knows the target; the policy sees the prompt only. A lesson costs more than a training step on it, so each is
 given several times.
@@ -25,9 +28,19 @@ import numpy as np
 
 from problems.plugins.formulas import grammar as g
 from problems.plugins.formulas.canonical import Terms, unnamed_shape
-from problems.plugins.formulas.edits.language import encode_answer, nodes, read_answer, read_prompt
+from problems.plugins.formulas.edits.language import ShownFormula, encode_answer, nodes, read_answer, read_prompt
 from problems.plugins.formulas.edits.sketch import Parent, Sketch, basis_of, chosen_in_turn, fit_parent
-from problems.plugins.formulas.edits.words import ANSWER, HEADER, MOST_VARIABLES
+from problems.plugins.formulas.edits.words import (
+    ANSWER,
+    BEST,
+    HEADER,
+    IN_TURN,
+    MOST_VARIABLES,
+    NODES,
+    OF_OTHERS,
+    OTHERS,
+    ROOT_TERMS,
+)
 from problems.plugins.formulas.evaluation import fit_constants, quiet
 from problems.plugins.formulas.family import LawProblem
 from problems.plugins.formulas.generated import FUNCTIONS, SIZES, generate, published_formulas
@@ -47,11 +60,15 @@ KINDS, SHARES = ("nothing", "part", "rough", "other"), (0.15, 0.5, 0.2, 0.15)
 CHAIN_LENGTHS, CHAIN_WEIGHTS = (1, 2, 3), (0.9, 0.05, 0.05)
 WIDENED, NOISY = 0.15, 0.1
 """Shares of targets with columns that matter nothing, and with noise on the rows."""
-MOST_TAUGHT = 18
+ADVISED = 0.45
+"""Share of the answers that follow the marks alone."""
+MOST_TAUGHT = 14
 """Words of an answer of a lesson: a prompt says too little of longer ones."""
 LEFT = 0.9
 """The most of a parent's squared error that a lesson's answer leaves."""
 SOLVED = 0.999
+UNDONE = {"sq": ["f:sqrt"], "log": ["f:exp"], "inv": ["f:/", "1"], "exp": ["f:log"]}
+"""What makes the target of a transform of it."""
 _TRIES = 6
 
 
@@ -148,7 +165,8 @@ class FormulaLessons(PooledTeacher[LessonTarget]):
             return None
         answers: dict[tuple[str, ...], None] = {}
         for _ in range(count):
-            words = encode_answer(answer_for(target, shown.parent, steps, rng), shown)
+            advised = advised_answer(shown, rng) if rng.random() < ADVISED else None
+            words = advised or encode_answer(answer_for(target, shown.parent, steps, rng), shown)
             if words is not None and len(words) <= MOST_TAUGHT and _improves(target, fitted, read_answer(words, shown)):
                 answers[tuple(words)] = None
         if len(answers) < count:
@@ -171,6 +189,44 @@ def answer_for(target: LessonTarget, parent: Formula | None, steps: list[Formula
             [_bare(term) for term in chosen], [_coefficient(rng) for _ in chosen], rng.choice((0.0, 1.0))
         )
     return target.formula
+
+
+def advised_answer(shown: ShownFormula, rng: random.Random) -> list[str] | None:
+    """The words of an answer that adds terms which the prompt shows; None if it shows none.
+
+    A term of a good mark comes first in the prompt and is chosen more often. Without a parent the sum is a formula, or
+    the argument of the function that undoes a transform of the target.
+    """
+    if shown.parent is None:
+        links = [link for link in UNDONE if f"{link}1" in shown.terms]
+        if links and rng.random() < 0.3:
+            link = rng.choice(links)
+            names = [name for k in range(1, IN_TURN + 1) if (name := f"{link}{k}") in shown.terms]
+            return [*UNDONE[link], *_sum_of(names[: rng.choice((1, 2, 2, 3))], rng)]
+        names = [name for name in ROOT_TERMS if name in shown.terms]
+        turns = [name for name in names if name not in ROOT_TERMS[1:BEST]]
+        if not names or rng.random() < 0.5:
+            return _sum_of(turns[: rng.choice((1, 2, 2, 3))], rng) if turns else None
+        return _sum_of([names[min(int(rng.expovariate(0.8)), len(names) - 1)]], rng)
+    nodes_named = [node for node in OTHERS if node in shown.called and f"{node}1" in shown.terms]
+    if nodes_named and rng.random() < 0.45:
+        node = rng.choice(nodes_named)
+        names = [name for k in range(1, OF_OTHERS + 1) if (name := f"{node}{k}") in shown.terms]
+    else:
+        place = shown.words_of_nodes.get(0, NODES[0])
+        node, names = place, [name for name in ROOT_TERMS if name in shown.terms]
+    if not names:
+        return None
+    chosen = names[min(int(rng.expovariate(0.8)), len(names) - 1)]
+    return [node, "f:+", node, "f:*", "c+0", chosen]
+
+
+def _sum_of(names: list[str], rng: random.Random) -> list[str]:
+    """Scaled terms, most often with an intercept."""
+    words = ["f:*", "c+0", names[0]]
+    for name in names[1:]:
+        words = ["f:+", *words, "f:*", "c+0", name]
+    return ["f:+", *words, "c+0"] if rng.random() < 0.7 else words
 
 
 def _coefficient(rng: random.Random) -> float:
