@@ -14,6 +14,7 @@ import numpy as np
 from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, Series, series_of
 from evo.comparison.load import Comparison, gather, planned
 from evo.comparison.survival import best_curve
+from evo.comparison.verdict import farthest
 from evo.encoding import visible
 from evo.errors import BadInput
 from evo.monitor.answer import NO_ORIGIN, read_answers, statement_of
@@ -167,7 +168,7 @@ def show_run(database: RunDatabase, place: int, name: str, query: Mapping[str, s
         "comparison": comparison,
         "state": describe_state(snapshot, time.time()),
         "arms": [_arm_row(snapshot, arm) for arm in snapshot.arms],
-        "chart_values": chart_data(snapshot),
+        "chart_values": chart_data(snapshot, comparison.crossed_seeds),
         "rows": rows[page * ROWS : (page + 1) * ROWS],
         "turns": _turns(run_path(place, name), {}, page, pages),
         "errors": sum((arm.telemetry.totals.errors for arm in snapshot.arms), Counter[str]()).most_common(),
@@ -178,17 +179,16 @@ def show_run(database: RunDatabase, place: int, name: str, query: Mapping[str, s
 
 
 def describe_state(snapshot: Snapshot, now: float) -> str:
-    """As the screen says it: how long it has taken, and what is left."""
+    """The time that it has taken, and the time left, to be read after its status."""
     elapsed = clock(snapshot.elapsed(now))
     if snapshot.loaded < snapshot.runs:
         return f"reading run {snapshot.loaded + 1} of {snapshot.runs}"
     if snapshot.ended:
-        counts = ", ".join(f"{count} {state}" for state, count in snapshot.statuses.items())
-        return f"{counts} after {elapsed}" if snapshot.runs > 1 else f"{next(iter(snapshot.statuses))} after {elapsed}"
+        return f"after {elapsed}"
     if (silent := snapshot.silent(now)) is not None:
-        return f"running, but silent for {clock(silent)}"
+        return f"silent for {clock(silent)}"
     left = snapshot.eta()
-    return f"running for {elapsed}" + ("" if left is None else f", about {clock(left)} left")
+    return f"for {elapsed}" + ("" if left is None else f", about {clock(left)} left")
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def _problem_rows(comparison: Comparison, problems: Sequence[Sequence[Sequence[P
     ]
 
 
-def chart_data(snapshot: Snapshot) -> dict[str, Any]:
+def chart_data(snapshot: Snapshot, crossed_seeds: bool) -> dict[str, Any]:
     """The charts of a run, as the report's script draws them (templates/charts.js)."""
     names = [arm.name for arm in snapshot.arms]
     charts: list[Chart] = []
@@ -245,7 +245,7 @@ def chart_data(snapshot: Snapshot) -> dict[str, Any]:
     if curves and snapshot.has_targets:
         charts.append(Chart("solved", SOLVE_RATE, axis, Axis(SOLVE_RATE, share=True), series_of(names, curves)))
         fitness = {
-            arm.name: best_curve(arm.results)
+            arm.name: best_curve(farthest({arm.name: arm.results})[arm.name], crossed_seeds=crossed_seeds)
             for arm in snapshot.arms
             if arm.results is not None
             and arm.results.best is not None
