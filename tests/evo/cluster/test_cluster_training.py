@@ -186,25 +186,33 @@ def test_from_python(cluster, tmp_path):
         evo.train("vpo", load_problems("maze:train/0-1"), output=tmp_path / "o", ray=cluster.address, **settings)
 
 
-def test_it_says_that_no_node_has_room_and_can_be_interrupted_meanwhile(monkeypatch):
-    monkeypatch.setattr(actor_pool, "NOTICE_SECONDS", 0.1)
-    monkeypatch.setattr(actor_pool, "LOOK_SECONDS", 0.05)
-    said: list[str] = []
+@pytest.mark.parametrize("ends", ["there is room", "interrupted", "lost"])
+def test_it_says_once_that_no_node_has_room_until_there_is_or_it_ends(monkeypatch, ends):
+    monkeypatch.setattr(actor_pool, "NOTICE_SECONDS", 0.02)
+    monkeypatch.setattr(actor_pool, "LOOK_SECONDS", 0.01)
+    pool = actor_pool.ActorPool(parse_cluster("local?gpus=1"), lambda task: 0)
 
-    async def scenario() -> tuple[bool, bool]:
-        nowhere = asyncio.get_running_loop().create_future()
-        actor = SimpleNamespace(find_node=SimpleNamespace(remote=lambda: nowhere))
-        place = parse_cluster("local?gpus=1")
-        seats = SimpleNamespace(stopping=None, place=place, report=said.append)
-        waiting = asyncio.create_task(actor_pool._wait_for_node(seats, actor, "runs/vpo"))
-        while not said:
-            await asyncio.sleep(0.02)
-        seats.stopping = "enough"
-        refused = await waiting
-        found = asyncio.get_running_loop().create_future()
-        found.set_result("ab12")
-        there = SimpleNamespace(find_node=SimpleNamespace(remote=lambda: found))
-        return refused, await actor_pool._wait_for_node(seats, there, "runs/vpo")
+    async def scenario() -> bool:
+        node = asyncio.get_running_loop().create_future()
+        actor = SimpleNamespace(find_node=SimpleNamespace(remote=lambda: node))
+        waiting = asyncio.create_task(actor_pool._wait_for_node(pool, actor, "runs/vpo"))
+        while not pool.events:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        if ends == "there is room":
+            node.set_result("ab12")
+        elif ends == "interrupted":
+            pool.interrupt("enough")
+        else:
+            node.set_exception(ray.exceptions.RayActorError())
+        return await waiting
 
-    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (False, True)
-    assert said == ["runs/vpo waits for a node with free resources (1 CPUs, 1 GPUs)"]
+    if ends == "lost":
+        with pytest.raises(ray.exceptions.RayError):
+            asyncio.run(asyncio.wait_for(scenario(), 30))
+    else:
+        assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (ends == "there is room")
+    assert [event["text"] for event in pool.events] == [
+        "runs/vpo waits for a node with free resources (1 CPUs, 1 GPUs)"
+    ]
