@@ -25,6 +25,10 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         "What an own policy has to keep. `evo.testing.PolicyContract` tests it.",
         ("vpo.policies.contract.Policy", "problems.types.Prompt", "problems.types.Rollout", "vpo.policies.registry"),
     ),
+    "Formulas": (
+        "`evo.FormulaRegressor`, an estimator of scikit-learn. See [its guide](../guides/regressor.md).",
+        ("problems.plugins.formulas.estimator.FormulaRegressor", "problems.plugins.formulas.front"),
+    ),
     "Prompt formats": ("How a problem is put to a policy.", ("evo.prompts.contract",)),
     "Vector Policy Optimization": (
         "The mathematics, as pure functions of arrays.",

@@ -42,8 +42,8 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
 
     The names of the parameters are PySR's where they mean the same.
 
-    model_selection: which formula `predict` uses: "best", "accuracy" or "score" as PySR defines them, or "description",
-        the shortest description of data and formula (after BIC)
+    model_selection: which formula `predict` uses: "description", the shortest description of rows and formula (after
+        BIC), as `evo fit` recommends, or "best", "accuracy" or "score" as PySR defines them
     binary_operators, unary_operators: functions of the grammar that may occur; by default all that the engine uses.
         If only one of the two is given, the other is + - * / or none. + and * are necessary
     maxsize: the most nodes of a formula
@@ -68,7 +68,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        model_selection: ModelSelection = "best",
+        model_selection: ModelSelection = "description",
         *,
         binary_operators: Sequence[str] | None = None,
         unary_operators: Sequence[str] | None = None,

@@ -37,6 +37,9 @@ class FrontRow:
     r2: float
     score: float
 
+    def __repr__(self) -> str:
+        return f"FrontRow({self.text()!r}, complexity={self.complexity}, loss={self.loss:.4g})"
+
     def __call__(self, x: npt.ArrayLike) -> Array:
         """Values (n,) at x (n, d); nan where the formula has none."""
         table = np.asarray(x, dtype=np.float64)
@@ -146,16 +149,21 @@ def make_rows(
     return tuple(rows)
 
 
-def recommend(rows: Sequence[FrontRow], n: int, rounding: float) -> FrontRow | None:
+def recommend(rows: Sequence[FrontRow], n: int, rounding: float, power: float = 2.0) -> FrontRow | None:
     """The row with the shortest description of n rows: log-likelihood against constants and nodes (after BIC), where
-    losses below rounding count as equal."""
+    losses below rounding count as equal.
+
+    power: the loss grows like |residual|**power, 2 for the squared error: errors are taken to have the density
+    exp(-|residual|**power), up to scale
+    """
     best: tuple[float, FrontRow] | None = None
     for row in rows:
         constants = len(row.formula.fitted)
         if constants + 1 >= 0.7 * n and len(rows) > 1 and n > 3:
             continue
         freedom = max(1e-3, 1 - (constants + 1) / n)
-        cost = n * math.log(max(row.loss, rounding) / freedom**2) + (constants + 0.4 * row.complexity) * math.log(n)
+        likelihood = 2 / power * math.log(max(row.loss, rounding)) - 2 * math.log(freedom)
+        cost = n * likelihood + (constants + 0.4 * row.complexity) * math.log(n)
         if best is None or cost < best[0]:
             best = (cost, row)
     return best[1] if best else (rows[0] if rows else None)

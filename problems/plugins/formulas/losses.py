@@ -51,6 +51,14 @@ class ElementwiseLoss:
         total = float(self.of_rows(predicted, y, weights).mean())
         return total if math.isfinite(total) else math.inf
 
+    def power(self, y: Array, weights: Array | None) -> float:
+        """The p, 0.5 to 2, with which the loss grows like |residual|**p: from residuals of a constant, and twice them."""
+        away = y - np.median(y)
+        once, twice = self.mean(y + away, y, weights), self.mean(y + 2 * away, y, weights)
+        if not (0 < once < math.inf and 0 < twice < math.inf):
+            return 2.0
+        return min(2.0, max(0.5, math.log2(twice / once)))
+
     def refine(self, formula: Formula, x: Array, y: Array, weights: Array | None) -> tuple[Formula, float, int]:
         """The formula with constants of a smaller loss, its loss, and how many passes over the rows that took."""
         predicted = evaluate(formula, x)

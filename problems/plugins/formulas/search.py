@@ -216,7 +216,8 @@ class FormulaSearch:
             found.append(MeasuredFormula(formula, loss, mean_squared_error(formula, x, y, weights)))
         rounding = EXACT * ledger.worst
         rows = make_rows(found, self.names, ledger.variance, rounding)
-        best = recommend(rows, len(y), rounding)
+        power = 2.0 if self.elementwise is None else self.elementwise.power(y, weights)
+        best = recommend(rows, len(y), rounding, power)
         return Front(rows, self.names, best, math.ceil(ledger.spent), time.monotonic() - begun, stopped, rounding)
 
 
