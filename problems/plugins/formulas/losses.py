@@ -52,7 +52,7 @@ class ElementwiseLoss:
         return total if math.isfinite(total) else math.inf
 
     def power(self, y: Array, weights: Array | None) -> float:
-        """The p, 0.5 to 2, with which the loss grows like |residual|**p: from residuals of a constant, and twice them."""
+        """The p, 0.5 to 2, with which the loss grows like |residual|**p: from residuals of a constant and doubles."""
         away = y - np.median(y)
         once, twice = self.mean(y + away, y, weights), self.mean(y + 2 * away, y, weights)
         if not (0 < once < math.inf and 0 < twice < math.inf):
