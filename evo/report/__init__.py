@@ -1,16 +1,16 @@
-"""`evo report`: one self-contained page, and its plots as PNG files, from what the database holds.
+"""`evo report`: one self-contained page, and its plots as PNG files, from the database.
 
 load        a run's answers and candidates in bulk, as arrays
 measures    best@k, diversity and the like, of all arms at one budget of answers
 charts      what the charts show (evo.chart), for pictures and for the page
 plot        the look of all pictures, and charts drawn by matplotlib
 maps        pictures with cells: best fitness over iterations, archives
-lineage     lines of the best answers, with differences, and the tree that each grew in
-details     every problem by itself: statement, prompt, best answers
+lineage     lineages of the best answers, with differences, and the tree of their candidates
+details     a section for each problem: statement, prompt, best answers
 cells, tables, problem_table     the page's tables
 report      all of these together, section by section
 page        HTML, by jinja2 with every text escaped, and by Vega-Lite (templates/vendor)
-files       the files: `write_report` is the whole of it
+files       writes the files: `write_report` does all of it
 """
 
 from __future__ import annotations

@@ -25,14 +25,14 @@ from vpo.metrics import pareto_mask
 Floats = npt.NDArray[np.float64]
 
 POINTS, STEPS = 120, 60
-"""Of a curve, and of a line of steps, on the page, at most: a pixel or two apart."""
+"""Points at most of a curve, and of a line of steps, on the page: one or two pixels apart."""
 DIGITS = 5
 MULTIPLES, MULTIPLES_ACROSS = 24, 4
 TRAINING_SHOWN = 6
 PAIRS = 6
 FEWEST_OBJECTIVES = 2
 MOST_PLACES, GRID = 4000, 100
-"""Marks of an arm in one chart; of more, those in one of GRID x GRID cells are drawn as one."""
+"""Marks of an arm in a chart at most; of more, those in the same of GRID x GRID cells are drawn as one."""
 
 
 def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], horizon: int, crossed_seeds: bool) -> Plot:
@@ -130,7 +130,7 @@ def training_plot(readings: Mapping[str, Sequence[RunReading]]) -> Plot | None:
 
 
 def training_metrics(readings: Mapping[str, Sequence[RunReading]]) -> list[str]:
-    """Names of the numbers that the trainers kept, the telling ones first; TRAINING_SHOWN at most."""
+    """Names of the trainers' metrics, the most important first; TRAINING_SHOWN at most."""
     steps = [step for of_arm in readings.values() for run in of_arm for step in run.steps]
     numbers = {key for step in steps for key, value in step.stats.items() if is_number(value)}
     ranked = [key for key in IN_SEARCH if key in numbers] + sorted(numbers - set(IN_SEARCH))
@@ -167,7 +167,7 @@ def fitness_plot(results: Mapping[str, Results], names: Sequence[str]) -> Plot |
 
 
 def most_telling(lines: Sequence[Floats], most: int) -> list[int]:
-    """Rows, in order, of the problems in which arms lie the farthest apart, or one arm rises the most."""
+    """Rows, in order, of the problems in which arms differ the most, or a single arm rises the most."""
     cube = np.stack(lines)  # (arms, P, T)
     known = np.isfinite(cube)
     low, high = (np.where(known, cube, fill) for fill in (np.inf, -np.inf))
@@ -225,8 +225,8 @@ def reward_plot(readings: Mapping[str, Sequence[RunReading]], row: int, number: 
 def drawn_places(points: Floats, counts: npt.NDArray[Any]) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
     """The different places of points (n, 2), how often each was given, and whether it is on their front.
 
-    A page that holds a million marks opens in no browser. So of more than MOST_PLACES, those in one cell of a grid are
-    the first of them, with all their counts; those on the front are kept apart from those that are not.
+    No browser opens a page of a million marks. If there are more than MOST_PLACES, the points of a grid cell are merged
+    into the first, with the sum of their counts; points on the front are merged separately.
     """
     places, back = np.unique(points, axis=0, return_inverse=True)
     often = np.bincount(back.ravel(), weights=counts).astype(np.float64)
@@ -242,7 +242,7 @@ def drawn_places(points: Floats, counts: npt.NDArray[Any]) -> tuple[Floats, Floa
 
 
 def telling_pairs(vectors: Floats) -> list[tuple[int, int]]:
-    """At most PAIRS pairs of objectives, those that vary the most; one at least, though nothing may vary."""
+    """At most PAIRS pairs of objectives, those that vary the most; at least one, even if nothing varies."""
     spread = vectors.std(axis=0)
     pairs = list(itertools.combinations(range(vectors.shape[1]), 2))
     ranked = sorted(pairs, key=lambda pair: (-round(float(spread[pair[0]] * spread[pair[1]]), 9), pair))
@@ -266,7 +266,7 @@ def problem_lines(comparison: Comparison, results: Mapping[str, Results]) -> dic
 
 
 def _steps(result: Results, row: int, column: int) -> list[list[float]]:
-    """[iteration, best fitness from there on], and the last iteration at the end."""
+    """[iteration, best fitness from then on] for each rise, and the last iteration at the end."""
     assert result.best is not None
     done = int(result.done[row, column])
     best = result.best[row, column, :done]
@@ -281,7 +281,7 @@ def _steps(result: Results, row: int, column: int) -> list[list[float]]:
 
 
 def chart_values(chart: Chart) -> dict[str, Any]:
-    """The chart as templates/charts.js takes it, in JSON."""
+    """The chart as JSON for templates/charts.js."""
     values: dict[str, Any] = {"title": visible(chart.title), "x": visible(chart.x.title), "y": visible(chart.y.title)}
     if chart.marks:
         points = [
@@ -296,7 +296,7 @@ def chart_values(chart: Chart) -> dict[str, Any]:
 
 
 def _line_values(series: Series) -> dict[str, Any]:
-    """At most POINTS values, evenly spread, both ends among them; null for one that is not known."""
+    """At most POINTS values, evenly spaced, with both ends; null for an unknown value."""
     kept = np.unique(np.linspace(0, len(series.x) - 1, min(len(series.x), POINTS)).round().astype(int))
     columns = {"x": series.x, "y": series.y, "low": series.low, "high": series.high}
     line: dict[str, Any] = {"arm": series.arm} | ({} if series.seed is None else {"seed": series.seed})
@@ -311,6 +311,6 @@ def _short(value: float) -> float | None:
 
 
 def _grid(count: int, most_across: int) -> tuple[int, int]:
-    """How many charts are side by side, and in how many rows."""
+    """The numbers of columns and rows of charts."""
     across = min(most_across, count)
     return across, -(-count // across)

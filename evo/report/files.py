@@ -1,5 +1,5 @@
-"""Files of a report: each under its own name is whole, the page comes last, and nothing is begun that cannot be
-finished."""
+"""Write the files of a report. A file of its final name is always complete, the page is written last, and the output is
+checked before anything is drawn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from islands.db.store import Store
 
 @dataclass(frozen=True)
 class Written:
-    """What came of it. bytes: of the page."""
+    """The written files. bytes: of the page."""
 
     page: Path
     bytes: int
@@ -63,7 +63,7 @@ def write_report(store: Store, name: str, page: str, *, png: str | None = None, 
             write_whole(plots[-1], plot.png)
         write_whole(target, text)
     except OSError as error:
-        if ours:  # plots without their page
+        if ours:  # no plots without their page
             shutil.rmtree(folder, ignore_errors=True)
         raise BadInput(f"{error.filename or page}: {error.strerror or error}") from error
     return Written(target, len(text), tuple(plots))

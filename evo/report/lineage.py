@@ -20,7 +20,7 @@ from islands.types import Candidate
 MOST_LINEAGES = 6
 STEPS = 14
 COMPARED_LINES, COMPARED_CHARS = 400, 40_000
-"""Of a text, what a difference is worked out on: matching costs the square."""
+"""The part of a text that is compared: matching takes quadratic time."""
 SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
 CONTEXT = 2
 MOST_DRAWN = 3000
@@ -29,7 +29,7 @@ MOST_DRAWN = 3000
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a difference. kind: same, new, old, or gap for what is left out."""
+    """A part of a difference. kind: same, new, old, or gap for omitted text."""
 
     kind: str
     text: str
@@ -188,7 +188,7 @@ def difference(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list[P
 
 
 def whole(text: str, unit: str) -> list[Piece]:
-    """A text that has no parent, bounded as a difference is."""
+    """A text without a parent, bounded as a difference is."""
     pieces = [Piece("same", part) for part in _units(text, unit)]
     return _bounded(pieces if unit == "lines" else _joined(pieces, " " if unit == "words" else ""))
 
@@ -201,7 +201,7 @@ def _units(text: str, unit: str) -> list[str]:
 
 
 def _joined(pieces: Sequence[Piece], by: str) -> list[Piece]:
-    """Neighbours of one kind as one piece."""
+    """Merge adjacent pieces of one kind."""
     joined: list[Piece] = []
     for piece in pieces:
         if joined and joined[-1].kind == piece.kind:

@@ -1,4 +1,4 @@
-"""A run's answers and candidates as arrays, without their texts: a page shows a few dozen of those."""
+"""Load a run's answers and candidates as arrays, without their texts: a page shows only a few dozen texts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SearchReading:
         return place if place < len(self.ids) and self.ids[place] == candidate else None
 
     def line(self, candidate: int) -> list[int]:
-        """Ordinals from the first ancestor down to the candidate itself."""
+        """Ordinals from the first ancestor to the candidate."""
         line: list[int] = []
         at = self.ordinal(candidate)
         while at is not None and at not in line[-1:]:
@@ -83,7 +83,7 @@ class RunReading:
 
 
 def read_run(store: Store, run: RunRecord) -> RunReading:
-    """Everything of a run that the page needs but its texts."""
+    """All data of a run that the page needs, except texts."""
     problems = store.problems(run.id)
     if not problems:
         return RunReading(run, ())

@@ -1,7 +1,7 @@
 """Measures of an arm's answers beyond solving: best@k, diversity, distinct reward vectors.
 
-All arms are taken at one budget of answers, the one that every search counted here has spent, so that a cheap arm and
-a costly one are compared like with like. Failed and missing answers count as fitness 0, as in an evaluation.
+All arms are measured at one budget of answers, which every counted search has spent, so that arms of different cost are
+comparable. Failed and missing answers count as fitness 0, as in an evaluation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BLOCKS, FEWEST_IN_BLOCK = 20, 8
 """The most blocks of iterations, and the fewest answers in each if there are as many."""
 KS = 48
 DIGITS = 6
-"""Reward vectors that agree to as many decimals are one."""
+"""Reward vectors that are equal to this many decimals count as one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ def subset_weights(n: int, ks: Ints) -> Floats:
     """
     j, k = np.arange(n, dtype=np.float64), ks[:, None].astype(np.float64)
     enough = j >= k - 1
-    top = np.where(enough, j, k - 1)  # anything allowed; masked below
+    top = np.where(enough, j, k - 1)  # any valid value; masked below
     ways = gammaln(top + 1) - gammaln(k) - gammaln(top - k + 2)
     ways -= gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     return np.where(enough, np.exp(ways), 0.0)
@@ -161,7 +161,7 @@ def best_so_far(result: Results) -> Floats:
 
 
 def seed_mean(cube: Floats) -> Floats:
-    """(P, S, T) -> (P, T), over the seeds that are known."""
+    """(P, S, T) -> (P, T), the mean over known seeds."""
     known = np.isfinite(cube)
     total = np.where(known, cube, 0.0).sum(axis=1)
     mean: Floats = np.full(total.shape, np.nan)
@@ -179,7 +179,7 @@ def distinct_vectors(search: SearchReading) -> tuple[Floats, Ints]:
 
 
 def _growth(vectors: Floats, at: Ints, iterations: int) -> Floats:
-    """(iterations,) how many different vectors there were after each."""
+    """(iterations,) the number of different vectors after each iteration."""
     if not len(vectors):
         return np.zeros(iterations)
     _, first = np.unique(vectors.round(DIGITS), axis=0, return_index=True)  # the first in the order of giving

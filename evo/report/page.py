@@ -1,5 +1,5 @@
-"""The page: one HTML file with everything in it. Every text is escaped and made visible; the page's policy forbids it
-any request and any script but its own, so that even a hole in the escaping would run and send nothing."""
+"""The page: one self-contained HTML file. Every text is escaped, with all characters visible. The page's content policy
+forbids requests and foreign scripts, so that even an escaping error could run and send nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def page_of(report: Report) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     template = environment_of("evo.report").get_template("page.html.jinja")
-    # our own files: they go in as they are, since an escaped script is none
+    # our own files are not escaped: an escaped script would not run
     return template.render(
         report=report,
         words=PAGE.items(),
@@ -51,7 +51,7 @@ def page_of(report: Report) -> str:
 
 
 def environment_of(*packages: str) -> Environment:
-    """For the templates of these packages: whatever they print is escaped, with every character visible."""
+    """An environment for the templates of these packages: all output is escaped, with every character visible."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
@@ -76,7 +76,7 @@ def arm_rules(styles: Sequence[ArmStyle]) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """What every expression of the template passes on its way out, before it is escaped."""
+    """The filter of every expression of the template, before it is escaped."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

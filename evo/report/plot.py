@@ -33,9 +33,9 @@ INK, FAINT = "#222222", "#8a8a8a"
 DPI = 140
 LONGEST_LABEL, LONGEST_TITLE = 34, 60
 MARKS = 10
-"""Of a curve, along its way."""
+"""Marks along a curve."""
 SHIFT = 0.014
-"""Of an axis's length, by which arms are drawn apart so that equal marks of several arms can all be seen."""
+"""The share of an axis by which arms are shifted, so that equal marks of several arms are all visible."""
 
 RC: Any = {
     "font.family": "DejaVu Sans",
@@ -57,7 +57,7 @@ RC: Any = {
     "legend.handlelength": 3.2,
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
-    "text.parse_math": False,  # names are not formulas, whatever dollars they hold
+    "text.parse_math": False,  # names are not formulas, even if they hold dollar signs
     "svg.hashsalt": "evo",
 }
 
@@ -98,7 +98,7 @@ def look(place: int) -> PlotLook:
 def styled() -> Iterator[None]:
     """Figures made and saved inside have this style, whatever the user's own settings are."""
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # a name in letters that the font has not is drawn as boxes; that is no news on the terminal
+        # characters that the font lacks are drawn as boxes; do not warn on the terminal
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(RC)

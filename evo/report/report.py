@@ -56,7 +56,7 @@ PICTURED = 3
 
 @dataclass(frozen=True, eq=False)
 class ReportReading:
-    """Everything that is read of the database but the texts of answers, by arm in the comparison's order."""
+    """All data from the database except the texts of answers, by arm in the comparison's order."""
 
     store: Store
     comparison: Comparison
@@ -88,7 +88,7 @@ class Findings:
 
 @dataclass(frozen=True, eq=False)
 class HeadSection:
-    """remarks: what is unfinished, or went wrong."""
+    """remarks: unfinished work and errors."""
 
     state: str
     remarks: tuple[str, ...]
@@ -113,7 +113,7 @@ class CurvesSection:
 
 @dataclass(frozen=True, eq=False)
 class ProblemsSection:
-    """lines: what the page draws each problem's chart from."""
+    """lines: the data of each problem's chart."""
 
     table: Table
     fitness: Plot | None
@@ -124,7 +124,7 @@ class ProblemsSection:
 
 @dataclass(frozen=True, eq=False)
 class Pictured:
-    """A problem that is drawn by itself."""
+    """A problem with its own pictures."""
 
     problem: str
     plot: Plot
@@ -194,7 +194,7 @@ class Report:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What the page's script draws from, as JSON takes it."""
+        """The data of the page's script, for JSON."""
         arms = zip(self.comparison.arms, self.arm_styles, strict=True)
         return {
             "arms": [
@@ -341,7 +341,7 @@ def _state(comparison: Comparison) -> str:
 
 
 def _remarks(reading: ReportReading, findings: Findings) -> list[str]:
-    """What a reader must know before believing a metric."""
+    """What a reader must know before using a metric."""
     comparison, summary, horizon = reading.comparison, findings.summary, findings.horizon
     remarks = []
     statuses = Counter(run.status for run in comparison.runs if run.status != "done")
