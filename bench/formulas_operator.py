@@ -107,14 +107,15 @@ def _passes(store: Store, arm: Arm) -> str:
     reads = not arm.policy.startswith("scripted:")
     for run in arm.runs[:1]:
         for record in store.problems(run.id):
-            (problem,) = resolve(record.address)
+            (problem,) = _formulas(record.address)
             ids = [child.id for child in islice(children(store, record.id), SAMPLED)]
             for candidate in CandidateReader(store, 1 << 20).fetch(ids):
                 if candidate.error:
                     continue
+                x, y = problem.train
                 with quiet():
                     formula = parse(candidate.text, problem.names)
-                    fits.append(fit_constants(formula, *problem.train, steps=FIT_STEPS).evaluations + 2)
+                    fits.append(fit_constants(formula, x, y, steps=FIT_STEPS).evaluations + 2)
                     if reads:
                         columns = len(sketch_of(problem).columns.terms)
                         prompts.append(fits[-1] + marking_passes(columns, len(contexts(formula))))
@@ -135,7 +136,7 @@ def on_the_same_parents(comparison: str, address: str) -> str:
     with Store.open(db, read_only=True) as store:
         arm = gather(store, name).arms[0]
         for record in store.problems(arm.runs[0].id):
-            (problem,) = resolve(record.address)
+            (problem,) = _formulas(record.address)
             rows = [child for child in children(store, record.id) if not child.failed]
             rows = [child for child in rows if child.fitness < SOLVED_FITNESS]
             ids = sorted({rows[len(rows) * part // PARTS].id for part in range(PARTS)}) if rows else []
@@ -160,11 +161,15 @@ def on_the_same_parents(comparison: str, address: str) -> str:
             reached = [problem.score(each).fitness for each in texts]
             better = float(np.mean([each > fitness + 1e-9 for each in reached]))
             rows_by.setdefault(operator, []).append((better, float(max(reached) >= SOLVED_FITNESS)))
-    rows = [["operator", "parents", "answers better than the parent", f"solves with {ANSWERS}"]]
+    table = [["operator", "parents", "answers better than the parent", f"solves with {ANSWERS}"]]
     for operator, pairs in rows_by.items():
         better, solves = np.array(pairs).T
-        rows.append([operator, str(len(pairs)), _mean(better), _mean(solves)])
-    return markdown(rows)
+        table.append([operator, str(len(pairs)), _mean(better), _mean(solves)])
+    return markdown(table)
+
+
+def _formulas(address: str) -> list[FormulaProblem]:
+    return [problem for problem in resolve(address) if isinstance(problem, FormulaProblem)]
 
 
 def _mean(values: np.ndarray) -> str:
