@@ -38,9 +38,17 @@ if TYPE_CHECKING:
     from evo.api.train import TrainResult as TrainResult
     from evo.api.train import train as train
     from evo.errors import BadInput as BadInput
+    from evo.errors import SearchFailed as SearchFailed
     from evo.version import __version__ as __version__
+    from islands.errors import DatabaseUnavailable as DatabaseUnavailable
+    from islands.errors import RunBusy as RunBusy
+    from islands.errors import RunExists as RunExists
+    from islands.errors import UnknownRun as UnknownRun
+    from problems.contract import BadAddress as BadAddress
     from problems.contract import ScorerFault as ScorerFault
     from problems.custom.scorer_file import AnswerError as AnswerError
+    from vpo.policies.contract import PolicyUnavailable as PolicyUnavailable
+    from vpo.training import TrainingDiverged as TrainingDiverged
 
     FormulaRegressor: Any  # the core imports no plug-in
 else:
@@ -55,10 +63,13 @@ else:
         "evo.api.result": "Answer RunResult",
         "evo.api.run": "load_run resume run",
         "evo.api.train": "TrainResult train",
-        "evo.errors": "BadInput",
+        "evo.errors": "BadInput SearchFailed",
         "evo.version": "__version__",
-        # these two reach a scorer's sandbox, which has no other room of this package
-        "problems.contract": "ScorerFault",
+        "islands.errors": "DatabaseUnavailable RunBusy RunExists UnknownRun",
+        "vpo.policies.contract": "PolicyUnavailable",
+        "vpo.training": "TrainingDiverged",
+        # these reach a scorer's sandbox, which has no other room of this package
+        "problems.contract": "BadAddress ScorerFault",
         "problems.custom.scorer_file": "AnswerError",
     }
     _FOUND = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -72,4 +83,4 @@ else:
         return getattr(import_module(_FOUND[name]), name)
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_FOUND})
+        return sorted(_FOUND)

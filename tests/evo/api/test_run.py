@@ -206,6 +206,9 @@ def test_the_package_loads_nothing_before_it_is_used():
     told = subprocess.run([sys.executable, "-c", heavy + "if m in sys.modules])"], capture_output=True, text=True)
     assert told.stdout.strip() == "[]", told.stderr
     assert {"run", "compare", "train", "evaluate", "resume", "load_policy", "load_problems"} <= set(dir(evo))
+    assert all(not name.startswith("_") or name == "__version__" for name in dir(evo)), "no module, no private name"
+    for name in ("BadInput", "DatabaseUnavailable", "PolicyUnavailable", "RunExists", "SearchFailed", "UnknownRun"):
+        assert issubclass(getattr(evo, name), Exception)
     with pytest.raises(AttributeError):
         _ = evo.nothing
 
