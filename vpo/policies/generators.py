@@ -7,6 +7,7 @@ import random
 import re
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from problems.types import Prompt
@@ -23,6 +24,18 @@ _BLOCK_END = re.compile(r"(?m)^(?=[^\n\w]*EVOLVE-BLOCK-END)")
 
 Generator = Callable[[Prompt, str, int, int], list[str]]
 """(prompt, answer format, m, random bits) -> m answers."""
+
+
+@dataclass(frozen=True)
+class TokenGenerator:
+    """A generator that reads the prompts of a token language.
+
+    prompt_format: the name of the language
+    write: (prompt, m, random bits) -> the text of a chain of m answers in it
+    """
+
+    prompt_format: str
+    write: Callable[[Prompt, int, int], str]
 
 
 def random_route(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:

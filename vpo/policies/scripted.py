@@ -4,7 +4,8 @@
     scripted:classic       re-routes mazes (vpo.embedded.classic)
     scripted:random-route  routes that look at nothing
     scripted:fixed=FILE    answers from a file
-    scripted:NAME          an installed entry point of the group "evo.generators" (vpo.policies.generators.Generator)
+    scripted:NAME          an installed entry point of the group "evo.generators" (Generator or TokenGenerator of
+                           vpo.policies.generators)
     scripted:vary  scripted:echo  scripted:broken   for benchmarks, dry runs and tests
 
 Options follow a question mark: `latency=SECONDS` sleeps in every call; `broken?after=N` answers N calls (as `vary`
@@ -34,7 +35,8 @@ from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.generators import GENERATORS, Generator, vary
+from vpo.policies.generators import GENERATORS, Generator, TokenGenerator, vary
+from vpo.policies.prompt_formats import CHAT
 from vpo.policies.registry import PolicySettings
 
 ENTRY_POINTS = "evo.generators"
@@ -44,14 +46,13 @@ _LOG_UNIFORM = -math.log(256.0)
 class ScriptedPolicy:
     """A Policy whose answers a `generator` writes. See the module's docstring for the ones there are."""
 
-    prompt_format = "chat"
     has_logprobs = True
     continues = False
 
     def __init__(
         self,
         name: str,
-        generator: Generator,
+        generator: Generator | TokenGenerator,
         *,
         temperature: float = 1.0,
         batch: int = 64,
@@ -62,6 +63,7 @@ class ScriptedPolicy:
         self.temperature = temperature
         self.batch = batch
         self.max_tokens: int | None = None
+        self.prompt_format = generator.prompt_format if isinstance(generator, TokenGenerator) else CHAT
         self._generator = generator
         self._latency = latency
         self._failing_after = failing_after
@@ -80,14 +82,19 @@ class ScriptedPolicy:
 
     def _group(self, prompt: Prompt, rollouts: int, answers: int, seed: int) -> list[Rollout]:
         prompt_ids = _bytes_of(prompt.system + prompt.user)
-        form = find_asked_format(prompt)
         group = []
         for rollout in range(rollouts):
-            text = format_answers(self._generator(prompt, form, answers, _bits(seed, prompt.stream, rollout)), form)
+            text = self._write(prompt, answers, _bits(seed, prompt.stream, rollout))
             token_ids = _bytes_of(text)
             logprobs = np.full(len(token_ids), _LOG_UNIFORM, dtype=np.float32)
             group.append(Rollout(text, token_ids, logprobs, prompt_ids))
         return group
+
+    def _write(self, prompt: Prompt, answers: int, bits: int) -> str:
+        if isinstance(self._generator, TokenGenerator):
+            return self._generator.write(prompt, answers, bits)
+        form = find_asked_format(prompt)
+        return format_answers(self._generator(prompt, form, answers, bits), form)
 
 
 class ScriptedOptions(BaseModel):
@@ -104,6 +111,7 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
     options, name = address.own_options(ScriptedOptions), address.model
     kind, _, file = name.partition("=")
     failing_after = None
+    generator: Generator | TokenGenerator
     if kind == "fixed" and file:
         generator = _fixed(_answers_in(user_path(file)))
     elif name in GENERATORS:
@@ -122,7 +130,7 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
     )
 
 
-def _installed(name: str, address: PolicyAddress) -> Generator:
+def _installed(name: str, address: PolicyAddress) -> Generator | TokenGenerator:
     """The generator of an entry point. Raises BadAddress with the names that exist."""
     installed = find_entry_points(ENTRY_POINTS)
     if name not in installed:
@@ -131,7 +139,7 @@ def _installed(name: str, address: PolicyAddress) -> Generator:
             f"policy {address.plain!r} does not exist; there is {', '.join(known)}, broken, and fixed=FILE"
             + did_you_mean(name, known, most=1)
         )
-    generator: Generator = load_entry_point(installed[name], f"policy {address.plain!r}")
+    generator: Generator | TokenGenerator = load_entry_point(installed[name], f"policy {address.plain!r}")
     return generator
 
 

@@ -1,7 +1,10 @@
-"""`scripted:gp`: genetic programming on the formulas that a prompt shows, as a policy without a model.
+"""Policies for formulas without a model.
 
-It changes the parent by subtree, point and hoist mutation and by crossover with the other answers shown. Constants are
-fitted when an answer is scored; those of the parent are read from its feedback.
+`scripted:gp` is genetic programming: it changes the parent by subtree, point and hoist mutation and by crossover with
+the other answers shown. Constants are fitted when an answer is scored; those of the parent are read from its feedback.
+
+`scripted:marks` reads the prompts of `embedded:formula`, and adds a term that lowers the parent's residual, the better
+the more often. It is the control for what that policy has learned.
 """
 
 from __future__ import annotations
@@ -11,11 +14,16 @@ import random
 import re
 from collections.abc import Sequence
 
+from problems.plugins.formulas.edits.dialect import FORMULA_FORMAT
+from problems.plugins.formulas.edits.language import encode_answer, read_prompt
+from problems.plugins.formulas.edits.lessons import advised_answer
+from problems.plugins.formulas.edits.words import ANSWER
 from problems.plugins.formulas.generated import FUNCTIONS
 from problems.plugins.formulas.grammar import Formula, FormulaError, parse, write
 from problems.plugins.formulas.terms import weighted_sum
 from problems.plugins.formulas.variation import Variation
 from problems.types import Prompt
+from vpo.policies.generators import TokenGenerator
 
 LARGEST = 45
 """Nodes of a child."""
@@ -39,10 +47,34 @@ def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
         shown = [*_formulas([fitted[1]], names), *shown[1:]]
     children = []
     for place in range(answers):
-        digest = hashlib.blake2b(bits.to_bytes(64, "little") + bytes([place % 256])).digest()
-        rng = random.Random(int.from_bytes(digest, "little"))
-        children.append(write(_child(shown, names, rng), names, digits=8))
+        children.append(write(_child(shown, names, _generator(bits, place)), names, digits=8))
     return children
+
+
+def write_marks(prompt: Prompt, answers: int, bits: int) -> str:
+    """A chain that adds terms which the prompt shows; a change of the parent where it shows none. Raises ValueError for
+    a prompt of another language."""
+    shown = read_prompt(prompt.user)
+    if shown is None:
+        raise ValueError("scripted:marks answers formula: problems only; name another --policy")
+    chain: list[str] = []
+    for place in range(answers):
+        rng = _generator(bits, place)
+        written = advised_answer(shown, rng)
+        for _ in range(0 if written else _TRIES):
+            parents = [] if shown.parent is None else [shown.parent]
+            if written := encode_answer(_child(parents, shown.names, rng), shown):
+                break
+        chain += [ANSWER, *(written or ())]
+    return " ".join(chain)
+
+
+MARKS = TokenGenerator(FORMULA_FORMAT, write_marks)
+
+
+def _generator(bits: int, place: int) -> random.Random:
+    digest = hashlib.blake2b(bits.to_bytes(64, "little") + bytes([place % 256])).digest()
+    return random.Random(int.from_bytes(digest, "little"))
 
 
 def _formulas(texts: Sequence[str], names: tuple[str, ...]) -> list[Formula]:

@@ -8,7 +8,10 @@ from click.testing import CliRunner
 
 from evo.cli import invoke
 from evo.cli.best import best as best_command
+from evo.config.run import PromptConfig
+from evo.prompts.registry import open_format
 from evo.testing import PolicyContract, ProblemContract
+from islands.types import Selection
 from problems import BadAddress, resolve
 from problems.plugins.formulas import parse
 from problems.plugins.formulas.canonical import is_one_of, shape
@@ -184,3 +187,25 @@ def test_a_search_through_islands_solves_with_gp(tmp_path):
     assert invoke([*arguments, "--name", "r", "--db", database]) == 0
     (row,) = json.loads(CliRunner().invoke(best_command, ["r", "--db", database, "--json"]).output)
     assert row["fitness"] >= 0.5
+
+
+def test_terms_that_a_prompt_marks_are_added_without_a_model(tmp_path, capsys):
+    database = f"sqlite:///{tmp_path}/evo.db"
+    arguments = ["--policy", "scripted:marks", "--iterations", "20", "--rollouts", "4", "--answers", "1", "--seed", "1"]
+    assert invoke(["run", "formula:small/0", *arguments, "--plain", "--name", "r", "--db", database]) == 0
+    (row,) = json.loads(CliRunner().invoke(best_command, ["r", "--db", database, "--json"]).output)
+    assert row["fitness"] >= 0.5
+    capsys.readouterr()
+    assert invoke(["run", "maze:test", *arguments, "--db", database, "--plain"]) == 2
+    assert "only understands formulas" in capsys.readouterr().err
+
+
+class TestMarks(PolicyContract):
+    def open_policy(self):
+        return load_scripted(parse_address("scripted:marks"), PolicySettings())
+
+    @property
+    def prompts(self):
+        (problem,) = resolve("formula:small/0")
+        made = open_format(problem, "formula-edit", PromptConfig(), 1)
+        return tuple(made.build(Selection(None, (), ()), stream=100 + i) for i in range(4))
