@@ -45,11 +45,13 @@ def read_summary(point: EntryPoint) -> str:
     """The first line of the docstring of an entry point's module, which is not imported; empty if it has none."""
     import ast
 
+    from problems.python_syntax import parse_source
+
     spec = _find_module(point.value.partition(":")[0])
     if spec is None or spec.origin is None or not spec.has_location:
         return ""
     try:
-        text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+        text = ast.get_docstring(parse_source(Path(spec.origin).read_text(encoding="utf-8"))) or ""
     except (OSError, SyntaxError, ValueError):
         return ""
     return text.partition("\n")[0]

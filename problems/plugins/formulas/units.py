@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from problems.plugins.formulas import grammar as g
 from problems.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, arity
+from problems.python_syntax import parse_source
 
 Dimension = tuple[tuple[str, float], ...]
 """Base units with exponents other than 0, sorted by name."""
@@ -42,7 +43,7 @@ def parse_unit(text: str) -> Dimension | None:
     if not plain:
         return None
     try:
-        return _dimension(_read(ast.parse("*".join(plain.split()), mode="eval").body))
+        return _dimension(_read(parse_source("*".join(plain.split()), mode="eval").body))
     except (SyntaxError, ValueError, RecursionError):
         raise ValueError(f"{text[:60]!r} is not a unit; write, for example, 'm/s^2' or '1'") from None
 

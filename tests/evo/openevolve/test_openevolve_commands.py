@@ -107,7 +107,7 @@ def test_a_checkpoint_is_imported_looked_at_and_gone_on_with(hill, climbed, here
     code, out, err = evo(capsys, "import", "output", "--problem", "hill", "--name", "climb", "--json")
     assert code == 0, err
     assert json.loads(out) == {
-        "run": "climb", "problem": str(hill), "programs": 4, "candidates": 4, "failed": 1, "groups": 3, "repeats": 0,
+        "run": "climb", "problem": "hill", "programs": 4, "candidates": 4, "failed": 1, "groups": 3, "repeats": 0,
         "copies": 0, "orphans": 0,
     }  # fmt: skip
     (run,) = json.loads(evo(capsys, "runs", "--json")[1])

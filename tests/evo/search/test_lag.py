@@ -159,7 +159,7 @@ def test_show_says_that_the_seed_does_not_give_the_run_again(search_with, digits
     search_with([digits("a")], digits_policy(), db, iterations=8, lag=3)
     search_with([digits("a")], digits_policy(), db, name="strict", iterations=8)
     assert invoke(["show", "run", "--db", db]) == 0
-    assert "--lag 3: groups were committed as they came back" in capsys.readouterr().out
+    assert "--lag 3: iterations were committed as they finished" in capsys.readouterr().out
     assert invoke(["show", "strict", "--db", db]) == 0
     assert "--lag" not in capsys.readouterr().out
 

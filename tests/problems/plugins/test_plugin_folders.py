@@ -17,8 +17,8 @@ ADDRESSES = {"formulas": "formula:small/0", "maths": "maths:kissing_number", "te
 PUBLIC = {
     *("problems.address", "problems.contract", "problems.family", "problems.fingerprint", "problems.python_syntax"),
     *("problems.rows", "problems.sandbox.contract", "problems.sandbox.pool", "problems.types"),
-    *("vpo.embedded.dialects", "vpo.embedded.lesson", "vpo.embedded.words"),
-    *("evo.cli.flags", "evo.cli.options", "evo.cli.tables", "evo.errors", "evo.search.defaults"),
+    *("vpo.embedded.dialects", "vpo.embedded.lesson", "vpo.embedded.words", "vpo.policies.generators"),
+    *("evo.cli.flags", "evo.cli.options", "evo.cli.tables", "evo.errors", "evo.search.defaults", "evo.search.status"),
     *("evo.tui.line", "evo.tui.numbers", "evo.tui.plot", "evo.tui.terminal", "evo.whole_file"),
 }
 """The modules of the core that a plug-in may use; a package of anyone else may rely on them too."""
