@@ -139,7 +139,7 @@ class ChildProcess:
             self._pipe.send((number, kind, content))
 
     def end(self, grace: float, reason: Exception | None = None) -> int:
-        """Close the worker, kill it after `grace` seconds, and return its exit code. Safe to call twice.
+        """Close the worker, kill it after `grace` seconds, and return its exit code. Safe to call twice, also at once.
 
         reason: the exception of whatever is asked from now on
         """
@@ -151,9 +151,10 @@ class ChildProcess:
         except subprocess.TimeoutExpired:
             self.kill()
         self._reader.join()
-        self._pipe.close()
-        if self._log is not None:
-            self._log.close()
+        with self._lock:  # of two threads that end it at once, the second would close a descriptor of anybody's
+            self._pipe.close()
+            if self._log is not None:
+                self._log.close()
         return self._process.returncode
 
     def kill(self) -> None:

@@ -103,6 +103,26 @@ def test_it_is_ended_in_order_and_killed_if_it_does_not_end(started):
     assert other.end(0.5) == -signal.SIGKILL and other.end(0.5) == -signal.SIGKILL
 
 
+def test_two_threads_that_end_it_at_once_close_its_pipe_one_after_the_other(started, monkeypatch):
+    worker, _ = started
+    close, inside, most = worker._pipe.close, [], []
+
+    def close_slowly():
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.05)
+        close()
+        inside.pop()
+
+    monkeypatch.setattr(worker._pipe, "close", close_slowly)
+    threads = [threading.Thread(target=worker.end, args=(10,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most[:2] == [1, 1]
+
+
 def test_ctrl_c_is_the_owners_and_a_killed_owner_takes_its_worker_with_it():
     program = (
         "import os, signal, sys\nfrom problems.child_process import ChildProcess\n"
