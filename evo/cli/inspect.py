@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
 from evo.monitor.answer import best_known_of, describe_best_known, read_answers, verify_best
 from evo.monitor.cluster import describe_whole
-from evo.search.status import clock, describe_usage
+from evo.search.status import clock, describe_usage, format_time
 from islands.db.comparisons import runs_named
 from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
@@ -50,10 +49,6 @@ def open_store(db: str) -> Store:
 
 def _plain_console() -> Console:
     return Console(highlight=False, markup=False)
-
-
-def format_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).strftime("%d %b %H:%M")
 
 
 def format_number(value: float | None) -> str:

@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from evo.cli.inspect import format_number, format_time, open_store
+from evo.cli.inspect import format_number, open_store
 from evo.cli.options import db_option, json_option, open_wide_console
 from evo.cli.tables import print_table
 from evo.errors import BadInput
+from evo.search.status import format_time
 from islands.db.address import hide_password
 from islands.db.comparisons import runs_named
 from islands.db.housekeeping import annotate_runs, delete_runs, rename_runs

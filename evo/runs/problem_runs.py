@@ -218,7 +218,7 @@ async def restore_problem_run(
     store.set_problem_status(problem_run.record.id, "solved" if problem_run.solved else "active")
     problem_run.population.advance(SEED_SEQUENCE)
     if problem_run.population.size == 0 and done.groups == 0:
-        seeds = await score_seeds(problem_run.problem, scorer, [read_start(path) for path in config.start])
+        (seeds,) = await score_all_seeds(config, [problem_run.problem], scorer)
         with store.begin() as transaction:
             insert_seeds(problem_run, seeds, store, config, transaction)
 

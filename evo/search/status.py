@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,11 @@ def clock(seconds: float) -> str:
     if hours >= 48:
         return f"{hours // 24}d {hours % 24:02d}:{minutes:02d}"
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def format_time(seconds: float) -> str:
+    """A day and time of this machine's clock: 24 Nov 16:45. seconds: since 1970"""
+    return datetime.fromtimestamp(seconds).strftime("%d %b %H:%M")
 
 
 def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:

@@ -27,6 +27,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from evo.errors import BadInput
 from evo.monitor.arm_style import style_of
 from evo.report.page import arm_rules, environment_of
+from evo.search.status import format_time
 from evo.ui import pages
 from evo.ui.databases import RunDatabase
 from evo.ui.pages import UiPage
@@ -83,7 +84,7 @@ class PageServer(ThreadingHTTPServer):
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host in ("0.0.0.0", "") else host
         self.address = f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")
         self.environment = environment_of("evo.ui", "evo.report")
-        self.environment.filters |= {"figure": _figure, "when": _when, "iso": _iso}
+        self.environment.filters |= {"figure": _figure, "when": format_time, "iso": _iso}
         one = databases[0].address
         self.environment.globals |= {
             "run_path": pages.run_path,
@@ -251,10 +252,6 @@ def static(name: str) -> tuple[bytes, str]:
 
 def _figure(value: float | None) -> str:
     return "–" if value is None or value != value else f"{value:.4g}"
-
-
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).strftime("%d %b %H:%M")
 
 
 def _iso(seconds: float) -> str:

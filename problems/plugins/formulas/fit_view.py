@@ -14,7 +14,7 @@ from rich.text import Text
 from evo.search.status import clock
 from evo.tui.line import fit as cut
 from evo.tui.plot import BLANK_LAYER, Canvas
-from problems.plugins.formulas.evaluation import Array, evaluate, quiet
+from problems.plugins.formulas.evaluation import Array
 from problems.plugins.formulas.fit import FitRow, SavedFit, SplitTable
 from problems.plugins.formulas.grammar import write
 
@@ -142,8 +142,7 @@ class LiveView:
 def draw_plots(fit: SavedFit, parts: SplitTable, row: FitRow, width: int) -> list[Text]:
     """Predicted against measured values, and residuals against predicted ones; the held-out rows in colour."""
     measured = np.concatenate([parts.y, parts.test_y])
-    with quiet():
-        predicted = evaluate(row.front.formula, np.ascontiguousarray(np.concatenate([parts.x, parts.test_x]).T))
+    predicted = row.front(np.concatenate([parts.x, parts.test_x]))
     held = np.arange(len(measured)) >= len(parts.y)
     shown = np.isfinite(predicted)
     step = max(1, math.ceil(int(shown.sum()) / _MOST_POINTS))
@@ -210,9 +209,7 @@ def save_plot(fit: SavedFit, parts: SplitTable, row: FitRow, path: Path) -> None
     figure = Figure(figsize=(13, 4), layout="constrained")
     FigureCanvasAgg(figure)
     errors, against, residuals = figure.subplots(1, 3)
-    with quiet():
-        fitted = evaluate(row.front.formula, np.ascontiguousarray(parts.x.T))
-        held = evaluate(row.front.formula, np.ascontiguousarray(parts.test_x.T)) if len(parts.test_y) else np.empty(0)
+    fitted, held = row.front(parts.x), row.front(parts.test_x)
     errors.semilogy(
         [r.front.complexity for r in fit.rows],
         [max(1 - r.front.r2, 1e-16) for r in fit.rows],

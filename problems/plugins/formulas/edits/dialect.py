@@ -36,9 +36,7 @@ class FormulaDialect:
     pretraining: Mapping[str, Any] = field(
         default_factory=lambda: {"width": 64, "layers": 2, "batch": 32, "steps": 3000}
     )
-    checkpoints: Mapping[str, Path] = field(
-        default_factory=lambda: {"formula": CHECKPOINT} if (CHECKPOINT / "config.json").is_file() else {}
-    )
+    checkpoints: Mapping[str, Path] = field(default_factory=lambda: {"formula": CHECKPOINT})
     rope_theta: float = 10_000.0
 
     def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
