@@ -106,13 +106,11 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[EntryPoint], None]:
-    """Adds an entry point to those of installed packages for the length of the test. All others stay: what the product
+    """Adds entry points to those of installed packages for the length of the test. All others stay: what the product
     remembers of them must be right for the tests that follow."""
-
-    def add(point: EntryPoint) -> None:
-        monkeypatch.setattr(
-            "importlib.metadata.entry_points",
-            lambda group: [*entry_points(group=group), *([point] if point.group == group else [])],
-        )
-
-    return add
+    added: list[EntryPoint] = []
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points",
+        lambda group: [*entry_points(group=group), *(point for point in added if point.group == group)],
+    )
+    return added.append
