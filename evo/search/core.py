@@ -15,7 +15,7 @@ from typing import Any
 
 from evo.config.run import RunConfig
 from evo.search.iteration import Choice, choose
-from evo.search.operator_selection import FreshShare, Operator, Operators
+from evo.search.operator_selection import FreshShare, Operator, Operators, ParentKind
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Scheduler, Window
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
@@ -24,7 +24,7 @@ from islands.db.reflections import write_reflection
 from islands.db.store import Store
 from islands.db.totals import REPLIES
 from islands.db.transaction import Transaction
-from islands.types import Placement
+from islands.types import Candidate, Placement
 from problems.types import Prompt, ScoredGroup, Unanswered
 from vpo.policies.contract import Priced
 
@@ -83,8 +83,14 @@ class SearchCore:
         number = self.operators.selection.choose(seed, problem.index, problem_run.upcoming, problem.id)
         number = self.operators.rests.instead_of(number, len(self.operators))
         fresh = self.operators[number].prompt.fresh
-        share = self.fresh_share.of(problem.id, number) if fresh == "auto" else fresh
-        return choose(problem_run, self.scheduler.take(), seed, number, share)
+
+        def fresh_share(parent: Candidate | None) -> float:
+            if fresh != "auto":
+                return fresh
+            shown = _kind(problem_run, None if parent is None else parent.id)
+            return self.fresh_share.of(problem.id, number, shown)
+
+        return choose(problem_run, self.scheduler.take(), seed, number, fresh_share)
 
     def _affords(self) -> bool:
         """Whether the budgets of tokens and cost leave room for a further group after those in flight: a budget is
@@ -107,7 +113,8 @@ class SearchCore:
         went. Proposals see it from now on."""
         group = self.scheduler.commit(problem_run, group)
         placements = problem_run.population.add(group, transaction)
-        self.fresh_share.count(group, [not placement.new for placement in placements])
+        shown = _kind(problem_run, group.parent)
+        self.fresh_share.count(group, shown, [not placement.new for placement in placements])
         write_reflection(self.store, problem_run.record.run_id, group, transaction)
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
@@ -266,3 +273,9 @@ def budget_spent(config: RunConfig, status: SearchStatus, groups: int) -> Stop |
 
 def _budget(what: str) -> Stop:
     return Stop(StopReason.BUDGET, f"budget of {what}")
+
+
+def _kind(problem_run: ProblemRun, parent: int | None) -> ParentKind:
+    if parent is None:
+        return ParentKind.NOTHING
+    return ParentKind.SEED if problem_run.population.is_seed(parent) else ParentKind.ANSWER

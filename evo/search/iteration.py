@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -87,14 +88,17 @@ class Proposal:
         return Proposal(choice, selection, prompt, self.reflection)
 
 
-def choose(problem_run: ProblemRun, sequence: int, seed: int, operator: int = 0, fresh: float = 0.0) -> Choice:
-    """Choose a parent on the island whose turn it is, or none with chance `fresh`. Random numbers depend only on (seed,
-    problem, iteration)."""
+def choose(
+    problem_run: ProblemRun, sequence: int, seed: int, operator: int, fresh: Callable[[Candidate | None], float]
+) -> Choice:
+    """Choose a parent on the island whose turn it is, or none with a chance that may depend on that parent. Random
+    numbers depend only on (seed, problem, iteration)."""
     iteration = problem_run.take()
     island = iteration % problem_run.population.config.islands
     rng = np.random.default_rng([seed, problem_run.record.index, iteration])
     selection = problem_run.population.select(island, rng)
-    if fresh and rng.random() < fresh:
+    chance = fresh(selection.parent)
+    if chance and rng.random() < chance:
         selection = NOTHING_SHOWN
     stream = problem_run.record.index * STREAMS_PER_PROBLEM + iteration
     return Choice(problem_run, sequence, iteration, island, selection, stream, rng, operator)

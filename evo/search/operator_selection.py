@@ -17,6 +17,7 @@ from bisect import bisect
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -286,48 +287,62 @@ def operator_selection(
 
 
 KEPT = 16
-"""Groups of a problem and operator that count, of those with a parent and of those without: its last ones."""
+"""Groups of a problem and operator that count, of each kind of parent: its last ones."""
+
+
+class ParentKind(StrEnum):
+    """The parent in a prompt: none, an answer that the search started from, or one that a policy wrote."""
+
+    NOTHING = "nothing"
+    SEED = "seed"
+    ANSWER = "answer"
 
 
 class Repeats(NamedTuple):
-    """The repeats of one committed group. share: of its answers, those that the run had stored before; 0 for none"""
+    """The repeats of one committed group. repeated: of its answers, those that the run had stored before"""
 
     sequence: int
     problem: int
     operator: int
-    shown: bool
-    share: float
+    shown: ParentKind
+    repeated: int
+    answers: int
 
 
 class FreshShare:
     """The share of fresh prompts, by problem and operator. A proposal sees it up to the group that the search's
-    order allows, so one seed gives one run, resumed or not."""
+    order allows, so one seed gives one run, resumed or not.
+
+    A policy that copies its own answers seldom copies a seed, so parents of each kind are counted apart: else the first
+    iterations, which show the seed, would hide the copying of the next ones.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[Repeats] = deque()
-        self._kept: defaultdict[tuple[int, int, bool], deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._kept: defaultdict[tuple[int, int, ParentKind], deque[Repeats]] = defaultdict(lambda: deque(maxlen=KEPT))
 
-    def count(self, group: ScoredGroup, repeated: Sequence[bool]) -> None:
+    def count(self, group: ScoredGroup, shown: ParentKind, repeated: Sequence[bool]) -> None:
         """Take in a group that is being committed. repeated: for each of its answers, whether an earlier one is it"""
-        share = sum(repeated) / len(repeated) if repeated else 0.0
-        self._waiting.append(Repeats(group.sequence, group.problem, group.operator, group.parent is not None, share))
+        self._waiting.append(
+            Repeats(group.sequence, group.problem, group.operator, shown, sum(repeated), len(repeated))
+        )
 
-    def recall(self, groups: Iterable[tuple[int, int, int, bool, int, int]]) -> None:
+    def recall(self, groups: Iterable[tuple[int, int, int, str, int, int]]) -> None:
         """Add the repeats of stored groups, in the run's order: see islands.queries.progress."""
         for sequence, problem, operator, shown, repeated, answers in groups:
-            share = repeated / answers if answers else 0.0
-            self._waiting.append(Repeats(sequence, problem, operator, shown, share))
+            self._waiting.append(Repeats(sequence, problem, operator, ParentKind(shown), repeated, answers))
 
     def advance(self, upto: int | None) -> None:
         """See the groups up to this sequence; all of them with None."""
         while self._waiting and (upto is None or self._waiting[0].sequence <= upto):
-            _, problem, operator, shown, share = self._waiting.popleft()
-            self._kept[problem, operator, shown].append(share)
+            group = self._waiting.popleft()
+            self._kept[group.problem, group.operator, group.shown].append(group)
 
-    def of(self, problem: int, operator: int) -> float:
-        """The chance that the next prompt shows no parent. One group without repeats is believed of each kind, so that
-        the first copy does not decide."""
+    def of(self, problem: int, operator: int, shown: ParentKind) -> float:
+        """The chance that a prompt with such a parent shows none instead. One answer that is no repeat is believed of
+        each kind, so that the first copy does not decide."""
         with_parent, without = (
-            sum(kept) / (len(kept) + 1) for kept in (self._kept[problem, operator, shown] for shown in (True, False))
+            sum(group.repeated for group in kept) / (1 + sum(group.answers for group in kept))
+            for kept in (self._kept[problem, operator, kind] for kind in (shown, ParentKind.NOTHING))
         )
         return max(0.0, with_parent - without)

@@ -54,7 +54,7 @@ class Population:
         self._lock = threading.RLock()
         self._ahead = False
         self._joined: Transaction | None = None
-        self._seeded = False
+        self._seeds = 0
         self._dimensions_stored = problem.dimensions is not None
 
     def check(self, group: ScoredGroup) -> None:
@@ -107,7 +107,7 @@ class Population:
             measures = self._memory.measure([answer])
             (id,) = self._writer.write_candidates(tx, [answer], measures, None, -1, 0, 0, None)
             self._remember(id, answer, measures[0], 0, 0, None)
-            self._seeded = True
+            self._seeds += 1
             entry = self._memory.seed(id)
             self._write_state(tx, [entry])
             return self._placement(id, 0, entry, True)
@@ -136,9 +136,9 @@ class Population:
         with self._lock:
             self._require_current()
             references: list[int] = []
-            if not self._seeded:
+            if not self._seeds:
                 for row in history.seeds(self._store, self.problem.id):
-                    self._seeded = True
+                    self._seeds += 1
                     self._replay(row, references)
                     self._memory.seed(row.id)
             for group in self._history.take(self.sequence, upto_sequence):
@@ -195,6 +195,11 @@ class Population:
         """A candidate by id. Raises KeyError."""
         with self._lock:
             return self._reader.fetch([candidate_id])[0]
+
+    def is_seed(self, candidate_id: int) -> bool:
+        """Whether the search started from this candidate. Raises KeyError."""
+        with self._lock:
+            return self._memory.columns.ordinal(candidate_id) < self._seeds
 
     def score_of(self, candidate_id: int) -> Score:
         """The Score that a candidate was stored with. Raises KeyError."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, case, func, select
 
-from islands.db.schema import Answer, Problem, PromptGroup, Rollout
+from islands.db.schema import Answer, Candidate, Problem, PromptGroup, Rollout
 from islands.db.store import Store
 from islands.queries.live import course_of
 
@@ -83,16 +83,21 @@ def group_count(store: Store, run_id: int) -> tuple[int, int]:
     return int(groups), -1 if last is None else int(last)
 
 
-def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int, int, int, bool, int, int]]:
-    """(sequence, problem id, operator, whether a parent was shown, answers that repeat, answers) in order of sequence:
-    of each problem, operator and kind the last `last` groups."""
-    shown = PromptGroup.c.parent_id.is_not(None)
+def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int, int, int, str, int, int]]:
+    """(sequence, problem id, operator, parent shown, answers that repeat, answers) in order of sequence: of each
+    problem, operator and kind of parent ("nothing", "seed", "answer") the last `last` groups."""
+    shown = case(
+        (PromptGroup.c.parent_id.is_(None), "nothing"), (Candidate.c.group_id.is_(None), "seed"), else_="answer"
+    )
     place = func.row_number().over(
         partition_by=(PromptGroup.c.problem_id, PromptGroup.c.operator, shown), order_by=PromptGroup.c.sequence.desc()
     )
     columns = (PromptGroup.c.id, PromptGroup.c.sequence, PromptGroup.c.problem_id, PromptGroup.c.operator)
     placed = (
-        select(*columns, shown.label("shown"), place.label("place")).where(PromptGroup.c.run_id == run_id).subquery()
+        select(*columns, shown.label("shown"), place.label("place"))
+        .outerjoin(Candidate, Candidate.c.id == PromptGroup.c.parent_id)
+        .where(PromptGroup.c.run_id == run_id)
+        .subquery()
     )
     query = (
         select(
@@ -111,4 +116,4 @@ def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int
         .order_by(placed.c.sequence)
     )
     for sequence, problem, operator, was_shown, repeated, answers in store.rows(query):
-        yield sequence, problem, operator, bool(was_shown), int(repeated), int(answers)
+        yield sequence, problem, operator, was_shown, int(repeated), int(answers)

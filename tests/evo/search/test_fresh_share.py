@@ -7,41 +7,48 @@ import pytest
 from stored_rows import stored_answers
 
 from evo.cli import invoke
-from evo.search.operator_selection import KEPT, FreshShare
+from evo.search.operator_selection import KEPT, FreshShare, ParentKind
 from islands.db.store import Store
 from islands.queries.progress import repeats_by_group
 from problems.types import Rollout
 
+NOTHING, ANSWER = ParentKind.NOTHING, ParentKind.ANSWER
 PARENT = re.compile(r"\b\d{8}\b")
 
 
 def seen(*groups):
-    """A share after (shown, repeated, answers) of one problem and operator."""
+    """A share for an answer as the parent after (shown, repeated, answers) of one problem and operator."""
     share = FreshShare()
     share.recall((n, 1, 0, shown, repeated, answers) for n, (shown, repeated, answers) in enumerate(groups))
     share.advance(None)
-    return share.of(1, 0)
+    return share.of(1, 0, ANSWER)
 
 
 def test_the_share_is_what_showing_a_parent_wastes_beyond_what_is_wasted_without():
     assert seen() == 0.0
-    assert seen((True, 0, 2), (True, 0, 2)) == 0.0
-    assert seen((True, 2, 2)) == 0.5
-    assert seen((True, 2, 2), (True, 1, 2)) == pytest.approx(0.5)
-    assert seen((True, 2, 2), (False, 2, 2)) == 0.0
-    assert seen((True, 2, 2), (True, 2, 2), (False, 0, 2)) == pytest.approx(2 / 3)
-    assert seen((True, 0, 0)) == 0.0  # nothing that could be read is no repeat
+    assert seen((ANSWER, 0, 2), (ANSWER, 0, 2)) == 0.0
+    assert seen((ANSWER, 2, 2)) == pytest.approx(2 / 3)
+    assert seen((ANSWER, 2, 2), (ANSWER, 1, 2)) == pytest.approx(3 / 5)
+    assert seen((ANSWER, 2, 2), (NOTHING, 2, 2)) == 0.0
+    assert seen((ANSWER, 2, 2), (ANSWER, 2, 2), (NOTHING, 0, 2)) == pytest.approx(4 / 5)
+    assert seen((ANSWER, 0, 0)) == 0.0  # nothing that could be read is no repeat
+
+
+def test_a_seed_that_is_not_copied_says_nothing_of_answers_that_are():
+    groups = [*[(ParentKind.SEED, 0, 3)] * 3, (ANSWER, 2, 3)]
+    assert seen(*groups) == seen(groups[-1]) == 0.5
 
 
 def test_old_groups_are_forgotten_and_later_ones_not_seen_before_their_time():
-    copies = [(n, 1, 0, True, 1, 1) for n in range(30)]
+    copies = [(n, 1, 0, ANSWER, 1, 1) for n in range(30)]
     share = FreshShare()
-    share.recall([*copies, *((n, 1, 0, True, 0, 1) for n in range(30, 30 + KEPT))])
+    share.recall([*copies, *((n, 1, 0, ANSWER, 0, 1) for n in range(30, 30 + KEPT))])
     share.advance(29)
-    assert share.of(1, 0) == pytest.approx(KEPT / (KEPT + 1))
+    assert share.of(1, 0, ANSWER) == pytest.approx(KEPT / (KEPT + 1))
     share.advance(None)
-    assert share.of(1, 0) == 0.0
-    assert share.of(2, 0) == share.of(1, 1) == 0.0  # of other problems and operators nothing is known
+    assert share.of(1, 0, ANSWER) == 0.0
+    # of other problems, operators and parents nothing is known
+    assert share.of(2, 0, ANSWER) == share.of(1, 1, ANSWER) == share.of(1, 0, ParentKind.SEED) == 0.0
 
 
 @pytest.fixture
@@ -110,15 +117,15 @@ def test_the_store_says_what_the_search_counted(search_with, digits, copier, tmp
         rows = list(repeats_by_group(store, store.run("run").id, last=1000))
         last = list(repeats_by_group(store, store.run("run").id, last=3))
     assert [row[:2] for row in rows] == [(group.sequence, group.problem) for group in launched.groups]
-    assert [row[3] for row in rows] == [group.parent is not None for group in launched.groups]
+    assert [row[3] != NOTHING for row in rows] == [group.parent is not None for group in launched.groups]
+    assert {row[3] for row in rows} == set(ParentKind)
     assert [row[5] for row in rows] == [len(list(group.all_answers())) for group in launched.groups]
     again = FreshShare()
     again.recall(rows)
     again.advance(None)
     counted = launched.core.fresh_share
-    assert {problem.record.id: again.of(problem.record.id, 0) for problem in launched.problem_runs} == {
-        problem.record.id: counted.of(problem.record.id, 0) for problem in launched.problem_runs
-    }
+    places = [(problem.record.id, 0, shown) for problem in launched.problem_runs for shown in ParentKind]
+    assert [again.of(*place) for place in places] == [counted.of(*place) for place in places]
     kinds = {(row[1], row[3]) for row in rows}
     assert set(last) <= set(rows) and 3 * len(kinds) >= len(last) > 3 * len(kinds) - 3
 
