@@ -1,4 +1,4 @@
-"""The page of commands, from click."""
+"""A page for each command, from click."""
 
 from __future__ import annotations
 
@@ -12,29 +12,40 @@ from evo.cli import evo
 
 INTRODUCTION = """# Commands
 
-This page is made from the program's own help texts. `evo COMMAND --help` prints the same.
+These pages are made from the program's help texts. `evo COMMAND --help` prints the same.
 
-Exit codes: 0 done; 1 a fault of the program or of a scorer; 2 bad input, one line; 130 interrupted, everything
-committed. `EVO_DB` names a database in the place of `--db`. `EVO_TRACEBACK=1` prints the traceback behind a one-line
-message.
+Exit codes: 0 done; 1 the program or a scorer failed; 2 bad input, one line; 130 interrupted, everything committed.
+`EVO_DB` names a database instead of `--db`. `EVO_TRACEBACK=1` prints the traceback behind a one-line message.
 """
+FOLDER = "reference/commands"
 
 
-def commands_page() -> str:
-    """One section a command, in the order of `evo --help`."""
+def command_pages() -> dict[str, str]:
+    """Path -> page: the list of commands, then each command with its subcommands, in the order of `evo --help`."""
     context = evo.context_class(evo, info_name="evo", **evo.context_settings)
-    return "\n\n".join([INTRODUCTION.strip(), *_sections(evo, context, 2)]) + "\n"
+    commands = dict(_visible(evo, context))
+    rows = [
+        (f"[`evo {name}`]({name}.md)", plain(command.get_short_help_str(200))) for name, command in commands.items()
+    ]
+    pages = {f"{FOLDER}/index.md": f"{INTRODUCTION}\n{table(('command', 'purpose'), rows)}\n"}
+    for name, command in commands.items():
+        sections = _sections(command, click.Context(command, info_name=name, parent=context), 1)
+        pages[f"{FOLDER}/{name}.md"] = "\n\n".join(sections) + "\n"
+    return pages
 
 
-def _sections(group: click.Group, context: click.Context, level: int) -> Iterator[str]:
+def _visible(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
     for name in group.list_commands(context):
         command = group.get_command(context, name)
-        if command is None or command.hidden:
-            continue
-        inner = click.Context(command, info_name=name, parent=context)
-        yield _section(command, inner, level)
-        if isinstance(command, click.Group):
-            yield from _sections(command, inner, level + 1)
+        if command is not None and not command.hidden:
+            yield name, command
+
+
+def _sections(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
+    yield _section(command, context, level)
+    if isinstance(command, click.Group):
+        for name, inner in _visible(command, context):
+            yield from _sections(inner, click.Context(inner, info_name=name, parent=context), level + 1)
 
 
 def _section(command: click.Command, context: click.Context, level: int) -> str:
@@ -51,7 +62,7 @@ def _section(command: click.Command, context: click.Context, level: int) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Click's help as Markdown: a paragraph after \\b stands as it is."""
+    """Click's help as Markdown: a paragraph after \\b is left as it is."""
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in paragraph.splitlines()]
         if lines[0] == "\b":

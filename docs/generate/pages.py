@@ -5,25 +5,26 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from command_pages import commands_page
+from command_pages import command_pages
 from database_page import database_page
-from python_page import python_page
+from python_pages import python_pages
 from settings_pages import settings_page
 
 OVERVIEW = "README.md"
+LATER = "---\nsearch:\n  boost: 0.1\n---\n\n"
+"""The head of a page that the site's search lists below those for users."""
 
 
 def generated_pages(root: Path) -> dict[str, str]:
     """Path below docs/ -> Markdown."""
     return {
         "index.md": home(root / "README.md"),
-        "contributing.md": home(root / "CONTRIBUTING.md"),
-        "changelog.md": home(root / "CHANGELOG.md"),
-        "reference/commands.md": commands_page(),
+        "contributing.md": LATER + home(root / "CONTRIBUTING.md"),
+        "changelog.md": LATER + home(root / "CHANGELOG.md"),
         "reference/settings.md": settings_page(),
-        "reference/python.md": python_page(),
         "reference/database.md": database_page(),
-        **results(root),
+        **command_pages(),
+        **{path: LATER + page for path, page in (python_pages() | results(root)).items()},
     }
 
 
@@ -43,7 +44,7 @@ def home(path: Path) -> str:
 
 
 def results(root: Path) -> dict[str, str]:
-    """The pages of bench/results, the overview first. JSON files and settings beside them are named, not linked."""
+    """The pages of bench/results, the overview first. Other files in that folder are named, not linked."""
     folder = root / "bench" / "results"
     there = sorted(path.name for path in folder.glob("*.md"))
 
@@ -58,19 +59,24 @@ def results(root: Path) -> dict[str, str]:
     }
 
 
+def title_of(page: str) -> str:
+    """The first heading of a page, as text."""
+    return next(line for line in page.splitlines() if line.startswith("# "))[2:].replace("`", "")
+
+
 def _result_name(name: str) -> str:
     return "index.md" if name == OVERVIEW else name
 
 
 def _with_links(text: str, moved: object) -> str:
-    """`text` with every link to a file replaced by what `moved` says, and by its words alone where that is None."""
+    """`text` with every link to a file replaced by the result of `moved`, and by its words if that is None."""
     assert callable(moved)
 
     def replace(match: re.Match[str]) -> str:
         words, link = match[1], match[2]
         if re.match(r"https?:|mailto:|#", link):
             return match[0]
-        found = moved(link)
-        return f"{words}({found})" if found else words.removeprefix("!")[1:-1]
+        target = moved(link)
+        return f"{words}({target})" if target else words.removeprefix("!")[1:-1]
 
     return re.sub(r"(!?\[(?:[^\]`]|`[^`]*`)*\])\(([^)\s]+)\)", replace, text)

@@ -29,10 +29,9 @@ def made():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_flag_is_there(made, name):
-    page = made["reference/commands.md"]
-    section = page.partition(f"## evo {name}\n")[2].partition("\n## ")[0]
+    section = made[f"reference/commands/{name}.md"].partition("\n## ")[0]
     command = evo.get_command(click.Context(evo), name)
-    assert section
+    assert section.startswith(f"# evo {name}\n") and f"({name}.md)" in made["reference/commands/index.md"]
     for parameter in command.params:
         if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.opts[-1] in section

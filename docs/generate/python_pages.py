@@ -1,0 +1,72 @@
+"""The pages of the Python interface: directives for mkdocstrings, which reads signatures and docstrings."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import evo
+
+INTRODUCTION = """`import evo` gives the verbs of the command line, with its flags as keywords: `--max-answers 500` is
+`max_answers=500`. Nothing is imported before its first use."""
+FOLDER = "reference/python"
+SECTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "problems": (
+        "Problems",
+        "The parts of your own problem. See [Make your own set of problems](../../tutorial/own-problems.md).",
+        (
+            "problems.contract.Problem",
+            "problems.contract.Score",
+            "problems.registry.resolve",
+            "problems.registry.register",
+        ),
+    ),
+    "policies": (
+        "Policies",
+        "The contract of your own policy. `evo.testing.PolicyContract` tests it.",
+        ("vpo.policies.contract.Policy", "problems.types.Prompt", "problems.types.Rollout", "vpo.policies.registry"),
+    ),
+    "formulas": (
+        "Formulas",
+        "`evo.FormulaRegressor`, an estimator of scikit-learn. See [its guide](../../guides/regressor.md).",
+        ("problems.plugins.formulas.estimator.FormulaRegressor", "problems.plugins.formulas.front"),
+    ),
+    "prompts": ("Prompt formats", "How a problem becomes a prompt.", ("evo.prompts.contract",)),
+    "vpo": (
+        "Vector Policy Optimization",
+        "The mathematics, as pure functions of arrays.",
+        ("vpo.scalarize", "vpo.advantage", "vpo.group_rewards.GroupRewards"),
+    ),
+    "trl": ("TRL", "The same methods inside TRL's trainer.", ("vpo.trl",)),
+    "testing": ("Tests for third parties", "Suites for your own problem, policy or store.", ("evo.testing",)),
+}
+"""Name of a page -> (title, introduction, modules and classes)."""
+
+
+def python_pages() -> dict[str, str]:
+    """Path -> page: the functions of `evo`, its results and errors, then the contracts, by module."""
+    public = {name: getattr(evo, name) for name in evo.__all__ if not name.startswith("_")}
+    homes = {name: f"{member.__module__}.{member.__qualname__}" for name, member in public.items() if callable(member)}
+    functions = [name for name in homes if not isinstance(public[name], type)]
+    pages = {
+        "index": ("Python", INTRODUCTION, [homes[name] for name in functions]),
+        "results": (
+            "Results and errors",
+            "The classes of `evo`: searches, results and errors.",
+            [homes[name] for name in homes if name not in functions],
+        ),
+        **SECTIONS,
+    }
+    return {
+        f"{FOLDER}/{name}.md": "\n\n".join([f"# {title}", about, *map(_directive, members)]) + "\n"
+        for name, (title, about, members) in pages.items()
+    }
+
+
+def _directive(home: str) -> str:
+    """Raises ImportError or AttributeError if a name is gone: the page must not outlive it."""
+    try:
+        import_module(home)
+    except ModuleNotFoundError:
+        module, _, name = home.rpartition(".")
+        getattr(import_module(module), name)
+    return f"::: {home}"
