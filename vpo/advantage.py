@@ -301,6 +301,11 @@ class Method:
         return self.scalar or self.chain
 
     @property
+    def lineages(self) -> bool:
+        """Whether an answer can be worth what its descendants reached: a number, or the best of a set of vectors."""
+        return not self.success and (self.scalar or (self.chain and self.credit == "rollout"))
+
+    @property
     def about(self) -> str:
         return (self.estimate.__doc__ or "").split("\n")[0]
 
@@ -319,6 +324,8 @@ METHODS: dict[str, Method] = {
     "per_answer": Method(per_answer, chain=True, credit="answer"),
     "archive_vpo": Method(archive_vpo, chain=True),
 }
+
+OF_LINEAGES = [name for name, method in METHODS.items() if method.lineages]
 
 
 def advantages(method: str, group: GroupRewards, scale: Scale = "official") -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -46,6 +47,16 @@ class TraceSettings(BaseModel):
         description="Use no traces of versions more than this many training steps behind their run's newest.",
     )
     passes: int = Field(1, ge=1, description="Passes over the traces, each in another order.")
+    credit: Literal["own", "lineage"] = Field(
+        "own",
+        description="What an answer is paid for. own: what it reached; lineage: also what its descendants reached.",
+    )
+    horizon: int = Field(
+        50, ge=0, description="With credit lineage: the iterations within which descendants of an answer count."
+    )
+    discount: float = Field(
+        0.9, ge=0.0, le=1.0, description="With credit lineage: the factor on a descendant's gain for each generation."
+    )
 
     @field_validator("from_traces", "trace_problems", "trace_versions")
     @classmethod

@@ -13,9 +13,9 @@ from evo.config.traces import TraceSettings
 from evo.errors import BadInput
 from islands.db.address import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
-from vpo.advantage import METHODS
+from vpo.advantage import METHODS, OF_LINEAGES
 from vpo.policies.address import parse_address
-from vpo.training.config import BY_EXAMPLES, Reward, TrainerSettings
+from vpo.training.config import BY_EXAMPLES, IMPROVE, Reward, TrainerSettings
 
 _OF_SAMPLING = (
     "problems",
@@ -31,6 +31,8 @@ _OF_SAMPLING = (
     "stop_at_chance",
 )
 """Settings that decide which prompts are sampled, and how; traces have been sampled already."""
+_OF_EXAMPLES = ("from_traces", "db", "trace_problems", "credit", "horizon", "discount")
+"""Trace settings that methods by examples take."""
 
 
 class TrainRun(TraceSettings, TrainerSettings):
@@ -105,6 +107,8 @@ class TrainRun(TraceSettings, TrainerSettings):
         if self.rollouts < 2 and METHODS[self.method].credit == "rollout":
             raise ValueError("a group of one rollout has nothing to compare: rollouts must be 2 or more")
         self._check_goals()
+        if self.credit == "lineage" and not METHODS[self.method].lineages:
+            raise ValueError(f"{self.method} cannot credit a lineage; {', '.join(OF_LINEAGES)} and improve can")
         if self.reward == "gain" and not METHODS[self.method].gains:
             raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
         if self.parent_level and self.parents_from == "step":
@@ -127,10 +131,12 @@ class TrainRun(TraceSettings, TrainerSettings):
     def _by_examples(self) -> None:
         if not self.from_traces:
             raise ValueError(f"{self.method} learns from stored searches: name them with --from-traces RUN")
+        if self.credit == "lineage" and self.method != IMPROVE:
+            raise ValueError(f"{self.method} has no weights for credit lineage; improve has")
         self._as_stored()
         for name in TraceSettings.model_fields:
             default = TraceSettings.model_fields[name].get_default(call_default_factory=True)
-            if name not in ("from_traces", "db", "trace_problems") and getattr(self, name) != default:
+            if name not in _OF_EXAMPLES and getattr(self, name) != default:
                 key = name.replace("_", "-")
                 raise ValueError(f"{key} chooses among prompt groups; {self.method} takes all answers")
 

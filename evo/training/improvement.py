@@ -10,7 +10,8 @@ form of the learning policy, so that any policy or operator can teach another.
 
 `improve` maximises the likelihood of the better children, `dpo` the preference for them over as many worse children of
 the same parent. Lessons are balanced over the levels of their parents, so that the many weak parents of a search's
-beginning do not outweigh the few late ones. Every draw comes from (seed, step).
+beginning do not outweigh the few late ones. With credit lineage a child weighs the share of the parent's way to the
+target that it and its descendants went (evo.training.lineage). Every draw comes from (seed, step).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
+from evo.training.lineage import lineages
 from evo.training.loop import Evaluate, StoredTraining
 from evo.training.offline import TOO_LONG
 from evo.training.traces import LearningSource, StoredRun, open_stored, resolve_wanted
@@ -40,7 +42,7 @@ from problems.contract import Problem
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.config import DPO
-from vpo.training.examples import Example, ExampleGroup
+from vpo.training.examples import Example, ExampleGroup, Lineage
 from vpo.training.trainer import PolicyTrainer
 
 LEVELS = 10
@@ -59,6 +61,7 @@ class ImprovementLesson:
     """A parent and the children that improve it, by id, and its other children, which are less fit than it.
 
     run: its source's place
+    weights: of the children, above 0
     level: which of LEVELS parts of the way from zero to the target (or to the best that was found) the parent stood in
     """
 
@@ -67,6 +70,7 @@ class ImprovementLesson:
     parent: int
     inspirations: tuple[int, ...]
     children: tuple[int, ...]
+    weights: tuple[float, ...]
     level: int
     worse: tuple[int, ...] = ()
 
@@ -128,18 +132,29 @@ def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
     def find(sources: list[LessonSource]) -> Improvements:
         wanted = {id(source): resolve_wanted(run.trace_problems, source.problems) for source in sources}
         return find_improvements(
-            sources, lambda source, record: record.id in wanted[id(source)], contrasted=run.method == DPO
+            sources,
+            lambda source, record: record.id in wanted[id(source)],
+            contrasted=run.method == DPO,
+            credit=None if run.credit == "own" else partial(lineages, horizon=run.horizon, discount=run.discount),
         )
 
     return open_stored(run, began, LessonSource, lambda name, records: records, find)
 
 
+Credit = Callable[[Sequence[Child]], Mapping[int, Lineage]]
+
+
 def find_improvements(
-    sources: Sequence[LessonSource], wanted: Callable[[LessonSource, ProblemRecord], bool], *, contrasted: bool = False
+    sources: Sequence[LessonSource],
+    wanted: Callable[[LessonSource, ProblemRecord], bool],
+    *,
+    contrasted: bool = False,
+    credit: Credit | None = None,
 ) -> Improvements:
     """The lessons of the wanted problems of all sources. Raises BadInput if there is none.
 
     contrasted: only lessons of parents that have a worse child too
+    credit: what the candidates of a problem are worth, by which children are weighted; None weights them alike
     """
     lessons: list[ImprovementLesson] = []
     for place, source in enumerate(sources):
@@ -149,7 +164,7 @@ def find_improvements(
                 continue
             rows = list(children(source.store, record.id, upto=source.upto))
             source.answers += len(rows)
-            for lesson in _lessons(place, record, rows):
+            for lesson in _lessons(place, record, rows, credit):
                 if contrasted and not lesson.worse:
                     continue
                 lessons.append(lesson)
@@ -163,7 +178,9 @@ def find_improvements(
     return Improvements(list(sources), lessons)
 
 
-def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[ImprovementLesson]:
+def _lessons(
+    place: int, record: ProblemRecord, rows: Sequence[Child], credit: Credit | None = None
+) -> list[ImprovementLesson]:
     by_id = {row.id: row for row in rows}
     better: dict[int, dict[int, None]] = {}
     beside: dict[int, tuple[int, ...]] = {}
@@ -188,18 +205,29 @@ def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[I
         front = [*(other for other in front if not _covers(row, other)), row]
     top = max((row.fitness for row in rows if not row.failed), default=0.0)
     target = record.target if record.target is not None else top
-    return [
-        ImprovementLesson(
-            place,
-            record.id,
-            parent,
-            beside.get(parent, ()),
-            tuple(found),
-            level_of(by_id[parent].fitness, target),
-            tuple(id for id in worse.get(parent, ()) if id not in found),
-        )
-        for parent, found in better.items()
-    ]
+    worth = None if credit is None else credit(rows)
+    lessons = []
+    for shown, found in better.items():
+        fitness = by_id[shown].fitness
+        weights = {id: 1.0 if worth is None else way_gone(fitness, worth[id].fitness, target) for id in found}
+        kept = {id: weight for id, weight in weights.items() if weight > 0}
+        if kept:
+            regressions = tuple(id for id in worse.get(shown, ()) if id not in found)
+            level, others = level_of(fitness, target), beside.get(shown, ())
+            lessons.append(
+                ImprovementLesson(
+                    place, record.id, shown, others, tuple(kept), tuple(kept.values()), level, regressions
+                )
+            )
+    return lessons
+
+
+def way_gone(start: float, reached: float, target: float) -> float:
+    """The share of the way from a parent's fitness to the target, in [0, 1], that was gone; 1 for any gain of a parent
+    that is there already."""
+    if reached <= start + LEAST:
+        return 0.0
+    return min(1.0, (reached - start) / (target - start)) if target > start else 1.0
 
 
 def level_of(fitness: float, target: float) -> int:
@@ -233,9 +261,10 @@ class Writer:
         rng: np.random.Generator,
         *,
         contrasted: bool = False,
-    ) -> tuple[PromptFormat, Selection, list[str]] | None:
-        """(format, selection of the prompt, rollouts) of a lesson: one rollout with at most `most` of its children,
-        and, if `contrasted`, one with as many worse children. None if the format can write none of the children."""
+    ) -> tuple[PromptFormat, Selection, list[str], float] | None:
+        """(format, selection of the prompt, rollouts, weight) of a lesson: one rollout with at most `most` of its
+        children, whose mean weight is its weight, and, if `contrasted`, one with as many worse children. None if the
+        format can write none of the children."""
         selection, better = self._writable(lesson, improvements, lesson.children, most, rng)
         chains = [better]
         if contrasted:
@@ -244,9 +273,11 @@ class Writer:
         if not count:
             return None
         prompt_format = self._formats((lesson.run, lesson.problem), count)
-        texts = [prompt_format.write(chain[:count], selection) for chain in chains]
+        texts = [prompt_format.write([child.text for child in chain[:count]], selection) for chain in chains]
         written = [text for text in texts if text is not None]
-        return (prompt_format, selection, written) if len(written) == len(texts) else None
+        weights = dict(zip(lesson.children, lesson.weights, strict=True))
+        weight = sum(weights[child.id] for child in better[:count]) / count
+        return (prompt_format, selection, written, weight) if len(written) == len(texts) else None
 
     def _writable(
         self,
@@ -255,12 +286,12 @@ class Writer:
         children: Sequence[int],
         most: int,
         rng: np.random.Generator,
-    ) -> tuple[Selection, list[str]]:
-        """The selection of the prompt, and the texts of at most `most` random children that the format can write."""
+    ) -> tuple[Selection, list[Candidate]]:
+        """The selection of the prompt, and at most `most` random children that the format can write."""
         ids = [children[int(i)] for i in rng.permutation(len(children))[:most]]
         selection, drawn = improvements.read(lesson, ids)
         of_one = self._formats((lesson.run, lesson.problem), 1)
-        writable = [child.text for child in drawn if of_one.write([child.text], selection) is not None]
+        writable = [child for child in drawn if of_one.write([child.text], selection) is not None]
         self.left_out[UNWRITABLE] += len(drawn) - len(writable)
         return selection, writable
 
@@ -329,7 +360,7 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         examples: list[ExampleGroup] = []
         for _ in range(count * TRIES):
             if len(examples) == count:
-                return examples
+                return _of_mean_one(examples)
             example = self._example(rng)
             if example is not None:
                 examples.append(example)
@@ -343,13 +374,14 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         written = self.writer.write(lesson, self.improvements, run.chain, rng, contrasted=run.method == DPO)
         if written is None:
             return None
-        prompt_format, selection, texts = written
+        prompt_format, selection, texts, weight = written
         prompt = self.policy.encode(prompt_format.build(selection, 0))
         rows = [self._tokens(text) for text in texts]
         if len(prompt) + max(map(len, rows)) > self.policy.context:
             self.writer.left_out[TOO_LONG] += 1
             return None
-        return ExampleGroup(prompt, tuple(Example(row, None, np.ones(len(row), np.float32)) for row in rows), 1.0)
+        examples = (Example(row, None, np.full(len(row), weight, np.float32)) for row in rows)
+        return ExampleGroup(prompt, tuple(examples), 1.0)
 
     def _tokens(self, text: str) -> npt.NDArray[np.int32]:
         ids = self.policy.tokenizer(text, add_special_tokens=False).input_ids
@@ -359,6 +391,15 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         """Raise BadInput if the policy's language cannot express the lessons."""
         self._examples(np.random.default_rng([self.run_config.seed, 4]))
         self.writer.left_out.clear()
+
+
+def _of_mean_one(groups: Sequence[ExampleGroup]) -> list[ExampleGroup]:
+    """The groups with weights whose mean over rollouts is 1, so that a learning rate fits whatever the credit."""
+    mean = float(np.mean([example.advantages[0] for group in groups for example in group.examples]))
+    return [
+        replace(group, examples=tuple(replace(one, advantages=one.advantages / mean) for one in group.examples))
+        for group in groups
+    ]
 
 
 def problems_of(improvements: Improvements, resolve: Callable[[Sequence[str]], list[Problem]]) -> dict[Any, Problem]:

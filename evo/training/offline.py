@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,15 @@ import torch
 from evo.config.traces import TRUNCATE
 from evo.config.train import TrainRun
 from evo.errors import BadInput
+from evo.training.lineage import lineages
 from evo.training.loop import Evaluate, StoredTraining
 from evo.training.traces import Traces, lineage
+from islands.queries.children import children
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
-from vpo.training.examples import SearchContext, group_advantages
+from vpo.training.examples import Lineage, SearchContext, group_advantages
 from vpo.training.trainer import PolicyTrainer
 
 SILENT = "without log-probabilities"
@@ -55,10 +58,18 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
         super().__init__(run, traces, plan_steps(run, traces), policy, trainer, log=log, evaluate=evaluate)
         self.traces = traces
         self.status.left_out = dict(traces.left_out)
-        self._archives: dict[int, npt.NDArray[np.float64]] = {}
+        self._contexts: dict[int, SearchContext] = {}
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
-        if run.method == "archive_vpo":
-            trainer.context = lambda group: SearchContext(self._archives[id(group)])
+        trainer.context = lambda group: self._contexts[id(group)]
+
+        @lru_cache(maxsize=64)
+        def worth(place: int, problem: int) -> dict[tuple[int, int], Lineage]:
+            source = traces.runs[place]
+            rows = list(children(source.store, problem, upto=source.upto))
+            found = lineages(rows, run.horizon, run.discount)
+            return {(row.sequence, row.id): found[row.id] for row in rows if row.id in found}
+
+        self._worth = worth
 
     @property
     def source(self) -> str:
@@ -97,16 +108,25 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
     def read(self, places: npt.NDArray[np.int64]) -> tuple[list[ScoredGroup], Counter[str]]:
         """The usable groups with these indices, and the reasons why the others are unusable."""
         usable, lacking = [], Counter[str]()
-        self._archives.clear()
+        self._contexts.clear()
         for place, group in zip(places, self.traces.read(places), strict=True):
             reason = unusable(group, self.policy)
             if reason:
                 lacking[reason] += 1
                 continue
             usable.append(group)
-            if self.run_config.method == "archive_vpo":
-                self._archives[id(group)] = self.traces.archive(int(place))
+            self._contexts[id(group)] = self._context(int(place), group)
         return usable, lacking
+
+    def _context(self, place: int, group: ScoredGroup) -> SearchContext:
+        run = self.run_config
+        archive = self.traces.archive(place) if run.method == "archive_vpo" else None
+        if run.credit == "own":
+            return SearchContext(archive)
+        worth = self._worth(int(self.traces.chosen.run[place]), group.problem)
+        # a repeat of an earlier group's answer is not paid again for what that answer led to
+        new = {answer.identity: (group.sequence, answer.candidate) for answer in group.all_answers()}
+        return SearchContext(archive, lineages={name: worth[key] for name, key in new.items() if key in worth})
 
     async def _learn(self, batch: tuple[list[ScoredGroup], Counter[str]]) -> TrainStats:
         return self.trainer.step(batch[0])

@@ -15,7 +15,7 @@ BATCH = 2000
 
 class Child(NamedTuple):
     """A candidate in a few numbers. parent: the candidate that its prompt showed, None where it showed none and of a
-    seed; inspirations: those beside it; sequence: of the group that gave it first, -1 of a seed."""
+    seed; inspirations: those beside it; sequence, iteration: of the group that gave it first, -1 of a seed."""
 
     id: int
     sequence: int
@@ -24,6 +24,7 @@ class Child(NamedTuple):
     rewards: tuple[float, ...]
     fitness: float
     failed: bool
+    iteration: int
 
 
 def children(store: Store, problem_id: int, *, upto: int | None = None) -> Iterator[Child]:
@@ -37,6 +38,7 @@ def children(store: Store, problem_id: int, *, upto: int | None = None) -> Itera
             Candidate.c.rewards,
             Candidate.c.fitness,
             Candidate.c.error,
+            PromptGroup.c.iteration,
         )
         .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
         .where(Candidate.c.problem_id == problem_id)
@@ -46,6 +48,7 @@ def children(store: Store, problem_id: int, *, upto: int | None = None) -> Itera
     if upto is not None:  # seeds have -1
         query = query.where(Candidate.c.sequence <= upto)
     with store.read() as connection:
-        for id, sequence, parent, beside, rewards, fitness, error in connection.execute(query):
+        for id, sequence, parent, beside, rewards, fitness, error, iteration in connection.execute(query):
             inspirations = tuple(other for other in beside or () if other != parent)
-            yield Child(id, sequence, parent, inspirations, tuple(rewards), fitness, error is not None)
+            place = -1 if iteration is None else iteration
+            yield Child(id, sequence, parent, inspirations, tuple(rewards), fitness, error is not None, place)

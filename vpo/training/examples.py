@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from vpo.advantage import METHODS, advantages, whitening
 from vpo.chain import blocks, tags
 from vpo.group_rewards import GroupRewards
 from vpo.policies.prompt_formats import is_token_format
-from vpo.scalarize import Floats, dirichlet_weights, reachable_goals
+from vpo.scalarize import Bools, Floats, dirichlet_weights, reachable_goals
 from vpo.training.config import Aggregation, Estimation
 
 if TYPE_CHECKING:
@@ -35,6 +35,14 @@ class Goal:
     archive: Sequence[Sequence[float]] = ()
 
 
+class Lineage(NamedTuple):
+    """What an answer is worth with its descendants: as a number, and as vectors (L, d), of which the best under a
+    weighting counts."""
+
+    fitness: float
+    rewards: tuple[tuple[float, ...], ...]
+
+
 @dataclass(frozen=True)
 class SearchContext:
     """What the search held when it sampled a group.
@@ -43,11 +51,13 @@ class SearchContext:
     shown: the scored parents in the prompt. If gains are rewarded, a copy of one is worth nothing, a fixed scalar is
         the gain over the fittest of them, and the methods of vectors have their vectors
     goal: if solving is rewarded
+    lineages: by identity of an answer, if it is credited with what its descendants reached
     """
 
     archive: npt.ArrayLike | None = None
     shown: Sequence[ScoredAnswer] = ()
     goal: Goal | None = None
+    lineages: Mapping[bytes, Lineage] = field(default_factory=dict)
 
 
 NO_CONTEXT = SearchContext()
@@ -105,7 +115,8 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, context: SearchCon
         rewards = np.zeros((*valid.shape, 1))
         for i, rollout in enumerate(group.rollouts):
             for j, answer in enumerate(rollout.answers):
-                rewards[i, j, 0] = answer.score.fitness
+                lineage = context.lineages.get(answer.identity)
+                rewards[i, j, 0] = answer.score.fitness if lineage is None else lineage.fitness
         if gains:
             best = max(answer.score.fitness for answer in gains)
             rewards = np.maximum(rewards - best, 0.0) + estimation.shaping * rewards
@@ -115,6 +126,8 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, context: SearchCon
     weights = dirichlet_weights(estimation.weights, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
     taste = rng.dirichlet(np.ones(d))
     rewards[copied] = 0.0
+    if context.lineages:
+        rewards, valid, solved = _with_descendants(group, rewards, valid, context.lineages)
     vectors = [answer.score.rewards for answer in gains] or None
     reach = None if goal is None else reachable_goals(weights, goal.ended, goal.archive)
     return GroupRewards.of(
@@ -129,6 +142,23 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, context: SearchCon
         shaping=estimation.shaping,
         pass_at=estimation.pass_at,
     )
+
+
+def _with_descendants(
+    group: ScoredGroup, rewards: Floats, valid: Bools, lineages: Mapping[bytes, Lineage]
+) -> tuple[Floats, Bools, Bools]:
+    """(G, m, d), (G, m) -> (G, M, d), (G, M), (G, M): each rollout's set with the vectors of its answers' lineages,
+    and none marked as solved."""
+    sets = [
+        [*own[held], *(v for a in rollout.answers if a.identity in lineages for v in lineages[a.identity].rewards)]
+        for own, held, rollout in zip(rewards, valid, group.rollouts, strict=True)
+    ]
+    most = max(map(len, sets))
+    larger, counted = np.zeros((len(sets), most, rewards.shape[2])), np.zeros((len(sets), most), dtype=bool)
+    for i, vectors in enumerate(sets):
+        counted[i, : len(vectors)] = True
+        larger[i, : len(vectors)] = np.reshape(vectors, (len(vectors), rewards.shape[2]))
+    return larger, counted, np.zeros_like(counted)
 
 
 def group_advantages(group: ScoredGroup, estimation: Estimation, context: SearchContext = NO_CONTEXT) -> Floats:
