@@ -166,7 +166,9 @@ def invoke(argv: Sequence[str]) -> int:
         )
         return _complain(f"{' '.join(error.format_message().split())} (see evo{where} --help)", 2)
     except (click.Abort, KeyboardInterrupt):
-        return 130
+        from evo.errors import INTERRUPTED
+
+        return INTERRUPTED
     except BrokenPipeError:
         # the reader closed the pipe (`evo runs | head`), which is no error: keep Python from reporting one at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

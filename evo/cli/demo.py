@@ -12,7 +12,7 @@ from rich.console import Console
 
 from evo.api.drive import run_comparison
 from evo.cli.live import foreground, name_configs
-from evo.cli.options import OutputOptions, db_option, format_db_option, plain_option
+from evo.cli.options import OutputOptions, db_option, format_db_option, open_console, plain_option
 from evo.cli.outcome import report_comparison
 from evo.cli.train import drive_training
 from evo.comparison.plan import begin, planned_runs
@@ -71,7 +71,7 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     folder = Path(output)
     policies = dict(ARMS)
     if trains:
-        console = Console(highlight=False)
+        console = open_console()
         for method in TRAINING:
             place = folder / f"{method}-{steps}-s{seed}"
             console.print(f"\nTraining {method} from embedded:base on {LESSONS}, {steps} steps:", soft_wrap=True)

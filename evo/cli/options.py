@@ -25,11 +25,13 @@ class OutputOptions:
 
     plain: print lines instead of the live screen
     as_json: print the outcome as JSON on stdout, and the rest on stderr
+    details: print also how operators use parents
     """
 
     db: str
     plain: bool = False
     as_json: bool = False
+    details: bool = False
 
 
 def db_option(command: F) -> F:
@@ -58,10 +60,23 @@ def plain_option(command: F) -> F:
     return click.option("--plain", is_flag=True, help="Print plain lines instead of the live screen.")(command)
 
 
+def details_option(command: F) -> F:
+    help_ = "Print also how each operator uses the parents in its prompts."
+    return click.option("--details", is_flag=True, help=help_)(command)
+
+
 def check_processes(processes: int | None, ray: str | None) -> None:
     """Raise BadInput if --processes, which are of this machine, are given for work on a cluster."""
     if processes is not None and ray is not None:
         raise BadInput("--processes are of this machine, and a Ray cluster has its own: use --processes or --ray")
+
+
+def open_console(**settings: Any) -> Console:
+    """A console for what people read. Off a terminal nothing is wrapped."""
+    console = Console(**{"highlight": False, "emoji": False, **settings})
+    if not console.is_terminal:
+        console.width = WIDE
+    return console
 
 
 def open_wide_console(**settings: Any) -> Console:

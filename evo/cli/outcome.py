@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.api.drive import ComparisonOutcome
-from evo.cli.live import INTERRUPTED
 from evo.cli.options import OutputOptions, format_arguments
 from evo.cli.tables import print_table
+from evo.errors import INTERRUPTED
 from evo.runs.result import SearchOutcome
 from evo.search.status import clock, describe_metrics, describe_usage
 from islands.db.store import Store
@@ -128,7 +128,7 @@ def print_standings(name: str, output: OutputOptions, console: Console, against:
     if output.as_json:
         sys.stdout.write(json.dumps(as_dict(*reading)) + "\n")
     else:
-        print_summary(console, *reading)
+        print_summary(console, *reading, details=output.details)
 
 
 def _print_faults(faults: Iterable[str]) -> None:

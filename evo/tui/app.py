@@ -21,6 +21,7 @@ from textual.containers import Horizontal
 from textual.driver import Driver
 from textual.widgets import Input
 
+from evo.errors import INTERRUPTED
 from evo.tui.help import HelpScreen
 from evo.tui.line import Line, wrap
 from evo.tui.palette import DIM, STRONG
@@ -316,7 +317,7 @@ class ScreenApp(App[None]):
     def action_interrupt(self) -> None:
         """Ctrl-C that the terminal sends as a key has the same effect as its signal."""
         if self._act is None:
-            self.exit(return_code=130)
+            self.exit(return_code=INTERRUPTED)
         else:
             self._do(lambda pages, snapshot: pages.stop(snapshot))
             self._act(Act.INTERRUPT)

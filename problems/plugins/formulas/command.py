@@ -20,7 +20,7 @@ from rich.live import Live
 from evo.cli.flags import GroupedCommand
 from evo.cli.options import json_option, open_wide_console, plain_option, read_command
 from evo.cli.tables import print_table
-from evo.errors import BadInput
+from evo.errors import INTERRUPTED, BadInput
 from evo.tui.terminal import can_show
 from problems.plugins.formulas import fit as fits
 from problems.plugins.formulas.fit import FitSettings, SavedFit, SplitTable
@@ -38,7 +38,6 @@ from problems.plugins.formulas.rules import read_functions
 from problems.plugins.formulas.table_file import BadTable
 from problems.plugins.formulas.writing import to_latex
 
-INTERRUPTED = 130
 NEWS_SECONDS, LINE_SECONDS = 1.0, 10.0
 """Between two plain lines, at least if the front is better, and at most if it is not."""
 PICTURES = (".png", ".svg", ".pdf")

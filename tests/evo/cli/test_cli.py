@@ -102,6 +102,10 @@ def test_resume_goes_on_and_says_so(finished, capsys):
     code, out, _ = evo(capsys, "resume", "first", "--iterations", "9", "--plain")
     assert code == 0
     assert "27 iterations" in out
+    assert evo(capsys, "resume", "first")[:2] == (
+        0,
+        "first is done: there is nothing to do. To search further: evo resume first --iterations N\n",
+    )
     code, out, err = evo(capsys, "resume", "first", "--iterations", "4", "--plain")
     assert (code, out) == (2, "")
     assert err.strip() == ("evo: run first has already spent 9 iterations per problem; --iterations 4 is less")
