@@ -100,7 +100,7 @@ def train(
 
     Args:
         method: vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting, multi_rlvr, entropic,
-            per_answer, archive_vpo.
+            per_answer, archive_vpo, trajectory_balance.
         address: the problems to learn from, as for `evo.run`; none with `from_traces`.
         policy: where training starts: "embedded:base" (the default), a hub id or directory.
         steps: optimiser steps, 200 by default.
