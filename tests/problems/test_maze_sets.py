@@ -113,6 +113,7 @@ def test_a_board_whose_best_routes_stay_in_one_zone_is_no_compromise():
     assert belongs("compromise-train", mixed.maze, mixed.optimum, 0)
 
 
+@pytest.mark.long
 def test_the_planner_misses_the_hard_ones_and_not_the_rest():
     for problem, (seed, _) in list(
         zip(problem_set("maze:hard"), json.loads(INSTANCES.read_text())["hard"], strict=True)

@@ -8,6 +8,8 @@ import pytest
 import evo
 from islands.errors import UnknownRun
 
+pytestmark = pytest.mark.long
+
 MAZES = {"limit": 2, "iterations": 3, "seeds": 1, "answers": 3, "progress": False}
 ARMS = {"random": "scripted:random-route", "mutate": {"policy": "scripted:mutate", "fresh": 0.5}}
 

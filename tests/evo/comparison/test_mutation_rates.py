@@ -127,6 +127,7 @@ def test_details_of_a_comparison_are_its_operators(here, capsys):
         assert 0.3 < pooled("classic", classic).shares["kept"] < 0.9
 
 
+@pytest.mark.long
 def test_json_and_show_say_the_same(here, capsys):
     code, out, err = evo(capsys, "compare", *ARGUMENTS, *ARMS[:2], "--baseline", "hill", "--json", "--seeds", "1")
     assert code == 0, err

@@ -68,6 +68,7 @@ def settled(poller):
     return snapshot
 
 
+@pytest.mark.long
 def test_by_and_by_is_all_at_once(address, search):
     with Store.open(address, read_only=True) as store:
         live = Poller(store, "cmp")

@@ -4,6 +4,8 @@ import csv
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def written(finished, tmp_path_factory):
