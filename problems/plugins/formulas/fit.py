@@ -335,7 +335,9 @@ class _Scale:
         self.rules = read_rules(fit.settings, parts.table)
         weights = None if parts.weights is None else parts.weights / parts.weights.mean()
         columns = np.ascontiguousarray(parts.x.T)
-        self._loss = LossMeasure(columns, parts.y, weights, read_loss(fit.settings.loss))
+        elementwise = read_loss(fit.settings.loss)
+        self._power = 2.0 if elementwise is None else elementwise.power(parts.y, weights)
+        self._loss = LossMeasure(columns, parts.y, weights, elementwise)
         self._squared = LossMeasure(columns, parts.y, weights, None)
         mean = constant(float(np.average(parts.y, weights=weights)))
         self._variance = max(self._squared.loss(mean), 1e-300)
@@ -347,7 +349,7 @@ class _Scale:
         """The front of these formulas, and the index of its recommended row."""
         candidates = [self._measure(formula) for formula in dict.fromkeys(formulas)]
         rows = make_rows(candidates, self._names, self._variance, self._rounding)
-        best = recommend(rows, len(self._parts.y), self._rounding)
+        best = recommend(rows, len(self._parts.y), self._rounding, self._power)
         return tuple(FitRow(row, *self._test(row.formula)) for row in rows), None if best is None else rows.index(best)
 
     def _measure(self, formula: Formula) -> MeasuredFormula:
