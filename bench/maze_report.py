@@ -99,7 +99,7 @@ def write_report(out: Path, results: Path, seeds: int) -> None:
         },
         "optimum": optimum(),
     }
-    (results / "maze.json").write_text(json.dumps(record, indent=1) + "\n")
+    (results / "maze.json").write_text(json.dumps(record, separators=(",", ":")) + "\n")
     (results / "maze.md").write_text(page(record, {arm: len(some) for arm, some in folders.items()}))
     print(f"wrote {results / 'maze.md'} and maze.json")
 
@@ -124,7 +124,7 @@ def replace_rows(out: Path, results: Path, seeds: int) -> None:
                 first, second = pair.split(" - ", 1)
                 if arm in (first, second):
                     row.update({name: unpaired(table[first][name], table[second][name]) for name in COMPARED})
-    (results / "maze.json").write_text(json.dumps(record, indent=1) + "\n")
+    (results / "maze.json").write_text(json.dumps(record, separators=(",", ":")) + "\n")
     trained = record["tables"][OWN]
     (results / "maze.md").write_text(
         page(record, {arm: len(trained[arm][TABLE[0]]["seeds"]) for arm in record["curves"]})

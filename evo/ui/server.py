@@ -20,13 +20,12 @@ from functools import cache
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from evo.errors import BadInput
 from evo.monitor.arm_style import style_of
-from evo.report.page import arm_rules, environment_of
+from evo.report.page import arm_rules, environment_of, template_file
 from evo.search.status import format_time
 from evo.ui import pages
 from evo.ui.databases import RunDatabase
@@ -53,7 +52,7 @@ HEADERS = {
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:@/\[\]]+)(:\d+)?")
 TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 STATIC = {
-    **dict.fromkeys(("vendor/vega.bundle.js", "charts.js", "theme.js", "page.css"), "evo.report"),
+    **dict.fromkeys(("vendor/vega.bundle.js.gz", "charts.js", "theme.js", "page.css"), "evo.report"),
     **dict.fromkeys(("early.js", "ui.js", "ui.css"), "evo.ui"),
 }
 
@@ -242,8 +241,8 @@ def _is_known_host(header: str, names: set[str], local: bool) -> bool:
 def static(name: str) -> tuple[bytes, str]:
     """A file of the page and its type. Raises UnknownRun."""
     for path, package in STATIC.items():
-        if path.rpartition("/")[2] == name:
-            content = (files(package) / "templates" / path).read_bytes()
+        if path.rpartition("/")[2].removesuffix(".gz") == name:
+            content = template_file(package, path)
             if name == "page.css":
                 content += arm_rules([style_of(place) for place in range(ARMS_STYLED)]).encode()
             return content, TYPES[name.rpartition(".")[2]]
