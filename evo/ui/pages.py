@@ -1,4 +1,4 @@
-"""What each page of `evo ui` shows, from the databases: the name of a template, and its values."""
+"""The content of each page of `evo ui`, from the databases: the name of a template, and its values."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from islands.types import ProblemRecord, RunRecord
 from vpo.policies.address import parse_addresses
 
 ROWS = 50
-"""Of a list, on one page of it."""
+"""Rows of a list on one page."""
 TEXT_CHARS = 60_000
-"""Of one text on a page; the whole of it is a file to save."""
+"""Characters of one text on a page; a link saves the whole text as a file."""
 ANCESTORS, OFFSPRING, MISREAD = 300, 50, 50
 BEST_CURVE_CELLS = 200_000
-"""Searches times iterations of an arm, up to which its curve of best fitness is made again for each reading."""
+"""Searches times iterations of an arm up to which each reading computes its curve of best fitness."""
 STATES = ("running", "waiting", "done", "interrupted", "failed")
 
 
 @dataclass(frozen=True)
 class UiPage:
-    """A page. live: whether it shows anything that may change."""
+    """A page. live: whether its content may still change."""
 
     template: str
     values: Mapping[str, Any]
@@ -121,7 +121,7 @@ def run_path(database: int, name: str, *parts: object, **query: object) -> str:
 
 
 def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> UiPage:
-    """The newest first; what to type where there are none."""
+    """The runs, running ones and new ones first; without any, commands to start from."""
     entries: list[RunEntry] = []
     faults = []
     for place, database in enumerate(databases):
@@ -179,7 +179,7 @@ def show_run(database: RunDatabase, place: int, name: str, query: Mapping[str, s
 
 
 def describe_state(snapshot: Snapshot, now: float) -> str:
-    """The time that it has taken, and the time left, to be read after its status."""
+    """The elapsed time and the time left, as words that follow the status."""
     elapsed = clock(snapshot.elapsed(now))
     if snapshot.loaded < snapshot.runs:
         return f"reading run {snapshot.loaded + 1} of {snapshot.runs}"
@@ -237,7 +237,7 @@ def _problem_rows(comparison: Comparison, problems: Sequence[Sequence[Sequence[P
 
 
 def chart_data(snapshot: Snapshot, crossed_seeds: bool) -> dict[str, Any]:
-    """The charts of a run, as the report's script draws them (templates/charts.js)."""
+    """The charts of a run, for the report's script (templates/charts.js)."""
     names = [arm.name for arm in snapshot.arms]
     charts: list[Chart] = []
     curves = {arm.name: arm.curve for arm in snapshot.arms if arm.curve is not None}
@@ -269,7 +269,7 @@ def chart_data(snapshot: Snapshot, crossed_seeds: bool) -> dict[str, Any]:
 
 
 def script_values(names: Sequence[str], charts: Sequence[Chart]) -> dict[str, Any]:
-    """What templates/charts.js draws from. names: of the arms, in order."""
+    """The values for templates/charts.js. names: the arms, in order."""
     styles = [style_of(place) for place in range(len(names))]
     arms = [
         {"name": visible(name), "colour": its.colour, "mark": its.mark, "shape": its.shape, "hollow": its.hollow}

@@ -1,7 +1,7 @@
-"""The server of the page: which requests are answered, and by what. A thread for each connection.
+"""The server of the page, with a thread for each connection.
 
-It only reads. A request must name this machine as its host, so that no site whose name was made to lead here can read
-the page; bound to another address than this machine's, it must also bring the token. Nothing allows another origin.
+It only reads. A request must name this machine as its host, so that a site whose name was made to point here cannot read
+the page. If the server listens on other addresses, a request must also carry the token. No other origin is allowed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from problems.redaction import redact
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ARMS_STYLED = 56
 IDLE_SECONDS = 60
-"""How long a connection without a request is kept."""
+"""Time after which a connection without a request is closed."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -58,7 +58,7 @@ STATIC = {
 
 
 class Refused(Exception):
-    """A request that gets no page: the status, and why."""
+    """A request that gets no page, with the status and the reason."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
@@ -97,7 +97,7 @@ class PageServer(ThreadingHTTPServer):
             database.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Silent: a browser that closes a connection is no fault. Those of pages are answered and printed elsewhere."""
+        """Silent: a browser that closes a connection is no fault. `do_GET` answers and prints faults of pages."""
 
 
 def _own_names() -> set[str]:
@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(status, "Not found" if missing else "This page is not available", str(error))
         except (BrokenPipeError, ConnectionError, TimeoutError):
             self.close_connection = True
-        except Exception as error:  # a bug: shown here and in the terminal, and no reason to end the server
+        except Exception as error:  # a bug: show it here and in the terminal, and continue to serve
             print(redact(traceback.format_exc()), file=sys.stderr)
             self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of ours", f"{type(error).__name__}: {error}")
 
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not token:
             return True
         if "token" in query and hmac.compare_digest(query["token"].encode(), token.encode()):
-            # out of the address, which is kept in the browser's history
+            # removes the token from the address, which the browser keeps in its history
             rest = urlencode({key: value for key, value in query.items() if key != "token"})
             target = "/" + path.lstrip("/") + (f"?{rest}" if rest else "")
             set_cookie = f"{cookie}={token}; HttpOnly; SameSite=Strict; Path=/"
@@ -222,8 +222,8 @@ def _id(text: str) -> int:
 
 
 def _is_known_host(header: str, names: set[str], local: bool) -> bool:
-    """Whether a Host header names this machine. Bound to other addresses, an address in numbers is a name too: no
-    name server can lead one here."""
+    """Whether a Host header names this machine. If the server listens on other addresses, a numeric address is
+    allowed too: no name server can point one here."""
     written = _HOST.fullmatch(header.lower())
     if written is None:
         return False
