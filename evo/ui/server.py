@@ -1,7 +1,7 @@
 """The server of the page, with a thread for each connection.
 
 It only reads. A request must name this machine as its host, so that a site whose name was made to point here cannot
-read the page. If the server listens on other addresses, a request must also carry the token. No other origin is allowed.
+read the page. If the server listens on other addresses, a request must carry the token too. No other origin is allowed.
 """
 
 from __future__ import annotations
