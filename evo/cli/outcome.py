@@ -97,23 +97,25 @@ def report_comparison(
     console: Console,
     *,
     against: str | None = None,
-    ending: Callable[[Console, str], None] | None = None,
+    show: Callable[[Console, str], None] | None = None,
 ) -> int:
     """Print the standings of a comparison; returns the exit code.
 
     outcome: None if nothing was stored
-    ending: prints more after a comparison that is done
+    show: prints the comparison of that name, instead of its standings and of commands that look at it
     """
     if outcome is None:
         return INTERRUPTED
-    print_standings(outcome.name, output, console, against)
+    if show is not None:
+        show(console, outcome.name)
+    else:
+        print_standings(outcome.name, output, console, against)
     if not output.as_json:
         named = format_arguments(outcome.name, output.db)
         if outcome.interrupted or outcome.failed:
             console.print(f"continue with: evo resume {named}", soft_wrap=True, markup=False)
-        console.print(f"look at it: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
-        if ending is not None and not outcome.interrupted and not outcome.failed:
-            ending(console, outcome.name)
+        if show is None:
+            console.print(f"look at it: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
     _print_faults(f"{run.run}: {run.reason}" for run in outcome.failed)
     _print_faults(outcome.faults)
     return INTERRUPTED if outcome.interrupted else 1 if outcome.failed or outcome.faults else 0

@@ -34,12 +34,14 @@ from islands.queries import lineage, live
 from islands.queries.runs import candidate
 from islands.types import RunRecord
 
-PACE_SECONDS, EASE_SECONDS = 120.0, 30.0
+PACE_SECONDS = 120.0
+EASE_UP, EASE_DOWN = 30.0, 15.0
 
 
 class Remaining:
-    """The time left, at the pace of the last PACE_SECONDS. It follows a new pace slowly, over EASE_SECONDS: groups are
-    stored in batches, and a solved problem ends its search at once, so an estimate of each moment would jump."""
+    """The time left, at the pace of the last PACE_SECONDS. It follows a new pace over EASE_UP or EASE_DOWN seconds:
+    groups are stored in batches, and a solved problem ends its search at once, so an estimate of each moment would
+    jump."""
 
     def __init__(self) -> None:
         self._pace: deque[tuple[float, int]] = deque()
@@ -60,8 +62,10 @@ class Remaining:
             self._end = None
             return None
         end = now + max(0, planned - done) * (now - then) / (done - had)
-        moved = 1.0 - math.exp(-(now - last) / EASE_SECONDS)
-        self._end = end if self._end is None else self._end + moved * (end - self._end)
+        if self._end is None:
+            self._end = end
+        ease = EASE_UP if end > self._end else EASE_DOWN
+        self._end += (1.0 - math.exp(-(now - last) / ease)) * (end - self._end)
         return max(0.0, self._end - now)
 
 
