@@ -21,7 +21,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,14 @@ SETS = {"small": small, "feynman": feynman, "generated": generated}
 SOLVED = 0.999
 MOST_SIZE = 50
 OUTSIDE_ROWS = 1000
+Predict = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Found:
     """The formula that a system recommends. text: in v0, v1, ..; evaluations: passes of the whole search"""
 
-    predict: Callable[[np.ndarray], np.ndarray]
+    predict: Predict
     evaluations: int
     size: int
     text: str
@@ -57,10 +58,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Budget:
-    """Passes over the rows, or CPU seconds of this process."""
+    """Passes over the rows, or CPU seconds of this process.
+
+    is_solved: by the test rows. A peer that runs for CPU seconds stops when a round has solved the problem, which is in
+    its favour
+    """
 
     evaluations: int | None
     seconds: float
+    is_solved: Callable[[Predict], bool] = lambda _predict: False
 
     @property
     def population(self) -> int:
@@ -114,9 +120,9 @@ def run_pyoperon(x: Array, y: Array, budget: Budget, seed: int) -> Found:
         warm_start=not budget.evaluations,
     ).fit(x, y)
     passes = _operon_passes(model)
-    while not budget.evaluations and (rest := left()) > 0:
+    while not budget.evaluations and (rest := left()) > 0 and not budget.is_solved(model.predict):
         rate = passes / (budget.seconds - rest)
-        model.max_evaluations = max(20_000, int(rate * min(rest, budget.seconds / 4)))
+        model.max_evaluations = max(20_000, int(rate * min(rest, budget.seconds / 8)))
         model.random_state += 1000
         passes += _operon_passes(model.fit(x, y))
     text = model.get_model_string(model.model_, 15, [f"v{i}" for i in range(x.shape[1])])
@@ -144,7 +150,7 @@ def run_gplearn(x: Array, y: Array, budget: Budget, seed: int) -> Found:
         low_memory=True,
         warm_start=not budget.evaluations,
     ).fit(x, y)
-    while not budget.evaluations and left() > 0:
+    while not budget.evaluations and left() > 0 and not budget.is_solved(model.predict):
         model.set_params(generations=model.generations + 1).fit(x, y)
     return Found(
         model.predict,
@@ -183,6 +189,7 @@ def measure_one(system: str, set_name: str, law: Law, budget: Budget, seed: int,
     if noise:
         y = y + np.random.default_rng([seed, 7]).normal(0, noise * float(y.std()), len(y))
     row = {"system": system, "set": set_name, "name": law.name, "seed": seed, "noise": noise, "r2": -1.0}
+    budget = replace(budget, is_solved=lambda predict: r_squared(predict(test_x.T), test_y) > SOLVED)
     begun, cpu = time.perf_counter(), time.process_time()
     try:
         found = SYSTEMS[system](x.T, y, budget, seed)

@@ -140,6 +140,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("a,b,y", ROWS, ["-y", "y", "--guess", "a*c"], "--guess 'a*c': there is no variable 'c'"),
         ("a,b,y", ROWS, ["-y", "y", "--functions", "foo"], "there is no function 'foo'"),
         ("a,b,y", ROWS, ["-y", "y", "--loss", "foo"], "there is no --loss 'foo'; there is squared_error,"),
+        ("a,b,y", ROWS, ["-y", "y", "--policy", "scripted:nope"], "policy 'scripted:nope' does not exist"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "q=m"], "--units 'q=m': write header, or NAME=UNIT,..."),
         ("a,b,y", ROWS, ["-y", "y", "--units", "header"], "no name in the header has a unit"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "a=m/"], "--units: 'm/' is not a unit"),

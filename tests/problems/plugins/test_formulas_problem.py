@@ -18,6 +18,7 @@ from problems.plugins.formulas.canonical import is_one_of, shape
 from problems.plugins.formulas.evaluation import evaluate
 from problems.plugins.formulas.generated import generate, published_formulas
 from problems.plugins.formulas.operator import generate as breed
+from problems.plugins.formulas.policy_changes import FittedRows, PolicyChanges
 from problems.plugins.formulas.published import feynman
 from problems.plugins.formulas.writing import to_latex, to_python, to_sympy
 from problems.types import Prompt
@@ -198,6 +199,17 @@ def test_terms_that_a_prompt_marks_are_added_without_a_model(tmp_path, capsys):
     capsys.readouterr()
     assert invoke(["run", "maze:test", *arguments, "--db", database, "--plain"]) == 2
     assert "only understands formulas" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("policy", "least"), [("scripted:gp", 20), ("scripted:marks", 21)])
+def test_a_policy_changes_formulas_of_a_fit(policy, least):
+    x = np.random.default_rng(0).uniform(1, 3, (60, 2))
+    rows = FittedRows(x, x[:, 0] * np.sin(2 * x[:, 1]) + x[:, 1] ** 2, ("a", "b"), "y")
+    with PolicyChanges(policy, rows, 0) as change:
+        changed, passes = change(parse("1.5*a + 2.0*b**2", ("a", "b")))
+        again, _passes = change(parse("1.5*a + 2.0*b**2", ("a", "b")))
+    assert len(changed) == 4 and changed != again and passes >= least
+    assert {index for formula in changed for index in formula.variables} <= {0, 1}
 
 
 class TestMarks(PolicyContract):
