@@ -1,6 +1,6 @@
 """The report's charts: solve rate and best fitness, best@k, diversity, training, rewards, single problems. Each is
 computed once, as a Chart (evo.chart), for the PNG files (evo.report.plot) and for the page, which draws most of them by
-Vega-Lite so that a reader sees the value under the pointer: `chart_values`, templates/charts.js."""
+Vega-Lite so that a reader sees the value under the pointer: evo.chart.chart_values, templates/charts.js."""
 
 from __future__ import annotations
 
@@ -11,24 +11,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, Marks, Series, series_of
+from evo.chart import DIGITS, MEAN_BEST, SOLVE_RATE, Axis, Chart, Marks, Series, series_of
 from evo.comparison.load import Comparison
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
-from evo.encoding import visible
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, best_so_far, distinct_vectors, seed_mean
 from evo.report.plot import Plot, plot_charts
-from evo.training.metrics import IN_SEARCH
+from evo.training.metrics import IN_SEARCH, SHOWN_IN_CHARTS
 from vpo.metrics import pareto_mask
 
 Floats = npt.NDArray[np.float64]
 
-POINTS, STEPS = 120, 60
-"""Points at most of a curve, and of a line of steps, on the page: one or two pixels apart."""
-DIGITS = 5
+STEPS = 60
+"""Points at most of a line of steps on the page."""
 MULTIPLES, MULTIPLES_ACROSS = 24, 4
-TRAINING_SHOWN = 6
 PAIRS = 6
 FEWEST_OBJECTIVES = 2
 MOST_PLACES, GRID = 4000, 100
@@ -130,11 +127,11 @@ def training_plot(readings: Mapping[str, Sequence[RunReading]]) -> Plot | None:
 
 
 def training_metrics(readings: Mapping[str, Sequence[RunReading]]) -> list[str]:
-    """Names of the trainers' metrics, the most important first; TRAINING_SHOWN at most."""
+    """Names of the trainers' metrics, the most important first; SHOWN_IN_CHARTS at most."""
     steps = [step for of_arm in readings.values() for run in of_arm for step in run.steps]
     numbers = {key for step in steps for key, value in step.stats.items() if is_number(value)}
     ranked = [key for key in IN_SEARCH if key in numbers] + sorted(numbers - set(IN_SEARCH))
-    return ranked[:TRAINING_SHOWN]
+    return ranked[:SHOWN_IN_CHARTS]
 
 
 def is_number(value: object) -> bool:
@@ -278,36 +275,6 @@ def _steps(result: Results, row: int, column: int) -> list[list[float]]:
         rises = [rises[int(i)] for i in np.unique(np.linspace(0, len(rises) - 1, STEPS).astype(int))]
     steps = [[float(t + 1), float(f"{best[t]:.{DIGITS}g}")] for t in rises]
     return [*steps, [float(done), steps[-1][1]]]
-
-
-def chart_values(chart: Chart) -> dict[str, Any]:
-    """The chart as JSON for templates/charts.js."""
-    values: dict[str, Any] = {"title": visible(chart.title), "x": visible(chart.x.title), "y": visible(chart.y.title)}
-    if chart.marks:
-        points = [
-            {"arm": of_arm.arm, "x": _short(x), "y": _short(y), "n": int(n), "front": bool(on)}
-            for of_arm in chart.marks
-            for x, y, n, on in zip(of_arm.x, of_arm.y, of_arm.count, of_arm.front, strict=True)
-        ]
-        return {"kind": "points", **values, "points": points}
-    values |= {"kind": "curves", "lines": [_line_values(series) for series in chart.series]}
-    options = {"rule": chart.rule, "share": chart.y.share, "zero": chart.y.zero, "log": chart.x.log}
-    return values | {key: value for key, value in options.items() if value}
-
-
-def _line_values(series: Series) -> dict[str, Any]:
-    """At most POINTS values, evenly spaced, with both ends; null for an unknown value."""
-    kept = np.unique(np.linspace(0, len(series.x) - 1, min(len(series.x), POINTS)).round().astype(int))
-    columns = {"x": series.x, "y": series.y, "low": series.low, "high": series.high}
-    line: dict[str, Any] = {"arm": series.arm} | ({} if series.seed is None else {"seed": series.seed})
-    for key, values in columns.items():
-        if values is not None:
-            line[key] = [_short(value) for value in values[kept]]
-    return line
-
-
-def _short(value: float) -> float | None:
-    return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
 
 
 def _grid(count: int, most_across: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from evo.monitor.answer import (
     statement_of,
     walk_of,
 )
-from evo.report.lineage import Piece, difference, unit_of
+from evo.report.difference import Piece, difference, unit_of
 from evo.report.load import RunReading, SearchReading
 from islands.db.store import Store
 from islands.types import ProblemRecord

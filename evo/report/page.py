@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -20,7 +20,9 @@ from evo.encoding import visible
 from evo.glossary import PAGE
 from evo.monitor.arm_style import BLUE, WARN, ArmStyle
 from evo.report.problem_table import detail_id
-from evo.report.report import Report
+
+if TYPE_CHECKING:
+    from evo.report.report import Report  # which draws: evo ui uses this module without matplotlib
 
 SCRIPTS = ("vendor/vega.bundle.js.gz", "theme.js", "charts.js", "page.js")
 KINDS = (

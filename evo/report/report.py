@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evo.chart import chart_values
 from evo.comparison.load import Comparison, gather, load_results
 from evo.comparison.operators import OperatorCounts, load_operators, refinement_differences
 from evo.comparison.results import Results
@@ -18,7 +19,6 @@ from evo.monitor.arm_style import ArmStyle, style_of
 from evo.report.cells import Table
 from evo.report.charts import (
     best_at_k_plot,
-    chart_values,
     diversity_plot,
     fitness_plot,
     problem_lines,

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import numpy as np
 
-from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, Series, series_of
+from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, Series, chart_values, series_of
 from evo.comparison.load import Comparison, gather, planned
 from evo.comparison.survival import best_curve
 from evo.comparison.verdict import farthest
@@ -20,11 +20,10 @@ from evo.errors import BadInput
 from evo.monitor.answer import NO_ORIGIN, read_answers, statement_of
 from evo.monitor.arm_style import style_of
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
-from evo.report.charts import TRAINING_SHOWN, chart_values
 from evo.report.details import bounded
-from evo.report.lineage import difference, unit_of
+from evo.report.difference import difference, unit_of
 from evo.search.status import clock
-from evo.training.metrics import IN_SEARCH
+from evo.training.metrics import IN_SEARCH, SHOWN_IN_CHARTS
 from evo.tui.head import mean_best
 from evo.ui.databases import RunDatabase
 from islands.db.comparisons import runs_named
@@ -258,7 +257,7 @@ def chart_data(snapshot: Snapshot, crossed_seeds: bool) -> dict[str, Any]:
     elif curves:
         charts.append(Chart("best", MEAN_BEST, axis, Axis(MEAN_BEST), series_of(names, curves)))
     trained = [(place, arm.name, arm.training) for place, arm in enumerate(snapshot.arms) if arm.training is not None]
-    for metric in [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:TRAINING_SHOWN]:
+    for metric in [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:SHOWN_IN_CHARTS]:
         series = tuple(
             Series(place, name, np.asarray(curve.steps, dtype=np.float64), np.asarray(curve.metrics[metric]))
             for place, name, curve in trained
