@@ -176,18 +176,18 @@ def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
     """maze.md."""
     counted = ", ".join(f"{arm} {n}" for arm, n in seeds.items())
     parts = [
-        "# The 9x9 maze: GRPO, Max@K, Multi-RLVR and VPO from one start",
+        "# Training on mazes: GRPO, Max@K, Multi-RLVR and VPO from one start",
         f"`{record['command']}` (commit {record['commit']}, start {record['start']}, training seeds: {counted}).\n"
         f"Trained on {TRAINED_ON} for {STEPS} steps of 288 answers (16 rollouts a prompt; 18 prompts of single "
         f"answers\nor 6 of chains of 3; `{COMMON}`).\nSettings and temperatures were chosen on {VALIDATION}; {TEST} "
-        f"(100 mazes, mean optimum {record['optimum']:.3f}) was used for these tables alone:\n30 answers a maze, three "
+        f"(100 mazes, mean optimum {record['optimum']:.3f}) was used only for these tables:\n30 answers a maze, three "
         "sampling seeds (five for the base). Brackets: 95% intervals over mazes and training seeds\n(Student's "
-        "and Wilson's, evo.stats); bold: the interval does not hold 0.",
+        "and Wilson's, evo.stats); bold: the interval excludes 0.",
     ]
     for arm, again in record.get("again", {}).items():
         parts.append(
             f"{arm} was trained again at the {again['scale']} scale (commit {again['commit']}); the other rows are at "
-            "the plain scale, which they were first run at, with intervals of a two-level percentile bootstrap. "
+            "the plain scale of their first run, with intervals of a two-level percentile bootstrap. "
             f"Differences of {arm} are not paired over mazes."
         )
     for title, table in record["tables"].items():
@@ -197,7 +197,7 @@ def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
             parts.append(f"Temperatures (of {', '.join(map(str, TEMPERATURES))}, by {CHOSEN_BY}): {chosen_at}.")
         if "seconds" in title:
             parts.append(
-                f"{CLOCK_SECONDS} seconds of training each on one core, evaluation left out, arms side by side."
+                f"{CLOCK_SECONDS} seconds of training each on one core, without evaluation, arms side by side."
             )
         parts.append(difference_table(record["differences"][title]))
     parts += ["## Over training (validation, means over seeds)", curve_table(record["curves"])]
