@@ -1,19 +1,17 @@
-"""Checks the arguments of public functions: names with a suggestion, values by the command line's models; and opens
-scoring functions."""
+"""Checks the arguments of public functions by the command line's models, and opens scoring functions."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from evo.api.keywords import ScorerKeywords
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import RunConfig
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
-from problems.address import did_you_mean
 from problems.contract import Problem, complete_problem
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.registry import shared_sandbox
@@ -40,16 +38,6 @@ FLAGS: Mapping[str, str] = {
 """Flags that set a key of a section of a run's settings."""
 
 NO_PROBLEM = "a problem is an address, or an object with name, objectives, statement and score; this is neither: {!r}"
-OF_RUNS = frozenset(RunConfig.model_fields) - {"problems", "scorer"}
-OF_SCORERS = frozenset(ScorerSettings.model_fields)
-
-
-def check_names(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """TypeError for a name that is not known, with the closest one."""
-    for name in given:
-        if name not in known:
-            hint = did_you_mean(name, known, most=1) or f"; there are {', '.join(sorted(known))}"
-            raise TypeError(f"evo.{function}() has no argument {name}{hint}")
 
 
 def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +130,7 @@ Score = Callable[[Any], Any]
 
 def take_scorer_settings(function: str, score: Score | None, given: dict[str, Any]) -> dict[str, Any] | None:
     """Takes a scoring function's declarations out of `given`, checked; None without a function. Raises BadInput."""
-    named = {name: plain(given.pop(name)) for name in list(given) if name in OF_SCORERS}
+    named = {name: plain(given.pop(name)) for name in list(given) if name in ScorerKeywords.__annotations__}
     named = {name: value for name, value in named.items() if value is not None}
     if score is None:
         if named:

@@ -172,12 +172,12 @@ def test_what_is_no_problem_is_told(quick):
 
 
 def test_every_flag_of_the_command_line_is_an_argument():
-    from evo.api.arguments import FLAGS, OF_RUNS
+    from evo.api.keywords import RunKeywords
     from evo.cli.run import run
 
     flags = {p.opts[0].removeprefix("--").replace("-", "_") for p in run.params if p.opts[0].startswith("--")}
     own = {"config", "name", "db", "plain", "json"} | signature(evo.run).parameters.keys()
-    assert flags - own <= OF_RUNS | FLAGS.keys()
+    assert flags - own <= RunKeywords.__annotations__.keys()
 
 
 def test_inside_a_running_loop_and_in_a_thread(quick):
