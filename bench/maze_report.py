@@ -1,7 +1,8 @@
-"""bench/results/maze.md and maze.json from what bench/maze.py has run. No figure is typed in here."""
+"""bench/results/maze.md and maze.json.gz from the runs of bench/maze.py. No figure is typed in here."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -34,6 +35,8 @@ from bench.maze import (
 from bench.tables import markdown
 from evo.evaluation.metrics import is_rate
 from evo.stats import difference, mean_interval
+
+FIGURES = "maze.json.gz"
 
 KS = ("best@1", "best@3", "best@10", "best@30")
 COMPARED = (*KS, "solve@30", "diversity_valid")
@@ -99,15 +102,20 @@ def write_report(out: Path, results: Path, seeds: int) -> None:
         },
         "optimum": optimum(),
     }
-    (results / "maze.json").write_text(json.dumps(record, separators=(",", ":")) + "\n")
+    save(record, results)
     (results / "maze.md").write_text(page(record, {arm: len(some) for arm, some in folders.items()}))
-    print(f"wrote {results / 'maze.md'} and maze.json")
+    print(f"wrote {results / 'maze.md'} and {FIGURES}")
+
+
+def save(record: dict[str, Any], results: Path) -> None:
+    """Write the figures, compressed."""
+    (results / FIGURES).write_bytes(gzip.compress((json.dumps(record, indent=1) + "\n").encode(), mtime=0))
 
 
 def replace_rows(out: Path, results: Path, seeds: int) -> None:
     """Put the rows of arms that were run again into the report that is there. Their differences from the others are not
-    paired over mazes any more, since those were kept as means and intervals alone."""
-    record = json.loads((results / "maze.json").read_text())
+    paired over mazes any more, because only means and intervals of those were kept."""
+    record = json.loads(gzip.decompress((results / FIGURES).read_bytes()))
     settings = chosen(out)
     for arm, folders in runs(out, seeds).items():
         own = own_temperature(out, folders)
@@ -124,12 +132,12 @@ def replace_rows(out: Path, results: Path, seeds: int) -> None:
                 first, second = pair.split(" - ", 1)
                 if arm in (first, second):
                     row.update({name: unpaired(table[first][name], table[second][name]) for name in COMPARED})
-    (results / "maze.json").write_text(json.dumps(record, separators=(",", ":")) + "\n")
+    save(record, results)
     trained = record["tables"][OWN]
     (results / "maze.md").write_text(
         page(record, {arm: len(trained[arm][TABLE[0]]["seeds"]) for arm in record["curves"]})
     )
-    print(f"wrote {results / 'maze.md'} and maze.json")
+    print(f"wrote {results / 'maze.md'} and {FIGURES}")
 
 
 def unpaired(a: dict[str, Any], b: dict[str, Any]) -> dict[str, float]:
