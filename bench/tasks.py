@@ -85,11 +85,11 @@ def write_report(out: Path, results: Path, seeds: int, steps: int, level: str) -
         "base, single answers": values_of([out / f"base-{level}-m1.json"]),
         "base, chains of 3": values_of([out / f"base-{level}-m3.json"]),
         **{arm: values_of(files(arm, shape["answers"])) for arm, shape in ARMS.items()},
-        "vpo, asked singly": values_of(files("vpo", 1)),
+        "vpo, single answers": values_of(files("vpo", 1)),
     }
     pairs = (
         ("vpo", "grpo"),
-        ("vpo, asked singly", "grpo"),
+        ("vpo, single answers", "grpo"),
         ("vpo", "base, chains of 3"),
         ("grpo", "base, single answers"),
     )
