@@ -13,14 +13,29 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+NULLABLE = {"iteration": "Int64", "parent": "Int64", "solved_at": "Int64", "solved": "boolean"}
+"""Columns that keep their type although a value, or every value, may be missing."""
+TIMES = ("created",)
+"""Columns of seconds since 1970, which become datetimes in UTC."""
+
+
 def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> DataFrame:
-    """rows as a DataFrame. columns: those of a table without rows. Raises ImportError naming the package to install."""
+    """rows as a DataFrame: numbers that are whole stay so where values are missing (Int64), and times are datetimes.
+    columns: those of a table without rows. Raises ImportError naming the package to install."""
     try:
         import pandas
     except ImportError as error:
         raise ImportError('frame() needs pandas: pip install pandas, or pip install "evo-search[pandas]"') from error
     rows = list(rows)
-    return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=list(columns))
+    names = dict.fromkeys(name for row in rows for name in row) or columns
+    frame = pandas.DataFrame(rows, columns=list(names))
+    for name in names:
+        kinds = {type(row.get(name)) for row in rows}
+        if name in TIMES:
+            frame[name] = pandas.to_datetime(frame[name], unit="s", utc=True)
+        elif name in NULLABLE or kinds == {int, type(None)}:
+            frame[name] = frame[name].astype(NULLABLE.get(name, "Int64"))
+    return frame
 
 
 def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, Any]]:

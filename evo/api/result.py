@@ -93,7 +93,7 @@ class RunResult:
 
     def frame(self) -> DataFrame:
         """All candidates, one row each: problem, candidate, iteration (missing for seeds), sequence, island,
-        generation, parent, policy_version, fitness, error, feedback, answer, created (seconds since 1970), a column
+        generation, parent, policy_version, fitness, error, feedback, answer, created (a datetime in UTC), a column
         reward.NAME for every objective and feature.NAME for every feature. Raises ImportError without pandas."""
         with Store.open(self.db, read_only=True) as store:
             rows = candidate_rows(store, [store.run(self.name)])

@@ -24,6 +24,9 @@ def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
     row = frame[frame.candidate == best.candidate].iloc[0]
     assert row.answer == best.text and row["reward.vowels"] == best.rewards["vowels"]
     assert frame.iteration.isna().sum() == 1 and frame.iteration.max() == 3
+    types = frame.dtypes.astype(str)
+    assert (types[["iteration", "parent"]] == "Int64").all() and (types[["candidate", "island"]] == "int64").all()
+    assert str(frame.created.dt.tz) == "UTC" and (frame.created.dt.year > 2020).all()
     assert repr(best).startswith(f"Answer(score:vowels, {best.text!r}, fitness {best.fitness:.6g}, brief ")
     assert repr(result).startswith("RunResult(done: run quick, best ") and "score:vowels" in result._repr_html_()
 
