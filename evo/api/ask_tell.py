@@ -22,8 +22,8 @@ from evo.api.arguments import (
     split_problems,
 )
 from evo.api.calls import public
-from evo.api.frames import candidate_rows, data_frame
 from evo.api.keywords import ResumeKeywords, SearchKeywords
+from evo.api.notebook import candidate_rows, data_frame, html_table
 from evo.api.result import Answer, best_answers
 from evo.api.run import configure
 from evo.api.session import GivenScore, SearchPrompt, Session, TellResult, external_resources
@@ -227,6 +227,22 @@ class Search:
         launched = self._session.launched
         rows = self._session.on_loop(lambda: candidate_rows(launched.store, [launched.run]))
         return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
+
+    def __repr__(self) -> str:
+        status = self._session.launched.status
+        return f"Search({self.name}: {status.groups:,} prompts and {status.answers:,} answers told)"
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: the line above, and one row per problem."""
+        rows = [
+            (
+                problem.name,
+                f"{problem.done} of {problem.iterations}",
+                "-" if problem.best is None else f"{problem.best:.6g}",
+            )
+            for problem in self._session.launched.status.problem_runs
+        ]
+        return html_table(repr(self), ("problem", "told", "best"), rows)
 
     def close(self) -> None:
         """Record how the search ended and release its database; `Search.resume` continues a stored one. Safe to call

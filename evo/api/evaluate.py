@@ -13,8 +13,8 @@ from evo.api.arguments import Problems, call_text, plain, split_problems
 from evo.api.background import Background, Progress, ScorerWarning
 from evo.api.calls import public
 from evo.api.drive import Job
-from evo.api.frames import data_frame
 from evo.api.keywords import EvaluateKeywords
+from evo.api.notebook import data_frame
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig

@@ -15,8 +15,8 @@ from evo.api.arguments import Problems, call_text, check_by_name, plain, split_p
 from evo.api.background import Background, Progress
 from evo.api.calls import public
 from evo.api.drive import Job
-from evo.api.frames import data_frame
 from evo.api.keywords import TrainKeywords
+from evo.api.notebook import data_frame
 from evo.cluster import open_training
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput, SearchFailed

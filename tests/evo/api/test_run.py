@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 
@@ -214,6 +215,16 @@ def test_the_package_loads_nothing_before_it_is_used():
         assert issubclass(getattr(evo, name), Exception)
     with pytest.raises(AttributeError):
         _ = evo.nothing
+
+
+def test_a_notebook_shows_results_escaped_and_plots_them(quick):
+    hostile = "<script>alert(1)</script>\u202e"
+    result = quick("seen", target=0.01)
+    shown = replace(result, reason=hostile, outcome=hostile, problems={hostile: "done"})._repr_html_()
+    assert "<script" not in shown and "&lt;script" in shown and "\u202e" not in shown
+    figure = result.plot()
+    assert [ax.get_title("left") for ax in figure.axes] == ["solve rate", "mean best fitness"]
+    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 def test_without_pandas_a_frame_says_what_to_install(quick, monkeypatch):

@@ -1,15 +1,21 @@
-"""Tables for pandas, which is an extra."""
+"""What results give to a notebook: tables for pandas, which is an extra; figures of matplotlib; and HTML."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evo.comparison.load import gather, load_results
+from evo.comparison.verdict import farthest, summarise
+from evo.encoding import visible
+from evo.errors import BadInput
 from islands.db.store import Store
 from islands.queries.candidates_table import candidates_table
 from islands.types import RunRecord
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 
@@ -50,3 +56,36 @@ def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, An
             kept = {name: value for name, value in values.items() if name not in ("rewards", "features")}
             rows.append({**of_run, **kept, **rewards, **features})
     return rows
+
+
+def curves_figure(db: str, name: str, against: str | None = None) -> Figure:
+    """Solve rate, if there are targets, and mean best fitness over iterations: the first charts of the report. Raises
+    UnknownRun, DatabaseUnavailable; BadInput before the first iteration."""
+    from evo.report.charts import solve_plot
+    from evo.report.plot import figure_of, styled
+
+    with Store.open(db, read_only=True) as store:
+        comparison = gather(store, name, against)
+        results = load_results(store, comparison)
+    if not any(arm.done.any() for arm in results.values()):
+        raise BadInput(f"{name} has nothing to plot yet: no iteration is committed")
+    level, horizon = results, 0
+    try:
+        summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds)
+        level, horizon = farthest(results), summary.horizon or summary.best_horizon
+    except ValueError:
+        pass  # the arms do not compare: their curves are drawn as they are
+    with styled():
+        charts = solve_plot(results, level, horizon, comparison.crossed_seeds).charts
+        return figure_of(charts, (4.7 * len(charts) if len(charts) > 1 else 6.5, 3.9), len(charts))
+
+
+def html_table(line: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A line of text above a table. Every text is escaped, and every character of it visible."""
+    top = "".join(f"<th>{_escape(title)}</th>" for title in head)
+    body = "".join(f"<tr>{''.join(f'<td>{_escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<p>{_escape(line)}</p><table><tr>{top}</tr>{body}</table>"
+
+
+def _escape(text: str) -> str:
+    return html.escape(visible(text)).replace("\n", "<br>")
