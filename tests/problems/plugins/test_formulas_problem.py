@@ -1,6 +1,7 @@
 """`formula:` as problems, the generated sets, canonical forms, and `scripted:gp`."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from problems.plugins.formulas.canonical import is_one_of, shape
 from problems.plugins.formulas.evaluation import evaluate
 from problems.plugins.formulas.generated import generate, published_formulas
 from problems.plugins.formulas.operator import generate as breed
+from problems.plugins.formulas.operon import generate as run_operon
 from problems.plugins.formulas.policy_changes import FittedRows, PolicyChanges
 from problems.plugins.formulas.published import feynman
 from problems.plugins.formulas.writing import to_latex, to_python, to_sympy
@@ -180,6 +182,21 @@ def test_gp_changes_the_fitted_parent():
     children = breed(Prompt(user, "", 0, shown=("1.0*x1 + x2", "sin(x2)")), "text", 50, 12345)
     assert len(set(children)) > 25 and any("2.5" in child for child in children)
     assert all(parse(child, ("x1", "x2")).size <= 60 for child in children)
+
+
+def test_operon_answers_from_the_rows_shown_and_names_its_extra(monkeypatch):
+    (problem,) = resolve("formula:small/0")
+    prompt = Prompt(problem.statement(), "", 0, shown=("1.5*x1", "x1*x1"))
+    with pytest.raises(ValueError, match="scripted:operon answers formula: problems only"):
+        run_operon(Prompt("", "", 0), "text", 2, 1)
+    monkeypatch.setitem(sys.modules, "pyoperon.sklearn", None)
+    with pytest.raises(BadAddress, match="evo-search\\[operon\\]"):
+        run_operon(prompt, "text", 2, 1)
+    monkeypatch.undo()
+    pytest.importorskip("pyoperon")
+    answers = run_operon(prompt, "text", 2, 1)
+    assert answers == run_operon(prompt, "text", 2, 1) != run_operon(prompt, "text", 2, 2)
+    assert all(problem.score(answer).error is None for answer in answers)
 
 
 def test_a_search_through_islands_solves_with_gp(tmp_path):
