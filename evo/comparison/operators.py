@@ -173,17 +173,13 @@ def print_operators(console: Console, operators: Sequence[OperatorShares]) -> No
     table = Table(box=None, pad_edge=False)
     table.add_column("operator", overflow="fold")  # wrap a long name rather than cut a number
     rates = [rate for rate in SHOWN_RATES if any(rate in each.shares for each in operators)]
-    for title in (TITLES[SHOWN_RATES.index(rate)] for rate in rates):
+    for title in map(title_of, rates):
         table.add_column(title, justify="right", no_wrap=True)
     for each in operators:
-        table.add_row(short_label(each.name), *(_percent(each.shares.get(rate)) for rate in rates))
+        table.add_row(short_label(each.name), *(share_text(each.shares.get(rate)) for rate in rates))
     console.print(table, markup=False)
     for line in LEGEND:
         console.print(line, style="dim", soft_wrap=True, markup=False)
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}" if 0 < value < 0.0995 else f"{value:.0%}"
 
 
 def short_label(name: str) -> str:
@@ -193,7 +189,10 @@ def short_label(name: str) -> str:
 
 
 def share_text(value: float | None) -> str:
-    """.043, 1.00, "-"."""
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if value >= 0.9995 else f"{value:.3f}"[1:]
+    """4.3%, 43%, "-"."""
+    return "-" if value is None else f"{value:.1%}" if 0 < value < 0.0995 else f"{value:.0%}"
+
+
+def title_of(rate: str) -> str:
+    """The title of one of SHOWN_RATES."""
+    return TITLES[SHOWN_RATES.index(rate)]

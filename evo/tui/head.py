@@ -152,7 +152,11 @@ def _columns(snapshot: Snapshot, room: int) -> list[_Column]:
         _Column("tokens", 6, lambda snapshot, arm: count(arm.telemetry.totals.tokens), 1),
         _Column("runs", 18, _runs, 3) if snapshot.runs > 1 else None,
     ]
-    kept = [column for column in columns if column is not None]
+    kept = [
+        column
+        for column in columns
+        if column is not None and any(column.text(snapshot, arm) not in ("-", "") for arm in snapshot.arms)
+    ]
     while len(kept) > 1 and sum(column.cells + 1 for column in kept) > room:
         lightest = min(column.weight for column in kept)
         last = max(i for i, column in enumerate(kept) if column.weight == lightest)

@@ -380,4 +380,4 @@ def test_a_terminal_without_unicode_gets_ascii():
 def test_a_picture_in_a_file():
     svg = save_svg(samples.finished(), samples.NOW)
     assert svg.startswith("<svg") and "evo&#160;watch&#160;fair-elm" in svg.replace(" ", "&#160;")
-    assert "best-of-n" in svg and "d55e00" in svg.lower()
+    assert "best-of-n" in svg and "ff7a33" in svg.lower()
