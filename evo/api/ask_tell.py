@@ -15,6 +15,7 @@ from evo.api.arguments import (
     Problems,
     Score,
     call_text,
+    check_run_name,
     choose_scorer,
     database,
     reopen_function,
@@ -87,6 +88,8 @@ class Search:
         config: str | None = None,
         **settings: Unpack[SearchKeywords],
     ) -> None:
+        if name is not None:
+            check_run_name(name)
         given_settings: dict[str, Any] = dict(settings)
         scored_by = batch_scorer if score is None else score
         command = call_text("Search", address, score=scored_by, iterations=iterations, config=config, **settings)
@@ -129,6 +132,7 @@ class Search:
                 was edited.
             UnknownRun, DatabaseUnavailable, RunBusy: there is no such run or database, or another process writes to it.
         """
+        check_run_name(name)
         db = database(db)
         plan = plan_resume(name, db, settings_of_run(budgets), rescore=rescore, accept_change=accept_change)
         policy = plan.runs[0].config["policy"]

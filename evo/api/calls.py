@@ -46,8 +46,7 @@ def public(name: str, keywords: type | None = None) -> Callable[[Callable[P, T]]
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             for given in kwargs:
                 if given not in known:
-                    others = ", ".join(sorted(known - {"self", "cls"}))
-                    hint = did_you_mean(given, known, most=1) or f"; there are {others}"
+                    hint = did_you_mean(given, known, most=1) or f"; help(evo.{name}) describes them"
                     raise TypeError(f"evo.{name}() has no argument {given}{hint}")
             with _warning_at(_caller()):
                 return function(*args, **kwargs)

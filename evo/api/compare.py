@@ -11,6 +11,7 @@ from evo.api.arguments import (
     Score,
     call_text,
     check_by_name,
+    check_run_name,
     database,
     open_function,
     plain,
@@ -88,6 +89,12 @@ def compare(
         print(result.verdict)          # vpo - grpo = +0.12 [0.03, 0.21]
         result.report("comparison.html")
     """
+    if name is not None:
+        check_run_name(name)
+    if not arms and config is None:
+        raise BadInput('a comparison needs arms, as in arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}')
+    if address is None and score is None and config is None:
+        raise BadInput('evo.compare: no problem named; give an address, as in "maze:hard", a problem, or score=')
     given_settings: dict[str, Any] = dict(settings)
     command = call_text(
         "compare", address, arms=arms, iterations=iterations, seeds=seeds, baselines=baselines, score=score,
@@ -152,6 +159,7 @@ def load_comparison(name: str, *, db: str | None = None, against: str | None = N
     Example:
         evo.load_comparison("calm-otter", against="base").verdict
     """
+    check_run_name(name)
     return read_comparison(name, database(db), against)
 
 

@@ -33,6 +33,8 @@ def load_policy(address: str | PathLike[str], **settings: Unpack[LoadPolicyKeywo
         policy = evo.load_policy("embedded:base", temperature=0.8)
         groups = await policy.sample([prompt], rollouts=4, answers=3, seed=0)
     """
+    if not isinstance(address, str | PathLike):
+        raise TypeError(f'a policy is named by its address, as in "embedded:vpo", not {address!r}')
     return load(plain(address), **{name: plain(value) for name, value in settings.items() if value is not None})
 
 
@@ -52,5 +54,7 @@ def load_problems(address: Problems, *, limit: int | None = None) -> list[Proble
         problem.score(problem.seed_answer()).fitness
     """
     addresses, objects = split_problems(address)
+    if address is None:
+        raise TypeError('problems are named by an address, as in "maze:hard", not None')
     with given(objects):
         return problems_at(addresses, limit)

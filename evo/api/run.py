@@ -13,6 +13,7 @@ from evo.api.arguments import (
     Score,
     call_text,
     check_by_name,
+    check_run_name,
     choose_scorer,
     database,
     open_function,
@@ -101,6 +102,8 @@ def run(
                          policy="Qwen/Qwen2.5-Coder-0.5B-Instruct", iterations=20)
         result.best_answer.text, result.frame()
     """
+    if name is not None:
+        check_run_name(name)
     given_settings: dict[str, Any] = dict(settings)
     scored_by = batch_scorer if score is None else score
     command = call_text(
@@ -133,6 +136,8 @@ def configure(
     addresses, objects = split_problems(address)
     declared = take_scorer_settings(function, score, settings)
     loaded = load_config(plain(config), {**settings_of_run(settings), "problems": addresses or None})
+    if score is None and not loaded.problems:
+        raise BadInput(f'evo.{function}: no problem named; give an address, as in "maze:hard", a problem, or score=')
     if score is not None:
         if loaded.problems:
             raise BadInput("give an address or score=, not both")
@@ -156,6 +161,7 @@ def load_run(name: str, *, db: str | None = None) -> RunResult:
     Example:
         evo.load_run("calm-otter").best
     """
+    check_run_name(name)
     return read_run(name, database(db))
 
 
@@ -197,6 +203,7 @@ def resume(
     Example:
         result = evo.resume("calm-otter", iterations=200)
     """
+    check_run_name(name)
     db, processes = database(db), settings.pop("processes", None)
     plan = plan_resume(name, db, settings_of_run(settings), rescore=rescore, accept_change=accept_change)
     objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]

@@ -148,11 +148,14 @@ def test_a_fault_of_one_problem_among_others_is_a_warning(digits):
     [
         ({"iteratons": 3}, TypeError, "no argument iteratons; did you mean iterations"),
         ({"max_answer": 3}, TypeError, "did you mean max_answers"),
-        ({"zzz": 3}, TypeError, "there are "),
+        ({"zzz": 3}, TypeError, r"no argument zzz; help\(evo.run\) describes them"),
         ({"iterations": 0}, ValueError, "iterations = 0: Input should be greater than or equal to 1"),
         ({"population": {"islnds": 2}}, ValueError, "unknown key population.islnds"),
         ({"statement": "x"}, ValueError, "give score="),
-        ({"score": len}, ValueError, "not both"),
+        ({"score": len, "statement": "x"}, ValueError, "not both"),
+        ({"score": len}, ValueError, "needs statement= .* seed_answer="),
+        ({"score": len, "seed_answer": 1}, ValueError, "the options: seed_answer = 1: "),
+        ({"name": 3}, TypeError, "name is text, .* not 3"),
         ({"policy": "nosuch:x"}, ValueError, "not an address"),
         ({"config": "nowhere.yaml"}, ValueError, "No such file"),
     ],
@@ -168,6 +171,13 @@ def test_what_is_no_problem_is_told(quick):
         evo.run(policy="scripted:echo", progress=False)
     with pytest.raises(TypeError, match="this is neither: 3"):
         evo.run(3)
+    with pytest.raises(TypeError, match="is given as score=len"):
+        evo.run(len)
+    with pytest.raises(TypeError, match="name is text, as in result.name, not RunResult"):
+        evo.resume(quick("done"))
+    for call in (lambda: evo.load_run(None), lambda: evo.load_policy(None), lambda: evo.load_problems(None)):
+        with pytest.raises(TypeError, match="not None$"):
+            call()
     with pytest.raises(ValueError, match="there is no maze set"):
         evo.run("maze:tst", progress=False)
     quick("taken")
