@@ -13,7 +13,6 @@ from evo.cli.options import (
     OutputOptions,
     check_processes,
     db_option,
-    details_option,
     json_option,
     plain_option,
     ray_option,
@@ -41,7 +40,7 @@ from islands.db.names import check_name
         "Search": SEARCH,
         "Policy": SAMPLING,
         "Training during the search": TRAINING,
-        "Execution and output": ("sandbox", "ray", "details", "as_json"),
+        "Execution and output": ("sandbox", "ray", "as_json"),
     },
 )
 @click.argument("problems", nargs=-1, metavar="SET...")
@@ -74,7 +73,6 @@ from islands.db.names import check_name
 @db_option
 @ray_option
 @plain_option
-@details_option
 @json_option
 def compare(
     problems: tuple[str, ...],
@@ -90,7 +88,6 @@ def compare(
     db: str,
     ray: str | None,
     plain: bool,
-    details: bool,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -135,7 +132,7 @@ def compare(
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     check_new_comparison(configs, db, name)
     check_processes(config.processes, ray)
-    output = OutputOptions(db, plain, as_json, details)
+    output = OutputOptions(db, plain, as_json)
     console, driver = foreground(output, name_configs(configs))
     outcome = run_comparison(
         lambda: begin(db, name, runs, configs, read_command()),

@@ -17,10 +17,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
-from evo.cli.options import json_option, open_console, plain_option, read_command
+from evo.cli.options import json_option, plain_option, read_command
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
-from evo.errors import INTERRUPTED
 from evo.evaluation.execute import execute_evaluation, prepare_evaluation
 from evo.evaluation.metrics import Evaluation
 from evo.search.status import clock, describe_usage
@@ -55,7 +54,7 @@ def evaluate(
     """
     settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
     request = prepare_evaluation(settings, output)
-    console = open_console(stderr=as_json, markup=False)
+    console = Console(stderr=as_json, highlight=False, markup=False)
     live = console.is_terminal and not plain
     loading = f"loading {request.config.policy}"
     try:
@@ -69,7 +68,7 @@ def evaluate(
         )
     except KeyboardInterrupt:
         print("evo: interrupted; nothing was written", file=sys.stderr)
-        return INTERRUPTED
+        return 130
     if as_json:
         sys.stdout.write(json.dumps(result.record) + "\n")
     else:

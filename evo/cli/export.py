@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 from rich.progress import Progress, track
 
 from evo.cli.flags import flag
-from evo.cli.options import db_option, format_arguments, json_option, open_console, plain_option, read_command
+from evo.cli.options import db_option, format_arguments, json_option, plain_option, read_command
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.openevolve.import_run import Scoring, import_run
@@ -59,7 +60,7 @@ def export(
 
 
 def _write_checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: bool) -> None:
-    console = open_console(stderr=True)
+    console = Console(stderr=True)
     with Store.open(db, read_only=True) as store:
         run, *others = runs_named(store, name)
         if others:
@@ -115,7 +116,7 @@ def _write_traces(name: str, output: str, no_tokens: bool, db: str, plain: bool)
     with Store.open(db, read_only=True) as store:
         runs = runs_named(store, name)
         total = sum(group_count(store, run.id)[0] for run in runs)
-        console = open_console(stderr=True)
+        console = Console(stderr=True)
         rows: Iterable[dict[str, Any]] = (
             {**row, "run": run.name, "arm": run.arm}
             for run in runs
@@ -249,7 +250,7 @@ def import_(
     evo export valley --openevolve back_again
     """
     command = read_command()
-    console = open_console(stderr=True)
+    console = Console(stderr=True)
     shown = console.is_terminal and not plain
     with Progress(console=console, transient=True, disable=not shown) as bar:
         task = bar.add_task(f"importing {checkpoint}", total=None)

@@ -14,7 +14,8 @@ import yaml
 
 from evo.cluster.task import CommandOrder, CommandOutcome
 from evo.command_process import CommandProcess
-from evo.errors import INTERRUPTED, BadInput
+from evo.errors import BadInput
+from evo.exit_status import INTERRUPTED
 
 MOST_WAITING = 10_000
 """Lines that wait to be read at most; the oldest are dropped if the driver reads too slowly."""

@@ -9,7 +9,6 @@ import signal
 
 from rich.console import Console
 
-from evo.errors import INTERRUPTED
 from evo.tui.app import ScreenApp, Source
 from evo.tui.terminal import SERVED, GivenTerminal, descriptor, silent_input
 
@@ -44,7 +43,7 @@ async def run(app: ScreenApp, console: Console) -> int:
     code = [0]
 
     def end() -> None:
-        code[0] = INTERRUPTED
+        code[0] = 130
         app.exit()
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -174,13 +174,12 @@ def example_group(
     tokenizer: PreTrainedTokenizerBase | None = None,
     prompt_format: str = "chat",
 ) -> ExampleGroup | None:
-    """The group's training example; None if it teaches nothing (no spread, nothing sampled). A method that matches a
-    distribution learns from a group without spread too: to go back to the start there.
+    """The group's training example; None if it teaches nothing (no spread, nothing sampled).
 
     tokenizer, prompt_format: of the policy that sampled; per-answer credit finds an answer's tokens with them
     """
     credit = group_advantages(group, estimation, context)
-    if not np.any(credit) and not METHODS[estimation.method].balance:
+    if not np.any(credit):
         return None
     advantages = token_advantages(group, credit, tokenizer, prompt_format)
     examples = tuple(

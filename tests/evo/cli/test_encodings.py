@@ -51,7 +51,6 @@ open("codes.json", "w").write(json.dumps(codes))
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "environment",
     [
