@@ -111,7 +111,7 @@ def write_report(found: dict[str, Any], output: Path) -> None:
     seeds = len({run["seed"] for run in runs})
     points = sorted({0, 1, calls // 2, calls})
     lines = [
-        "# Ours and the field, one small model, equal calls",
+        "# Comparison with other systems",
         "",
         f"`python -m bench.field`: {len(runs)} runs have finished, {seeds} seeds at most; each had {calls} calls of at "
         f"most {found['tokens']} tokens, one at a time, to Qwen2.5-Coder-0.5B-Instruct served by vLLM on a CPU. "

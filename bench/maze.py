@@ -6,7 +6,7 @@ sweep     learning rate x KL for every arm, the same grid and budget, judged by 
 train     every arm with its own best setting and several seeds, at equal answers
 clock     GRPO and VPO again at equal wall-clock seconds, run side by side
 evaluate  every policy on maze:test, and on maze:train/900-999 at several temperatures, which chooses its temperature
-report    bench/results/maze.md and maze.json
+report    bench/results/maze.md and maze.json.gz
 
 Training sees maze:train/0-899 alone. maze:test is used for the table and for nothing else: settings, temperatures and
 checkpoints are chosen on maze:train/900-999. What has run is not run again, so a stopped benchmark goes on. `--jobs 2`

@@ -1,7 +1,8 @@
-"""bench/results/maze.md and maze.json from what bench/maze.py has run. No figure is typed in here."""
+"""bench/results/maze.md and maze.json.gz from the runs of bench/maze.py. No figure is typed in here."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -34,6 +35,8 @@ from bench.maze import (
 from bench.tables import markdown
 from evo.evaluation.metrics import is_rate
 from evo.stats import difference, mean_interval
+
+FIGURES = "maze.json.gz"
 
 KS = ("best@1", "best@3", "best@10", "best@30")
 COMPARED = (*KS, "solve@30", "diversity_valid")
@@ -99,15 +102,20 @@ def write_report(out: Path, results: Path, seeds: int) -> None:
         },
         "optimum": optimum(),
     }
-    (results / "maze.json").write_text(json.dumps(record, indent=1) + "\n")
+    save(record, results)
     (results / "maze.md").write_text(page(record, {arm: len(some) for arm, some in folders.items()}))
-    print(f"wrote {results / 'maze.md'} and maze.json")
+    print(f"wrote {results / 'maze.md'} and {FIGURES}")
+
+
+def save(record: dict[str, Any], results: Path) -> None:
+    """Write the figures, compressed."""
+    (results / FIGURES).write_bytes(gzip.compress((json.dumps(record, indent=1) + "\n").encode(), mtime=0))
 
 
 def replace_rows(out: Path, results: Path, seeds: int) -> None:
     """Put the rows of arms that were run again into the report that is there. Their differences from the others are not
-    paired over mazes any more, since those were kept as means and intervals alone."""
-    record = json.loads((results / "maze.json").read_text())
+    paired over mazes any more, because only means and intervals of those were kept."""
+    record = json.loads(gzip.decompress((results / FIGURES).read_bytes()))
     settings = chosen(out)
     for arm, folders in runs(out, seeds).items():
         own = own_temperature(out, folders)
@@ -124,12 +132,12 @@ def replace_rows(out: Path, results: Path, seeds: int) -> None:
                 first, second = pair.split(" - ", 1)
                 if arm in (first, second):
                     row.update({name: unpaired(table[first][name], table[second][name]) for name in COMPARED})
-    (results / "maze.json").write_text(json.dumps(record, indent=1) + "\n")
+    save(record, results)
     trained = record["tables"][OWN]
     (results / "maze.md").write_text(
         page(record, {arm: len(trained[arm][TABLE[0]]["seeds"]) for arm in record["curves"]})
     )
-    print(f"wrote {results / 'maze.md'} and maze.json")
+    print(f"wrote {results / 'maze.md'} and {FIGURES}")
 
 
 def unpaired(a: dict[str, Any], b: dict[str, Any]) -> dict[str, float]:
@@ -176,18 +184,18 @@ def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
     """maze.md."""
     counted = ", ".join(f"{arm} {n}" for arm, n in seeds.items())
     parts = [
-        "# The 9x9 maze: GRPO, Max@K, Multi-RLVR and VPO from one start",
+        "# Training on mazes: GRPO, Max@K, Multi-RLVR and VPO from one start",
         f"`{record['command']}` (commit {record['commit']}, start {record['start']}, training seeds: {counted}).\n"
         f"Trained on {TRAINED_ON} for {STEPS} steps of 288 answers (16 rollouts a prompt; 18 prompts of single "
         f"answers\nor 6 of chains of 3; `{COMMON}`).\nSettings and temperatures were chosen on {VALIDATION}; {TEST} "
-        f"(100 mazes, mean optimum {record['optimum']:.3f}) was used for these tables alone:\n30 answers a maze, three "
+        f"(100 mazes, mean optimum {record['optimum']:.3f}) was used only for these tables:\n30 answers a maze, three "
         "sampling seeds (five for the base). Brackets: 95% intervals over mazes and training seeds\n(Student's "
-        "and Wilson's, evo.stats); bold: the interval does not hold 0.",
+        "and Wilson's, evo.stats); bold: the interval excludes 0.",
     ]
     for arm, again in record.get("again", {}).items():
         parts.append(
             f"{arm} was trained again at the {again['scale']} scale (commit {again['commit']}); the other rows are at "
-            "the plain scale, which they were first run at, with intervals of a two-level percentile bootstrap. "
+            "the plain scale of their first run, with intervals of a two-level percentile bootstrap. "
             f"Differences of {arm} are not paired over mazes."
         )
     for title, table in record["tables"].items():
@@ -197,7 +205,7 @@ def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
             parts.append(f"Temperatures (of {', '.join(map(str, TEMPERATURES))}, by {CHOSEN_BY}): {chosen_at}.")
         if "seconds" in title:
             parts.append(
-                f"{CLOCK_SECONDS} seconds of training each on one core, evaluation left out, arms side by side."
+                f"{CLOCK_SECONDS} seconds of training each on one core, without evaluation, arms side by side."
             )
         parts.append(difference_table(record["differences"][title]))
     parts += ["## Over training (validation, means over seeds)", curve_table(record["curves"])]

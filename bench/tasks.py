@@ -24,7 +24,7 @@ ARMS: dict[str, dict[str, int]] = {"grpo": {"prompts": 18, "answers": 1}, "vpo":
 """288 answers a step each."""
 RL: dict[str, Any] = {"rollouts": 16, "betas": (0.9, 0.95), "warm_up": 5, "token_budget": 8192, "lr": 5e-4, "kl": 0.0}
 BASE = "embedded:musique"
-BY_HAND = "<!-- what follows is written by hand -->"
+BY_HAND = "<!-- the rest is written by hand -->"
 """In tasks.md; what stands behind it is kept."""
 PAPER = (
     ("MuSiQue (Qwen3-1.7B)", "grpo", ".728", ".054"),
@@ -85,11 +85,11 @@ def write_report(out: Path, results: Path, seeds: int, steps: int, level: str) -
         "base, single answers": values_of([out / f"base-{level}-m1.json"]),
         "base, chains of 3": values_of([out / f"base-{level}-m3.json"]),
         **{arm: values_of(files(arm, shape["answers"])) for arm, shape in ARMS.items()},
-        "vpo, asked singly": values_of(files("vpo", 1)),
+        "vpo, single answers": values_of(files("vpo", 1)),
     }
     pairs = (
         ("vpo", "grpo"),
-        ("vpo, asked singly", "grpo"),
+        ("vpo, single answers", "grpo"),
         ("vpo", "base, chains of 3"),
         ("grpo", "base, single answers"),
     )
@@ -110,12 +110,12 @@ def write_report(out: Path, results: Path, seeds: int, steps: int, level: str) -
         f"{record['commit']}).\nBoth arms: {steps} steps of 288 answers on {questions(level)}-train ({settings}; "
         f"single answers or chains of 3).\nTest: {questions(level)}, 100 questions with other names, 30 answers each, "
         f"temperature 1, {seeds} training seeds.\nBrackets: 95% intervals over questions and training seeds; bold: the "
-        "interval does not hold 0.",
+        "interval excludes 0.",
         results_table(record["tables"]),
         difference_table(record["differences"]),
-        "## Beside the paper",
-        "Another model, another size, and made-up facts in the place of Wikipedia: what can be compared is the order "
-        "of the arms.",
+        "## Next to the paper",
+        "This is another model of another size, with made-up facts instead of Wikipedia: only the order of the arms "
+        "can be compared.",
         markdown([["task", "arm", "best@30", "diversity"], *paper_rows(record["tables"], level)]),
     ]
     page = results / "tasks.md"

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evo.comparison.survival import Curve
+from evo.encoding import visible
 
 Floats = npt.NDArray[np.float64]
 SOLVE_RATE, MEAN_BEST = "solve rate", "mean best fitness"
+POINTS, DIGITS = 120, 5
+"""Points at most of a curve on a page, one or two pixels apart, and the digits of each value."""
 
 
 @dataclass(frozen=True)
@@ -79,3 +83,33 @@ def curve_series(arm: int, name: str, curve: Curve) -> Series:
 def series_of(arms: Sequence[str], curves: Mapping[str, Curve]) -> tuple[Series, ...]:
     """The arms' curves with their bands, in the order of `curves`. arms: all of the comparison, in order"""
     return tuple(curve_series(arms.index(name), name, curve) for name, curve in curves.items())
+
+
+def chart_values(chart: Chart) -> dict[str, Any]:
+    """The chart as JSON for templates/charts.js."""
+    values: dict[str, Any] = {"title": visible(chart.title), "x": visible(chart.x.title), "y": visible(chart.y.title)}
+    if chart.marks:
+        points = [
+            {"arm": of_arm.arm, "x": _short(x), "y": _short(y), "n": int(n), "front": bool(on)}
+            for of_arm in chart.marks
+            for x, y, n, on in zip(of_arm.x, of_arm.y, of_arm.count, of_arm.front, strict=True)
+        ]
+        return {"kind": "points", **values, "points": points}
+    values |= {"kind": "curves", "lines": [_line_values(series) for series in chart.series]}
+    options = {"rule": chart.rule, "share": chart.y.share, "zero": chart.y.zero, "log": chart.x.log}
+    return values | {key: value for key, value in options.items() if value}
+
+
+def _line_values(series: Series) -> dict[str, Any]:
+    """At most POINTS values, evenly spaced, with both ends; null for an unknown value."""
+    kept = np.unique(np.linspace(0, len(series.x) - 1, min(len(series.x), POINTS)).round().astype(int))
+    columns = {"x": series.x, "y": series.y, "low": series.low, "high": series.high}
+    line: dict[str, Any] = {"arm": series.arm} | ({} if series.seed is None else {"seed": series.seed})
+    for key, values in columns.items():
+        if values is not None:
+            line[key] = [_short(value) for value in values[kept]]
+    return line
+
+
+def _short(value: float) -> float | None:
+    return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from problems.contract import ScorerFault
 from problems.redaction import redact
 
+INTERRUPTED = 130
+"""The exit code of a command that was interrupted with everything committed."""
+
 
 class BadInput(ValueError):
     """The user's input cannot be used: one line that says what would be, without keys or passwords; exit code 2."""

@@ -24,8 +24,6 @@ from problems.signal_names import signal_name
 from vpo.policies.contract import PolicyUnavailable
 from vpo.training import TrainingDiverged
 
-INTERRUPTED = 130
-"""The exit code of a command that was interrupted with everything committed."""
 _INPUT = (
     BadInput, BadAddress, BadCheckpoint, BadName, DatabaseUnavailable, RunBusy, RunExists, UnknownRun,
     SandboxUnavailable, UnusableScorer,

@@ -90,7 +90,8 @@ SCREEN: Mapping[str, Mapping[str, str]] = {
         "fault": "the problem's scorer failed, so its search has stopped; the panel errors has the reason",
     },
     "The panels": {
-        "curves": "solve rates over iterations with 95% bands in dots; white where several arms share a cell",
+        "curves": "solve rates over iterations, with 95% bands in dots for up to three arms; curves that overlap take"
+        " turns",
         "population": "the archive of each search, with a bar for each island",
         "cells": SHARED["cells"],
         "archive L1": "archive diversity: mean L1 distance between the reward vectors of two kept answers, the sum of"
@@ -99,11 +100,11 @@ SCREEN: Mapping[str, Mapping[str, str]] = {
         "improvements": "when, arm, problem, seed (s0), iteration (#12), best fitness before and after, and the change"
         " of the reward vector against the parent",
         "operators": "share of answers better than the parent in their prompt; the columns are the parent's share of"
-        " the target: <.5 is from a quarter to a half",
+        " the target: <50% is from a quarter to a half",
         "kept": SHARED["kept"],
-        "copies, copy": SHARED["copies"],
-        "repeats": SHARED["repeats"],
-        "alone": SHARED["alone"],
+        "copied": SHARED["copies"],
+        "repeated": SHARED["repeats"],
+        "no parent": SHARED["alone"],
         "training": "the metrics of each training step, the newest last",
         "loss, reward": "the loss, and the mean reward of the rollouts;"
         " behaviour_nll: mean negative log-probability of the sampled tokens",

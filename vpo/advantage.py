@@ -157,11 +157,24 @@ def vpo(group: GroupRewards) -> Floats:
     If gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))] + shaping R(S). If reaching
     goals is rewarded: the share of weights under which an answer reaches the goal.
     """
+    return normalise(_set_values(group))
+
+
+def trajectory_balance(group: GroupRewards) -> Floats:
+    """The set reward less the group's mean, for the loss that matches start x exp(reward / beta). -> (G,)
+
+    The reward is that of `vpo`, in its units, since beta is too (Malkin et al., arXiv 2201.13259; vpo.training.loss).
+    """
+    values = _set_values(group)
+    return np.asarray(values - values.mean()) if np.ptp(values) > 0 else np.zeros_like(values)
+
+
+def _set_values(group: GroupRewards) -> Floats:
     if len(group.goals):
-        return normalise(_successes(group).mean(axis=1))
+        return np.asarray(_successes(group).mean(axis=1))
     if len(group.shown):
-        return normalise(_shaped_gains(group, group.shown))
-    return normalise(set_rewards(group.rewards, group.valid, group.weights))
+        return _shaped_gains(group, group.shown)
+    return set_rewards(group.rewards, group.valid, group.weights)
 
 
 def _shaped_gains(group: GroupRewards, held: Floats) -> Floats:
@@ -264,8 +277,8 @@ def vpo_pass_at_k(group: GroupRewards) -> Floats:
 
 
 Estimator = Callable[[GroupRewards], Floats]
-OF_A_SEARCH = ("archive_vpo", "pass_at_k", "vpo_pass_at_k")
-"""Methods that need what a search holds or ended with; a trainer of prompts and completions has none of it."""
+ONLY_HERE = ("archive_vpo", "pass_at_k", "vpo_pass_at_k", "trajectory_balance")
+"""Methods that other trainers cannot run: they need what a search holds or ended with, or another loss."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +291,7 @@ class Method:
     credit: "rollout" for advantages (G,), "answer" for (G, m)
     whitened: whether the official scale whitens the advantages over the batch
     success: it learns from success and failure, and from no other reward
+    balance: its loss matches a distribution (vpo.training.loss.balance_loss); groups without spread count in it too
     goals: it takes a goal per weight where reaching goals is rewarded
     """
 
@@ -289,6 +303,7 @@ class Method:
     whitened: bool = False
     goals: bool = False
     success: bool = False
+    balance: bool = False
 
     @property
     def solves(self) -> bool:
@@ -320,6 +335,7 @@ METHODS: dict[str, Method] = {
     "pass_at_k": Method(pass_at_k, chain=False, scalar=True, success=True),
     "vpo": Method(vpo, chain=True, goals=True),
     "vpo_pass_at_k": Method(vpo_pass_at_k, chain=True, goals=True, success=True),
+    "trajectory_balance": Method(trajectory_balance, chain=True, goals=True, balance=True),
     "entropic": Method(entropic, chain=False, scalar=True),
     "per_answer": Method(per_answer, chain=True, credit="answer"),
     "archive_vpo": Method(archive_vpo, chain=True),

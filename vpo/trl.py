@@ -32,7 +32,7 @@ import torch
 
 from problems.contract import Score, ScorerFault
 from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
-from vpo.advantage import METHODS, OF_A_SEARCH, Scale, whitening
+from vpo.advantage import METHODS, ONLY_HERE, Scale, whitening
 from vpo.chain import parse as parse_chain
 from vpo.policies.encoding import read_prompt_format
 from vpo.scalarize import Sampler
@@ -89,8 +89,8 @@ class VPOTrainer(GRPOTrainer):
         scale: Scale = "official",
         **others: Any,
     ) -> None:
-        if method not in METHODS or method in OF_A_SEARCH:
-            known = ", ".join(name for name in METHODS if name not in OF_A_SEARCH)
+        if method not in METHODS or method in ONLY_HERE:
+            known = ", ".join(name for name in METHODS if name not in ONLY_HERE)
             raise ValueError(f"no method {method!r} for TRL; there is {known}")
         self.answers = answers or (3 if METHODS[method].chain else 1)
         if self.answers > 1 and not METHODS[method].chain:

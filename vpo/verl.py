@@ -28,13 +28,13 @@ import torch
 from problems.contract import Problem, Score
 from problems.registry import resolve
 from problems.types import ScoredAnswer
-from vpo.advantage import METHODS, OF_A_SEARCH, Scale, advantages, normalise
+from vpo.advantage import METHODS, ONLY_HERE, Scale, advantages, normalise
 from vpo.chain import parse as parse_chain
 from vpo.group_rewards import GroupRewards
 from vpo.scalarize import Floats, Sampler, dirichlet_weights, set_rewards
 from vpo.scored_text import as_score, score_answers
 
-ESTIMATORS = tuple(name for name in METHODS if name not in ("gdpo", "per_answer", *OF_A_SEARCH))
+ESTIMATORS = tuple(name for name in METHODS if name not in ("gdpo", "per_answer", *ONLY_HERE))
 """Methods whose advantages are made of one number a rollout."""
 CHAIN_LIMIT = 3
 

@@ -1,19 +1,16 @@
-"""Checks the arguments of public functions: names with a suggestion, values by the command line's models; and opens
-scoring functions."""
+"""Checks the arguments of public functions by the command line's models, and opens scoring functions."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import RunConfig
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
-from problems.address import did_you_mean
 from problems.contract import Problem, complete_problem
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.registry import shared_sandbox
@@ -40,16 +37,7 @@ FLAGS: Mapping[str, str] = {
 """Flags that set a key of a section of a run's settings."""
 
 NO_PROBLEM = "a problem is an address, or an object with name, objectives, statement and score; this is neither: {!r}"
-OF_RUNS = frozenset(RunConfig.model_fields) - {"problems", "scorer"}
-OF_SCORERS = frozenset(ScorerSettings.model_fields)
-
-
-def check_names(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """TypeError for a name that is not known, with the closest one."""
-    for name in given:
-        if name not in known:
-            hint = did_you_mean(name, known, most=1) or f"; there are {', '.join(sorted(known))}"
-            raise TypeError(f"evo.{function}() has no argument {name}{hint}")
+NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), seed_answer= (where it starts), or both"
 
 
 def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +76,8 @@ def split_problems(problems: Problems | None) -> tuple[list[str], list[Problem]]
     if (alone := complete_problem(problems)) is not None:
         return [alone.name], [alone]
     if not isinstance(problems, Iterable):
-        raise TypeError(NO_PROBLEM.format(problems))
+        hint = f"; a scoring function is given as score={name_of(problems)}" if callable(problems) else ""
+        raise TypeError(NO_PROBLEM.format(problems) + hint)
     addresses, objects = [], []
     for given in problems:
         problem = None if isinstance(given, str | os.PathLike) else complete_problem(given)
@@ -107,6 +96,12 @@ def check_by_name(objects: Sequence[Problem]) -> None:
             f"{objects[0].name} is an object of this process: with ray=, name problems that every machine can open, a "
             "set, a scorer file or an OpenEvolve directory"
         )
+
+
+def check_run_name(name: object) -> None:
+    """TypeError for a name that is no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"name is text, as in result.name, not {name!r}")
 
 
 def database(db: str | None) -> str:
@@ -142,12 +137,14 @@ Score = Callable[[Any], Any]
 
 def take_scorer_settings(function: str, score: Score | None, given: dict[str, Any]) -> dict[str, Any] | None:
     """Takes a scoring function's declarations out of `given`, checked; None without a function. Raises BadInput."""
-    named = {name: plain(given.pop(name)) for name in list(given) if name in OF_SCORERS}
+    named = {name: plain(given.pop(name)) for name in list(given) if name in ScorerSettings.model_fields}
     named = {name: value for name, value in named.items() if value is not None}
     if score is None:
         if named:
             raise BadInput(f"evo.{function}: {', '.join(sorted(named))} describes a scoring function: give score=")
         return None
+    if function != "Search" and not named.keys() & {"statement", "seed_answer"}:
+        raise BadInput(NO_TASK.format(function))
     return parse(ScorerSettings, named, OPTIONS).model_dump(exclude_unset=True)
 
 

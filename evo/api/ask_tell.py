@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from evo.api.arguments import (
-    OF_SCORERS,
     BatchScorer,
     Problems,
     Score,
     call_text,
-    check_names,
+    check_run_name,
     choose_scorer,
     database,
     reopen_function,
     settings_of_run,
     split_problems,
 )
-from evo.api.frames import candidate_rows, data_frame
+from evo.api.calls import public
+from evo.api.keywords import ResumeKeywords, SearchKeywords
+from evo.api.notebook import candidate_rows, data_frame, html_table
 from evo.api.result import Answer, best_answers
-from evo.api.run import OF_RESUMES, configure
+from evo.api.run import configure
 from evo.api.session import GivenScore, SearchPrompt, Session, TellResult, external_resources
 from evo.comparison.resume import plan_resume
 from evo.errors import BadInput
@@ -42,13 +43,6 @@ if TYPE_CHECKING:
 
 Answers = str | Sequence[str]
 """The answers to one prompt: one, or several."""
-OF_SEARCHES = frozenset(
-    (
-        *("seed", "limit", "answers", "until_solved", "max_answers", "max_seconds", "islands", "strategy", "fresh"),
-        *("population", "prompt", "sandbox", "scoring_workers"),
-    )
-)
-"""Settings of `evo run` that need no policy."""
 MOST_AHEAD = 100_000
 """Prompts that may be asked and not yet told."""
 
@@ -81,6 +75,7 @@ class Search:
         search.best_answer.text, search.frame()
     """
 
+    @public("Search", SearchKeywords)
     def __init__(
         self,
         address: Problems | None = None,
@@ -91,14 +86,16 @@ class Search:
         name: str | None = None,
         db: str | None = None,
         config: str | None = None,
-        **settings: Any,
+        **settings: Unpack[SearchKeywords],
     ) -> None:
-        check_names("Search", settings, OF_SEARCHES | OF_SCORERS)
+        if name is not None:
+            check_run_name(name)
+        given_settings: dict[str, Any] = dict(settings)
         scored_by = batch_scorer if score is None else score
         command = call_text("Search", address, score=scored_by, iterations=iterations, config=config, **settings)
-        score = choose_scorer("Search", score, batch_scorer, settings)
+        score = choose_scorer("Search", score, batch_scorer, given_settings)
         fixed = {"policy": ASK_TELL, "lag": MOST_AHEAD, "rollouts": 1}
-        values = {"answers": 1, **settings, **fixed, "iterations": iterations}
+        values = {"answers": 1, **given_settings, **fixed, "iterations": iterations}
         loaded, objects = configure("Search", address, score, config, values)
         stored = database(db) if db is not None or name is not None else None
         resources = external_resources()
@@ -111,6 +108,7 @@ class Search:
             )
 
     @classmethod
+    @public("Search.resume", ResumeKeywords)
     def resume(
         cls,
         name: str,
@@ -120,7 +118,7 @@ class Search:
         problems: Problem | Sequence[Problem] | None = None,
         rescore: bool = False,
         accept_change: bool = False,
-        **budgets: Any,
+        **budgets: Unpack[ResumeKeywords],
     ) -> Search:
         """Continue a stored search after its last stored answers. Prompts without answers are asked again.
 
@@ -134,7 +132,7 @@ class Search:
                 was edited.
             UnknownRun, DatabaseUnavailable, RunBusy: there is no such run or database, or another process writes to it.
         """
-        check_names("Search.resume", budgets, OF_RESUMES)
+        check_run_name(name)
         db = database(db)
         plan = plan_resume(name, db, settings_of_run(budgets), rescore=rescore, accept_change=accept_change)
         policy = plan.runs[0].config["policy"]
@@ -173,6 +171,7 @@ class Search:
             raise ValueError(f"count must be 1 or more, not {count}")
         return self._session.on_loop(lambda: self._session.ask(count))
 
+    @public("Search.tell")
     def tell(
         self,
         prompts: Sequence[SearchPrompt],
@@ -232,6 +231,22 @@ class Search:
         launched = self._session.launched
         rows = self._session.on_loop(lambda: candidate_rows(launched.store, [launched.run]))
         return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
+
+    def __repr__(self) -> str:
+        status = self._session.launched.status
+        return f"Search({self.name}: {status.groups:,} prompts and {status.answers:,} answers told)"
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: the line above, and one row per problem."""
+        rows = [
+            (
+                problem.name,
+                f"{problem.done} of {problem.iterations}",
+                "-" if problem.best is None else f"{problem.best:.6g}",
+            )
+            for problem in self._session.launched.status.problem_runs
+        ]
+        return html_table(repr(self), ("problem", "told", "best"), rows)
 
     def close(self) -> None:
         """Record how the search ended and release its database; `Search.resume` continues a stored one. Safe to call

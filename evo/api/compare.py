@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 from evo.api.arguments import (
-    FLAGS,
-    OF_RUNS,
-    OF_SCORERS,
     Problems,
     Score,
     call_text,
     check_by_name,
-    check_names,
+    check_run_name,
     database,
     open_function,
     plain,
@@ -23,11 +20,13 @@ from evo.api.arguments import (
     take_scorer_settings,
 )
 from evo.api.background import Background
+from evo.api.calls import public
 from evo.api.comparison_result import ComparisonResult, read_comparison
 from evo.api.drive import run_comparison
+from evo.api.keywords import CompareKeywords
 from evo.api.run import comparison_result_of
 from evo.comparison.plan import begin, planned_runs
-from evo.config.compare import OF_EACH_ARM, OWN
+from evo.config.compare import OWN
 from evo.config.compare import load_comparison as load_settings
 from evo.config.parse import parse
 from evo.config.run import RunConfig
@@ -40,6 +39,7 @@ Arm = str | PathLike[str] | Mapping[str, Any]
 """A policy's address, or a mapping with `policy` and settings of this arm."""
 
 
+@public("compare", CompareKeywords)
 def compare(
     address: Problems | None = None,
     *,
@@ -53,7 +53,7 @@ def compare(
     config: str | None = None,
     progress: bool = True,
     ray: str | None = None,
-    **settings: Any,
+    **settings: Unpack[CompareKeywords],
 ) -> ComparisonResult:
     """Let several policies search the same problems under one budget of answers, with the same islands, prompts and
     seeds, as `evo compare` does.
@@ -89,16 +89,21 @@ def compare(
         print(result.verdict)          # vpo - grpo = +0.12 [0.03, 0.21]
         result.report("comparison.html")
     """
-    own = set(OWN) - {"arms", "seeds", "baselines"}
-    check_names("compare", settings, (OF_RUNS - set(OF_EACH_ARM)) | own | FLAGS.keys() - {"train"} | OF_SCORERS)
+    if name is not None:
+        check_run_name(name)
+    if not arms and config is None:
+        raise BadInput('a comparison needs arms, as in arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}')
+    if address is None and score is None and config is None:
+        raise BadInput('evo.compare: no problem named; give an address, as in "maze:hard", a problem, or score=')
+    given_settings: dict[str, Any] = dict(settings)
     command = call_text(
         "compare", address, arms=arms, iterations=iterations, seeds=seeds, baselines=baselines, score=score,
         config=config, **settings,
     )  # fmt: skip
     addresses, objects = split_problems(address)
-    declared = take_scorer_settings("compare", score, settings)
-    of_comparison = {key: plain(settings.pop(key)) for key in list(settings) if key in own}
-    shared = settings_of_run({**settings, "iterations": iterations})
+    declared = take_scorer_settings("compare", score, given_settings)
+    of_comparison = {key: plain(given_settings.pop(key)) for key in list(given_settings) if key in OWN}
+    shared = settings_of_run({**given_settings, "iterations": iterations})
     training = {key.removeprefix("train."): shared.pop(key) for key in list(shared) if key.startswith("train.")}
     if score is not None:
         if addresses:
@@ -139,6 +144,7 @@ def compare(
     return comparison_result_of(outcome, db, planned.against)
 
 
+@public("load_comparison")
 def load_comparison(name: str, *, db: str | None = None, against: str | None = None) -> ComparisonResult:
     """A stored comparison, finished or not.
 
@@ -153,6 +159,7 @@ def load_comparison(name: str, *, db: str | None = None, against: str | None = N
     Example:
         evo.load_comparison("calm-otter", against="base").verdict
     """
+    check_run_name(name)
     return read_comparison(name, database(db), against)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evo.api.frames import candidate_rows, data_frame
+from evo.api.notebook import candidate_rows, curves_figure, data_frame, html_table
 from evo.comparison.load import Arm, Comparison, gather
 from evo.comparison.table import as_dict, read_arms
 from evo.report.files import write_report
@@ -18,6 +17,7 @@ from islands.types import ProblemRecord, RunRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 NOT_YET = "no search has come far enough yet"
@@ -71,6 +71,11 @@ class ComparisonResult:
             rows = _curve_rows(store, gather(store, self.name, self.against))
         return data_frame(rows, ("arm", "seed", "problem", "iteration", "best"))
 
+    def plot(self) -> Figure:
+        """Solve rate and best fitness over iterations as a matplotlib figure, which a notebook shows; `plot().savefig`
+        writes it. Raises BadInput before the first iteration."""
+        return curves_figure(self.db, self.name, self.against)
+
     def report(self, path: str) -> Path:
         """Write the comparison as one HTML page with its plots, as `evo report` does. Raises BadInput."""
         with Store.open(self.db, read_only=True) as store:
@@ -87,10 +92,7 @@ class ComparisonResult:
         """A notebook's view: the verdict, and one row per arm."""
         arms = self.summary["arms"]
         rows = [(name, arm["policy"], _interval(arm["solved"]), _interval(arm["best"])) for name, arm in arms.items()]
-        head = "".join(f"<th>{title}</th>" for title in ("arm", "policy", "solved", "mean best"))
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        lines = "<br>".join(html.escape(line) for line in str(self).splitlines())
-        return f"<p>{lines}</p><table><tr>{head}</tr>{body}</table>"
+        return html_table(str(self), ("arm", "policy", "solved", "mean best"), rows)
 
 
 def read_comparison(name: str, db: str, against: str | None = None) -> ComparisonResult:

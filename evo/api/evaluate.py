@@ -7,12 +7,14 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from evo.api.arguments import Problems, call_text, check_names, plain, split_problems
+from evo.api.arguments import Problems, call_text, plain, split_problems
 from evo.api.background import Background, Progress, ScorerWarning
+from evo.api.calls import public
 from evo.api.drive import Job
-from evo.api.frames import data_frame
+from evo.api.keywords import EvaluateKeywords
+from evo.api.notebook import data_frame
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig
@@ -22,8 +24,6 @@ from problems.registry import given
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-OF_EVALUATIONS = frozenset(EvaluateConfig.model_fields) - {"problems"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class EvaluateResult(Mapping[str, float | None]):
         return data_frame(self.per_problem, ("problem",))
 
 
+@public("evaluate", EvaluateKeywords)
 def evaluate(
     address: Problems,
     *,
@@ -73,7 +74,7 @@ def evaluate(
     against: str | None = None,
     output: str | None = None,
     progress: bool = True,
-    **settings: Any,
+    **settings: Unpack[EvaluateKeywords],
 ) -> EvaluateResult:
     """Sample a policy's answers to each problem, without search and without parents, as `evo evaluate` does.
 
@@ -99,7 +100,6 @@ def evaluate(
     Example:
         evo.evaluate("maze:test", policy="embedded:vpo", limit=50, seeds=3, output="vpo.json")["solve@30"]
     """
-    check_names("evaluate", settings, OF_EVALUATIONS)
     addresses, objects = split_problems(address)
     named = {**settings, "policy": policy, "answers_total": answers_total, "seeds": seeds, "against": against}
     values = {name: plain(value) for name, value in named.items() if value is not None}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from os import PathLike
+from typing import Unpack
 
-from evo.api.arguments import Problems, check_names, plain, split_problems
+from evo.api.arguments import Problems, plain, split_problems
+from evo.api.calls import public
+from evo.api.keywords import LoadPolicyKeywords
 from evo.search.resources import problems_at
 from problems.contract import Problem
 from problems.registry import given
 from vpo.policies.contract import Policy
-from vpo.policies.registry import PolicySettings
 from vpo.policies.registry import load_policy as load
 
 
-def load_policy(address: str, **settings: Any) -> Policy:
+@public("load_policy", LoadPolicyKeywords)
+def load_policy(address: str | PathLike[str], **settings: Unpack[LoadPolicyKeywords]) -> Policy:
     """The policy that an address names, ready to sample.
 
     Args:
@@ -30,10 +33,12 @@ def load_policy(address: str, **settings: Any) -> Policy:
         policy = evo.load_policy("embedded:base", temperature=0.8)
         groups = await policy.sample([prompt], rollouts=4, answers=3, seed=0)
     """
-    check_names("load_policy", settings, PolicySettings.__dataclass_fields__)
+    if not isinstance(address, str | PathLike):
+        raise TypeError(f'a policy is named by its address, as in "embedded:vpo", not {address!r}')
     return load(plain(address), **{name: plain(value) for name, value in settings.items() if value is not None})
 
 
+@public("load_problems")
 def load_problems(address: Problems, *, limit: int | None = None) -> list[Problem]:
     """The problems that addresses name, each once, in order.
 
@@ -49,5 +54,7 @@ def load_problems(address: Problems, *, limit: int | None = None) -> list[Proble
         problem.score(problem.seed_answer()).fitness
     """
     addresses, objects = split_problems(address)
+    if address is None:
+        raise TypeError('problems are named by an address, as in "maze:hard", not None')
     with given(objects):
         return problems_at(addresses, limit)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evo.api.frames import candidate_rows, data_frame
+from evo.api.notebook import candidate_rows, curves_figure, data_frame, html_table
 from evo.errors import BadInput
 from evo.report.files import write_report
 from evo.search.status import clock
@@ -19,6 +18,7 @@ from islands.types import Candidate, ProblemRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 
@@ -93,11 +93,16 @@ class RunResult:
 
     def frame(self) -> DataFrame:
         """All candidates, one row each: problem, candidate, iteration (missing for seeds), sequence, island,
-        generation, parent, policy_version, fitness, error, feedback, answer, created (seconds since 1970), a column
+        generation, parent, policy_version, fitness, error, feedback, answer, created (a datetime in UTC), a column
         reward.NAME for every objective and feature.NAME for every feature. Raises ImportError without pandas."""
         with Store.open(self.db, read_only=True) as store:
             rows = candidate_rows(store, [store.run(self.name)])
         return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
+
+    def plot(self) -> Figure:
+        """Solve rate and best fitness over iterations as a matplotlib figure, which a notebook shows; `plot().savefig`
+        writes it. Raises BadInput before the first iteration."""
+        return curves_figure(self.db, self.name)
 
     def report(self, path: str) -> Path:
         """Write the run as one HTML page with its plots, as `evo report` does. Raises BadInput."""
@@ -123,9 +128,7 @@ class RunResult:
             (name, status, f"{best[name].fitness:.6g}" if name in best else "-", _vector(best.get(name)))
             for name, status in self.problems.items()
         ]
-        head = "".join(f"<th>{title}</th>" for title in ("problem", "status", "best", "rewards"))
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<p>{html.escape(str(self))}</p><table><tr>{head}</tr>{body}</table>"
+        return html_table(str(self), ("problem", "status", "best", "rewards"), rows)
 
 
 def read_run(name: str, db: str) -> RunResult:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from os import PathLike
+from typing import Any, Unpack
 
 from evo.api.arguments import (
-    FLAGS,
-    OF_RUNS,
-    OF_SCORERS,
     BatchScorer,
     Problems,
     Score,
     call_text,
     check_by_name,
-    check_names,
+    check_run_name,
     choose_scorer,
     database,
     open_function,
@@ -26,8 +24,10 @@ from evo.api.arguments import (
     take_scorer_settings,
 )
 from evo.api.background import Background, ScorerWarning
+from evo.api.calls import public
 from evo.api.comparison_result import ComparisonResult, read_comparison
 from evo.api.drive import ComparisonOutcome, resume_comparison, resume_search, run_search
+from evo.api.keywords import ResumeKeywords, RunKeywords
 from evo.api.result import RunResult, read_run
 from evo.comparison.resume import plan_resume
 from evo.config.parse import OPTIONS, parse
@@ -40,25 +40,21 @@ from evo.search.resources import Resources
 from problems.contract import Problem, ScorerFault
 from problems.registry import given
 
-OF_RESUMES = (
-    *("policy", "rollouts", "answers", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),
-    *("patience", "processes"),
-)
 
-
+@public("run", RunKeywords)
 def run(
     address: Problems | None = None,
     *,
     score: Score | None = None,
     batch_scorer: BatchScorer | None = None,
-    policy: str | None = None,
+    policy: str | PathLike[str] | None = None,
     iterations: int | None = None,
     name: str | None = None,
     db: str | None = None,
     config: str | None = None,
     progress: bool = True,
     ray: str | None = None,
-    **settings: Any,
+    **settings: Unpack[RunKeywords],
 ) -> RunResult:
     """Search problems with a policy, as `evo run` does.
 
@@ -106,13 +102,15 @@ def run(
                          policy="Qwen/Qwen2.5-Coder-0.5B-Instruct", iterations=20)
         result.best_answer.text, result.frame()
     """
-    check_names("run", settings, OF_RUNS | FLAGS.keys() | OF_SCORERS)
+    if name is not None:
+        check_run_name(name)
+    given_settings: dict[str, Any] = dict(settings)
     scored_by = batch_scorer if score is None else score
     command = call_text(
         "run", address, score=scored_by, policy=policy, iterations=iterations, config=config, **settings
     )
-    score = choose_scorer("run", score, batch_scorer, settings)
-    overrides = {**settings, "policy": policy, "iterations": iterations}
+    score = choose_scorer("run", score, batch_scorer, given_settings)
+    overrides = {**given_settings, "policy": policy, "iterations": iterations}
     loaded, objects = configure("run", address, score, config, overrides)
     db, resources = database(db), Resources()
     if ray is not None:
@@ -138,6 +136,8 @@ def configure(
     addresses, objects = split_problems(address)
     declared = take_scorer_settings(function, score, settings)
     loaded = load_config(plain(config), {**settings_of_run(settings), "problems": addresses or None})
+    if score is None and not loaded.problems:
+        raise BadInput(f'evo.{function}: no problem named; give an address, as in "maze:hard", a problem, or score=')
     if score is not None:
         if loaded.problems:
             raise BadInput("give an address or score=, not both")
@@ -147,6 +147,7 @@ def configure(
     return loaded, objects
 
 
+@public("load_run")
 def load_run(name: str, *, db: str | None = None) -> RunResult:
     """A stored run, finished or not.
 
@@ -160,9 +161,11 @@ def load_run(name: str, *, db: str | None = None) -> RunResult:
     Example:
         evo.load_run("calm-otter").best
     """
+    check_run_name(name)
     return read_run(name, database(db))
 
 
+@public("resume", ResumeKeywords)
 def resume(
     name: str,
     *,
@@ -173,7 +176,7 @@ def resume(
     db: str | None = None,
     progress: bool = True,
     ray: str | None = None,
-    **settings: Any,
+    **settings: Unpack[ResumeKeywords],
 ) -> RunResult | ComparisonResult:
     """Continue a stored run or comparison after its last committed group, on the same seed, as `evo resume` does.
 
@@ -200,7 +203,7 @@ def resume(
     Example:
         result = evo.resume("calm-otter", iterations=200)
     """
-    check_names("resume", settings, OF_RESUMES)
+    check_run_name(name)
     db, processes = database(db), settings.pop("processes", None)
     plan = plan_resume(name, db, settings_of_run(settings), rescore=rescore, accept_change=accept_change)
     objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
@@ -243,4 +246,4 @@ def warn_of_faults(faults: Sequence[str], all_failed: bool, name: str) -> None:
     if messages and all_failed:
         raise ScorerFault(f"{messages[0]} (run {name})")
     for message in messages:
-        warnings.warn(message, ScorerWarning, stacklevel=4)
+        warnings.warn(message, ScorerWarning, stacklevel=2)

@@ -9,12 +9,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from evo.api.arguments import Problems, call_text, check_by_name, check_names, plain, split_problems
+from evo.api.arguments import Problems, call_text, check_by_name, plain, split_problems
 from evo.api.background import Background, Progress
+from evo.api.calls import public
 from evo.api.drive import Job
-from evo.api.frames import data_frame
+from evo.api.keywords import TrainKeywords
+from evo.api.notebook import data_frame
 from evo.cluster import open_training
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput, SearchFailed
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from evo.training.setup import Training
 
 _STEP = re.compile(r"step (\d+)  (.*)")
-OF_TRAINING = frozenset(TrainRun.model_fields) - {"method", "problems"}
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class TrainResult:
         return f"{self.outcome}{why}: {self.policy}, {self.steps} steps of {self.method} in {clock(self.seconds)}"
 
 
+@public("train", TrainKeywords)
 def train(
     method: str | None = None,
     address: Problems | None = None,
@@ -94,13 +96,13 @@ def train(
     config: str | None = None,
     ray: str | None = None,
     progress: bool = True,
-    **settings: Any,
+    **settings: Unpack[TrainKeywords],
 ) -> TrainResult:
     """Fine-tune a policy by reward, as `evo train` does, and write it to `output` as a Hugging Face checkpoint.
 
     Args:
         method: vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting, multi_rlvr, entropic,
-            per_answer, archive_vpo.
+            per_answer, archive_vpo, trajectory_balance.
         address: the problems to learn from, as for `evo.run`; none with `from_traces`.
         policy: where training starts: "embedded:base" (the default), a hub id or directory.
         steps: optimiser steps, 200 by default.
@@ -127,7 +129,6 @@ def train(
     Example:
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
     """
-    check_names("train", settings, OF_TRAINING)
     addresses, objects = split_problems(address)
     named = {name: _listed(name, plain(value)) for name, value in settings.items() if value is not None}
     named |= {name: plain(value) for name, value in {"policy": policy, "steps": steps}.items() if value is not None}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("evo.cli.demo", "Six ways to search the same hard mazes, live, with a verdict and a report."),
+    "demo": ("evo.cli.demo", "A model that helps a search, one that does not, and a formula of a table."),
     "run": ("evo.cli.run", "Search problems with a policy."),
     "resume": ("evo.cli.run", "Continue a run after its last committed iteration."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),
@@ -166,7 +166,9 @@ def invoke(argv: Sequence[str]) -> int:
         )
         return _complain(f"{' '.join(error.format_message().split())} (see evo{where} --help)", 2)
     except (click.Abort, KeyboardInterrupt):
-        return 130
+        from evo.errors import INTERRUPTED
+
+        return INTERRUPTED
     except BrokenPipeError:
         # the reader closed the pipe (`evo runs | head`), which is no error: keep Python from reporting one at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,7 +13,7 @@ from rich.markup import escape
 from evo.checks.check import check_problem
 from evo.checks.finding import CheckReport, Finding
 from evo.cli.flags import collect_given, flag, flags
-from evo.cli.options import json_option, plain_option
+from evo.cli.options import json_option, open_console, plain_option
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.search.resources import resolve_problems
@@ -53,7 +53,7 @@ def check(
     given = collect_given(options)
     if policy is not None:
         check_policy(parse_address(policy))
-    console = Console(stderr=as_json, highlight=False)
+    console = open_console(stderr=as_json)
     live = console.is_terminal and not plain
     reports: list[CheckReport] = []
     for address in problems:

@@ -13,6 +13,7 @@ from evo.cli.options import (
     OutputOptions,
     check_processes,
     db_option,
+    details_option,
     json_option,
     plain_option,
     ray_option,
@@ -40,7 +41,7 @@ from islands.db.names import check_name
         "Search": SEARCH,
         "Policy": SAMPLING,
         "Training during the search": TRAINING,
-        "Execution and output": ("sandbox", "ray", "as_json"),
+        "Execution and output": ("sandbox", "ray", "details", "as_json"),
     },
 )
 @click.argument("problems", nargs=-1, metavar="SET...")
@@ -73,6 +74,7 @@ from islands.db.names import check_name
 @db_option
 @ray_option
 @plain_option
+@details_option
 @json_option
 def compare(
     problems: tuple[str, ...],
@@ -88,6 +90,7 @@ def compare(
     db: str,
     ray: str | None,
     plain: bool,
+    details: bool,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -132,7 +135,7 @@ def compare(
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     check_new_comparison(configs, db, name)
     check_processes(config.processes, ray)
-    output = OutputOptions(db, plain, as_json)
+    output = OutputOptions(db, plain, as_json, details)
     console, driver = foreground(output, name_configs(configs))
     outcome = run_comparison(
         lambda: begin(db, name, runs, configs, read_command()),

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from evo.cli.options import db_option, json_option
+from evo.cli.options import db_option, json_option, open_console
 from evo.cluster import parse_place
 from evo.doctor.doctor import examine
 from evo.doctor.line import DoctorLine
@@ -38,7 +38,7 @@ def doctor(policies: tuple[str, ...], ray: str | None, db: str, as_json: bool) -
     evo doctor --db postgresql+psycopg://evo@host/evo --policy openai:qwen@http://host:8000 --json
     evo doctor --ray head:6379 --db postgresql+psycopg://evo@host/evo
     """
-    console = Console(highlight=False, stderr=as_json)
+    console = open_console(stderr=as_json)
     lines: list[DoctorLine] = []
     records: list[dict[str, str]] = []
     last = ""

@@ -17,9 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
-from evo.cli.options import json_option, plain_option, read_command
+from evo.cli.options import json_option, open_console, plain_option, read_command
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
+from evo.errors import INTERRUPTED
 from evo.evaluation.execute import execute_evaluation, prepare_evaluation
 from evo.evaluation.metrics import Evaluation
 from evo.search.status import clock, describe_usage
@@ -54,7 +55,7 @@ def evaluate(
     """
     settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
     request = prepare_evaluation(settings, output)
-    console = Console(stderr=as_json, highlight=False, markup=False)
+    console = open_console(stderr=as_json, markup=False)
     live = console.is_terminal and not plain
     loading = f"loading {request.config.policy}"
     try:
@@ -68,7 +69,7 @@ def evaluate(
         )
     except KeyboardInterrupt:
         print("evo: interrupted; nothing was written", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     if as_json:
         sys.stdout.write(json.dumps(result.record) + "\n")
     else:

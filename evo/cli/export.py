@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.progress import Progress, track
 
 from evo.cli.flags import flag
-from evo.cli.options import db_option, format_arguments, json_option, plain_option, read_command
+from evo.cli.options import db_option, format_arguments, json_option, open_console, plain_option, read_command
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.openevolve.import_run import Scoring, import_run
@@ -60,7 +59,7 @@ def export(
 
 
 def _write_checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: bool) -> None:
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     with Store.open(db, read_only=True) as store:
         run, *others = runs_named(store, name)
         if others:
@@ -116,7 +115,7 @@ def _write_traces(name: str, output: str, no_tokens: bool, db: str, plain: bool)
     with Store.open(db, read_only=True) as store:
         runs = runs_named(store, name)
         total = sum(group_count(store, run.id)[0] for run in runs)
-        console = Console(stderr=True)
+        console = open_console(stderr=True)
         rows: Iterable[dict[str, Any]] = (
             {**row, "run": run.name, "arm": run.arm}
             for run in runs
@@ -250,7 +249,7 @@ def import_(
     evo export valley --openevolve back_again
     """
     command = read_command()
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     shown = console.is_terminal and not plain
     with Progress(console=console, transient=True, disable=not shown) as bar:
         task = bar.add_task(f"importing {checkpoint}", total=None)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from evo.cli.options import WIDE, db_option, json_option, open_wide_console
+from evo.cli.options import WIDE, db_option, details_option, json_option, open_console, open_wide_console
 from evo.cli.tables import print_table
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
@@ -48,7 +48,7 @@ def open_store(db: str) -> Store:
 
 
 def _plain_console() -> Console:
-    return Console(highlight=False, markup=False)
+    return open_console(markup=False)
 
 
 def format_number(value: float | None) -> str:
@@ -59,8 +59,9 @@ def format_number(value: float | None) -> str:
 @click.argument("name", metavar="RUN")
 @click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
 @db_option
+@details_option
 @json_option
-def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
+def show(name: str, candidate_id: int | None, db: str, details: bool, as_json: bool) -> None:
     """Show RUN, a run or a comparison, or its candidate ID: reward vector, feedback, lineage, and the difference to its
     parent."""
     with open_store(db) as store:
@@ -68,9 +69,9 @@ def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
         if candidate_id is not None:
             _show_candidate(store, find_run(store, runs, candidate_id), candidate_id, as_json)
         elif runs[0].comparison == name:
-            _show_comparison(store, name, as_json)
+            _show_comparison(store, name, as_json, details)
         else:
-            _show_run(store, runs[0], as_json)
+            _show_run(store, runs[0], as_json, details)
 
 
 def find_run(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunRecord:
@@ -85,7 +86,7 @@ def find_run(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunR
     raise UnknownRun(f"{name} has no candidate {candidate_id}{hint}")
 
 
-def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
+def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> None:
     versions = versions_used(store, run.id)
     progress, totals = run_progress(store, run.id), run_totals(store, run.id)
     best_answers = best(store, run.id)
@@ -173,7 +174,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         if (known := best_known_of(problem)) is not None:
             standing = describe_best_known(None if candidate is None else candidate.fitness, known)
             console.print(f"{problem.name}: {standing}", soft_wrap=True)
-    print_operators(console, [pooled(operator.policy, operator) for operator in operators])
+    if details:
+        print_operators(console, [pooled(operator.policy, operator) for operator in operators])
     if len(versions) > 1:
         console.print()
         console.print(_make_versions_table(versions))
@@ -315,7 +317,7 @@ def _split_lines(candidate: Candidate, language: str) -> list[str]:
     return lines
 
 
-def _show_comparison(store: Store, name: str, as_json: bool) -> None:
+def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> None:
     """The standings of the arms, as a table or as JSON, and the state of each run."""
     from evo.comparison.table import as_dict, print_summary, read_arms  # verdicts: scipy
 
@@ -336,7 +338,7 @@ def _show_comparison(store: Store, name: str, as_json: bool) -> None:
     head = f"{name}: a comparison of {len(comparison.arms)} arms, {len(comparison.runs)} runs ({statuses})"
     console.print(head, soft_wrap=True, markup=False)
     console.print(first.command, style="dim", soft_wrap=True, markup=False)
-    print_summary(console, *reading)
+    print_summary(console, *reading, details=details)
     for run in comparison.runs:
         if run.status == "failed":
             console.print(f"{run.name} failed: {run.reason}", soft_wrap=True, markup=False)

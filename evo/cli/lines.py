@@ -1,4 +1,4 @@
-"""Show a run or comparison without a live screen: as a plain line for each arm every few seconds, or as one picture of
+"""Show a run or comparison without a live screen: as a plain line every few seconds, or as one picture of
 the screen."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,9 @@ from rich.console import Console
 from evo.encoding import spell
 from evo.errors import BadInput
 from evo.monitor.poller import Poller
-from evo.monitor.snapshot import Snapshot
+from evo.monitor.snapshot import ArmSnapshot, Snapshot
 from evo.search.status import clock, describe_errors
-from evo.tui.head import mean_best
+from evo.tui.head import mean_best, solved_text
 from evo.tui.line import clean
 from evo.tui.numbers import fitness, rate
 from islands.db.store import Store
@@ -31,8 +32,8 @@ async def print_lines_during(db: str, name: str, console: Console, against: str 
         poller = await asyncio.to_thread(partial(Poller, store, name, against, statistics=False))
         while True:
             snapshot = await asyncio.to_thread(poller.poll)
-            for line in format_lines(snapshot, time.time()):
-                console.print(spell(line, console.encoding), soft_wrap=True, markup=False)
+            line = spell(format_line(snapshot, time.time()), console.encoding)
+            console.print(line, soft_wrap=True, markup=False)
             await asyncio.sleep(choose_pause(asyncio.get_running_loop().time() - began))
 
 
@@ -41,36 +42,45 @@ def choose_pause(elapsed: float) -> float:
     return PLAIN_SECONDS if elapsed < 60 else PLAIN_SECONDS_LATER
 
 
-def format_lines(snapshot: Snapshot, now: float) -> list[str]:
-    """The snapshot as one line for each arm: time, status, iterations, solved problems, throughput, errors."""
-    lines = []
-    for arm in snapshot.arms:
-        statuses = ", ".join(f"{n} {status}" for status, n in arm.statuses.items())
-        parts = [clock(snapshot.elapsed(now)), arm.name, statuses, f"{arm.groups:,}/{arm.planned:,} iterations"]
-        if arm.results is not None and arm.results.judged.any():
-            known = arm.results.solved_at[arm.results.judged]
-            parts.append(f"solved {int((known < float('inf')).sum())}/{known.size}")
-        parts.append(f"mean best {fitness(mean_best(arm))}")
-        telemetry = arm.telemetry
-        if telemetry.answers_per_second is not None:
-            parts.append(f"{rate(telemetry.answers_per_second)} answers/s")
-        if telemetry.tokens_per_second is not None:
-            parts.append(f"{rate(telemetry.tokens_per_second)} tokens/s")
-        if telemetry.totals.cost:
-            parts.append(f"cost {telemetry.totals.cost:.4g}")
-        if telemetry.policy_busy is not None:
-            parts.append(f"waiting for the model {telemetry.policy_busy:.0%} of the time")
-        if telemetry.in_flight:
-            parts.append(f"{telemetry.sampled_ahead or 0:,} of {telemetry.in_flight:,} iterations in flight sampled")
-        if telemetry.totals.errors:
-            parts.append(describe_errors(telemetry.totals.errors))
-        silent = snapshot.silent(now)
-        if silent is not None:
-            parts.append(f"nothing heard for {clock(silent)}")
-        lines.append("  ".join(clean(part) for part in parts))
-    if snapshot.cluster and lines:
-        lines.append(f"{clock(snapshot.elapsed(now))}  {clean(snapshot.cluster)}")
-    return lines
+def format_line(snapshot: Snapshot, now: float) -> str:
+    """The snapshot as one line: time, share done, time left, iterations, and the arms' solved problems, or mean best
+    fitness if no problem has a target; for a single run also its rates."""
+    arms, elapsed, left = snapshot.arms, clock(snapshot.elapsed(now)), snapshot.eta()
+    several = len(arms) > 1
+    parts = [elapsed, f"{snapshot.groups / max(1, snapshot.planned):4.0%}"]
+    if left:
+        parts.append(f"about {clock(left)} left")
+    parts.append(f"{snapshot.groups:,}/{snapshot.planned:,} iterations")
+    parts.append(", ".join(f"{n} {status}" for status, n in snapshot.statuses.items()))
+    solved = [(arm.name, solved_text(arm)) for arm in arms if arm.results is not None and arm.results.judged.any()]
+    best = [(arm.name, fitness(mean_best(arm))) for arm in arms] if not (solved and several) else []
+    for title, values in (("solved", solved), ("mean best", best)):
+        if values:
+            parts.append(f"{title} " + ", ".join(f"{name} {text}" if several else text for name, text in values))
+    if not several:
+        parts += _rates(arms[0])
+    if cost := sum(arm.telemetry.totals.cost for arm in arms):
+        parts.append(f"cost {cost:.4g}")
+    flying = sum(arm.telemetry.in_flight or 0 for arm in arms)
+    if flying and not several:
+        ahead = sum(arm.telemetry.sampled_ahead or 0 for arm in arms)
+        parts.append(f"{ahead:,} of {flying:,} iterations in flight sampled")
+    if errors := sum((arm.telemetry.totals.errors for arm in arms), Counter()):
+        parts.append(describe_errors(errors))
+    if (silent := snapshot.silent(now)) is not None:
+        parts.append(f"nothing heard for {clock(silent)}")
+    if snapshot.cluster:
+        parts.append(snapshot.cluster)
+    return "  ".join(clean(part) for part in parts)
+
+
+def _rates(arm: ArmSnapshot) -> list[str]:
+    telemetry = arm.telemetry
+    rates = [(telemetry.answers_per_second, "answers/s"), (telemetry.tokens_per_second, "tokens/s")]
+    parts = [f"{rate(value)} {unit}" for value, unit in rates if value is not None]
+    if telemetry.policy_busy is not None:
+        parts.append(f"waiting for the model {telemetry.policy_busy:.0%} of the time")
+    return parts
 
 
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
@@ -80,13 +90,13 @@ reports that."""
 
 
 def print_lines(name: str, db: str, against: str | None, console: Console) -> int:
-    """Print a line for each arm every few seconds, until every run has ended."""
+    """Print a line every few seconds, until every run has ended."""
     began = time.monotonic()
     with _open_poller(name, db, against) as poller:
         while True:
             snapshot = poller.poll_whole(0.0)
-            for line in format_lines(snapshot, time.time()):
-                console.print(spell(line, console.encoding), soft_wrap=True)
+            line = spell(format_line(snapshot, time.time()), console.encoding)
+            console.print(line, soft_wrap=True, markup=False)
             if snapshot.ended:
                 for verdict in snapshot.verdict:
                     console.print(verdict.text, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Runs work in the foreground and shows its progress: on a live screen, or without a terminal as a line per arm.
+"""Runs work in the foreground and shows its progress: on a live screen, or without a terminal as lines.
 
 Screen and lines are imported when they are needed: their import takes longer than a short search.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
-from evo.cli.options import OutputOptions, format_arguments
+from evo.cli.options import OutputOptions, format_arguments, open_console
 from evo.search.stop import FINISHING, Stop
 from evo.tui.terminal import can_show
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FIRST_LINES_SECONDS = 5.0
-INTERRUPTED = 130
-"""The exit code of interrupted work whose results are all committed."""
 
 
 class Foreground:
@@ -80,7 +78,7 @@ class Foreground:
 
 def foreground(output: OutputOptions, loading: str) -> tuple[Console, Foreground]:
     """(the console that the outcome is printed on, the driver of the command's work)"""
-    console = Console(stderr=output.as_json, highlight=False, emoji=False)
+    console = open_console(stderr=output.as_json)
     return console, Foreground(console, output.plain, f"loading {loading}")
 
 

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from evo.errors import BadInput
-from islands.db.address import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
+from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
 
 F = TypeVar("F", bound=Callable[..., Any])
 WIDE = 1000
@@ -25,11 +25,13 @@ class OutputOptions:
 
     plain: print lines instead of the live screen
     as_json: print the outcome as JSON on stdout, and the rest on stderr
+    details: print also how operators use parents
     """
 
     db: str
     plain: bool = False
     as_json: bool = False
+    details: bool = False
 
 
 def db_option(command: F) -> F:
@@ -58,10 +60,23 @@ def plain_option(command: F) -> F:
     return click.option("--plain", is_flag=True, help="Print plain lines instead of the live screen.")(command)
 
 
+def details_option(command: F) -> F:
+    help_ = "Print also how each operator uses the parents in its prompts."
+    return click.option("--details", is_flag=True, help=help_)(command)
+
+
 def check_processes(processes: int | None, ray: str | None) -> None:
     """Raise BadInput if --processes, which are of this machine, are given for work on a cluster."""
     if processes is not None and ray is not None:
         raise BadInput("--processes are of this machine, and a Ray cluster has its own: use --processes or --ray")
+
+
+def open_console(**settings: Any) -> Console:
+    """A console for what people read. Off a terminal nothing is wrapped."""
+    console = Console(**{"highlight": False, "emoji": False, **settings})
+    if not console.is_terminal:
+        console.width = WIDE
+    return console
 
 
 def open_wide_console(**settings: Any) -> Console:
@@ -80,3 +95,8 @@ def read_command() -> str:
 def format_arguments(name: str, db: str) -> str:
     """A run or comparison and its database, quoted as arguments of a suggested command."""
     return shlex.quote(name) + format_db_option(db)
+
+
+def format_db_option(db: str) -> str:
+    """` --db ADDRESS` for a suggested command; nothing for the default database."""
+    return "" if db == DEFAULT_DB else f" --db {hide_password(db)}"

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.api.drive import ComparisonOutcome
-from evo.cli.live import INTERRUPTED
 from evo.cli.options import OutputOptions, format_arguments
 from evo.cli.tables import print_table
+from evo.errors import INTERRUPTED
 from evo.runs.result import SearchOutcome
 from evo.search.status import clock, describe_metrics, describe_usage
 from islands.db.store import Store
@@ -97,23 +97,25 @@ def report_comparison(
     console: Console,
     *,
     against: str | None = None,
-    ending: Callable[[Console, str], None] | None = None,
+    show: Callable[[Console, str], None] | None = None,
 ) -> int:
     """Print the standings of a comparison; returns the exit code.
 
     outcome: None if nothing was stored
-    ending: prints more after a comparison that is done
+    show: prints the comparison of that name, instead of its standings and of commands that look at it
     """
     if outcome is None:
         return INTERRUPTED
-    print_standings(outcome.name, output, console, against)
+    if show is not None:
+        show(console, outcome.name)
+    else:
+        print_standings(outcome.name, output, console, against)
     if not output.as_json:
         named = format_arguments(outcome.name, output.db)
         if outcome.interrupted or outcome.failed:
             console.print(f"continue with: evo resume {named}", soft_wrap=True, markup=False)
-        console.print(f"look at it: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
-        if ending is not None and not outcome.interrupted and not outcome.failed:
-            ending(console, outcome.name)
+        if show is None:
+            console.print(f"look at it: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
     _print_faults(f"{run.run}: {run.reason}" for run in outcome.failed)
     _print_faults(outcome.faults)
     return INTERRUPTED if outcome.interrupted else 1 if outcome.failed or outcome.faults else 0
@@ -128,7 +130,7 @@ def print_standings(name: str, output: OutputOptions, console: Console, against:
     if output.as_json:
         sys.stdout.write(json.dumps(as_dict(*reading)) + "\n")
     else:
-        print_summary(console, *reading)
+        print_summary(console, *reading, details=output.details)
 
 
 def _print_faults(faults: Iterable[str]) -> None:

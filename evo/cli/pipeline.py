@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from evo.cli.options import json_option, plain_option
+from evo.cli.options import json_option, open_console, plain_option
 from evo.cluster import parse_place
-from evo.errors import BadInput
+from evo.errors import INTERRUPTED, BadInput
 from evo.pipelines.checks import check_pipeline
 from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print_plan, summary
 from evo.pipelines.file import Pipeline, read_pipeline
@@ -94,7 +94,7 @@ def pipeline(
         raise BadInput(f"-o {folder}: its runs are in {where}; use another directory for another database")
     place.check_database()
     costs = check_pipeline(read)
-    console = Console(stderr=as_json, highlight=False, markup=False, soft_wrap=True)
+    console = open_console(stderr=as_json, markup=False, soft_wrap=True)
 
     def make_plan() -> tuple[State, list[Planned]]:
         state = load(folder) or State(name=_make_prefix(folder), db=hide_password(named or ""))
@@ -153,7 +153,7 @@ def _report(
     for stage in record["stages"]:
         if stage["state"] == Status.FAILED:
             print(f"evo: stage {stage['name']} failed: {stage['reason']}", file=sys.stderr)
-    return {Status.DONE: 0, Status.FAILED: 1, Status.INTERRUPTED: 130}[outcome]
+    return {Status.DONE: 0, Status.FAILED: 1, Status.INTERRUPTED: INTERRUPTED}[outcome]
 
 
 def _choose(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from evo.cli.flags import collect_given, flag, flags
-from evo.cli.options import plain_option
+from evo.cli.options import open_console, plain_option
 from evo.config.parse import OPTIONS, parse
 from evo.config.pretrain import PretrainSettings
 from evo.errors import BadInput
@@ -39,7 +38,7 @@ def pretrain(language: str, output: str, plain: bool, **options: float | str | N
     if (Path(output) / "config.json").exists():
         raise BadInput(f"-o {output}: holds a checkpoint already; name another directory")
     config = parse(PretrainSettings, {"language": language, **collect_given(options)}, OPTIONS).config()
-    console = Console(highlight=False)
+    console = open_console()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     live = not plain and console.is_terminal
     with Progress(*columns, console=console, disable=not live) as bar:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from evo.cli.fuzz import fuzz
-from evo.cli.options import json_option
+from evo.cli.options import json_option, open_console
 from evo.config.parse import OPTIONS, parse
 from evo.config.pick import PickConfig
 from evo.evaluation.file import check_writable
@@ -47,7 +46,7 @@ def problems(context: click.Context, address: str | None, limit: int | None, as_
     """List the problem sets, or the problems that ADDRESS names (a single problem is shown with its statement)."""
     if context.invoked_subcommand is not None:
         return
-    console = Console(highlight=False, markup=False)
+    console = open_console(markup=False)
     table = Table(box=None, pad_edge=False)
     if address is None:
         sets = describe_sets()

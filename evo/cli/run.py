@@ -14,7 +14,10 @@ from evo.cli.options import (
     OutputOptions,
     check_processes,
     db_option,
+    details_option,
+    format_arguments,
     json_option,
+    open_console,
     plain_option,
     ray_option,
     read_command,
@@ -112,6 +115,7 @@ def run(
 @ray_option
 @flag(CompareOptions, "processes", help="Worker processes of a comparison, as in evo compare.")
 @plain_option
+@details_option
 @json_option
 def resume(
     name: str,
@@ -121,6 +125,7 @@ def resume(
     ray: str | None,
     processes: int | None,
     plain: bool,
+    details: bool,
     as_json: bool,
     **settings: Any,
 ) -> int:
@@ -134,7 +139,12 @@ def resume(
 
     changed = {key: value for key, value in settings.items() if value is not None}
     plan = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
-    output = OutputOptions(db, plain, as_json)
+    output = OutputOptions(db, plain, as_json, details)
+    if not as_json and plan.is_done():
+        console = open_console(markup=False)
+        more = f"evo resume {format_arguments(name, db)} --iterations N"
+        console.print(f"{name} is done: there is nothing to do. To search further: {more}", soft_wrap=True)
+        return 0
     if plan.is_comparison:
         configs = plan.configs()
         check_processes(processes, ray)

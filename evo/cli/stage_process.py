@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from evo.cli import invoke, print_traceback
+from evo.errors import INTERRUPTED
 
 PR_SET_PDEATHSIG = 1
 LONGEST = 1000
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return invoke(rest)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except Exception:
         print_traceback(*sys.exc_info())
         return 1

@@ -8,15 +8,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from evo.cli.flags import GroupedCommand, collect_given, flag, together
-from evo.cli.live import INTERRUPTED, handling_interrupts
-from evo.cli.options import json_option, plain_option, read_command
+from evo.cli.live import handling_interrupts
+from evo.cli.options import json_option, open_console, plain_option, read_command
 from evo.cluster import open_training
 from evo.config.traces import TraceSettings
 from evo.config.train import TrainRun, check_resumable, plan_training
-from evo.errors import BadInput
+from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit
 from evo.runs.preflight import check_new_training
 from evo.search.stop import StopReason
@@ -87,9 +86,10 @@ def train(
     **options: Any,
 ) -> int:
     """Train a policy with METHOD (vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting,
-    multi_rlvr, entropic, per_answer, archive_vpo) on PROBLEMSET, or on stored searches (--from-traces), and write it to
-    -o as a Hugging Face checkpoint with its card. Two methods learn from the examples of stored searches: improve from
-    answers that are better than their parents, dpo from pairs of a better and a worse answer.
+    multi_rlvr, trajectory_balance, entropic, per_answer, archive_vpo) on PROBLEMSET, or on stored searches
+    (--from-traces), and write it to -o as a Hugging Face checkpoint with its card. Two methods learn from the examples
+    of stored searches: improve from answers that are better than their parents, dpo from pairs of a better and a worse
+    answer.
 
     \b
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo
@@ -100,7 +100,7 @@ def train(
     """
 
     named = collect_given(options)
-    console = Console(highlight=False, stderr=as_json)
+    console = open_console(stderr=as_json)
     display = TrainingDisplay(console, plain)
     if folder:
         check_resumable(named, "METHOD, PROBLEMSET, -o and --config", bool(method or problems or output or config_file))

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from evo.cli.options import db_option, plain_option
+from evo.cli.options import db_option, open_console, plain_option
 from evo.errors import BadInput
 from evo.tui.terminal import can_show
 
@@ -48,7 +48,7 @@ def watch(
     """
     if sum((once, serve, svg is not None)) > 1 or (plain and serve):
         raise BadInput("use only one of --once, --svg and --serve; --serve and --plain exclude each other")
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = open_console(markup=False)
     if name is None:
         name = choose_run(db, ask=sys.stdin.isatty() and can_show(console))
     if serve:

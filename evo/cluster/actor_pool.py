@@ -24,8 +24,7 @@ from evo.cluster.task import ClusterTask, CommandOrder, CommandOutcome
 from evo.cluster.worker import ClusterWorker
 from evo.command_process import Write
 from evo.config.cluster import ClusterAddress
-from evo.errors import SearchFailed
-from evo.exit_status import INTERRUPTED
+from evo.errors import INTERRUPTED, SearchFailed
 from islands.errors import DatabaseUnavailable, RunBusy
 from problems.child_process import WorkerAnswer, WorkerFailed
 from problems.redaction import redact

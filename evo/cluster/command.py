@@ -14,8 +14,7 @@ import yaml
 
 from evo.cluster.task import CommandOrder, CommandOutcome
 from evo.command_process import CommandProcess
-from evo.errors import BadInput
-from evo.exit_status import INTERRUPTED
+from evo.errors import INTERRUPTED, BadInput
 
 MOST_WAITING = 10_000
 """Lines that wait to be read at most; the oldest are dropped if the driver reads too slowly."""

@@ -27,7 +27,6 @@ BELOW = "below"
 """All parents below the target."""
 BINS: Mapping[int, str] = {0: "0-.25", 1: ".25-.5", 2: ".5-.75", 3: ".75-1", AT_TARGET: "solved"}
 """Bins of a parent's fitness as a share of the target."""
-MEANING = "better than the parent shown (share of answers), by its share of the target"
 SHOWN = [*range(QUARTERS), AT_TARGET]
 _FIELDS = ("answers", "better", "copies", "repeats", "compared", "kept")
 
@@ -65,18 +64,6 @@ class OperatorShares:
     name: str
     answers: int
     shares: Mapping[str, float]
-
-
-def operator_choices(comparison: Comparison) -> list[tuple[str, str]]:
-    """(key, label) of every operator of every arm, for a filter of candidates; none if there is only one. A key is the
-    arm's place and the operator's, as in `1.0`."""
-    choices = []
-    for number, arm in enumerate(comparison.arms):
-        policies = [*map(str, parse_addresses(arm.policy)), *(arm.runs[0].config.get("dropped_policies") or [])]
-        for at, policy in enumerate(policies):
-            label = f"{arm.name}: {policy}" if len(comparison.arms) > 1 else policy
-            choices.append((f"{number}.{at}", arm.name if len(policies) == 1 else label))
-    return choices if len(choices) > 1 else []
 
 
 def load_operators(store: Store, comparison: Comparison) -> dict[str, list[OperatorCounts]]:
@@ -170,23 +157,29 @@ def operator_dict(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str,
 
 
 SHOWN_RATES = (*(f"refined {BINS[quarter]}" for quarter in range(QUARTERS)), "kept", "copies", "repeats", "alone")
-TITLES = (*(BINS[quarter] for quarter in range(QUARTERS)), "kept", "copies", "repeats", "alone")
-LEGEND = "kept: of the parent; copies: of what was shown; alone: without a parent shown"
+TITLES = ("<25%", "<50%", "<75%", "<100%", "kept", "copied", "repeated", "no parent")
+MEANING = "share of answers that beat the parent shown, by its share of the target"
+LEGEND = (
+    "kept: of the parent's text; copied: the same as an answer in the prompt;",
+    "repeated: the search had it before; no parent: the prompt showed none",
+)
 
 
 def print_operators(console: Console, operators: Sequence[OperatorShares]) -> None:
-    """Print a line for each operator; nothing if none has answers."""
+    """Print a line for each operator, without empty columns; nothing if none has answers."""
     if not operators:
         return
     console.print(f"\n{MEANING}:", soft_wrap=True, markup=False)
     table = Table(box=None, pad_edge=False)
-    for title in ("operator", *TITLES):
-        named = title == "operator"  # wrap a long name rather than cut a number
-        table.add_column(title, justify="left" if named else "right", no_wrap=not named, overflow="fold")
-    for one in operators:
-        table.add_row(short_label(one.name), *(share_text(one.shares.get(name)) for name in SHOWN_RATES))
+    table.add_column("operator", overflow="fold")  # wrap a long name rather than cut a number
+    rates = [rate for rate in SHOWN_RATES if any(rate in each.shares for each in operators)]
+    for title in map(title_of, rates):
+        table.add_column(title, justify="right", no_wrap=True)
+    for each in operators:
+        table.add_row(short_label(each.name), *(share_text(each.shares.get(rate)) for rate in rates))
     console.print(table, markup=False)
-    console.print(LEGEND, style="dim", soft_wrap=True, markup=False)
+    for line in LEGEND:
+        console.print(line, style="dim", soft_wrap=True, markup=False)
 
 
 def short_label(name: str) -> str:
@@ -196,7 +189,10 @@ def short_label(name: str) -> str:
 
 
 def share_text(value: float | None) -> str:
-    """.043, 1.00, "-"."""
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if value >= 0.9995 else f"{value:.3f}"[1:]
+    """4.3%, 43%, "-"."""
+    return "-" if value is None else f"{value:.1%}" if 0 < value < 0.0995 else f"{value:.0%}"
+
+
+def title_of(rate: str) -> str:
+    """The title of one of SHOWN_RATES."""
+    return TITLES[SHOWN_RATES.index(rate)]

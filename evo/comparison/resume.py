@@ -13,7 +13,7 @@ from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.preflight import check_price
 from evo.runs.resume import check_budgets
-from evo.runs.scorer_change import Changes, OnScorerChange
+from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.db.totals import run_totals
@@ -33,6 +33,10 @@ class Resumption:
     @property
     def is_comparison(self) -> bool:
         return self.runs[0].comparison == self.name
+
+    def is_done(self) -> bool:
+        """Whether every run is done, and nothing is to change."""
+        return all(run.status == "done" for run in self.runs) and self.changes == UNCHANGED
 
     def configs(self) -> dict[str, RunConfig]:
         """The configurations of a comparison's unfinished runs, by name."""

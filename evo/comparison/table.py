@@ -99,8 +99,11 @@ def print_summary(
     summary: Summary | None,
     costs: Mapping[str, Costs],
     operators: Operators = MappingProxyType({}),
+    *,
+    details: bool = False,
 ) -> None:
-    """Print a table of the arms, the problems that only one arm solved, the verdict, and how operators use parents.
+    """Print a table of the arms, the problems that only one arm solved, and the verdict. details: also how operators
+    use the parents in their prompts
 
     area: under the solve curve; half: the iteration at which half were solved; best: mean best fitness; archive L1:
     diversity of the elites; wall: time of the arm's searches, which share the machine with those of the others
@@ -148,9 +151,14 @@ def print_summary(
         console.print(f"\n{metric} {budgets or f'after {known} iterations'}, {over}:", soft_wrap=True)
         for verdict in verdicts:
             console.print(f"  [bold]{escape(verdict.text)}[/bold]", soft_wrap=True)
-        gaps = refinement_differences(operators, summary.reference, crossed_seeds=comparison.crossed_seeds)
-        for line in (*other_lines(summary), *refinement_lines(gaps, summary.reference)):
+        lines = other_lines(summary)
+        if details:
+            gaps = refinement_differences(operators, summary.reference, crossed_seeds=comparison.crossed_seeds)
+            lines += refinement_lines(gaps, summary.reference)
+        for line in lines:
             console.print(f"  {escape(line)}", style="dim", soft_wrap=True)
+    if not details:
+        return
     named = [pair for arm, found in operators.items() for pair in zip(labels(arm, found), found, strict=True)]
     print_operators(console, [pooled(name, one) for name, one in named])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import GenericAlias
@@ -15,6 +16,9 @@ from problems.address import did_you_mean
 
 OPTIONS = "the options"
 """The source of settings that came as flags."""
+
+_ALTERNATIVE = re.compile(r"str|int|float|bool|(list|tuple|dict|literal)\[.*\]")
+"""The part of pydantic's path to an error that names a member of a union, not a key."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -70,7 +74,7 @@ def merge(values: dict[str, Any], overrides: Mapping[str, Any], source: str) -> 
 def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: str, reserved: Collection[str]) -> str:
     # a misspelt key is missing too; the unknown key is the better message
     first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
-    path = [str(part) for part in first["loc"]]
+    path = [part for part in map(str, first["loc"]) if not _ALTERNATIVE.fullmatch(part)]
     if path[:1] == [inlined]:
         path = path[1:]
     key, message = ".".join(path), first["msg"].removeprefix("Value error, ")

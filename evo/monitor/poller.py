@@ -7,6 +7,7 @@ core. A large comparison is read run by run, a part in each poll, so that a scre
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -26,13 +27,46 @@ from evo.monitor.live_cache import LiveCache, RunCache
 from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, Telemetry, TrainingCurve
 from evo.search.active_time import active_periods, union
 from evo.stats import Verdict
+from islands.db.lease import LOST
 from islands.db.store import Store
 from islands.db.totals import Totals, sum_totals
 from islands.queries import lineage, live
 from islands.queries.runs import candidate
 from islands.types import RunRecord
 
-RATE_SECONDS = 30.0
+PACE_SECONDS = 120.0
+EASE_UP, EASE_DOWN = 30.0, 15.0
+
+
+class Remaining:
+    """The time left, at the pace of the last PACE_SECONDS. It follows a new pace over EASE_UP or EASE_DOWN seconds:
+    groups are stored in batches, and a solved problem ends its search at once, so an estimate of each moment would
+    jump."""
+
+    def __init__(self) -> None:
+        self._pace: deque[tuple[float, int]] = deque()
+        self._end: float | None = None
+
+    def clear(self) -> None:
+        self._pace.clear()
+        self._end = None
+
+    def update(self, now: float, done: int, planned: int) -> float | None:
+        """Seconds to the end after `done` of `planned` iterations; None without progress in PACE_SECONDS."""
+        last = self._pace[-1][0] if self._pace else now
+        self._pace.append((now, done))
+        while len(self._pace) > 2 and self._pace[1][0] < now - PACE_SECONDS:
+            self._pace.popleft()
+        then, had = self._pace[0]
+        if now - then < 1.0 or done <= had:
+            self._end = None
+            return None
+        end = now + max(0, planned - done) * (now - then) / (done - had)
+        if self._end is None:
+            self._end = end
+        ease = EASE_UP if end > self._end else EASE_DOWN
+        self._end += (1.0 - math.exp(-(now - last) / ease)) * (end - self._end)
+        return max(0.0, self._end - now)
 
 
 class Poller:
@@ -52,7 +86,7 @@ class Poller:
         self.comparison: Comparison = gather(self.store, self.name, self.against)
         self._cache = LiveCache(self.store, self.comparison)
         self._metrics = LiveMetrics(self.statistics)
-        self._pace: deque[tuple[float, int]] = deque()
+        self._remaining = Remaining()
         self._details: dict[tuple[int, str], Detail] = {}
         self._detail_version: tuple[tuple[int, str] | None, bytes] = (None, b"")
 
@@ -74,6 +108,7 @@ class Poller:
         for pulse in pulses:
             cached = runs[pulse.id]
             changed = {**records.get(pulse.id, {}), "status": pulse.status, "heartbeat": pulse.heartbeat}
+            changed |= {"reason": LOST} if pulse.lost else {}
             cached.record = replace(cached.record, **changed)
             if cached.complete and pulse.status == "running":  # resumed, perhaps with reopened problems
                 return self._afresh(now)
@@ -126,9 +161,7 @@ class Poller:
             reasons=tuple(dict.fromkeys(r.reason for r in records if r.reason)),
             cluster=read_cluster(self.store, self.name),
         )
-        snapshot = replace(
-            snapshot, rate=self._rate(now, snapshot.groups, loaded == len(records)), seconds_left=_seconds(records)
-        )
+        snapshot = replace(snapshot, remaining=self._seconds_left(now, snapshot, records))
         if not cache.problems:
             return snapshot
         self._metrics.update(cache, snapshot.ended and loaded == len(records), loaded == len(records))
@@ -187,16 +220,13 @@ class Poller:
             operators=pooled_counts(of.name, of.policy, [count for cached in own for count in cached.counts]),
         )
 
-    def _rate(self, now: float, groups: int, loaded: bool) -> float | None:
-        """Iterations per second over the last half minute, after all earlier data has been read."""
-        if not loaded:
-            self._pace.clear()
+    def _seconds_left(self, now: float, snapshot: Snapshot, records: Sequence[RunRecord]) -> float | None:
+        """The time left, after all earlier data has been read; at most that of a budget of seconds."""
+        if snapshot.loaded < snapshot.runs:
+            self._remaining.clear()
             return None
-        self._pace.append((now, groups))
-        while len(self._pace) > 2 and self._pace[1][0] < now - RATE_SECONDS:
-            self._pace.popleft()
-        (then, had), seconds = self._pace[0], now - self._pace[0][0]
-        return (groups - had) / seconds if seconds >= 1.0 and then < now else None
+        left, budget = self._remaining.update(now, snapshot.groups, snapshot.planned), _seconds(records)
+        return left if left is None or budget is None else min(left, max(0.0, budget))
 
 
 def _heard(record: RunRecord) -> float:

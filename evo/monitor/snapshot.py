@@ -6,6 +6,7 @@ screen is a pure function of a snapshot (evo.tui.arrange), so tests can compare 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -165,8 +166,7 @@ class Snapshot:
     axis: (T,) iterations, or answers if the arms' iterations differ in cost; `axis_unit` names the unit
     verdict: a line for each arm against the reference
     loaded, runs: how many of the runs have been read completely
-    rate: recent iterations per second of all runs; None if there is too little data
-    seconds_left: of a budget of seconds, for the running runs
+    remaining: estimated seconds to the planned end (evo.monitor.poller.Remaining); None if there is too little data
     active: the periods in which any of the runs was searched, in order
     heard: the time of the last heartbeat of any run
     fault: why the database cannot be read now
@@ -185,8 +185,7 @@ class Snapshot:
     details: Mapping[tuple[int, str], Detail] = field(default_factory=dict)
     active: tuple[Period, ...] = ()
     heard: float = 0.0
-    rate: float | None = None
-    seconds_left: float | None = None
+    remaining: float | None = None
     loaded: int = 0
     runs: int = 0
     fault: str = ""
@@ -232,11 +231,11 @@ class Snapshot:
         return quiet if self.statuses.get("running") and quiet > STALE_SECONDS else None
 
     def eta(self) -> float | None:
-        """Seconds to the planned end at the recent rate; None without a rate."""
-        left = self.planned - self.groups
-        if self.ended or left <= 0:
+        """Seconds to the planned end, rounded to 5 below a minute, to 10 below ten minutes, else to minutes. None if
+        they are not known."""
+        if self.ended or self.groups >= self.planned:
             return 0.0
-        if not self.rate:
+        if self.remaining is None:
             return None
-        seconds = left / self.rate
-        return seconds if self.seconds_left is None else min(seconds, max(0.0, self.seconds_left))
+        step = 5 if self.remaining < 57 else 10 if self.remaining < 595 else 60
+        return float(step * math.ceil(self.remaining / step))

@@ -16,7 +16,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from evo.command_process import CommandProcess
-from evo.exit_status import INTERRUPTED, describe_exit, exit_code_of
+from evo.errors import INTERRUPTED
+from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import PipelineFolder
 from evo.pipelines.state import StageState, State, Status, save

@@ -5,7 +5,8 @@ measures    best@k, diversity and the like, of all arms at one budget of answers
 charts      what the charts show (evo.chart), for pictures and for the page
 plot        the look of all pictures, and charts drawn by matplotlib
 maps        pictures with cells: best fitness over iterations, archives
-lineage     lineages of the best answers, with differences, and the tree of their candidates
+difference  what changed between two answers, bounded
+lineage     lineages of the best answers, and the tree of their candidates
 details     a section for each problem: statement, prompt, best answers
 cells, tables, problem_table     the page's tables
 report      all of these together, section by section

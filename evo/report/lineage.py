@@ -3,7 +3,6 @@ parent. Bounded, whatever a model wrote, in steps and in characters of each."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +10,7 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
+from evo.report.difference import Piece, difference, unit_of, whole
 from evo.report.load import RunReading, SearchReading
 from evo.report.plot import FAINT, Plot, drawn, figure, label, look
 from islands.db.store import Store
@@ -19,20 +19,8 @@ from islands.types import Candidate
 
 MOST_LINEAGES = 6
 STEPS = 14
-COMPARED_LINES, COMPARED_CHARS = 400, 40_000
-"""The part of a text that is compared: matching takes quadratic time."""
-SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
-CONTEXT = 2
 MOST_DRAWN = 3000
 """Candidates drawn in addition to the line; of a larger search, an even sample of them."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of a difference. kind: same, new, old, or gap for omitted text."""
-
-    kind: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -158,68 +146,6 @@ def _with_steps(lineage: Lineage, places: Sequence[int], texts: Mapping[int, Can
 
 def _minus(a: Sequence[float], b: Sequence[float]) -> list[float | None]:
     return [x - y for x, y in zip(a, b, strict=True)]
-
-
-def unit_of(answer_format: str, old: str, new: str) -> str:
-    """The unit in which two answers are compared: lines for programs and texts of several lines, characters for single
-    words, as routes are, words for others."""
-    if answer_format == "python" or "\n" in old.strip() + new.strip():
-        return "lines"
-    return "words" if len(old.split()) > 1 or len(new.split()) > 1 else "characters"
-
-
-def difference(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list[Piece]:
-    """What changed from old to new, by characters, words, or lines with a little around each change; bounded to about
-    `room` characters."""
-    together = unit != "lines"
-    a, b = (_units(text, unit) for text in (old, new))
-    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
-    pieces: list[Piece] = []
-    for number, group in enumerate(matcher.get_grouped_opcodes(len(a) + len(b) + 1 if together else CONTEXT)):
-        if number:
-            pieces.append(Piece("gap", "…"))
-        for tag, i, i_end, j, j_end in group:
-            if tag == "equal":
-                pieces += [Piece("same", unit) for unit in b[j:j_end]]
-            else:
-                pieces += [Piece("old", unit) for unit in a[i:i_end]]
-                pieces += [Piece("new", unit) for unit in b[j:j_end]]
-    return _bounded(_joined(pieces, " " if unit == "words" else "") if together else pieces, room)
-
-
-def whole(text: str, unit: str) -> list[Piece]:
-    """A text without a parent, bounded as a difference is."""
-    pieces = [Piece("same", part) for part in _units(text, unit)]
-    return _bounded(pieces if unit == "lines" else _joined(pieces, " " if unit == "words" else ""))
-
-
-def _units(text: str, unit: str) -> list[str]:
-    if unit == "characters":
-        return list(text.strip()[: 2 * COMPARED_LINES])
-    units = text[:COMPARED_CHARS].split() if unit == "words" else text[:COMPARED_CHARS].splitlines()
-    return [unit if len(unit) <= LINE_CHARS else unit[: LINE_CHARS - 1] + "…" for unit in units[:COMPARED_LINES]]
-
-
-def _joined(pieces: Sequence[Piece], by: str) -> list[Piece]:
-    """Merge adjacent pieces of one kind."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        if joined and joined[-1].kind == piece.kind:
-            joined[-1] = Piece(piece.kind, joined[-1].text + by + piece.text)
-        else:
-            joined.append(piece)
-    return joined
-
-
-def _bounded(pieces: Sequence[Piece], room: int = SHOWN_CHARS) -> list[Piece]:
-    shown: list[Piece] = []
-    for number, piece in enumerate(pieces):
-        if number == SHOWN_LINES or room <= 0:
-            shown.append(Piece("gap", f"… and {len(pieces) - number} more"))
-            break
-        shown.append(piece if len(piece.text) <= room else Piece(piece.kind, piece.text[:room] + "…"))
-        room -= len(piece.text)
-    return shown
 
 
 def tree_plot(lineage: Lineage, place: int, number: int) -> Plot:

@@ -4,11 +4,12 @@ forbids requests and foreign scripts, so that even an escaping error could run a
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -19,9 +20,11 @@ from evo.encoding import visible
 from evo.glossary import PAGE
 from evo.monitor.arm_style import BLUE, WARN, ArmStyle
 from evo.report.problem_table import detail_id
-from evo.report.report import Report
 
-SCRIPTS = ("vendor/vega.bundle.js", "theme.js", "charts.js", "page.js", "candidates.js")
+if TYPE_CHECKING:
+    from evo.report.report import Report  # which draws: evo ui uses this module without matplotlib
+
+SCRIPTS = ("vendor/vega.bundle.js.gz", "theme.js", "charts.js", "page.js")
 KINDS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),
@@ -31,9 +34,8 @@ KINDS = (
 
 def page_of(report: Report) -> str:
     """The whole page as text; the same report gives the same page."""
-    folder = files("evo.report") / "templates"
-    style = (folder / "page.css").read_text(encoding="utf-8") + arm_rules(report.arm_styles)
-    script = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    style = template_file("evo.report", "page.css").decode() + arm_rules(report.arm_styles)
+    script = "\n".join(template_file("evo.report", name).decode() for name in SCRIPTS)
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -48,6 +50,12 @@ def page_of(report: Report) -> str:
         style=Markup(style),
         script=Markup(script),
     )
+
+
+def template_file(package: str, path: str) -> bytes:
+    """A file in the templates of a package; one that is stored compressed is unpacked."""
+    content = (files(package) / "templates" / path).read_bytes()
+    return gzip.decompress(content) if path.endswith(".gz") else content
 
 
 def environment_of(*packages: str) -> Environment:

@@ -76,6 +76,13 @@ class Plot:
     charts: tuple[Chart, ...] = ()
 
 
+class NotebookFigure(Figure):
+    """A figure that a notebook shows although nothing imported pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        return png_of(self)
+
+
 @dataclass(frozen=True)
 class PlotLook:
     """How an arm is drawn. face: the colour that fills its marks, "none" for hollow ones."""
@@ -107,17 +114,21 @@ def styled() -> Iterator[None]:
 
 def figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
     """Inches; axes row by row."""
-    made = Figure(figsize=(width, height), layout="constrained")
+    made = NotebookFigure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(made)
     axes = made.subplots(rows, columns, squeeze=False, **options)
     return made, list(axes.ravel())
 
 
 def drawn(made: Figure, name: str, alt: str, caption: str) -> Plot:
+    width, height = made.get_size_inches()
+    return Plot(name, alt, caption, png_of(made), round(width * 96), round(height * 96))
+
+
+def png_of(made: Figure) -> bytes:
     buffer = io.BytesIO()
     made.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
-    width, height = made.get_size_inches()
-    return Plot(name, alt, caption, buffer.getvalue(), round(width * 96), round(height * 96))
+    return buffer.getvalue()
 
 
 def label(name: str, longest: int = LONGEST_LABEL) -> str:
@@ -211,11 +222,9 @@ def _draw_marks(ax: Axes, marks: Sequence[Marks]) -> dict[str, Line2D]:
     return lines
 
 
-def plot_charts(
-    plot: tuple[str, str, str], charts: Sequence[Chart], size: tuple[float, float], across: int, small: bool = False
-) -> Plot:
-    """The charts as one picture, `across` in a row. plot: its name, alt and caption; size: in inches; small: many small
-    charts without names of their axes, which the page does not draw itself"""
+def figure_of(charts: Sequence[Chart], size: tuple[float, float], across: int, small: bool = False) -> Figure:
+    """The charts in one figure, `across` in a row. size: in inches; small: many small charts without names of their
+    axes"""
     made, axes = figure(*size, -(-len(charts) // across), across, sharex=small)
     lines: dict[str, Line2D] = {}
     for ax, chart in zip(axes, charts, strict=False):
@@ -224,5 +233,12 @@ def plot_charts(
     for ax in axes[len(charts) :]:
         ax.set_visible(False)
     legend_above(made, list(lines.values()), list(lines))
-    drawn_by_page = () if small else tuple(charts)
-    return replace(drawn(made, *plot), charts=drawn_by_page)
+    return made
+
+
+def plot_charts(
+    plot: tuple[str, str, str], charts: Sequence[Chart], size: tuple[float, float], across: int, small: bool = False
+) -> Plot:
+    """The picture of these charts. plot: its name, alt and caption; small: the page does not draw them itself"""
+    made = figure_of(charts, size, across, small)
+    return replace(drawn(made, *plot), charts=() if small else tuple(charts))

@@ -10,4 +10,6 @@ OFFLINE = (
 )
 BY_EXAMPLE = ("policy_nll", "preferred", "margin", "kl", "grad_norm")
 IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
+SHOWN_IN_CHARTS = 6
+"""Charts of a search's training on a page at most."""
 HELD_OUT = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")

@@ -9,22 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from textual import on
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.driver import Driver
+from textual.screen import Screen
+from textual.theme import BUILTIN_THEMES
 from textual.widgets import Input
 
+from evo.errors import INTERRUPTED
 from evo.tui.help import HelpScreen
-from evo.tui.line import Line, wrap
+from evo.tui.line import Line, clean, wrap
 from evo.tui.palette import DIM, STRONG
 from evo.tui.screen import Act
+from evo.tui.themes import THEMES, choose_theme
 from evo.tui.widgets import FittedColumn, LinesView, RowsView
 
 if TYPE_CHECKING:
@@ -58,14 +66,13 @@ class ScreenApp(App[None]):
     """
 
     CSS = """
-    Screen { background: ansi_default; color: ansi_default; layout: vertical }
+    Screen { background: $background; color: $foreground; layout: vertical }
     #body { height: 1fr }
     #left { width: 1fr }
     #side { width: 1fr; margin-left: 2 }
-    #search { height: 1; border: none; padding: 0; background: ansi_default; display: none }
+    #search { height: 1; border: none; padding: 0; background: $background; display: none }
     #search:focus { border: none }
     """
-    ENABLE_COMMAND_PALETTE = False
     ALLOW_SELECT = False
     AUTO_FOCUS = None
 
@@ -73,6 +80,9 @@ class ScreenApp(App[None]):
         Binding("q,ctrl+q", "leave", priority=False),
         Binding("ctrl+c", "interrupt", priority=True),
         Binding("ctrl+l", "repaint"),
+        Binding("y", "copy"),
+        Binding("e", "export"),
+        Binding("t", "change_theme"),
         Binding("p", "hold"),
         Binding("question_mark,h,f1", "help"),
         Binding("tab", "next_panel(1)", priority=True),
@@ -107,7 +117,12 @@ class ScreenApp(App[None]):
         encoding: str | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = choose_theme()
+        for name in BUILTIN_THEMES:
+            self.unregister_theme(name)
         self.source: Source | None = None
         self.failure: Exception | None = None
         self._open_source, self._loading, self._act = open_source, loading, act
@@ -316,7 +331,7 @@ class ScreenApp(App[None]):
     def action_interrupt(self) -> None:
         """Ctrl-C that the terminal sends as a key has the same effect as its signal."""
         if self._act is None:
-            self.exit(return_code=130)
+            self.exit(return_code=INTERRUPTED)
         else:
             self._do(lambda pages, snapshot: pages.stop(snapshot))
             self._act(Act.INTERRUPT)
@@ -334,16 +349,72 @@ class ScreenApp(App[None]):
             self.refresh_board()
 
     def action_move(self, by: int) -> None:
-        if self._pages is not None and (self._pages.view.detail or self._pages.view.panel != "problems"):
-            panel = self.query_one("#panel", LinesView)
-            if panel.display:
-                panel.scroll_to(y=panel.scroll_offset.y + by, animate=False, immediate=True)
-                return
-        self._do(lambda pages, snapshot: pages.move(snapshot, by))
+        focus = "table" if self._pages is None or self._pages.drawn is None else self._pages.drawn.focus
+        if focus == "table":
+            self._do(lambda pages, snapshot: pages.move(snapshot, by))
+            return
+        part = self.query_one(f"#{focus}", LinesView)
+        part.scroll_to(y=part.scroll_offset.y + by, animate=False, immediate=True)
 
     def action_page(self, by: int) -> None:
-        shown = next((v for v in (self.query_one("#panel"), self.query_one("#table")) if v.display), None)
+        parts = (self.query_one("#panel"), self.query_one("#table"))
+        shown = next((part for part in parts if part.display), None)
         self.action_move(by * max(1, (shown.size.height if shown else 10) - 1))
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """The commands of the palette."""
+        commands: dict[str, tuple[str, Callable[[], Any]]] = {
+            "Theme": ("Dark, light, high contrast, or the terminal's own colours (t)", self.action_change_theme),
+            "Copy": ("Copy the answer that is open, else the standings, to the clipboard (y)", self.action_copy),
+            "Save a picture": ("Write the screen as an SVG file (e)", self.action_export),
+            "Unsolved": (
+                "Show only problems that no arm has solved (u)",
+                partial(self.action_view, "toggle", "unsolved"),
+            ),
+            "Differing": (
+                "Show only problems on which arms differ (d)",
+                partial(self.action_view, "toggle", "differing"),
+            ),
+            "Order": ("Sort the problems in the next order (o)", partial(self.action_view, "next_order")),
+            "Next part": ("Focus the next panel (tab)", partial(self.action_next_panel, 1)),
+            "Help": ("Explain every key and word (?)", self.action_help),
+            "Stop" if self._act else "Quit": (
+                "Stop the search" if self._act else "Leave; the run continues",
+                self.action_leave,
+            ),
+        }
+        for title, (what, callback) in commands.items():
+            yield SystemCommand(title, what, partial(self.call_later, callback))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that this screen takes before a focused field are the field's in a dialogue over it."""
+        return action not in ("search", "next_panel") or len(self.screen_stack) == 1
+
+    def action_copy(self) -> None:
+        """Copy the text of the answer that is open; else the arms' standings and the verdict."""
+        snapshot = self.shown_snapshot()
+        if snapshot is None or self._pages is None or self._pages.drawn is None:
+            return
+        view = self._pages.view
+        arm = snapshot.arms[min(view.arm, len(snapshot.arms) - 1)].name
+        found = snapshot.details.get((view.problem, arm)) if view.detail else None
+        if found is not None and found.answer is not None:
+            self.copy_to_clipboard(found.answer.candidate.text)
+            self.notify(f"copied the answer of {clean(arm)}", markup=False)
+        else:
+            self.copy_to_clipboard("\n".join(line.text() for line in self._pages.drawn.head) + "\n")
+            self.notify("copied the standings")
+
+    def action_export(self) -> None:
+        """Write the screen as an SVG file, in the current directory or to the viewer's browser."""
+        snapshot = self.shown_snapshot()
+        if snapshot is None:
+            return
+        file = re.sub(r"[^\w.-]+", "-", snapshot.name) + ".svg"
+        try:
+            self.deliver_screenshot(file, str(Path.cwd()))
+        except OSError as error:
+            self.notify(f"cannot write {file}: {error.strerror or error}", severity="error", markup=False)
 
     def action_view(self, change: str, *arguments: Any) -> None:
         """A change of the viewer's choices (Pages.change)."""

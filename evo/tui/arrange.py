@@ -1,7 +1,7 @@
 """The text of each part of the screen: a pure function of a snapshot, the viewer's choices, a size and a time.
 
-Small screens (80x24) show the head and one panel, tab goes through the others; taller ones keep the curves above it;
-wide ones show everything in two columns.
+Narrow screens (80x24) show the head, the curves and one panel, and tab goes through the others; wide ones show
+everything in two columns, and tab focuses one of them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from rich.style import Style
 
 from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, curve_series
 from evo.comparison.survival import Curve
@@ -20,14 +22,17 @@ from evo.tui.palette import BAD, DIM, SELECTED, STRONG, link
 from evo.tui.plot import draw_plot
 from evo.tui.problem_table import ProblemTable, StandingsCache, describe
 from evo.tui.side_panels import draw_operators
-from evo.tui.view import View, panels
+from evo.tui.view import SIDE, View, panels
 
-WIDE, TALL = 116, 34
+WIDE = 116
+LEAST_BOTH, ROOMY = 12, 20
+"""Lines for a plot above the table: LOW_PLOT of them from LEAST_BOTH on, more from ROOMY on."""
+LOW_PLOT = 7
 TITLES = {
     "problems": "problems",
     "curves": "curves",
     "population": "population",
-    "operators": "better than the parent, by its share of target",
+    "operators": "better than the parent, by its share of the target",
     "improvements": "last improvements",
     "training": "training",
     "errors": "errors",
@@ -45,6 +50,7 @@ class Arranged:
     panel: in its place, scrolling
     side: the right column, scrolling
     footer: the keys, one line
+    parts: the panels that tab goes through; focus: what the arrow keys move: table, panel or side
     """
 
     head: Lines
@@ -55,6 +61,8 @@ class Arranged:
     panel: Lines
     side: Lines
     footer: Line
+    parts: tuple[str, ...] = ()
+    focus: str = "table"
 
     def text(self, height: int) -> str:
         """Without styles, as if nothing was scrolled: for looking at, and for tests."""
@@ -86,11 +94,12 @@ def arrange(
     if not short:
         top += head.arms(snapshot, width, max(2, min(len(snapshot.arms) + 1, height // 3)))
     if not short and len(snapshot.arms) > 1:
-        top += head.verdict(snapshot, width, min(2 * len(snapshot.arms) - 2, max(1, (height - len(top)) // 5)))
+        top += head.verdict(snapshot, width, min(2 * len(snapshot.arms) - 2, max(1, (height - len(top) - 6) // 5)))
     room = height - len(top) - 1
     if view.detail:
         top += [Line(width).add("─" * width, DIM), draw_detail_head(snapshot, view, width)]
-        return Arranged(top, width, [], [], None, draw_detail(snapshot, view, width - 1), [], footer)
+        body = draw_detail(snapshot, view, width - 1)
+        return Arranged(top, width, [], [], None, body, [], footer, focus="panel")
     cache = standings or StandingsCache()
     is_wide = width >= WIDE and room >= 12
     left = max(72, min(width * 5 // 8, width - 48)) if is_wide else width
@@ -103,21 +112,22 @@ def arrange(
 def _narrow(
     snapshot: Snapshot, view: View, table: ProblemTable, top: Lines, width: int, room: int, now: float, footer: Line
 ) -> Arranged:
-    """One panel below a line of tabs; on tall screens the curves stay above it."""
+    """One panel below a line of tabs; the curves stay above it unless the screen is very low."""
     curves: Lines = []
     order = panels(snapshot)
-    if room >= TALL - 8 and view.panel != "curves":
-        tall = min(18, room * 2 // 5)
+    if room >= LEAST_BOTH and view.panel != "curves":
+        tall = LOW_PLOT if room < ROOMY else min(18, room * 2 // 5)
         curves = [_title(snapshot, "curves", width), *_curves(snapshot, width, tall - 2)]
         curves += [Line(width) for _ in range(tall - len(curves))]
     panel = view.panel if view.panel in order else "problems"
     titles = [_tabs(snapshot, view, panel, order, width, len(table.rows))]
     if panel == "problems":
-        titles += table.head(3 if room - len(curves) >= 7 else 1)
-        return Arranged(top, width, curves, titles, table, [], [], footer)
+        left = room - len(curves)
+        titles += table.head(3 if left >= 9 else 2 if left >= 6 else 1)
+        return Arranged(top, width, curves, titles, table, [], [], footer, tuple(order))
     rows = room - len(curves) - 1 if panel == "curves" else 1_000
     body = _panel(snapshot, view, panel, width - 1, rows, now)
-    return Arranged(top, width, curves, titles, None, body, [], footer)
+    return Arranged(top, width, curves, titles, None, body, [], footer, tuple(order), "panel")
 
 
 def _wide(
@@ -132,7 +142,8 @@ def _wide(
     if tall:
         curves = [_title(snapshot, "curves", left), *_curves(snapshot, left, tall - 2)]
         curves += [Line(left) for _ in range(tall - len(curves))]
-    title = Line(left).add("problems", STRONG).gap().add(describe(view, snapshot, len(table.rows)), DIM).gap()
+    focus = SIDE if view.panel == SIDE else "table"
+    title = Line(left).add(*_focused("problems", focus)).gap().add(describe(view, snapshot, len(table.rows)), DIM).gap()
     titles = [title.add("─" * title.room, DIM), *table.head(3)]
     others = [panel for panel in panels(snapshot) if panel not in ("problems", "curves")]
     if not tall:
@@ -149,8 +160,15 @@ def _wide(
     side: Lines = []
     for panel in others:
         body = made.get(panel) or _panel(snapshot, view, panel, right - 1, spare, now)
-        side += [*([Line(right)] if side else []), _title(snapshot, panel, right - 1), *body]
-    return Arranged(top, left, curves, titles, table, [], side, footer)
+        name = _focused(_titled(snapshot, panel), focus, SIDE)
+        title = Line(right - 1).add(*name).gap()
+        side += [*([Line(right)] if side else []), title.add("─" * title.room, DIM), *body]
+    return Arranged(top, left, curves, titles, table, [], side, footer, ("problems", SIDE), focus)
+
+
+def _focused(title: str, focus: str, part: str = "table") -> tuple[str, Style]:
+    """The title of a part and its style, which shows whether the arrow keys move the part."""
+    return (f" {title} ", SELECTED) if focus == part else (title, STRONG)
 
 
 def _panel(snapshot: Snapshot, view: View, panel: str, width: int, height: int, now: float) -> Lines:
@@ -214,17 +232,19 @@ def _footer(snapshot: Snapshot, view: View, width: int) -> Line:
     if view.detail:
         keys = [("esc", "back", "step_back"), ("n b", "problem", "view('step', 1)"), ("↑↓", "scroll", ""), *keys]
         keys += [("←→", "arm", "view('turn', 1)")] if len(snapshot.arms) > 1 else []
-        keys.append(("?", "help", "help"))
+        keys += [("y", "copy", "copy"), ("?", "help", "help")]
     elif not snapshot.problems:
         keys += [*hold, ("?", "help", "help")]
     else:
         keys += [("?", "help", "help")]
-        keys += [] if width >= WIDE else [("tab", "panel", "next_panel(1)")]
+        keys += [("tab", "panel", "next_panel(1)")]
         keys += [("enter", "answer", "view('open')"), ("/", "search", "search")]
         keys += [("u", "unsolved", "view('toggle', 'unsolved')")]
         keys += [("d", "differing", "view('toggle', 'differing')")] if len(snapshot.arms) > 1 else []
         keys += [("s", "set", "view('next_part')"), ("o", "order", "view('next_order')")]
+        keys += [("y", "copy", "copy"), ("e", "picture", "export")]
         keys = [*keys[:2], *hold, *keys[2:]]
+    keys.insert(2, ("^p", "commands", "command_palette"))
     line = Line(width)
     for key, what, action in keys:
         if len(key) + len(what) + 2 > line.room:

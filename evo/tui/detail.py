@@ -14,7 +14,7 @@ from evo.monitor.answer import WalkView, describe_best_known
 from evo.monitor.snapshot import Detail, ProblemLine, Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, wrap
 from evo.tui.numbers import fitness, signed
-from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, link, look
+from evo.tui.palette import BAD, DIM, GOOD, LEGEND, STRONG, WARN, link, look
 from evo.tui.view import View
 from islands.types import Candidate
 
@@ -215,7 +215,7 @@ def draw_walk(walk: WalkView, width: int) -> Lines:
             joined = cell in walked and cell + 1 in walked and (left.get(cell) == "→" or left.get(cell + 1) == "←")
             line.add("█" if tile == WALL and row[column + 1 : column + 2] == WALL else "─" if joined else " ", DIM)
         lines.append(line)
-    return [*lines, *(Line(width).gap(2).add(text, DIM) for text in WALKED)]
+    return [*lines, *(Line(width).gap(2).add(text, LEGEND) for text in WALKED)]
 
 
 def _tile(tile: str, walked: bool, arrow: str) -> tuple[str, Style]:

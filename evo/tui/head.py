@@ -14,6 +14,7 @@ from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of, wrap
 from evo.tui.numbers import common_prefix, count, fitness, rate
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, look
 from evo.tui.view import View
+from islands.db.lease import LOST
 
 
 def header(snapshot: Snapshot, view: View, width: int, now: float) -> Lines:
@@ -63,7 +64,8 @@ def _state(snapshot: Snapshot, view: View, now: float) -> tuple[str, Style]:
         if failed:
             return f"{whose}, {failed} failed, {elapsed}", BAD
         if interrupted:
-            return f"interrupted after {elapsed}", WARN
+            lost = LOST in snapshot.reasons
+            return f"stopped after {elapsed}: its process is gone" if lost else f"interrupted after {elapsed}", WARN
         return f"{whose}, {elapsed}", GOOD
     silent = snapshot.silent(now)
     if silent is not None:
@@ -135,7 +137,7 @@ def _columns(snapshot: Snapshot, room: int) -> list[_Column]:
     """The columns that fit, in order."""
     targets = snapshot.has_targets
     columns = [
-        _Column("solved", 9, _solved, 9, STRONG) if targets else None,
+        _Column("solved", 9, lambda snapshot, arm: solved_text(arm), 9, STRONG) if targets else None,
         _Column("rate [95%]", 14, _rate, 8) if targets else None,
         _Column("mean best", 9, lambda snapshot, arm: fitness(mean_best(arm)), 7, PLAIN if targets else STRONG),
         _Column("iterations", 13, lambda snapshot, arm: f"{arm.groups:,}/{arm.planned:,}", 2)
@@ -150,7 +152,11 @@ def _columns(snapshot: Snapshot, room: int) -> list[_Column]:
         _Column("tokens", 6, lambda snapshot, arm: count(arm.telemetry.totals.tokens), 1),
         _Column("runs", 18, _runs, 3) if snapshot.runs > 1 else None,
     ]
-    kept = [column for column in columns if column is not None]
+    kept = [
+        column
+        for column in columns
+        if column is not None and any(column.text(snapshot, arm) not in ("-", "") for arm in snapshot.arms)
+    ]
     while len(kept) > 1 and sum(column.cells + 1 for column in kept) > room:
         lightest = min(column.weight for column in kept)
         last = max(i for i, column in enumerate(kept) if column.weight == lightest)
@@ -167,7 +173,8 @@ def mean_best(arm: ArmSnapshot) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _solved(snapshot: Snapshot, arm: ArmSnapshot) -> str:
+def solved_text(arm: ArmSnapshot) -> str:
+    """12/24 searches; "-" before the first."""
     if arm.results is None:
         return "-"
     known = arm.results.solved_at[arm.results.judged]

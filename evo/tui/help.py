@@ -19,12 +19,17 @@ KEYS = {
     "enter, a click": "open the best answer to the chosen problem: vector, lineage, change against its parent,"
     " statement (a maze with the route through it), prompt, full text; escape goes back",
     "left right": "in the detail: another arm; n and b: another problem",
-    "tab, a click": "another panel, if there is no room for all",
+    "tab, a click": "another panel; on a wide screen the other column, whose titles are then highlighted and which the"
+    " arrows scroll",
     "/": "search problems by name; enter keeps the search, escape cancels it",
     "u": "show only problems that no arm has solved",
     "d": "show only problems on which arms differ: solved by some and not by others",
     "s": "show one set of problems, then the next, then all",
     "o, O": "sort by number, name, who won, or an arm's outcome; O reverses the order. A click on a title sorts too",
+    "y": "copy the answer that is open, else the standings, to the clipboard",
+    "e": "write the screen as an SVG file in the current directory",
+    "t": "another theme: dark, light, high-contrast, or terminal; EVO_THEME chooses the first one",
+    "ctrl+p": "search all commands",
     "ctrl+l": "repaint the screen",
 }
 LIVE_KEYS = {
@@ -54,7 +59,7 @@ def _entry(word: str, meaning: str, width: int) -> Lines:
 class HelpScreen(ModalScreen[None]):
     """The page behind `?`, scrolling; any other key goes back."""
 
-    CSS = "HelpScreen { background: ansi_default }"
+    CSS = "HelpScreen { background: $background }"
 
     def __init__(self, live: bool, leave: Callable[[], None]) -> None:
         super().__init__()

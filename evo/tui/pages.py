@@ -13,15 +13,17 @@ from evo.tui.view import NAME, WON, TableChoice, View, panels, parts_of, select
 
 
 class Pages:
-    """Every method that changes the view takes the snapshot that is shown."""
+    """Every method that changes the view takes the snapshot that is shown. drawn: the last picture"""
 
     def __init__(self, live: bool = False, paused: bool = False) -> None:
         self.view = View(live=live, paused=paused)
         self._standings = StandingsCache()
+        self.drawn: Arranged | None = None
 
     def draw(self, snapshot: Snapshot, width: int, height: int, now: float) -> Arranged:
         """The parts of a screen of that size."""
-        return arrange(snapshot, self.view, width, height, now, self._standings)
+        self.drawn = arrange(snapshot, self.view, width, height, now, self._standings)
+        return self.drawn
 
     def rows(self, snapshot: Snapshot) -> list[int]:
         """Numbers of the problems shown, in order."""
@@ -76,7 +78,7 @@ class Pages:
         self._change(panel=name)
 
     def next_panel(self, snapshot: Snapshot, by: int) -> None:
-        order = panels(snapshot)
+        order = list(self.drawn.parts if self.drawn is not None else ()) or panels(snapshot)
         at = order.index(self.view.panel) if self.view.panel in order else 0
         if not self.view.detail:
             self._change(panel=order[(at + by) % len(order)])

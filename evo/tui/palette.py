@@ -12,13 +12,11 @@ from evo.monitor.arm_style import style_of
 
 STRONG = Style(bold=True)
 DIM = Style(dim=True)
-TITLE = Style(bold=True)
+LEGEND = Style(dim=True, italic=True)
 SELECTED = Style(reverse=True)
 GOOD = Style(color=arm_style.GOOD, bold=True)
 BAD = Style(color=arm_style.BAD, bold=True)
 WARN = Style(color=arm_style.WARN, bold=True)
-SHARED = Style(bold=True)
-"""The style of a plot's cell with several curves."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from evo.chart import Chart, Series
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
-from evo.tui.palette import DIM, SHARED, look
+from evo.tui.palette import DIM, look
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint8)  # [row, column] in a cell
 BLANK = 0x2800
-BLANK_LAYER, SEVERAL = -1, -2
+BLANK_LAYER = -1
+DASH = 2
+"""Cells that a layer is drawn in before the next one's turn, where they overlap."""
 
 
 class Canvas:
@@ -62,10 +64,10 @@ class Canvas:
             before = y
 
     def rows(self) -> list[list[tuple[str, int, bool]]]:
-        """Each cell as (character, layer, whether it is a band's): layer BLANK_LAYER for a blank one, SEVERAL for one
-        that several layers share."""
-        lines, line_owner = self._merged(self._lines)
-        bands, band_owner = self._merged(self._bands)
+        """Each cell as (character, layer, whether it is a band's): layer BLANK_LAYER for a blank one. A cell has one
+        colour, so of several layers in a cell one is drawn: they take turns, DASH cells each."""
+        lines, line_owner = self._shared(self._lines)
+        bands, band_owner = self._shared(self._bands)
         dots = np.where(lines > 0, lines, bands)
         owner = np.where(lines > 0, line_owner, band_owner)
         is_band = (lines == 0) & (bands > 0)
@@ -77,34 +79,47 @@ class Canvas:
             for y in range(self.height)
         ]
 
-    def _merged(self, layers: dict[int, npt.NDArray[np.uint8]]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    def _shared(self, layers: dict[int, npt.NDArray[np.uint8]]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """(height, width): the dots of the layer that is drawn in each cell, and the layer."""
         dots = np.zeros((self.height, self.width), dtype=np.uint8)
         owner = np.full((self.height, self.width), BLANK_LAYER, dtype=np.int64)
-        for layer, mask in layers.items():
-            there = mask > 0
-            owner = np.where(there, np.where(owner == BLANK_LAYER, layer, SEVERAL), owner)
-            dots |= mask
+        if not layers:
+            return dots, owner
+        order = sorted(layers)
+        masks = np.stack([layers[layer] for layer in order])
+        there = masks > 0
+        turn = (np.arange(self.width) // DASH) % np.maximum(1, there.sum(axis=0))
+        rank: npt.NDArray[np.int64] = np.cumsum(there, axis=0) - there
+        for number, layer in enumerate(order):
+            drawn = there[number] & (rank[number] == turn)
+            owner[drawn], dots[drawn] = layer, masks[number][drawn]
         return dots, owner
 
 
 Floats = npt.NDArray[np.float64]
 MARK_EVERY = 14
 BAND_EVERY = 3
+MOST_BANDS = 3
+"""Curves that are drawn with their bands; bands of more cannot be told apart."""
+LOW = 8
+"""Lines of a plot below which the axis has no rule."""
 
 
 def draw_plot(chart: Chart, width: int, height: int) -> Lines:
     """`height` lines of `width` cells: the chart's series, which have bands over one x, and below them the axis. Shares
-    are shown in percent; else the scale is that of the curves."""
+    are shown in percent; else the scale is that of the curves. More than MOST_BANDS curves have no bands."""
     curves, unit, share = chart.series, chart.x.title, chart.y.share
     axis = [int(x) for x in curves[0].x]
     names = max((min(width_of(clean(curve.name)), 12) for curve in curves), default=0)
     labels = max(names + 7, len(unit)) if width >= 46 else 0  # the unit is below the names
     left = 6
-    canvas = Canvas(width - left - labels - 1, height - 2)
+    below = 2 if height >= LOW else 1
+    canvas = Canvas(width - left - labels - 1, height - below)
     low, high = _range(curves, share)
     across, down = canvas.dots
     at = _columns(len(axis), across)
-    for number, curve in enumerate(curves):
+    banded = curves if len(curves) <= MOST_BANDS else ()
+    for number, curve in enumerate(banded):
         for edge in _band(curve):
             canvas.trace(_heights(edge[at], low, high, down), number, band=True, every=BAND_EVERY)
     for number, curve in enumerate(curves):
@@ -123,8 +138,7 @@ def draw_plot(chart: Chart, width: int, height: int) -> Lines:
             line.gap().add(its.mark, its.style)
             line.add(f" {text} {shorten(curves[number].name, labels - 7)}", its.style)
         lines.append(line)
-    lines += _axis(axis, unit, left, canvas.width, width)
-    return lines
+    return lines + _axis(axis, unit, left, canvas.width, width)[-below:]
 
 
 def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], curves: Sequence[Series]) -> None:
@@ -134,8 +148,6 @@ def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], 
         if x in marks:
             its = look(curves[marks[x]].arm)
             char, of = its.mark, its.style
-        elif owner == SEVERAL:
-            of = DIM if band else SHARED
         elif owner == BLANK_LAYER:
             of = PLAIN
         else:
@@ -151,7 +163,9 @@ def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], 
 def _range(curves: Sequence[Series], share: bool) -> tuple[float, float]:
     if share:
         return 0.0, 1.0
-    values = np.concatenate([np.concatenate([curve.y, *_band(curve)]) for curve in curves] or [np.zeros(1)])
+    banded = len(curves) <= MOST_BANDS
+    shown = [values for curve in curves for values in (curve.y, *(_band(curve) if banded else ()))]
+    values = np.concatenate(shown or [np.zeros(1)])
     values = values[np.isfinite(values)]
     if not len(values):
         return 0.0, 1.0

@@ -12,7 +12,7 @@ from evo.comparison.results import LEVEL, Results, Standings, standings
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.numbers import common_prefix, fitness, signed, sparkcurve
-from evo.tui.palette import BAD, DIM, GOOD, SELECTED, STRONG, link, look
+from evo.tui.palette import BAD, DIM, GOOD, LEGEND, SELECTED, STRONG, link, look
 from evo.tui.view import NAME, View, select
 
 
@@ -59,6 +59,8 @@ def gap_text(standing: Standings, arm: int, problem: int) -> str:
 OUTCOME, GAP, MOST_BAR, LEAST_BAR = 8, 7, 24, 5
 TARGET, ITERATIONS = 9, 14
 MOST_CURVES = 2_000
+KEY = "(key) "
+"""Before a legend, which is in italics too, so that it does not look like a row."""
 
 
 @dataclass(frozen=True)
@@ -139,21 +141,21 @@ class ProblemTable:
         return bar + self._widths.outcome + (self._widths.gap if has_gap and len(self.snapshot.arms) > 1 else 0)
 
     def _legend(self) -> Line:
-        solved = "@12 solved after 12 iterations" if self.snapshot.has_targets else ""
-        best = ".750 best fitness" + (", not solved" if solved else "")
+        solved = "@N solved after N iterations" if self.snapshot.has_targets else ""
+        best = ("else " if solved else "") + "best fitness"
         bar = "curve: how it rose" if self._widths.bar else ""
         against = ""
         if self.snapshot.reference is not None and self._widths.gap:
             against = f"against {shorten(self.snapshot.reference, 12)} + won, - lost, = level"
             by = " (by iterations, else by fitness)" if self._widths.gap >= GAP and solved else ""
             full = " · ".join(filter(None, (solved, best, against + by, bar)))
-            if width_of(full) <= self.width:
-                return Line(self.width).add(full, DIM)
-        short = [solved.replace("solved after 12 iterations", "solved at 12"), against, best.split(",")[0], bar]
-        line = Line(self.width)
+            if width_of(full) + width_of(KEY) <= self.width:
+                return Line(self.width).add(KEY, LEGEND).add(full, LEGEND)
+        short = [solved.replace("solved after N iterations", "solved at N"), against, best, bar]
+        line = Line(self.width).add(KEY, LEGEND)
         for part in filter(None, [solved, best, against, bar] if not against else short):
             if width_of(part) + 3 <= line.room:
-                line.add(" · " if line.segments else "", DIM).add(part, DIM)
+                line.add(" · " if len(line.segments) > 1 else "", LEGEND).add(part, LEGEND)
         return line
 
     def _titles(self) -> Line:

@@ -9,6 +9,7 @@ import signal
 
 from rich.console import Console
 
+from evo.errors import INTERRUPTED
 from evo.tui.app import ScreenApp, Source
 from evo.tui.terminal import SERVED, GivenTerminal, descriptor, silent_input
 
@@ -43,7 +44,7 @@ async def run(app: ScreenApp, console: Console) -> int:
     code = [0]
 
     def end() -> None:
-        code[0] = 130
+        code[0] = INTERRUPTED
         app.exit()
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

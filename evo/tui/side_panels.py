@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evo.comparison.operators import BINS, SHOWN_RATES, share_text
+from evo.comparison.operators import SHOWN_RATES, share_text, title_of
 from evo.monitor.snapshot import ArmSnapshot, ImprovementLine, PopulationView, Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, signed, sparkline
@@ -33,7 +33,8 @@ def _archives(
 ) -> Lines:
     names = _name_width(snapshot, width)
     bars = max(8, min(24, width - 22) - names)
-    migrations = migrations and width >= names + bars + 34
+    moved = any(arm.telemetry.totals.migrations for arm in snapshot.arms)
+    migrations = migrations and moved and width >= names + bars + 34
     head = Line(width).add(shorten(title, names + bars + 3), DIM, names + bars + 4).add("cells", DIM, 7, right=True)
     head.add("archive L1", DIM, 11, right=True)
     lines = [head.add("migrations", DIM, 12, right=True) if migrations else head]
@@ -174,32 +175,31 @@ def _name_width(snapshot: Snapshot, width: int) -> int:
     return max(3, min(longest, 12 if width < 90 else 16))
 
 
-TITLES = (*(f"<{BINS[quarter].partition('-')[2]}" for quarter in range(QUARTERS)), "kept", "copy", "repeat", "alone")
-"""Titles of SHOWN_RATES, short enough for the narrower column of a wide screen."""
 NARROWEST = 9
 """Cells of an operator's name; if there is less room, the last columns are left out."""
 
 
 def draw_operators(snapshot: Snapshot, width: int, height: int) -> Lines:
-    """A line for each operator below one of titles; pooled over problems and seeds."""
+    """A line for each operator below one of titles, without empty columns; pooled over problems and seeds."""
     rows = [(number, operator) for number, arm in enumerate(snapshot.arms) for operator in arm.operators]
     if not rows:
         return [Line(width).add("no answer to a parent yet", DIM)][:height]
-    cells = [max(width_of(title) + 1, 5) for title in TITLES]
+    rates = [rate for rate in SHOWN_RATES if any(rate in operator.shares for _, operator in rows)]
+    cells = [max(width_of(title_of(rate)) + 1, 5) for rate in rates]
     while len(cells) > 1 and sum(cells) + NARROWEST + 2 > width:
         cells.pop()
     longest = max(width_of(_name(operator.name)) for _, operator in rows)
     names = min(longest, width - 2 - sum(cells))
     head = Line(width).gap(2).add("arm", DIM, names)
-    for title, room in zip(TITLES, cells, strict=False):
-        head.add(title, DIM, room, right=True)
+    for rate, room in zip(rates, cells, strict=False):
+        head.add(title_of(rate), DIM, room, right=True)
     lines = [head]
     for number, operator in rows:
         its = look(number)
         line = Line(width).add(its.mark, its.style).gap().add(shorten(_name(operator.name), names), its.style, names)
-        for place, (rate, room) in enumerate(zip(SHOWN_RATES, cells, strict=False)):
+        for rate, room in zip(rates, cells, strict=False):
             value = operator.shares.get(rate)
-            style = DIM if value is None else STRONG if place < QUARTERS else PLAIN
+            style = DIM if value is None else STRONG if rate in SHOWN_RATES[:QUARTERS] else PLAIN
             line.add(share_text(value), style, room, right=True)
         lines.append(line)
     return lines[:height]

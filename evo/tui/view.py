@@ -12,6 +12,8 @@ from evo.comparison.results import Standings
 from evo.monitor.snapshot import Snapshot
 
 PANELS = ("problems", "curves", "population", "operators", "improvements", "training", "errors")
+SIDE = "side"
+"""The right column of a wide screen, which is focused as a whole."""
 NAME, WON = -1, -2
 """Orders of the table of problems, in addition to those by an arm, which are the arms' numbers."""
 
@@ -40,9 +42,11 @@ class TableChoice:
 
 @dataclass(frozen=True)
 class View:
-    """panel: the one shown if there is no room for all; problem, arm: chosen, by number; live: this screen can
-    pause and stop the search, not only show it; paused: the search is, or the picture if the screen is not
-    live; stopping: the search was stopped."""
+    """panel: the one shown if there is no room for all; on a wide screen SIDE if the right column is focused
+    problem, arm: chosen, by number
+    live: this screen can pause and stop the search, not only show it
+    paused: the search is, or the picture if the screen is not live; stopping: the search was stopped
+    """
 
     panel: str = "problems"
     problem: int = 0

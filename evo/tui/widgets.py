@@ -15,7 +15,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from evo.encoding import spell
-from evo.tui.line import Line
+from evo.tui.line import PLAIN, Line
+from evo.tui.themes import paint
 
 Segments = list[Segment]
 
@@ -27,10 +28,10 @@ class LinesView(ScrollView, can_focus=False):
     """
 
     DEFAULT_CSS = """
-    LinesView { width: 100%; height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; background: ansi_default;
-        scrollbar-background: ansi_default; scrollbar-background-hover: ansi_default;
-        scrollbar-background-active: ansi_default; scrollbar-color: ansi_bright_black;
-        scrollbar-color-hover: ansi_white; scrollbar-color-active: ansi_white }
+    LinesView { width: 100%; height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background;
+        scrollbar-background: $background; scrollbar-background-hover: $background;
+        scrollbar-background-active: $background; scrollbar-color: $foreground 50%;
+        scrollbar-color-hover: $foreground; scrollbar-color-active: $foreground }
     LinesView.fixed { overflow-y: hidden }
     """
 
@@ -88,14 +89,17 @@ class LinesView(ScrollView, can_focus=False):
         place, width = y + self.scroll_offset.y, self.size.width
         if not 0 <= place < self.virtual_size.height:
             self._shown.pop(place, None)
-            return Strip.blank(width)
+            return Strip.blank(width, paint(PLAIN, self.app.theme))
         segments = self.row(place)
         if len(self._shown) > 500:  # of places scrolled to before
             self._shown.clear()
         self._shown[place] = list(segments)
-        if self.encoding is not None:
-            segments = [Segment(spell(text, self.encoding), style) for text, style, _ in segments]
-        return Strip(segments).adjust_cell_length(width)
+        theme, encoding = self.app.theme, self.encoding
+        painted = [
+            Segment(text if encoding is None else spell(text, encoding), paint(style or PLAIN, theme))
+            for text, style, _ in segments
+        ]
+        return Strip(painted).adjust_cell_length(width, paint(PLAIN, theme))
 
 
 class RowsView(LinesView):

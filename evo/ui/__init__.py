@@ -1,5 +1,5 @@
 """A page over databases of runs, served to a browser of this machine (`evo ui`).
 
-`databases` reads, by the same read model as the screen (evo.monitor); `pages` turns what was read into HTML, `server`
-answers requests. Nothing that a model wrote is markup: every text is escaped and made visible (evo.report.page).
+`databases` reads by the read model of the screen (evo.monitor), `pages` makes HTML, `server` answers requests. A
+model's text is never markup: every text is escaped, with all characters visible (evo.report.page).
 """

@@ -1,4 +1,4 @@
-"""The databases of a page: opened when they are first asked for, read in short queries, and shared by all requests."""
+"""The databases of a page: opened at the first request, read in short queries, and shared by all requests."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from islands.queries.runs import RunOverview, overview
 FRESH_SECONDS = 1.0
 """Requests within this time of a reading share it, so that many tabs cost as much as one."""
 COST_SHARE = 0.05
-"""Of one core, for the list of runs of a large database."""
+"""The share of one core that reading the list of runs of a large database may take."""
 POLLERS_KEPT = 8
 LOADING_SECONDS = 2.0
-"""How long a first request waits for a large comparison to be read; the page fills up afterwards."""
+"""The time for which a first request waits until a large comparison is read; later requests show the rest."""
 
 
 class _Watched:
@@ -101,8 +101,8 @@ class RunDatabase:
         self._watched.clear()
 
     def _file_now(self) -> tuple[int, int] | None:
-        """Which file has the database's name. Raises DatabaseUnavailable if there is none: an open one could be read
-        after it was removed, and would never change again."""
+        """(device, inode) of the database's file. Raises DatabaseUnavailable if it is gone: an open file stays readable
+        after its removal, but never changes."""
         url = self._store.url if self._store is not None else None
         if url is None or url.drivername != "sqlite":
             return None

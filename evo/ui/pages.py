@@ -1,4 +1,4 @@
-"""What each page of `evo ui` shows, from the databases: the name of a template, and its values."""
+"""The content of each page of `evo ui`, from the databases: the name of a template, and its values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from urllib.parse import quote, urlencode
 
 import numpy as np
 
-from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, Series, series_of
+from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, Series, chart_values, series_of
 from evo.comparison.load import Comparison, gather, planned
-from evo.comparison.operators import operator_choices
 from evo.comparison.survival import best_curve
 from evo.comparison.verdict import farthest
 from evo.encoding import visible
@@ -21,11 +20,10 @@ from evo.errors import BadInput
 from evo.monitor.answer import NO_ORIGIN, read_answers, statement_of
 from evo.monitor.arm_style import style_of
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
-from evo.report.charts import TRAINING_SHOWN, chart_values
 from evo.report.details import bounded
-from evo.report.lineage import difference, unit_of
+from evo.report.difference import difference, unit_of
 from evo.search.status import clock
-from evo.training.metrics import IN_SEARCH
+from evo.training.metrics import IN_SEARCH, SHOWN_IN_CHARTS
 from evo.tui.head import mean_best
 from evo.ui.databases import RunDatabase
 from islands.db.comparisons import runs_named
@@ -37,20 +35,21 @@ from islands.queries.lineage import ancestors
 from islands.queries.runs import CandidateDetail, RunOverview, run_of_candidate
 from islands.queries.runs import candidate as detail_of
 from islands.types import ProblemRecord, RunRecord
+from vpo.policies.address import parse_addresses
 
 ROWS = 50
-"""Of a list, on one page of it."""
+"""Rows of a list on one page."""
 TEXT_CHARS = 60_000
-"""Of one text on a page; the whole of it is a file to save."""
+"""Characters of one text on a page; a link saves the whole text as a file."""
 ANCESTORS, OFFSPRING, MISREAD = 300, 50, 50
 BEST_CURVE_CELLS = 200_000
-"""Searches times iterations of an arm, up to which its curve of best fitness is made again for each reading."""
+"""Searches times iterations of an arm up to which each reading computes its curve of best fitness."""
 STATES = ("running", "waiting", "done", "interrupted", "failed")
 
 
 @dataclass(frozen=True)
 class UiPage:
-    """A page. live: whether it shows anything that may change."""
+    """A page. live: whether its content may still change."""
 
     template: str
     values: Mapping[str, Any]
@@ -121,7 +120,7 @@ def run_path(database: int, name: str, *parts: object, **query: object) -> str:
 
 
 def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> UiPage:
-    """The newest first; what to type where there are none."""
+    """The runs, running ones and new ones first; without any, commands to start from."""
     entries: list[RunEntry] = []
     faults = []
     for place, database in enumerate(databases):
@@ -179,7 +178,7 @@ def show_run(database: RunDatabase, place: int, name: str, query: Mapping[str, s
 
 
 def describe_state(snapshot: Snapshot, now: float) -> str:
-    """The time that it has taken, and the time left, to be read after its status."""
+    """The elapsed time and the time left, as words that follow the status."""
     elapsed = clock(snapshot.elapsed(now))
     if snapshot.loaded < snapshot.runs:
         return f"reading run {snapshot.loaded + 1} of {snapshot.runs}"
@@ -237,7 +236,7 @@ def _problem_rows(comparison: Comparison, problems: Sequence[Sequence[Sequence[P
 
 
 def chart_data(snapshot: Snapshot, crossed_seeds: bool) -> dict[str, Any]:
-    """The charts of a run, as the report's script draws them (templates/charts.js)."""
+    """The charts of a run, for the report's script (templates/charts.js)."""
     names = [arm.name for arm in snapshot.arms]
     charts: list[Chart] = []
     curves = {arm.name: arm.curve for arm in snapshot.arms if arm.curve is not None}
@@ -258,7 +257,7 @@ def chart_data(snapshot: Snapshot, crossed_seeds: bool) -> dict[str, Any]:
     elif curves:
         charts.append(Chart("best", MEAN_BEST, axis, Axis(MEAN_BEST), series_of(names, curves)))
     trained = [(place, arm.name, arm.training) for place, arm in enumerate(snapshot.arms) if arm.training is not None]
-    for metric in [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:TRAINING_SHOWN]:
+    for metric in [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:SHOWN_IN_CHARTS]:
         series = tuple(
             Series(place, name, np.asarray(curve.steps, dtype=np.float64), np.asarray(curve.metrics[metric]))
             for place, name, curve in trained
@@ -269,7 +268,7 @@ def chart_data(snapshot: Snapshot, crossed_seeds: bool) -> dict[str, Any]:
 
 
 def script_values(names: Sequence[str], charts: Sequence[Chart]) -> dict[str, Any]:
-    """What templates/charts.js draws from. names: of the arms, in order."""
+    """The values for templates/charts.js. names: the arms, in order."""
     styles = [style_of(place) for place in range(len(names))]
     arms = [
         {"name": visible(name), "colour": its.colour, "mark": its.mark, "shape": its.shape, "hollow": its.hollow}
@@ -308,13 +307,24 @@ def list_candidates(database: RunDatabase, place: int, name: str, query: Mapping
         "problems": {record.index: record for record in problems},
         "arms": {run.id: (number, arm.name) for number, arm in enumerate(comparison.arms) for run in arm.runs},
         "kinds": [(kind, kind) for kind in sorted(set(kinds) - set(OF_ROLLOUTS))],
-        "operators": operator_choices(comparison),
+        "operators": _operators(comparison),
         "by_problem": [(record.index, record.name) for record in problems],
         "misread": misread_rollouts(store, picked.runs, MISREAD) if chosen["show"] == "failed" else [],
         "chosen": chosen,
         "turns": _turns(run_path(place, name, "candidates"), chosen, page, pages),
     }
     return UiPage("candidates.html.jinja", values)
+
+
+def _operators(comparison: Comparison) -> list[tuple[str, str]]:
+    """(key, label) of every policy of every arm; none if there is only one."""
+    found = []
+    for number, arm in enumerate(comparison.arms):
+        policies = [*map(str, parse_addresses(arm.policy)), *(arm.runs[0].config.get("dropped_policies") or [])]
+        for at, policy in enumerate(policies):
+            label = f"{arm.name}: {policy}" if len(comparison.arms) > 1 else policy
+            found.append((f"{number}.{at}", arm.name if len(policies) == 1 else label))
+    return found if len(found) > 1 else []
 
 
 def _operator_places(comparison: Comparison, key: str) -> dict[int, tuple[int, ...]]:

@@ -1,7 +1,7 @@
-"""The server of the page: which requests are answered, and by what. A thread for each connection.
+"""The server of the page, with a thread for each connection.
 
-It only reads. A request must name this machine as its host, so that no site whose name was made to lead here can read
-the page; bound to another address than this machine's, it must also bring the token. Nothing allows another origin.
+It only reads. A request must name this machine as its host, so that a site whose name was made to point here cannot
+read the page. If the server listens on other addresses, a request must carry the token too. No other origin is allowed.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ from functools import cache
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from evo.errors import BadInput
 from evo.monitor.arm_style import style_of
-from evo.report.page import arm_rules, environment_of
+from evo.report.page import arm_rules, environment_of, template_file
 from evo.search.status import format_time
 from evo.ui import pages
 from evo.ui.databases import RunDatabase
 from evo.ui.pages import UiPage
-from islands.db.address import format_db_option
+from islands.db.address import DEFAULT_DB
 from islands.errors import DatabaseUnavailable, UnknownRun
 from problems.redaction import redact
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ARMS_STYLED = 56
 IDLE_SECONDS = 60
-"""How long a connection without a request is kept."""
+"""Time after which a connection without a request is closed."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -53,13 +52,13 @@ HEADERS = {
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:@/\[\]]+)(:\d+)?")
 TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 STATIC = {
-    **dict.fromkeys(("vendor/vega.bundle.js", "charts.js", "theme.js", "page.css"), "evo.report"),
+    **dict.fromkeys(("vendor/vega.bundle.js.gz", "charts.js", "theme.js", "page.css"), "evo.report"),
     **dict.fromkeys(("early.js", "ui.js", "ui.css"), "evo.ui"),
 }
 
 
 class Refused(Exception):
-    """A request that gets no page: the status, and why."""
+    """A request that gets no page, with the status and the reason."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
@@ -85,9 +84,10 @@ class PageServer(ThreadingHTTPServer):
         self.address = f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")
         self.environment = environment_of("evo.ui", "evo.report")
         self.environment.filters |= {"figure": _figure, "when": format_time, "iso": _iso}
+        one = databases[0].address
         self.environment.globals |= {
             "run_path": pages.run_path,
-            "suffix": format_db_option(databases[0].address),
+            "suffix": "" if one == DEFAULT_DB else f" --db {redact(one)}",
         }
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class PageServer(ThreadingHTTPServer):
             database.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Silent: a browser that closes a connection is no fault. Those of pages are answered and printed elsewhere."""
+        """Silent: a browser that closes a connection is no fault. `do_GET` answers and prints faults of pages."""
 
 
 def _own_names() -> set[str]:
@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(status, "Not found" if missing else "This page is not available", str(error))
         except (BrokenPipeError, ConnectionError, TimeoutError):
             self.close_connection = True
-        except Exception as error:  # a bug: shown here and in the terminal, and no reason to end the server
+        except Exception as error:  # a bug: show it here and in the terminal, and continue to serve
             print(redact(traceback.format_exc()), file=sys.stderr)
             self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of ours", f"{type(error).__name__}: {error}")
 
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not token:
             return True
         if "token" in query and hmac.compare_digest(query["token"].encode(), token.encode()):
-            # out of the address, which is kept in the browser's history
+            # removes the token from the address, which the browser keeps in its history
             rest = urlencode({key: value for key, value in query.items() if key != "token"})
             target = "/" + path.lstrip("/") + (f"?{rest}" if rest else "")
             set_cookie = f"{cookie}={token}; HttpOnly; SameSite=Strict; Path=/"
@@ -222,8 +222,8 @@ def _id(text: str) -> int:
 
 
 def _is_known_host(header: str, names: set[str], local: bool) -> bool:
-    """Whether a Host header names this machine. Bound to other addresses, an address in numbers is a name too: no
-    name server can lead one here."""
+    """Whether a Host header names this machine. If the server listens on other addresses, a numeric address is
+    allowed too: no name server can point one here."""
     written = _HOST.fullmatch(header.lower())
     if written is None:
         return False
@@ -241,8 +241,8 @@ def _is_known_host(header: str, names: set[str], local: bool) -> bool:
 def static(name: str) -> tuple[bytes, str]:
     """A file of the page and its type. Raises UnknownRun."""
     for path, package in STATIC.items():
-        if path.rpartition("/")[2] == name:
-            content = (files(package) / "templates" / path).read_bytes()
+        if path.rpartition("/")[2].removesuffix(".gz") == name:
+            content = template_file(package, path)
             if name == "page.css":
                 content += arm_rules([style_of(place) for place in range(ARMS_STYLED)]).encode()
             return content, TYPES[name.rpartition(".")[2]]

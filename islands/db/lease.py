@@ -68,9 +68,13 @@ def _lives(owner: dict[str, Any], heartbeat: float | None, now: float) -> bool:
     return owner["start"] is None or owner["start"] == process_start(owner["pid"])
 
 
-def is_alive(owner: str, heartbeat: float | None) -> bool:
-    """Whether the writer that holds a run lives, as far as can be told. owner: as the run's row has it"""
-    return _lives(json.loads(owner), heartbeat, time.time())
+LOST = "its process is gone; evo resume continues it"
+"""The reason of a run whose writer died without recording how it ended, which is shown as interrupted."""
+
+
+def is_lost(status: str, owner: str | None, heartbeat: float | None) -> bool:
+    """Whether a run that is stored as running has lost its writer, as far as is known. owner: as in the run's row"""
+    return status == "running" and owner is not None and not _lives(json.loads(owner), heartbeat, time.time())
 
 
 def _boot() -> str:

@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, upd
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from islands.db.engine import ensure_schema, mask_url, memory_engines, open_engines, parse_address, unavailable
-from islands.db.lease import RENEWAL, Lease, is_alive
+from islands.db.lease import LOST, RENEWAL, Lease, is_lost
 from islands.db.names import check_name, readable_name
 from islands.db.prepared import Statements
 from islands.db.schema import PolicyVersion, Problem, Run, TrainingStep
@@ -319,12 +319,12 @@ def policy_version_id(run_id: int, version: str, tx: Transaction) -> int:
 
 
 def run_record(row: Row[Any]) -> RunRecord:
-    """From a row of the table `runs`. A run whose writer died without a word is interrupted."""
+    """From a row of the table `runs`. A run that has lost its writer is interrupted."""
     values = dict(row._mapping)
     owner = values.pop("owner")
     values["tags"] = tuple(values["tags"])
-    if values["status"] == "running" and owner is not None and not is_alive(owner, values["heartbeat"]):
-        values |= {"status": "interrupted", "reason": "its process ended without a word; evo resume continues it"}
+    if is_lost(values["status"], owner, values["heartbeat"]):
+        values |= {"status": "interrupted", "reason": LOST}
     return RunRecord(**values)
 
 

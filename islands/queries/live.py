@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, BindParameter, Connection, bindparam, func, select
 
+from islands.db.lease import is_lost
 from islands.db.schema import (
     Candidate,
     Improvement,
@@ -48,26 +49,32 @@ class Rise:
 
 @dataclass(frozen=True)
 class Pulse:
-    """The part of a run that tells whether it moved."""
+    """The part of a run that tells whether it moved. lost: its writer is gone, so that it is interrupted"""
 
     id: int
     name: str
     status: str
     updated: float
     heartbeat: float | None
+    lost: bool = False
 
 
-_PULSE = select(Run.c.id, Run.c.name, Run.c.status, Run.c.updated, Run.c.heartbeat).order_by(Run.c.id)
+_PULSE = select(Run.c.id, Run.c.name, Run.c.status, Run.c.updated, Run.c.heartbeat, Run.c.owner).order_by(Run.c.id)
 _PULSES = tuple(_PULSE.where(column == bindparam("name")) for column in (Run.c.comparison, Run.c.name))
 
 
 def pulses(connection: Connection, name: str) -> list[Pulse]:
     """The runs of the comparison `name`, else the run of that name, oldest first; none where there is neither."""
     for query in _PULSES:
-        found = [Pulse(*row) for row in connection.execute(query, {"name": name})]
-        if found:
-            return found
+        rows = connection.execute(query, {"name": name}).all()
+        if rows:
+            return [_pulse(*row) for row in rows]
     return []
+
+
+def _pulse(id: int, name: str, status: str, updated: float, heartbeat: float | None, owner: str | None) -> Pulse:
+    lost = is_lost(status, owner, heartbeat)
+    return Pulse(id, name, "interrupted" if lost else status, updated, heartbeat, lost)
 
 
 _STATES = select(Run.c.id, Run.c.reason, Run.c.summary, Run.c.config, Run.c.created, Run.c.updated).where(

@@ -1,6 +1,6 @@
 """The maze sets: maze:train and maze:test of the paper (seeds 42 and 4242), the others are ours.
 
-The package stores each maze's seed with its optimum (instances.json), so that a set loads in a fraction of a second;
+The package stores each maze's seed with its optimum (instances.json.gz), so that a set loads in a fraction of a second;
 the boards are drawn again from the seeds. `python -m problems.maze.sets` makes the file again, byte for byte.
 
 maze:hard has the mazes that a planner without learning (problems.maze.planner) does not solve in HARD_TRIES routes,
@@ -15,6 +15,7 @@ maze:large and maze:large-train are the 13x13 boards of problems.maze.large, as 
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from functools import cache
@@ -62,7 +63,7 @@ _DESCRIPTIONS = {
     "large-train": ("mazes of the kind of maze:large, to learn from", "own"),
 }
 """A description and a source for each set."""
-INSTANCES = Path(__file__).parent / "instances.json"
+INSTANCES = Path(__file__).parent / "instances.json.gz"
 
 
 def problem_set(address: str, limit: int | None = None) -> list[MazeProblem]:
@@ -144,14 +145,15 @@ def is_hard(maze: Maze, best: float, seed: int) -> bool:
 
 
 @cache
-def _instances() -> dict[str, list[list[float]]]:
-    drawn: dict[str, list[list[float]]] = json.loads(INSTANCES.read_text(encoding="utf-8"))
+def stored_instances() -> dict[str, list[list[float]]]:
+    """Each set's (seed, optimum) of every maze, as INSTANCES holds them."""
+    drawn: dict[str, list[list[float]]] = json.loads(gzip.decompress(INSTANCES.read_bytes()))
     return drawn
 
 
 @cache
 def _problem(name: str, index: int) -> MazeProblem:
-    seed, best = _instances()[name][index]
+    seed, best = stored_instances()[name][index]
     maze = _attempt(name, int(seed))
     if maze is None:
         raise RuntimeError(f"{INSTANCES.name} does not fit the generator: run python -m problems.maze.sets")
@@ -159,12 +161,12 @@ def _problem(name: str, index: int) -> MazeProblem:
 
 
 def write_instances() -> None:
-    """Draw all sets and write instances.json, which takes some minutes."""
+    """Draw all sets and write INSTANCES, which takes some minutes."""
     lines = [
         f' "{name}": [\n  ' + ",\n  ".join(json.dumps([seed, best]) for seed, _, best in draw_set(name)) + "\n ]"
         for name in SIZES
     ]
-    INSTANCES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    INSTANCES.write_bytes(gzip.compress(("{\n" + ",\n".join(lines) + "\n}\n").encode(), mtime=0))
 
 
 if __name__ == "__main__":

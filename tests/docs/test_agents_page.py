@@ -65,6 +65,7 @@ def test_a_signal_ends_with_130_and_a_kill_is_resumed(tmp_path: Path) -> None:
     assert invoke(["resume", "cut", "--max-answers", "200", "--plain", "--json"]) == 0
 
 
+@pytest.mark.long
 def test_the_guide_for_hosted_models_leads_to_a_best_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,14 +57,13 @@ def test_commands_and_settings_can_be_read(page, folder):
                 told(block, check_words, words)
 
 
-@pytest.mark.parametrize("page", [page for page in WITH["run"] if page not in WITH["long"]])
+FOLLOWED = [page for page in PAGES if page in WITH["run"] or page in WITH["long"]]
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=() if page == "README.md" else pytest.mark.long) for page in FOLLOWED]
+)
 def test_pages_can_be_followed(page, folder, one_thread):
-    follow(page)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("page", WITH["long"])
-def test_pages_can_be_followed_to_their_end(page, folder, one_thread):
     follow(page)
 
 

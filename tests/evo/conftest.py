@@ -227,7 +227,7 @@ def hostile_runs(search_with, as_comparison, tmp_path):
 def browser():
     """A Chromium without a window. Needs playwright and a browser on the PATH. Its event loop runs in this thread until
     the module ends: a search needs another one."""
-    missing = 'needs a browser\'s driver: pip install "evo[browser]"'
+    missing = 'needs a browser\'s driver: pip install "evo-search[browser]"'
     playwright = pytest.importorskip("playwright.sync_api", reason=missing)
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:

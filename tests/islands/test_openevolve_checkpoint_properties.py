@@ -83,6 +83,7 @@ def shared_store(request, tmp_path_factory):
         yield stack.enter_context(Store.open(address))
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(made=databases())
 def test_what_was_saved_is_loaded_again(shared_store, tmp_path_factory, made):

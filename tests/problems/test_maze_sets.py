@@ -1,7 +1,6 @@
 """The sets: the paper's seeds, hard mazes by the planner alone, the shipped file against a fresh drawing."""
 
 import hashlib
-import json
 import random
 
 import pytest
@@ -16,13 +15,13 @@ from problems.maze.planner import Planner, moves_between, tries_to_reach
 from problems.maze.sets import (
     FIRST_SEED,
     HARD_TRIES,
-    INSTANCES,
     ONE_ZONE,
     SIZES,
     belongs,
     draw_set,
     held_out_tiles,
     problem_set,
+    stored_instances,
 )
 
 
@@ -86,7 +85,7 @@ def test_a_wrong_address_is_one_clear_line(address):
     ],
 )
 def test_the_shipped_file_is_what_drawing_gives(name, first):
-    shipped = json.loads(INSTANCES.read_text())[name]
+    shipped = stored_instances()[name]
     assert [[seed, best] for seed, _, best in draw_set(name, first)] == shipped[:first]
     draw = large.attempt if "large" in name else generator.attempt
     for seed, best in random.Random(name).sample(shipped, 12 if "large" in name else 20):
@@ -113,10 +112,9 @@ def test_a_board_whose_best_routes_stay_in_one_zone_is_no_compromise():
     assert belongs("compromise-train", mixed.maze, mixed.optimum, 0)
 
 
+@pytest.mark.long
 def test_the_planner_misses_the_hard_ones_and_not_the_rest():
-    for problem, (seed, _) in list(
-        zip(problem_set("maze:hard"), json.loads(INSTANCES.read_text())["hard"], strict=True)
-    )[::50]:
+    for problem, (seed, _) in list(zip(problem_set("maze:hard"), stored_instances()["hard"], strict=True))[::50]:
         assert tries_to_reach(problem.maze, problem.target, HARD_TRIES, random.Random(f"planner {seed}")) is None
     easy = [tries_to_reach(p.maze, p.target, HARD_TRIES, random.Random(1)) for p in problem_set("maze:test")]
     assert 60 < sum(found is not None for found in easy) < 95

@@ -61,6 +61,7 @@ def pin(sandbox_pid: int, cpu: int) -> None:
                 os.sched_setaffinity(pid, {cpu})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["calls", "stdin"])
 def test_a_program_on_a_busy_cpu_is_not_timed_out(cpu: int, mode: str) -> None:
     limits = Limits(cpu_seconds=1.0, wall_seconds=100.0)
@@ -75,6 +76,7 @@ def test_a_program_on_a_busy_cpu_is_not_timed_out(cpu: int, mode: str) -> None:
     assert outcome.wall_seconds > limits.cpu_seconds, "it was not held up, so nothing was tested"
 
 
+@pytest.mark.long
 def test_an_evaluator_on_a_busy_cpu_is_not_timed_out(cpu: int, tmp_path: Path) -> None:
     (tmp_path / "scorer.py").write_text(WORK)
     with (

@@ -273,6 +273,7 @@ def isolated(evaluator: Evaluator) -> bool:
     return evaluator._spec.isolated
 
 
+@pytest.mark.long
 def test_call(evaluator: Evaluator) -> None:
     outcome = evaluator.call("evaluate", ANSWER, timeout=30, files={"answer.py": "def f(x): return x + 1\n"})
     assert outcome.status == "ok"

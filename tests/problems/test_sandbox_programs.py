@@ -39,6 +39,7 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
         yield sandbox
 
 
+@pytest.mark.long
 def test_calls(sandbox: Sandbox) -> None:
     code = "import math\nprint('loading')\ndef f(x, k=1):\n    print('got', x)\n"
     code += "    return x * k, {x: [math.pi]}\n"
@@ -513,6 +514,7 @@ def test_what_may_be_read_leaves_out_what_is_hidden(tmp_path: Path) -> None:
     assert sorted(listed) == [root, f"{root}/site"]
 
 
+@pytest.mark.long
 def test_importing_the_sandbox_is_cheap() -> None:
     code = "import sys, problems.sandbox; print(sorted({'subprocess', 'numpy', 'ctypes', 'json'} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)

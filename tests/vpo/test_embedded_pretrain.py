@@ -43,6 +43,7 @@ def test_lessons_are_the_same_for_a_seed_and_speak_the_language():
     assert any("fail" in lesson.prompt for lesson in Lessons(3).batch(200))
 
 
+@pytest.mark.long
 def test_held_out_boards_are_not_learned_from():
     plain = Lessons(4)
     plain.batch(20)
@@ -146,6 +147,7 @@ def test_a_cut_parent_gets_a_new_end():
         assert found is None or (found.end is None and found.applied(parent)[-1] == planner.maze.end)
 
 
+@pytest.mark.long
 def test_a_pretraining_goes_on_in_the_edit_language(tmp_path):
     pretrain(tmp_path / "base", TINY, held_out=frozenset())
     small = {"steps": 2, "width": 32, "layers": 1, "heads": 2, "batch": 4, "sort_over": 1, "measured": 2}
@@ -274,6 +276,7 @@ def test_the_shipped_base_walks_mazes():
     assert sum(reached) >= 18
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "kept"), [("maze:train", 0.5), ("maze:large-train", 0.4)])
 def test_the_shipped_mutator_keeps_its_parents(kind, kept):
     from vpo.policies.registry import load_policy

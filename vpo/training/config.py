@@ -105,9 +105,13 @@ class LossConfig(LossSettings):
 
 
 class PreferenceSettings(_Settings):
-    """Of direct preference optimization."""
+    """How preferences and rewards are traded against the distance from the start."""
 
-    beta: float = Field(0.1, gt=0.0, description="dpo: how strongly the policy is held to its start.")
+    beta: float = Field(
+        0.1,
+        gt=0.0,
+        description="dpo, trajectory_balance: how strongly the policy is held to its start.",
+    )
     likelihood: float = Field(
         1.0, ge=0.0, description="dpo: the weight of the better answer's likelihood, in addition to the preference."
     )
@@ -152,7 +156,12 @@ class TrainerSettings(EstimationSettings, LossSettings, PreferenceSettings, Lora
     @property
     def has_reference(self) -> bool:
         """Whether the loss compares with the policy as it was at the start."""
-        return self.kl > 0 or self.method == DPO
+        return self.kl > 0 or self.method == DPO or self.balances
+
+    @property
+    def balances(self) -> bool:
+        """Whether the loss matches a distribution."""
+        return self.method in METHODS and METHODS[self.method].balance
 
 
 class TrainConfig(TrainerSettings, Estimation, LossConfig):

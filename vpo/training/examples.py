@@ -174,12 +174,13 @@ def example_group(
     tokenizer: PreTrainedTokenizerBase | None = None,
     prompt_format: str = "chat",
 ) -> ExampleGroup | None:
-    """The group's training example; None if it teaches nothing (no spread, nothing sampled).
+    """The group's training example; None if it teaches nothing (no spread, nothing sampled). A method that matches a
+    distribution learns from a group without spread too: to go back to the start there.
 
     tokenizer, prompt_format: of the policy that sampled; per-answer credit finds an answer's tokens with them
     """
     credit = group_advantages(group, estimation, context)
-    if not np.any(credit):
+    if not np.any(credit) and not METHODS[estimation.method].balance:
         return None
     advantages = token_advantages(group, credit, tokenizer, prompt_format)
     examples = tuple(

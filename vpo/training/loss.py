@@ -1,4 +1,4 @@
-"""The losses, over flat completion tokens: the clipped policy gradient with its two corrections, and preferences.
+"""The losses, over flat completion tokens: the clipped policy gradient with its two corrections, preferences, balance.
 
 All tensors are (N,), one entry for each completion token of a micro-batch, in nats where they are log-probabilities.
 `weights` carries the normalisation of the whole optimiser step (examples.token_weights), so the losses of micro-batches
@@ -126,4 +126,54 @@ def preference_loss(
         "margin": (of_pair * margin.detach()).sum(),
         "preferred": (of_pair * (margin.detach() > 0)).sum(),
         "policy_nll": -(of_pair * likelihood.detach()).sum(),
+    }
+
+
+BALANCE_METRICS = ("residual", "kl", "policy_nll")
+"""What balance_loss reports."""
+
+
+def balance_loss(
+    logprobs: torch.Tensor,
+    reference: torch.Tensor,
+    advantages: torch.Tensor,
+    lengths: Sequence[int],
+    sizes: Sequence[int],
+    weights: torch.Tensor,
+    beta: float,
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Trajectory balance (Malkin et al., arXiv 2201.13259) for the target start(y) exp(reward(y) / beta): the policy
+    comes to match this distribution, so that a rare rollout keeps its share, instead of climbing to the best one.
+
+    A rollout's residual is log policy(y) - log start(y) - reward(y) / beta. At balance it is -log Z for all rollouts of
+    a prompt. log Z is estimated by the group's mean (VarGrad, arXiv 2010.10436). The loss is beta / 2 times the
+    weighted sum of squared residuals less their mean. On rollouts of the policy itself its gradient is that of the mean
+    reward less beta x KL(policy || start), with the group's mean as baseline. The optimum is the same for rollouts of
+    any policy.
+
+    logprobs, reference: (N,) nats under the policy, with gradient, and where it started
+    advantages: (N,), of each rollout its reward less the group's mean, alike for all its tokens
+    lengths: tokens of each rollout, which add up to N; sizes: rollouts of each group, all of them
+    weights: (N,) of the tokens; a rollout weighs what one of its tokens does, as in the policy gradient
+    Returns the loss, a scalar that carries gradient, and residual: the mean size, in nats, of a residual less log Z;
+    kl: log policy - log start of a token (k1); policy_nll: -logprobs of a token.
+    """
+    device = logprobs.device
+    counts = torch.tensor(lengths, device=device)
+    rows = torch.arange(len(counts), device=device).repeat_interleave(counts)
+    group_sizes = torch.tensor(sizes, device=device)
+    groups = torch.arange(len(sizes), device=device).repeat_interleave(group_sizes)
+
+    def add_up(values: torch.Tensor) -> torch.Tensor:
+        """(N,) -> (rollouts,)"""
+        return values.new_zeros(len(counts)).index_add(0, rows, values)
+
+    residuals = add_up(logprobs - reference) - add_up(advantages) / counts / beta
+    means = residuals.detach().new_zeros(len(sizes)).index_add(0, groups, residuals.detach()) / group_sizes
+    apart = residuals - means[groups]
+    loss = (beta / 2) * (add_up(weights) / counts * apart.square()).sum()
+    return loss, {
+        "residual": (add_up(weights) * apart.detach().abs()).sum(),
+        "kl": (weights * (logprobs.detach() - reference)).sum(),
+        "policy_nll": -(weights * logprobs.detach()).sum(),
     }

@@ -42,6 +42,8 @@ def metrics_of(config: TrainConfig) -> tuple[str, ...]:
     """What the loss reports."""
     if config.method == DPO:
         return loss.PREFERENCE_METRICS
+    if config.balances:
+        return loss.BALANCE_METRICS
     return (*loss.METRICS, "kl") if config.kl > 0 else loss.METRICS
 
 

@@ -196,6 +196,8 @@ class PolicyTrainer:
 
     def _micro_batches(self, groups: Sequence[ExampleGroup], weights: list[list[float]]) -> list[Batch]:
         together = 2 if self.config.method == DPO else 1
+        if self.config.balances:  # a group's mean is needed whole
+            together = max((len(group.examples) for group in groups), default=1)
         self._shares = self._may_share and self._over_processes.shares_prefix(groups)
         batches = micro_batches(groups, weights, self.config.token_budget, shared=self._shares, together=together)
         return self._over_processes.even_out(batches)
@@ -221,10 +223,15 @@ class PolicyTrainer:
         if self.config.method == DPO:
             assert reference is not None
             return loss.preference_loss(logprobs, reference, lengths, weights, self.config)
+        advantages = flat([example.advantages for example in examples], device)
+        if self.config.balances:
+            assert reference is not None
+            sizes = [len(group.examples) for group in groups]
+            return loss.balance_loss(logprobs, reference, advantages, lengths, sizes, weights, self.config.beta)
         return loss.policy_loss(
             logprobs,
             None if behaviour is None else flat(behaviour, device),
-            flat([example.advantages for example in examples], device),
+            advantages,
             weights,
             self.config,
             start=starts(start, examples, logprobs),

@@ -20,7 +20,7 @@ from rich.live import Live
 from evo.cli.flags import GroupedCommand
 from evo.cli.options import json_option, open_wide_console, plain_option, read_command
 from evo.cli.tables import print_table
-from evo.errors import BadInput
+from evo.errors import INTERRUPTED, BadInput
 from evo.tui.terminal import can_show
 from problems.plugins.formulas import fit as fits
 from problems.plugins.formulas.fit import FitSettings, SavedFit, SplitTable
@@ -37,8 +37,9 @@ from problems.plugins.formulas.grammar import variable
 from problems.plugins.formulas.rules import read_functions
 from problems.plugins.formulas.table_file import BadTable
 from problems.plugins.formulas.writing import to_latex
+from vpo.policies.address import parse_address
+from vpo.policies.contract import PolicyUnavailable
 
-INTERRUPTED = 130
 NEWS_SECONDS, LINE_SECONDS = 1.0, 10.0
 """Between two plain lines, at least if the front is better, and at most if it is not."""
 PICTURES = (".png", ".svg", ".pdf")
@@ -70,7 +71,7 @@ class FitGroup(click.Group):
     cls=GroupedCommand,
     sections={
         "Data": ("target", "columns", "weights", "test_share", "drop_missing", "delimiter", "no_header"),
-        "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "units", "loss", "seed"),
+        "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "units", "loss", "policy", "seed"),
         "Execution and output": ("name", "resume", "plot", "plain", "as_json"),
     },
     epilog="`evo fit list` lists the saved fits; `evo fit show NAME --row 3 --as python` prints a row.",
@@ -113,6 +114,11 @@ class FitGroup(click.Group):
     help="The loss of a row: squared_error, absolute_error, log_cosh, huber(1.0), quantile(0.5), ..."
     "  [default: squared_error]",
 )
+@click.option(
+    "--policy",
+    metavar="ADDRESS",
+    help="A policy that changes formulas too once least squares is done, such as scripted:marks or openai:MODEL@URL.",
+)
 @click.option("--seed", type=int, help="The seed of the held-out rows and of the search.  [default: 0]")
 @click.option("--name", help="The name of the fit; by default the file's and the target's.")
 @click.option("--resume", metavar="NAME", help="Continue a saved fit instead of starting one.")
@@ -123,7 +129,7 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
     """Find formulas y = f(x) of the columns of FILE, a CSV or Parquet table with a line of names.
 
     The result is a front: for each size the formula with the smallest error, and one recommended row. It is saved in
-    fits/NAME.json after every tick, so a killed fit can be resumed. No model and no network are used.
+    fits/NAME.json after every tick, so a killed fit can be resumed. No model and no network are used without --policy.
 
     \b
     evo fit data.csv --target y
@@ -140,7 +146,10 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
         console.print(note, soft_wrap=True, markup=False)
     plain = plain or not can_show(console)
     with _interruptible() as interrupted:
-        ended = _search(saved, parts, path, console, plain, interrupted)
+        try:
+            ended = _search(saved, parts, path, console, plain, interrupted)
+        except PolicyUnavailable as fault:
+            raise BadInput(f"{fault}; the formulas found before are saved as {saved.name}") from None
     if plot is not None and ended.recommended is not None:
         _save_plot(ended, parts, plot)
     if as_json:
@@ -211,6 +220,11 @@ def _change(settings: FitSettings, given: dict[str, Any]) -> FitSettings:
         changes["functions"] = tuple(functions)
     if given["loss"] is not None:
         changes["loss"] = None if given["loss"] == "squared_error" else given["loss"]
+    if given["policy"] is not None:
+        from vpo.policies.registry import check_policy
+
+        check_policy(parse_address(given["policy"]))
+        changes["policy"] = given["policy"]
     if given["units"] is not None:
         changes["units"] = given["units"]
     if given["guesses"]:

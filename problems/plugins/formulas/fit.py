@@ -6,6 +6,7 @@ loses at most the last tick; `evo fit --resume` starts from the formulas in it, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -42,6 +43,7 @@ class FitSettings:
     """What decides a fit, besides its file.
 
     units: `header`, or units by column as text; loss: as `read_loss` takes it
+    policy: the address of a policy that changes formulas in the evolution
     target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
     out; the rest as in `search` and TableOptions
     """
@@ -54,6 +56,7 @@ class FitSettings:
     header: bool = True
     units: str | None = None
     loss: str | None = None
+    policy: str | None = None
     seconds: float | None = 60.0
     evaluations: int | None = None
     max_size: int = 50
@@ -292,14 +295,13 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     """Search from the fit's rows and guesses, and save after each tick and at the end.
 
     A further session of a fit has another seed, so that it does not repeat the first. Raises OSError if the file cannot
-    be written.
+    be written, and BadInput, BadAddress or PolicyUnavailable for a policy that cannot answer.
     """
     settings = fit.settings
     seed = settings.seed + len(fit.sessions)
     guesses = [*(row.front.formula for row in fit.rows), *(_parse_guess(text, fit.names) for text in settings.guesses)]
     scale = _Scale(parts, fit)
     saved = [0.0]
-    begun = FormulaSearch(parts.x, parts.y, scale.rules, fit.names, seed, parts.weights, read_loss(settings.loss))
 
     def current(front: Front) -> SavedFit:
         session = FitSession(seed, front.evaluations, round(front.seconds, 3), front.stopped)
@@ -315,7 +317,16 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
 
     save_fit(replace(fit, sessions=(*fit.sessions, FitSession(seed, 0, 0.0, ""))), path)
     seconds = math.inf if settings.seconds is None else settings.seconds
-    front = begun.run(seconds, settings.evaluations, guesses, tick)
+    with contextlib.ExitStack() as stack:
+        change = None
+        if settings.policy is not None:
+            from problems.plugins.formulas.policy_changes import FittedRows, PolicyChanges
+
+            rows = FittedRows(parts.x, parts.y, fit.names, fit.target)
+            change = stack.enter_context(PolicyChanges(settings.policy, rows, seed))
+        elementwise = read_loss(settings.loss)
+        begun = FormulaSearch(parts.x, parts.y, scale.rules, fit.names, seed, parts.weights, elementwise, change)
+        front = begun.run(seconds, settings.evaluations, guesses, tick)
     ended = current(front)
     save_fit(ended, path)
     return ended
@@ -335,7 +346,9 @@ class _Scale:
         self.rules = read_rules(fit.settings, parts.table)
         weights = None if parts.weights is None else parts.weights / parts.weights.mean()
         columns = np.ascontiguousarray(parts.x.T)
-        self._loss = LossMeasure(columns, parts.y, weights, read_loss(fit.settings.loss))
+        elementwise = read_loss(fit.settings.loss)
+        self._power = 2.0 if elementwise is None else elementwise.power(parts.y, weights)
+        self._loss = LossMeasure(columns, parts.y, weights, elementwise)
         self._squared = LossMeasure(columns, parts.y, weights, None)
         mean = constant(float(np.average(parts.y, weights=weights)))
         self._variance = max(self._squared.loss(mean), 1e-300)
@@ -347,7 +360,7 @@ class _Scale:
         """The front of these formulas, and the index of its recommended row."""
         candidates = [self._measure(formula) for formula in dict.fromkeys(formulas)]
         rows = make_rows(candidates, self._names, self._variance, self._rounding)
-        best = recommend(rows, len(self._parts.y), self._rounding)
+        best = recommend(rows, len(self._parts.y), self._rounding, self._power)
         return tuple(FitRow(row, *self._test(row.formula)) for row in rows), None if best is None else rows.index(best)
 
     def _measure(self, formula: Formula) -> MeasuredFormula:

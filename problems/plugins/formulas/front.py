@@ -17,6 +17,9 @@ from problems.plugins.formulas.writing import to_latex, to_python, to_sympy
 ModelSelection = Literal["best", "accuracy", "score", "description"]
 """How a row is recommended: see `Front.select`."""
 _NEAR_BEST = 1.5
+_NODE_FREEDOM = 0.3
+"""Degrees of freedom that a node uses, because its place and function were chosen by the same rows. It matters for few
+rows. Chosen on eight tables and generated formulas (see bench/results/formulas.md)."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ def recommend(rows: Sequence[FrontRow], n: int, rounding: float, power: float = 
         constants = len(row.formula.fitted)
         if constants + 1 >= 0.7 * n and len(rows) > 1 and n > 3:
             continue
-        freedom = max(1e-3, 1 - (constants + 1) / n)
+        freedom = max(0.02, 1 - (constants + 1 + _NODE_FREEDOM * row.complexity) / n)
         likelihood = 2 / power * math.log(max(row.loss, rounding)) - 2 * math.log(freedom)
         cost = n * likelihood + (constants + 0.4 * row.complexity) * math.log(n)
         if best is None or cost < best[0]:

@@ -37,18 +37,29 @@ def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
 
     Raises ValueError for a prompt of another task.
     """
-    found = _NAMES.search(prompt.user)
-    if found is None:
-        raise ValueError("scripted:gp answers formula: problems only; name another --policy")
-    names = tuple(name.strip() for name in found[1].split(","))
-    shown = _formulas(prompt.shown, names)
-    fitted = _FITTED.search(prompt.user)
-    if fitted is not None and prompt.shown:
-        shown = [*_formulas([fitted[1]], names), *shown[1:]]
+    names = names_in(prompt, "scripted:gp")
+    shown = shown_formulas(prompt, names)
     children = []
     for place in range(answers):
         children.append(write(_child(shown, names, _generator(bits, place)), names, digits=8))
     return children
+
+
+def names_in(prompt: Prompt, policy: str) -> tuple[str, ...]:
+    """The variables of a formula: problem's prompt. Raises ValueError for a prompt of another task."""
+    found = _NAMES.search(prompt.user)
+    if found is None:
+        raise ValueError(f"{policy} answers formula: problems only; name another --policy")
+    return tuple(name.strip() for name in found[1].split(","))
+
+
+def shown_formulas(prompt: Prompt, names: tuple[str, ...]) -> list[Formula]:
+    """The answers that a prompt shows, the first with the constants that its feedback gives."""
+    shown = _formulas(prompt.shown, names)
+    fitted = _FITTED.search(prompt.user)
+    if fitted is not None and prompt.shown:
+        shown = [*_formulas([fitted[1]], names), *shown[1:]]
+    return shown
 
 
 def write_marks(prompt: Prompt, answers: int, bits: int) -> str:

@@ -37,6 +37,11 @@ class Target:
     root: Array
     indices: tuple[int, ...]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether z is y."""
+        return self.link.name == "identity" and self.prefactor is None
+
     def wrap(self, inner: Formula) -> Formula:
         """The formula of y around one of z."""
         outer = self.link.wrap(inner)

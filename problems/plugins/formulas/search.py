@@ -22,6 +22,7 @@ from problems.plugins.formulas.front import Front, MeasuredFormula, make_rows, r
 from problems.plugins.formulas.grammar import Formula, parse
 from problems.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledger
 from problems.plugins.formulas.losses import ElementwiseLoss
+from problems.plugins.formulas.population import Change
 from problems.plugins.formulas.rules import FormulaRules, read_functions
 from problems.plugins.formulas.stages import Stages
 from problems.plugins.formulas.writing import to_identifiers
@@ -88,7 +89,7 @@ class FormulaSearch:
     """One search: its rows checked, its stages in order.
 
     X, y, names, seed, sample_weight: as of `search`; rules: what may be on the front; elementwise: the loss that ranks
-    formulas, None for the squared error
+    formulas, None for the squared error; change: another operator of the evolution, such as a policy's
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class FormulaSearch:
         seed: int = 0,
         sample_weight: npt.ArrayLike | None = None,
         elementwise: ElementwiseLoss | None = None,
+        change: Change | None = None,
     ) -> None:
         table, goal = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if table.ndim != 2 or goal.shape != table.shape[:1] or not len(goal) or not table.shape[1]:
@@ -117,7 +119,7 @@ class FormulaSearch:
             weights = weights / weights.mean()
         self.rules, self.elementwise = rules, elementwise
         built = (g.ADD, g.SUB, g.MUL, *g.in_order(rules.functions))
-        self._stages = Stages(tuple(dict.fromkeys(built)), random.Random(seed))
+        self._stages = Stages(tuple(dict.fromkeys(built)), random.Random(seed), change)
         self._ledger: Ledger | None = None
         self._all = (np.ascontiguousarray(table.T), goal, weights)
         self._rows = self._all

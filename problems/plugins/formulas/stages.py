@@ -15,7 +15,7 @@ from problems.plugins.formulas import regression as r
 from problems.plugins.formulas import structure
 from problems.plugins.formulas.grammar import Formula, apply, constant, variable
 from problems.plugins.formulas.ledger import Ledger
-from problems.plugins.formulas.population import Evolution
+from problems.plugins.formulas.population import Change, Evolution
 from problems.plugins.formulas.regression import Target, TermColumns, make_target
 from problems.plugins.formulas.terms import (
     LINKS,
@@ -27,6 +27,7 @@ from problems.plugins.formulas.terms import (
     other_bases,
     polynomial_terms,
     power,
+    split_terms,
     waves,
 )
 
@@ -39,11 +40,11 @@ _Stage = Callable[[Ledger, TermColumns, list[Target], list[float]], None]
 class Stages:
     """What a search does until its ledger is spent or a formula is exact.
 
-    functions: codes that may occur; rng: of the search
+    functions: codes that may occur; rng: of the search; change: another operator of the evolution
     """
 
-    def __init__(self, functions: Sequence[int], rng: random.Random) -> None:
-        self.functions, self._rng = functions, rng
+    def __init__(self, functions: Sequence[int], rng: random.Random, change: Change | None = None) -> None:
+        self.functions, self._rng, self._change = functions, rng, change
         self._seeds: list[tuple[int, tuple[Formula, ...]]] = []
         self._left: list[_Stage] | None = None
         self._columns: TermColumns | None = None
@@ -67,7 +68,7 @@ class Stages:
         if ledger.exact or not self._targets:
             return
         if self._evolution is None:
-            self._evolution = Evolution(ledger, columns, self._targets, self.functions, self._rng)
+            self._evolution = Evolution(ledger, columns, self._targets, self.functions, self._rng, self._change)
             for place, chosen in self._seeds:
                 self._evolution.seed(place, chosen)
         self._evolution.run()
@@ -93,8 +94,8 @@ class Stages:
                 return
         self._targets = self._find_targets(ledger, indices)
         self._reached = [math.inf] * len(self._targets)
-        plain = [k for k, t in enumerate(self._targets) if t.link.name == "identity" and t.prefactor is None]
-        self._seeds = [(place, _split(guess)) for place in plain for guess in fitted]
+        plain = [k for k, target in enumerate(self._targets) if target.is_plain]
+        self._seeds = [(place, split_terms(guess)) for place in plain for guess in fitted]
         self._left = [
             self._inner_powers,
             self._spans,
@@ -132,9 +133,8 @@ class Stages:
 
     def _is_allowed(self, ledger: Ledger, target: Target) -> bool:
         """Whether the rules allow a sum in its place."""
-        plain = target.link.name == "identity" and target.prefactor is None
         smallest = apply(g.MUL, constant(1.5), variable(target.indices[0]))
-        return plain or not ledger.rules.restricts or ledger.rules.express(target.wrap(smallest)) is not None
+        return target.is_plain or not ledger.rules.restricts or ledger.rules.express(target.wrap(smallest)) is not None
 
     def _inner_powers(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
         if g.DIV not in self.functions:
@@ -299,15 +299,3 @@ class Stages:
             if found is not None:
                 self._seeds.append((place, found.terms))
                 reached[place] = min(reached[place], found.loss)
-
-
-def _split(formula: Formula) -> tuple[Formula, ...]:
-    """The terms of a sum, without their signs and constant factors."""
-    code = formula.codes[-1]
-    if code in (g.ADD, g.SUB, g.NEG):
-        return tuple(term for part in formula.arguments() for term in _split(part))
-    if code == g.MUL:
-        left, right = formula.arguments()
-        if left.size == 1 and left.values:
-            return _split(right)
-    return (formula,)

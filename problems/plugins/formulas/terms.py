@@ -299,3 +299,15 @@ def _scaled(coefficient: float, term: Formula) -> Formula:
         if parts[0].size == 1:
             return apply(g.DIV, constant(coefficient), parts[1])
     return apply(g.MUL, constant(coefficient), term)
+
+
+def split_terms(formula: Formula) -> tuple[Formula, ...]:
+    """The terms of a sum, without their signs and constant factors."""
+    code = formula.codes[-1]
+    if code in (g.ADD, g.SUB, g.NEG):
+        return tuple(term for part in formula.arguments() for term in split_terms(part))
+    if code == g.MUL:
+        left, right = formula.arguments()
+        if left.size == 1 and left.values:
+            return split_terms(right)
+    return (formula,)

@@ -8,6 +8,8 @@ import pytest
 import evo
 from islands.errors import UnknownRun
 
+pytestmark = pytest.mark.long
+
 MAZES = {"limit": 2, "iterations": 3, "seeds": 1, "answers": 3, "progress": False}
 ARMS = {"random": "scripted:random-route", "mutate": {"policy": "scripted:mutate", "fresh": 0.5}}
 
@@ -23,6 +25,8 @@ def test_a_comparison_has_a_verdict_and_frames(compared):
     frame = compared.frame()
     assert list(frame.arm.unique()) == ["random", "mutate"] and len(frame) == 4
     assert set(frame.iterations) == {3} and set(frame.status) == {"done"}
+    (legend,) = compared.plot().legends
+    assert [text.get_text() for text in legend.get_texts()][:2] == ["random", "mutate"]
     curves = compared.curves()
     last = curves.groupby(["arm", "problem"]).best.last()
     assert last.to_dict() == frame.set_index(["arm", "problem"]).best.to_dict()

@@ -41,6 +41,7 @@ def told(output):
     return output.data.get("text/html", "") + output.data.get("text/plain", "")
 
 
+@pytest.mark.long
 def test_search_your_own_function(executed):
     smaller = ("iterations=40", "iterations=8"), ("iterations=120", "iterations=16")
     cells = executed("search_your_own_function.ipynb", *smaller)
@@ -61,6 +62,7 @@ def kernel(own_folder, monkeypatch):
     manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.long
 def test_the_stop_button(kernel):
     manager, client = kernel
     code = """import evo

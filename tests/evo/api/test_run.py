@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 
@@ -24,6 +25,9 @@ def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
     row = frame[frame.candidate == best.candidate].iloc[0]
     assert row.answer == best.text and row["reward.vowels"] == best.rewards["vowels"]
     assert frame.iteration.isna().sum() == 1 and frame.iteration.max() == 3
+    types = frame.dtypes.astype(str)
+    assert (types[["iteration", "parent"]] == "Int64").all() and (types[["candidate", "island"]] == "int64").all()
+    assert str(frame.created.dt.tz) == "UTC" and (frame.created.dt.year > 2020).all()
     assert repr(best).startswith(f"Answer(score:vowels, {best.text!r}, fitness {best.fitness:.6g}, brief ")
     assert repr(result).startswith("RunResult(done: run quick, best ") and "score:vowels" in result._repr_html_()
 
@@ -144,11 +148,14 @@ def test_a_fault_of_one_problem_among_others_is_a_warning(digits):
     [
         ({"iteratons": 3}, TypeError, "no argument iteratons; did you mean iterations"),
         ({"max_answer": 3}, TypeError, "did you mean max_answers"),
-        ({"zzz": 3}, TypeError, "there are "),
+        ({"zzz": 3}, TypeError, r"no argument zzz; help\(evo.run\) describes them"),
         ({"iterations": 0}, ValueError, "iterations = 0: Input should be greater than or equal to 1"),
         ({"population": {"islnds": 2}}, ValueError, "unknown key population.islnds"),
         ({"statement": "x"}, ValueError, "give score="),
-        ({"score": len}, ValueError, "not both"),
+        ({"score": len, "statement": "x"}, ValueError, "not both"),
+        ({"score": len}, ValueError, "needs statement= .* seed_answer="),
+        ({"score": len, "seed_answer": 1}, ValueError, "the options: seed_answer = 1: "),
+        ({"name": 3}, TypeError, "name is text, .* not 3"),
         ({"policy": "nosuch:x"}, ValueError, "not an address"),
         ({"config": "nowhere.yaml"}, ValueError, "No such file"),
     ],
@@ -164,6 +171,13 @@ def test_what_is_no_problem_is_told(quick):
         evo.run(policy="scripted:echo", progress=False)
     with pytest.raises(TypeError, match="this is neither: 3"):
         evo.run(3)
+    with pytest.raises(TypeError, match="is given as score=len"):
+        evo.run(len)
+    with pytest.raises(TypeError, match="name is text, as in result.name, not RunResult"):
+        evo.resume(quick("done"))
+    for call in (lambda: evo.load_run(None), lambda: evo.load_policy(None), lambda: evo.load_problems(None)):
+        with pytest.raises(TypeError, match="not None$"):
+            call()
     with pytest.raises(ValueError, match="there is no maze set"):
         evo.run("maze:tst", progress=False)
     quick("taken")
@@ -172,12 +186,12 @@ def test_what_is_no_problem_is_told(quick):
 
 
 def test_every_flag_of_the_command_line_is_an_argument():
-    from evo.api.arguments import FLAGS, OF_RUNS
+    from evo.api.keywords import RunKeywords
     from evo.cli.run import run
 
     flags = {p.opts[0].removeprefix("--").replace("-", "_") for p in run.params if p.opts[0].startswith("--")}
     own = {"config", "name", "db", "plain", "json"} | signature(evo.run).parameters.keys()
-    assert flags - own <= OF_RUNS | FLAGS.keys()
+    assert flags - own <= RunKeywords.__annotations__.keys()
 
 
 def test_inside_a_running_loop_and_in_a_thread(quick):
@@ -211,6 +225,16 @@ def test_the_package_loads_nothing_before_it_is_used():
         assert issubclass(getattr(evo, name), Exception)
     with pytest.raises(AttributeError):
         _ = evo.nothing
+
+
+def test_a_notebook_shows_results_escaped_and_plots_them(quick):
+    hostile = "<script>alert(1)</script>\u202e"
+    result = quick("seen", target=0.01)
+    shown = replace(result, reason=hostile, outcome=hostile, problems={hostile: "done"})._repr_html_()
+    assert "<script" not in shown and "&lt;script" in shown and "\u202e" not in shown
+    figure = result.plot()
+    assert [ax.get_title("left") for ax in figure.axes] == ["solve rate", "mean best fitness"]
+    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 def test_without_pandas_a_frame_says_what_to_install(quick, monkeypatch):

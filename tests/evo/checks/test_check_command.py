@@ -42,6 +42,7 @@ def warned(capsys, scorer, iterations):
     return [text for one in caught if "evo check" in (text := str(one.message)) or "too few" in text]
 
 
+@pytest.mark.long
 def test_a_sound_scorer(capsys, scorer):
     code, out, err = evo(capsys, "check", scorer, "--plain", "--mutants", "16")
     assert code == 0 and "no fault found" in out and err == "", out + err
@@ -50,6 +51,7 @@ def test_a_sound_scorer(capsys, scorer):
     assert not warned(capsys, scorer, "8")
 
 
+@pytest.mark.long
 def test_a_faulty_scorer_and_what_a_run_of_it_says(capsys, here, scorer):
     (here / scorer).write_text(SOUND.replace('"a": min', '"loss": min'))
     code, out, _ = evo(capsys, "check", scorer, "--json", "--mutants", "16", "--policy", "scripted:mutate")

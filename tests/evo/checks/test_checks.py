@@ -94,6 +94,7 @@ def check_values_of(subject):
     return check_values(subject)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "told"),
     [
@@ -108,6 +109,7 @@ def test_a_scorer_that_is_not_deterministic(subject_of, body, told):
     assert finding.level == "finding" and told in finding.summary
 
 
+@pytest.mark.long
 def test_a_scorer_that_is_deterministic(subject_of):
     subject = subject_of(GRADED)
     repeats = repeat(subject, "auto")

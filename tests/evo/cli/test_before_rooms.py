@@ -11,6 +11,8 @@ import pytest
 from evo.cli import invoke
 from islands.db.store import Store
 
+pytestmark = pytest.mark.long
+
 MADE = Path(__file__).parents[2] / "fixtures" / "before_rooms"
 GROUPS = {"islands": 29, "scorer": 5, "arms": 34}
 """Committed when they were stopped."""

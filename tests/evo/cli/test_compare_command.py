@@ -17,6 +17,8 @@ from evo.cli import invoke
 from islands.db.store import Store
 from problems import child_process
 
+pytestmark = pytest.mark.long
+
 ARMS = ["--arm", "guess=scripted:random-route,answers=3", "--arm", "mutant=scripted:mutate,answers=1"]
 SMALL = ["maze:test", "--limit", "6", "--iterations", "8", "--seeds", "2", "--name", "c", "--plain", *ARMS]
 

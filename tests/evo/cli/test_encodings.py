@@ -51,6 +51,7 @@ open("codes.json", "w").write(json.dumps(codes))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "environment",
     [

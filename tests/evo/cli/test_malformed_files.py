@@ -10,6 +10,7 @@ from bench.malformed import try_all, try_one
 from bench.malformed_files import FILE_KINDS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "files"),
     [("problems", 70), ("settings", 84), ("checkpoints: policy", 70), ("checkpoints: OpenEvolve", 8), ("scorers", 8)],

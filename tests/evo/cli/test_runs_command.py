@@ -97,6 +97,7 @@ def test_a_name_is_checked_wherever_one_is_given(here, capsys, command):
     assert code == 2 and "is no name for a run" in told and told.count("\n") == 1
 
 
+@pytest.mark.long
 def test_where_a_trained_policy_was_saved_is_said_and_kept(here, capsys):
     train = ["--rollouts", "2", "--train", "vpo", "--train-every", "2"]
     code, out, _ = evo(capsys, "run", *FEW, *train, "--name", "learns")

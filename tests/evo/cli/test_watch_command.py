@@ -1,9 +1,11 @@
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from evo.cli import invoke
 from evo.monitor.snapshot import Snapshot
@@ -46,6 +48,14 @@ def test_plain_lines_end_with_the_run(db, capsys):
     assert "1 done" in line and "16/16 iterations" in line and "2 answers failed (not eight digits 2)" in line
 
 
+def test_a_run_whose_process_was_killed_has_stopped(db, capsys):
+    with Store.open(db) as store, store.lease(store.run("run").id), store.begin() as tx:
+        owner = json.loads(tx.connection.execute(text("select owner from runs")).scalar_one())
+        tx.connection.execute(text("update runs set owner = :o"), {"o": json.dumps({**owner, "start": "another"})})
+    assert invoke(["watch", "run", "--db", db, "--once"]) == 0
+    assert "its process is gone" in capsys.readouterr().out.splitlines()[0]
+
+
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
     from evo.cli import lines as plain
     from evo.cli import lines as watch
@@ -84,24 +94,27 @@ def test_a_database_that_is_not_there(tmp_path, capsys):
 
 
 def test_plain_lines_are_harmless():
-    from evo.cli.lines import format_lines
+    from evo.cli.lines import format_line
     from evo.monitor.snapshot import ArmSnapshot
 
-    (line,) = format_lines(Snapshot("x", (ArmSnapshot("a\x1b[2J\n", "p", 1, {"running": 1}, 1, 2, 3),)), 0.0)
-    assert line.isprintable() and "1/2 iterations" in line
+    shown = Snapshot(
+        "x\x1b[2J", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 2, 3),), cluster="\x1b[2J\n", remaining=61.0
+    )
+    line = format_line(shown, 0.0)
+    assert line.isprintable() and "  50%  about 1:10 left  1/2 iterations  1 running" in line
 
 
 def test_a_plain_line_tells_what_waits_for_the_oldest_group():
-    from evo.cli.lines import format_lines
+    from evo.cli.lines import format_line
     from evo.monitor.snapshot import ArmSnapshot, Telemetry
 
     arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
-    (line,) = format_lines(Snapshot("x", (arm,)), 0.0)
+    line = format_line(Snapshot("x", (arm,)), 0.0)
     assert "37 of 140 iterations in flight sampled" in line
 
 
 def test_the_cost_so_far_is_live():
-    from evo.cli.lines import format_lines
+    from evo.cli.lines import format_line
     from evo.monitor.snapshot import ArmSnapshot, Telemetry
     from evo.tui.head import _progress
 
@@ -109,9 +122,9 @@ def test_the_cost_so_far_is_live():
         spent = Telemetry(Totals(cost=cost))
         return Snapshot("x", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 9, 3, telemetry=spent),))
 
-    assert "cost 0.0123" in format_lines(snapshot(0.01234), 0.0)[0]
+    assert "cost 0.0123" in format_line(snapshot(0.01234), 0.0)
     assert "cost 0.01234" in _progress(snapshot(0.01234), 120).text()
-    assert "cost" not in format_lines(snapshot(0.0), 0.0)[0] and "cost" not in _progress(snapshot(0.0), 120).text()
+    assert "cost" not in format_line(snapshot(0.0), 0.0) and "cost" not in _progress(snapshot(0.0), 120).text()
 
 
 def add_runs(db, *names, comparison=None):

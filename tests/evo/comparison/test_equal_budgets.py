@@ -23,6 +23,7 @@ def compare(db, *more):
     assert invoke(command) == 0
 
 
+@pytest.mark.long
 def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsys):
     compare(db, "--iterations", "400", "--max-total-tokens", "3000")
     shown = capsys.readouterr().out
@@ -44,6 +45,7 @@ def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsy
     assert budget_ended(older), "runs from before the field are told by their reason"
 
 
+@pytest.mark.long
 def test_runs_that_come_to_their_last_iteration_are_compared_there(db, capsys):
     compare(db, "--iterations", "8")
     shown = capsys.readouterr().out

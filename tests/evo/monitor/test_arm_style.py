@@ -9,6 +9,7 @@ import pytest
 from evo.monitor.arm_style import BAD, COLOURS, GOOD, HOLLOW, MARKS, WARN, style_of
 from evo.report.plot import MARKERS
 from evo.tui import palette
+from evo.tui.themes import COLOURS_OF, ThemeColours
 
 LIGHT, DARK = "#ffffff", "#16161a"
 LEAST_CONTRAST = 2.1
@@ -71,3 +72,10 @@ def test_neighbours_differ_in_colour() -> None:
 def test_places_before_the_first_are_refused() -> None:
     with pytest.raises(ValueError, match="from 0"):
         style_of(-1)
+
+
+@pytest.mark.parametrize("theme", COLOURS_OF.values())
+def test_text_of_the_screen_is_read_in_every_theme(theme: ThemeColours) -> None:
+    assert len(set(theme.arms)) == len(COLOURS)
+    for colour in (theme.foreground, theme.muted, *theme.arms):
+        assert contrast(colour, theme.background) >= 4.5, colour

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from evo.comparison.load import gather, load_results
-from evo.monitor.poller import Poller
+from evo.monitor.poller import Poller, Remaining
 from evo.tui.detail import draw_detail
 from evo.tui.view import View
 from islands.db.comparisons import PlannedRun, plan
@@ -68,6 +68,7 @@ def settled(poller):
     return snapshot
 
 
+@pytest.mark.long
 def test_by_and_by_is_all_at_once(address, search):
     with Store.open(address, read_only=True) as store:
         live = Poller(store, "cmp")
@@ -250,3 +251,15 @@ def test_what_is_not_there(address, search):
             Poller(store, "cmp", against="nobody")
         with pytest.raises(DatabaseUnavailable):
             store.finish_run(1, "done")  # a watcher cannot write
+
+
+def test_the_time_left_does_not_jump():
+    """Groups are stored in batches, and solved problems leave the plan at once."""
+    remaining, left = Remaining(), []
+    for tick in range(60):
+        planned = 1_000 if tick < 30 else 700
+        left.append(remaining.update(5.0 * tick, 24 * (tick // 4), planned))
+    assert left[:4] == [None] * 4, "nothing was stored"
+    steps = np.diff(left[8:])
+    assert np.abs(steps).max() < 90 and abs(left[-1] - (700 - 24 * 14) * 20 / 24) < 45
+    assert remaining.update(1_000.0, 24 * 14, 700) is None, "nothing was stored for minutes"

@@ -122,6 +122,7 @@ def valley_config(folder: Path, model: str) -> Path:
     return config
 
 
+@pytest.mark.long
 def test_a_whole_run_of_openevolve_is_led_by_a_policy(tmp_path: Path) -> None:
     config, output = valley_config(tmp_path, "scripted:mutate"), tmp_path / "out"
     done = ran("--iterations", "8", config=config, output=output)

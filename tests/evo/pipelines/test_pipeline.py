@@ -191,6 +191,7 @@ def test_a_search_that_failed_goes_on_and_its_settings_may_not_change(here, caps
     assert set(before) < set(after) and len({row[1] for row in after}) == 20
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_at_a_committed_group_and_the_same_command_goes_on(here, capsys):
     written(
         first=EVALUATE % "scripted:mutate",

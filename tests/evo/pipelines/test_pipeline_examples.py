@@ -8,7 +8,7 @@ import yaml
 from evo.cli import invoke
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pipelines"
-NAMES = ("livecodebench", "maze", "operators", "programs", "traces")
+NAMES = ("livecodebench", "maze", "operators", "programs", "rounds", "traces")
 SAMPLE = EXAMPLES.parent / "livecodebench"
 
 
@@ -44,6 +44,13 @@ def test_a_policy_learns_from_traces(capsys, tmp_path, monkeypatch):
     stages = plan("traces", capsys, tmp_path, monkeypatch)
     assert stages["vpo"]["reads"] == ["search"] and stages["vpo"]["answers"] == 0
     assert stages["again"]["reads"] == ["vpo"]
+
+
+def test_rounds_of_improve_learn_from_the_searches_of_all_rounds(capsys, tmp_path, monkeypatch):
+    stages = plan("rounds", capsys, tmp_path, monkeypatch)
+    assert stages["search-2"]["reads"] == ["improve-1"]
+    assert stages["improve-2"]["reads"] == ["search-1", "search-2", "improve-1"]
+    assert stages["search-1"]["answers"] == stages["search-2"]["answers"] and stages["improve-2"]["answers"] == 0
 
 
 def test_what_neither_solves_of_livecodebench_is_searched(capsys, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from bench.fuzz import Tally, fuzz, mutate, try_repetitions
 from bench.fuzz_parsers import Parser, parsers
 
 
+@pytest.mark.long
 def test_no_output_crashes_its_reader() -> None:
     tallies = fuzz(3000, seed=7, repetitions=False)
     assert sum(tally.outputs for tally in tallies.values()) >= 2900
@@ -20,6 +21,7 @@ def test_reading_takes_no_quadratic_time(parser: Parser) -> None:
     assert tally.outputs >= 40 and not tally.grows and not tally.crashes
 
 
+@pytest.mark.long
 def test_the_fuzzer_finds_what_is_there_to_be_found() -> None:
     def read(text: str) -> object:
         return [text.count("ab") for _ in range(len(text) // 2)]

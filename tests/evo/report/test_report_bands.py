@@ -14,6 +14,8 @@ from evo.report.report import report_of
 from islands.db.schema import Run
 from islands.db.store import Store
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(params=[False, True], ids=["frozen", "learning"])
 def address(request, made, tmp_path):

@@ -10,6 +10,7 @@ from evo.cli import invoke
 from islands.db.store import Store
 
 
+@pytest.mark.long
 def test_it_writes_the_page_and_its_plots(made, tmp_path, capsys):
     page = tmp_path / "out.html"
     assert invoke(["report", "made-up/base/s0", "--db", made, "-o", str(page), "--json"]) == 0

@@ -9,16 +9,8 @@ import pytest
 
 from evo.comparison.load import gather
 from evo.encoding import visible
-from evo.report.lineage import (
-    MOST_LINEAGES,
-    SHOWN_CHARS,
-    STEPS,
-    difference,
-    find_longest,
-    load_texts,
-    tree_plot,
-    unit_of,
-)
+from evo.report.difference import SHOWN_CHARS, difference, unit_of
+from evo.report.lineage import MOST_LINEAGES, STEPS, find_longest, load_texts, tree_plot
 from evo.report.load import read_run
 from evo.report.plot import styled
 from islands.db.store import Store

@@ -58,6 +58,7 @@ def test_the_page_asks_for_nothing(finished):
     assert policy.startswith("default-src 'none'; img-src data:;") and "unsafe" not in policy
 
 
+@pytest.mark.long
 def test_the_same_database_gives_the_same_bytes(made, finished, page_for):
     report, page = finished
     again, same = page_for(made, "made-up")
@@ -78,7 +79,7 @@ def test_tables_hold_what_they_are_sorted_by(finished):
     assert len(problems["lines"]) == 3 and len(problems["lines"][0]) == 5 == len(problems["targets"])
     steps = problems["lines"][0][3][1]
     assert steps[-1][0] == 12 and [f for _, f in steps] == sorted(f for _, f in steps)
-    assert {"solve-rate", "best", "best-at-k", "diversity", "vectors", "rewards-1"} <= set(values["charts"])
+    assert {"solve-rate", "best", "best-at-k", "diversity", "vectors", "rewards-1-0"} <= set(values["charts"])
     curve = values["charts"]["best"]["lines"][2]
     assert curve["x"] == list(range(1, 13)) and curve["arm"] == 2
     assert all(low <= y <= high for low, y, high in zip(curve["low"], curve["y"], curve["high"], strict=True))
@@ -97,6 +98,7 @@ def test_another_reference(made):
     }
 
 
+@pytest.mark.long
 def test_a_run_by_itself(made, coarse, page_for):
     report, page = page_for(made, "made-up/grpo/s1")
     assert report.head.verdict == () and report.arms.differences is None and report.settings.differing is None
@@ -107,6 +109,7 @@ def test_a_run_by_itself(made, coarse, page_for):
     )
 
 
+@pytest.mark.long
 def test_an_unfinished_comparison_says_how_far_it_has_come(
     search_with, digits, digits_policy, as_comparison, coarse, tmp_path, page_for
 ):
@@ -133,6 +136,7 @@ def test_an_unfinished_comparison_says_how_far_it_has_come(
     assert "late - grpo" in report.head.verdict[0].text
 
 
+@pytest.mark.long
 def test_training_and_policy_versions(made, coarse, tmp_path, page_for):
     address = f"sqlite:///{tmp_path / 'copy.db'}"
     shutil.copy(made.removeprefix("sqlite:///"), tmp_path / "copy.db")
@@ -167,6 +171,7 @@ def hostile_page(hostile_runs, hostile, coarse, page_for):
     return page_for(hostile_runs(hostile, iterations=6), "both")
 
 
+@pytest.mark.long
 def test_nothing_that_was_written_is_more_than_text(hostile_page):
     report, page = hostile_page
     found = Elements(page)
@@ -218,6 +223,7 @@ def test_arms_of_different_cost_and_problems_without_targets(
     assert [column.title for column in report.problems.table.columns] == ["problem", "two", "one", "one against two"]
 
 
+@pytest.mark.long
 def test_searches_that_stop_when_solved(search_with, digits, digits_policy, coarse, tmp_path, page_for):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     problems = [digits("easy", target=0.1), digits("hard", target=0.55), digits("never", target=2.0)]
@@ -231,6 +237,7 @@ def test_searches_that_stop_when_solved(search_with, digits, digits_policy, coar
     assert report.summary.horizon == 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_one_problem_has_intervals_over_seeds_or_none_and_never_of_no_width(
     search_with, digits, digits_policy, as_comparison, coarse, tmp_path, page_for, capsys, seeds

@@ -35,6 +35,7 @@ def assert_goes_on(folder, calm):
     assert_same_run(stored_answers(f"sqlite:///{folder / 'evo.db'}", "x"), calm)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda n: n.name)
 def test_a_signal_ends_it_with_everything_committed(number, tmp_path, calm):
     child = begin("run", *SEARCH, "--name", "x", cwd=tmp_path)

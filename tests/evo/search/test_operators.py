@@ -160,6 +160,7 @@ def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
     assert [one.prompt.prefill for one in operators] == [0.0, 0.0, 0.5]
 
 
+@pytest.mark.long
 def test_operators_that_differ_in_their_prompts_alone_are_told_apart_on_resume(tmp_path):
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     policy = "embedded:base,embedded:base?prefill=0.9"

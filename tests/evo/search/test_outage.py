@@ -47,6 +47,7 @@ async def search(db: str, after: int, act) -> tuple[SearchOutcome, list[int]]:
         await launched.close()
 
 
+@pytest.mark.long
 def test_a_search_waits_for_its_server_and_goes_on(server, tmp_path):
     with server.database() as db:
         with warnings.catch_warnings(record=True) as said:
@@ -63,6 +64,7 @@ def test_a_search_waits_for_its_server_and_goes_on(server, tmp_path):
     assert all("\n" not in line for line in lines)
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_the_waiting(server, monkeypatch):
     monkeypatch.setattr(
         outage, "_check_reachable", lambda db: (_ for _ in ()).throw(outage.DatabaseUnavailable("away"))

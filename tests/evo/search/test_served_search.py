@@ -37,6 +37,7 @@ def test_a_wrong_address_is_one_line_before_anything_is_written(wrong: str, caps
     assert said.count("\n") == 1 and said.startswith("evo: ") and not (tmp_path / "evo.db").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["vllm", "someone"])
 def test_tokens_and_cost_are_counted_stored_and_carried_over_a_resume(engine: str, capsys, tmp_path: Path) -> None:
     with completion_server(engine=engine, key=SECRET) as server:

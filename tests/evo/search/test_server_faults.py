@@ -21,7 +21,7 @@ from islands.queries.groups import read_groups
 from problems.types import ScoredGroup
 
 SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--name", "one", "--max-new-tokens", "400"]
-pytestmark = pytest.mark.filterwarnings("ignore:a budget of", "ignore:.*reports no usage")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:a budget of", "ignore:.*reports no usage")]
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("requests", [int(os.environ.get("SOAK_REQUESTS", "200"))])
 def test_every_paid_answer_is_stored_or_counted_and_the_cost_is_the_servers(requests: int, capsys) -> None:
     written: dict[int, str] = {}

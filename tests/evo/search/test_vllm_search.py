@@ -13,7 +13,7 @@ from evo.search.resources import Resources
 from islands.db.store import Store
 from islands.queries.training import training_steps
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 POLICY = "vllm:embedded:base?threads=1"
 
 

@@ -350,6 +350,7 @@ def test_show_tells_which_versions_wrote_the_run(db, capsys):
     assert versions[0]["fitness"] == pytest.approx(np.mean(first))
 
 
+@pytest.mark.long
 def test_checkpoints_beyond_those_kept_are_removed(db, tmp_path):
     run(db, config(iterations=9, train={"every": 2, "save_every": 1, "keep": 2}))
     there = sorted(path.name for path in (tmp_path / "evo-policies" / "run").iterdir())

@@ -84,6 +84,7 @@ def test_for_preferences_every_lesson_has_children_that_are_worse_than_their_par
     found.close()
 
 
+@pytest.mark.long
 def test_a_policy_comes_to_prefer_better_children_and_goes_on_to_the_same_weights(db, tmp_path):
     common = ["--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "8", "--lr", "3e-3"]
     common += ["--precision", "fp32", "--save-every", "4", "--plain"]
@@ -98,6 +99,7 @@ def test_a_policy_comes_to_prefer_better_children_and_goes_on_to_the_same_weight
     assert "preferred" in (whole / "README.md").read_text()
 
 
+@pytest.mark.long
 def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, tmp_path):
     common = ["--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "8", "--lr", "3e-3", "--kl", "0"]
     common += ["--precision", "fp32", "--save-every", "5", "--plain"]

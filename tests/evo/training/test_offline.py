@@ -139,6 +139,7 @@ def test_single_answer_methods_learn_from_single_answers(tmp_path):
     trained(training)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lora", [0, 4])
 def test_a_stopped_run_resumes_as_if_it_had_not_been(db, tmp_path, lora):
     if lora:

@@ -52,7 +52,7 @@ FLAGS = [
 ]
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 
 
 def settings(**changes):

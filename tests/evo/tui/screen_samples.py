@@ -69,7 +69,8 @@ def snapshot(arms, *, problems=12, iterations=40, reference="grpo", targets=True
         tuple(ProblemLine(f"maze:hard/{p}", 1.0 if targets else None, OBJECTIVES) for p in range(problems)),
         reference, iterations, tuple(range(1, iterations + 1)),
         improvements=improvements, active=((NOW - 185, NOW - 60 if ended else math.inf),), heard=NOW - 1,
-        rate=None if ended else 21.5, loaded=sum(a.seeds for a in arms), runs=sum(a.seeds for a in arms), **more,
+        remaining=None if ended else sum(a.planned - a.groups for a in arms) / 21.5,
+        loaded=sum(a.seeds for a in arms), runs=sum(a.seeds for a in arms), **more,
     )  # fmt: skip
 
 

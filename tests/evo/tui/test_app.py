@@ -14,6 +14,7 @@ from textual import events
 from evo.tui.app import ScreenApp
 from evo.tui.help import HelpScreen
 from evo.tui.picture import save_svg
+from evo.tui.themes import COLOURS_OF
 from evo.tui.widgets import LinesView, RowsView
 from islands.errors import DatabaseUnavailable, UnknownRun
 
@@ -176,6 +177,35 @@ def test_tab_goes_through_the_panels_of_a_small_screen():
         assert it.row("▸0")
 
     drive(scenario)
+
+
+def test_tab_focuses_the_columns_of_a_wide_screen_and_the_arrows_scroll_the_focused_one():
+    async def scenario(it):
+        await it.press("tab", "down", "down")
+        assert it.app.query_one("#side").scroll_offset.y == 2 and it.app._pages.view.problem == 0
+        await it.press("tab", "down")
+        assert it.app._pages.view.problem == 1
+
+    drive(scenario, size=(130, 26))
+
+
+def test_themes_commands_copies_and_pictures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVO_THEME", "light")
+
+    async def scenario(it):
+        before = it.app.export_screenshot()
+        assert COLOURS_OF["light"].background in before
+        await it.press("ctrl+p", *"high", "slash", "escape")
+        await it.press("t", *"high", "enter")
+        assert it.app.theme == "high-contrast" and it.row("▸0") and it.app.export_screenshot() != before
+        await it.press("y", "e")
+        assert "▲ vpo        24/24" in it.app.clipboard
+        assert COLOURS_OF["high-contrast"].background in (tmp_path / "fair-elm.svg").read_text()
+        await it.press("down", "down", "down", "enter", "right", "y")
+        assert it.app.clipboard == "DDRRDDLLDDRRRRDDRR"
+
+    drive(scenario, samples.detailed())
 
 
 def test_a_wide_screen_shows_everything():
@@ -380,4 +410,4 @@ def test_a_terminal_without_unicode_gets_ascii():
 def test_a_picture_in_a_file():
     svg = save_svg(samples.finished(), samples.NOW)
     assert svg.startswith("<svg") and "evo&#160;watch&#160;fair-elm" in svg.replace(" ", "&#160;")
-    assert "best-of-n" in svg and "d55e00" in svg.lower()
+    assert "best-of-n" in svg and "ff7a33" in svg.lower()

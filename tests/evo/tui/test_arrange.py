@@ -51,7 +51,7 @@ def test_nothing_is_wider_than_its_part_of_the_screen(make, view):
 
 def test_the_table_says_who_won_and_what_its_signs_mean():
     text = shown(samples.finished(), width=160, height=50)
-    head = next(line for line in text.splitlines() if "solved after 12 iterations" in line or "solved at 12" in line)
+    head = next(line for line in text.splitlines() if "(key)" in line)
     assert "+ won, - lost, = level" in head and "against grpo" in head and "curve: how it rose" in head
     total = next(line for line in text.splitlines() if line.startswith(" total"))
     assert "12 won 0 lost 0 level" in total and "0 won 12 lost 0 level" in total and "24/24" in total
@@ -83,7 +83,7 @@ def test_a_difference_that_is_shown_is_not_left_out_for_those_that_are_not():
     )
     won = Verdict("edit - grpo = +0.33 [0.01, 0.61]", True)
     narrow = shown(replace(samples.finished(), verdict=(*level, won)), height=24)
-    assert f"→ {won.text}" in narrow and "+4 more" in narrow
+    assert f"→ {won.text}" in narrow and "+5 more" in narrow
     wide = shown(replace(samples.finished(), verdict=(*level[:2], won)), View(), 120, 60)
     assert wide.index("(b - grpo") < wide.index(f"→ {won.text}")
 
@@ -185,8 +185,8 @@ def test_every_word_of_the_screen_stands_in_the_help():
             lines = draw_help(live, width)
             assert all(cell_len(text_of(line.segments)) <= width for line in lines)
     text = "\n".join(line.text() for line in lines)
-    words = "area half L1 busy queue cells repeats format kept copies alone rate reference lineage vector seed island"
-    for word in [*words.split(), "mean best", "@12", "= level", "ctrl+c", "Kaplan-Meier", "in flight"]:
+    words = "area half L1 busy queue cells repeated format kept copied rate reference lineage vector seed island"
+    for word in [*words.split(), "no parent", "mean best", "@12", "= level", "ctrl+c", "Kaplan-Meier", "in flight"]:
         assert word in text, word
 
 

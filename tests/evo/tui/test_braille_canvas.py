@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from evo.chart import Axis, Chart, Series
-from evo.tui.plot import BLANK_LAYER, SEVERAL, Canvas, draw_plot
+from evo.tui.plot import BLANK_LAYER, Canvas, draw_plot
 
 
 def cells(canvas):
@@ -26,12 +26,14 @@ def test_dots_outside_are_not_drawn():
     assert canvas.rows() == [[(" ", BLANK_LAYER, False)] * 2]
 
 
-def test_a_shared_cell_belongs_to_nobody_and_shows_all_dots():
-    canvas = Canvas(2, 1)
-    canvas.dot(0, 0, 0)
-    canvas.dot(1, 3, 1)
-    canvas.dot(2, 0, 1)
-    assert canvas.rows() == [[("⢁", SEVERAL, False), ("⠁", 1, False)]]
+def test_curves_that_overlap_take_turns_so_that_each_keeps_its_colour():
+    canvas = Canvas(8, 1)
+    for layer in (0, 1, 2):
+        canvas.trace([layer] * 16, layer)
+    canvas.trace([np.nan] * 14 + [3, 3], 3)
+    (row,) = canvas.rows()
+    assert [layer for _, layer, _ in row] == [0, 0, 1, 1, 2, 2, 0, 3]
+    assert "".join(char for char, _, _ in row) == "⠉⠉⠒⠒⠤⠤⠉⣀", "a cell has the dots of its layer only"
 
 
 def test_a_line_hides_the_bands_of_its_cell():
@@ -40,7 +42,7 @@ def test_a_line_hides_the_bands_of_its_cell():
     canvas.dot(0, 0, 0)
     canvas.dot(2, 2, 0, band=True)
     canvas.dot(3, 2, 1, band=True)
-    assert canvas.rows() == [[("⠁", 0, False), ("⠤", SEVERAL, True)]]
+    assert canvas.rows() == [[("⠁", 0, False), ("⠄", 0, True)]]
 
 
 def test_traces_join_neighbours_and_leave_gaps():

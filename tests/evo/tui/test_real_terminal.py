@@ -15,6 +15,8 @@ from evo.tui.terminal import can_show
 from islands.db.store import Store
 from islands.queries.live import newest_sequence
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def program():
@@ -153,7 +155,6 @@ def test_a_run_is_shown_from_its_beginning_to_its_end(program, tmp_path):
     assert stored(tmp_path)[0] == "done"
 
 
-@pytest.mark.long
 def test_a_terminal_that_lacks_characters_is_written_to_all_the_same(program, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
     one = live(program, tmp_path, "--name", "läufe ☃", fresh=True)
@@ -178,7 +179,6 @@ def test_asked_once_it_finishes_what_is_in_flight(program, tmp_path, keys):
     assert f"{groups} iterations".encode() in said.replace(b",", b"")
 
 
-@pytest.mark.long
 def test_asked_twice_it_stops_at_once(program, tmp_path):
     """A scorer that takes its time holds the first Ctrl-C up; the second does not wait for it."""
     scorer = tmp_path / "slow.py"
@@ -196,7 +196,6 @@ def test_asked_twice_it_stops_at_once(program, tmp_path):
     one.given_back()
 
 
-@pytest.mark.long
 def test_pausing_holds_the_search_back(program, tmp_path):
     one = live(program, tmp_path)
     one.until(b"pause")
@@ -216,7 +215,6 @@ def test_pausing_holds_the_search_back(program, tmp_path):
     assert one.ended() == 130
 
 
-@pytest.mark.long
 def test_a_screen_that_breaks_does_not_end_the_search(program, tmp_path, monkeypatch):
     (tmp_path / "broken_screen.py").write_text(f"{BROKEN}\nfrom evo.tui.live_process import main\n")
     script = f"import sys, evo.tui.screen as s; sys.path.append({str(tmp_path)!r}); s.PROGRAM = 'broken_screen:main'"
@@ -226,7 +224,6 @@ def test_a_screen_that_breaks_does_not_end_the_search(program, tmp_path, monkeyp
     assert b"the live screen failed, the search did not: ZeroDivisionError" in one.given_back()
 
 
-@pytest.mark.long
 def test_a_screen_that_is_killed_does_not_end_the_search_and_the_terminal_is_given_back(program, tmp_path):
     one = live(program, tmp_path)
     one.until(b"pause")
@@ -271,7 +268,6 @@ threading.Thread(target=write, daemon=True).start()
 """
 
 
-@pytest.mark.long
 def test_what_is_written_meanwhile_is_held_back(program, tmp_path):
     now = tmp_path / "now"
     one = live(program, tmp_path, script=WRITER.format(now=str(now)))
@@ -287,7 +283,6 @@ def test_what_is_written_meanwhile_is_held_back(program, tmp_path):
         assert text in after and text not in during
 
 
-@pytest.mark.long
 def test_suspended_and_continued(program, tmp_path):
     """The kernel does not stop a group that nobody watches over, as this one, at a Ctrl-Z: what stops it is the
     process itself, after its screen has."""

@@ -10,6 +10,8 @@ import pytest
 from evo.cli import invoke
 from problems.plugins.formulas import command, fit, table
 from problems.plugins.formulas.fit import begin_fit, load_fit, run_fit
+from problems.plugins.formulas.front import recommend
+from problems.plugins.formulas.losses import read_loss
 from problems.plugins.formulas.table import read_table
 from problems.plugins.formulas.units import is_consistent, parse_unit
 
@@ -90,9 +92,11 @@ def test_units_and_a_loss_decide_what_is_on_the_front(energy, capsys):
     assert kept.recommended.front.r2 > 0.999
     assert invoke(["fit", "energy.csv", "-y", "energy", "--loss", "absolute_error", "--name", "other", *FEW]) == 0
     assert "loss        R2  held-out R2" in capsys.readouterr().out
-    row = load_fit("other")[0].recommended.front
-    parts = fit.reopen_fit(load_fit("other")[0])
+    other = load_fit("other")[0]
+    row, rows = other.recommended.front, [each.front for each in other.rows]
+    parts = fit.reopen_fit(other)
     assert row.loss == pytest.approx(np.abs(row(parts.x) - parts.y).mean())
+    assert row == recommend(rows, len(parts.y), 0.0, read_loss("absolute_error").power(parts.y, None))
 
 
 def test_a_killed_fit_keeps_its_last_tick(energy, monkeypatch):
@@ -136,6 +140,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("a,b,y", ROWS, ["-y", "y", "--guess", "a*c"], "--guess 'a*c': there is no variable 'c'"),
         ("a,b,y", ROWS, ["-y", "y", "--functions", "foo"], "there is no function 'foo'"),
         ("a,b,y", ROWS, ["-y", "y", "--loss", "foo"], "there is no --loss 'foo'; there is squared_error,"),
+        ("a,b,y", ROWS, ["-y", "y", "--policy", "scripted:nope"], "policy 'scripted:nope' does not exist"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "q=m"], "--units 'q=m': write header, or NAME=UNIT,..."),
         ("a,b,y", ROWS, ["-y", "y", "--units", "header"], "no name in the header has a unit"),
         ("a,b,y", ROWS, ["-y", "y", "--units", "a=m/"], "--units: 'm/' is not a unit"),

@@ -226,6 +226,7 @@ def test_a_function_of_ones_own(derivative):
             fitted(extra_functions=[wrong]).fit(X, goal)
 
 
+@pytest.mark.long
 def test_a_pickle_finds_its_own_functions_in_another_process(tmp_path):
     model = fitted(extra_functions=[("first", np.cbrt), ("second", np.arcsinh)], max_evals=300)
     goal = 2 * np.arcsinh(X[:, 0] * X[:, 1]) + X[:, 1]

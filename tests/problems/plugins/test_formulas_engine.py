@@ -8,7 +8,10 @@ import pytest
 from problems.plugins.formulas import FormulaError, parse, search, write
 from problems.plugins.formulas.canonical import turn_signs
 from problems.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, quiet
+from problems.plugins.formulas.front import FrontRow, recommend
 from problems.plugins.formulas.published import feynman, small
+from problems.plugins.formulas.rules import FormulaRules, read_functions
+from problems.plugins.formulas.search import FormulaSearch
 from problems.plugins.formulas.writing import to_python
 
 NAMES = ("a", "b")
@@ -145,6 +148,30 @@ def test_a_row_is_recommended_by_each_criterion(front):
     assert front.select("best").score == near.max() and front.select("best").loss <= 1.5 * losses.min()
     with pytest.raises(ValueError, match="'best', 'accuracy', 'score', 'description'"):
         front.select("worst")
+
+
+def test_another_operator_changes_formulas_of_the_front_once_least_squares_is_done():
+    x = np.random.default_rng(0).uniform(0.5, 3.0, (60, 1))
+    law = parse("sin(1.3*x*sin(x + sin(2.1*x)))", ("x",))
+    y = evaluate(law, np.ascontiguousarray(x.T))
+    calls = []
+
+    def change(formula):
+        calls.append(formula)
+        return ([law] if len(calls) == 3 else [parse("x*x", ("x",))]), 5.0
+
+    rules = FormulaRules(read_functions(("+", "*", "sin")))
+    front = FormulaSearch(x, y, rules, ("x",), change=change).run(60, 20_000)
+    assert front.stopped == "exact" and len(calls) == 3 and front.best.r2 > 1 - 1e-12
+    assert all(call.size <= rules.max_size for call in calls)
+
+
+def test_few_rows_recommend_a_formula_with_fewer_nodes():
+    rows = [
+        FrontRow(parse(text, ("x",)), ("x",), text, size, loss, 1 - loss, 0.0)
+        for text, size, loss in (("1.5*x", 3, 0.1), ("sin(sin(cos(exp(x/(x + 1))))) + x/(x*x + 2)", 17, 0.03))
+    ]
+    assert recommend(rows, 12, 1e-13) is rows[0] and recommend(rows, 100, 1e-13) is rows[1]
 
 
 def test_python_names_of_columns_are_different_and_no_words_of_python():

@@ -82,6 +82,7 @@ def statuses() -> dict[str, int]:
     return run_each_limited({f"{shape}-{size}": of_shape(shape, SIZES[size]) for shape in SHAPES for size in SIZES})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reading_is_bounded_in_time_and_memory(statuses: dict[str, int], shape: str, size: str) -> None:
@@ -118,6 +119,7 @@ def loose_statuses() -> dict[str, int]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(LOOSE)))
 def test_loose_layouts_are_read_in_bounded_time(loose_statuses: dict[str, int], number: int) -> None:
     assert loose_statuses[str(number)] == DONE, LOOSE[number][:100]

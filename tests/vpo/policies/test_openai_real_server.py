@@ -103,6 +103,7 @@ def test_temperature_0_is_the_likeliest_text(server: tuple[str, Path]) -> None:
     assert all(group[0].text == group[1].text for group in groups)
 
 
+@pytest.mark.long
 def test_another_model_is_refused_at_the_opening(server: tuple[str, Path]) -> None:
     with pytest.raises(BadAddress):
         load_policy(f"openai:another/model@{server[0]}")

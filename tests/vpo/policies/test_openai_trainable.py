@@ -201,6 +201,7 @@ async def search(asked: RunConfig, folder: Path) -> str:
         await launched.close()
 
 
+@pytest.mark.long
 def test_a_search_trains_the_model_that_a_server_serves(server: LoraServer, qwen2: Path, tmp_path: Path) -> None:
     asked = config(address(qwen2, tmp_path / "adapters", server), tmp_path)
     version = asyncio.run(asyncio.wait_for(search(asked, tmp_path), 120))
@@ -213,6 +214,7 @@ def test_a_search_trains_the_model_that_a_server_serves(server: LoraServer, qwen
     assert not list((tmp_path / "adapters").iterdir())
 
 
+@pytest.mark.long
 def test_a_server_that_says_ok_and_does_nothing_ends_the_search(qwen2: Path, tmp_path: Path) -> None:
     with lora_server(qwen2, deaf=True) as server:
         asked = config(address(qwen2, tmp_path / "adapters", server), tmp_path, train={"tolerance": 1e-4})

@@ -84,6 +84,7 @@ def test_temperature_zero_is_greedy_search(checkpoint: str) -> None:
     asyncio.run(policy.close())
 
 
+@pytest.mark.long
 def test_small_batches_sample_what_a_large_one_does(checkpoint: str) -> None:
     policy = policy_of(checkpoint)
     stops = policy.stops

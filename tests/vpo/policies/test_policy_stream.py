@@ -25,6 +25,7 @@ def settings_of(policy, share):
     return Settings(1.0, 1.0, policy.stops, 0, 512, 1 << 30, 1 << 16, share)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", [False, True])
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_rows_that_join_later_draw_what_they_draw_alone(llama, qwen2, share, attention) -> None:
@@ -115,6 +116,7 @@ def test_rounds_sample_what_calls_do(checkpoint) -> None:
     asyncio.run(policy.close())
 
 
+@pytest.mark.long
 def test_few_rows_and_little_memory_hold_groups_back_and_change_nothing(llama, monkeypatch) -> None:
     policy = policy_of(llama)
     called = asyncio.run(policy.sample(PROMPTS, rollouts=3, answers=1, seed=1))

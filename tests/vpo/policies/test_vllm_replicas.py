@@ -106,6 +106,7 @@ def far(one: list[Any], other: list[Any]) -> float:
     return float(np.abs(np.concatenate(one) - np.concatenate(other)).max())
 
 
+@pytest.mark.long
 def test_every_replica_takes_new_weights_and_one_that_is_lost_comes_back_with_them(qwen2: Path) -> None:
     async def scenario() -> None:
         plain, several = load_policy(str(qwen2)), loaded(f"vllm:{qwen2}?replicas=2")

@@ -176,6 +176,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_are_touched(tmp_path
         assert trainer.step(groups).policy_version == "start+vpo.2"
 
 
+@pytest.mark.long
 def test_a_state_goes_on_exactly() -> None:
     start = tiny_model()
     config = config_of(
