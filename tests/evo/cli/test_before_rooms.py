@@ -1,7 +1,7 @@
 """Databases and checkpoints made before the packages were rearranged (tests/fixtures/before_rooms) open and go on."""
 
-import gzip
 import json
+import lzma
 import shutil
 import sqlite3
 from pathlib import Path
@@ -25,7 +25,7 @@ def old(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(MADE, tmp_path, dirs_exist_ok=True)
     with sqlite3.connect(tmp_path / "evo.db") as database:
-        dump = gzip.decompress((MADE / "runs.sql.gz").read_bytes()).decode()
+        dump = lzma.decompress((MADE / "runs.sql.xz").read_bytes()).decode()
         database.executescript(dump.replace("/before_rooms", str(tmp_path)))
     database.close()
     return tmp_path

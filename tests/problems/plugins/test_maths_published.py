@@ -1,7 +1,7 @@
 """The measuring of `maths:` gives published constructions the values that were recomputed for them."""
 
-import gzip
 import json
+import lzma
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from problems.plugins.maths.family import TASKS
 from problems.plugins.maths.uncertainty import bound_of_hermite, bound_of_roots
 
 PUBLISHED = json.loads(
-    gzip.decompress((Path(__file__).parents[2] / "fixtures" / "maths" / "alphaevolve.json.gz").read_bytes())
+    lzma.decompress((Path(__file__).parents[2] / "fixtures" / "maths" / "alphaevolve.json.xz").read_bytes())
 )
 
 
