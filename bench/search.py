@@ -133,7 +133,7 @@ def arms_table(
     return (
         markdown(rows)
         + "\n\n`[interval]`: of the solve rate at the end. `area`: under the solve curve. `L1`: mean distance of "
-        "two elites' reward vectors.\n`only`: problems that this arm alone solved under any seed. All arms solved "
+        "two elites' reward vectors.\n`only`: problems that only this arm solved, under any seed. All arms solved "
         f"{len(summary.by_all)} of the problems, none solved {len(summary.by_none)}."
     )
 
