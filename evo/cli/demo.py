@@ -329,9 +329,8 @@ def _print_next(name: str, page: str | None, fit: str | None, db: str, console: 
         ("evo run my_scorer.py --policy MODEL", "search your own problem with any model"),
     ]
     rows += [] if fit is None else [(f"evo fit show {fit} --as python", "the formula as a function")]
-    console.print(
-        "\nNext:" if page is None else f"\nThe report of the mazes: {page}. Next:", style="bold", soft_wrap=True
-    )
+    rows += [] if page is None else [(page, "the report of the mazes, for a browser")]
+    console.print("\nNext:", style="bold")
     longest = max(len(command) for command, _ in rows)
     for command, what in rows:
         console.print(f"  {command:<{longest}}   [dim]{what}[/dim]", soft_wrap=True)
