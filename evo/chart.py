@@ -86,15 +86,8 @@ def series_of(arms: Sequence[str], curves: Mapping[str, Curve]) -> tuple[Series,
 
 
 def chart_values(chart: Chart) -> dict[str, Any]:
-    """The chart as JSON for templates/charts.js."""
+    """A chart of curves as JSON for templates/charts.js."""
     values: dict[str, Any] = {"title": visible(chart.title), "x": visible(chart.x.title), "y": visible(chart.y.title)}
-    if chart.marks:
-        points = [
-            {"arm": of_arm.arm, "x": _short(x), "y": _short(y), "n": int(n), "front": bool(on)}
-            for of_arm in chart.marks
-            for x, y, n, on in zip(of_arm.x, of_arm.y, of_arm.count, of_arm.front, strict=True)
-        ]
-        return {"kind": "points", **values, "points": points}
     values |= {"kind": "curves", "lines": [_line_values(series) for series in chart.series]}
     options = {"rule": chart.rule, "share": chart.y.share, "zero": chart.y.zero, "log": chart.x.log}
     return values | {key: value for key, value in options.items() if value}
@@ -107,9 +100,10 @@ def _line_values(series: Series) -> dict[str, Any]:
     line: dict[str, Any] = {"arm": series.arm} | ({} if series.seed is None else {"seed": series.seed})
     for key, values in columns.items():
         if values is not None:
-            line[key] = [_short(value) for value in values[kept]]
+            line[key] = [short_number(value) for value in values[kept]]
     return line
 
 
-def _short(value: float) -> float | None:
-    return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
+def short_number(value: float, digits: int = DIGITS) -> float | None:
+    """A value with so many digits for JSON; None if it is not finite."""
+    return float(f"{value:.{digits}g}") if np.isfinite(value) else None

@@ -26,7 +26,6 @@ from evo.cli.live import foreground
 from evo.cli.options import (
     OutputOptions,
     db_option,
-    format_db_option,
     json_option,
     open_console,
     plain_option,
@@ -43,6 +42,7 @@ from evo.errors import BadInput
 from evo.report.files import write_report
 from evo.training.display import TrainingDisplay
 from evo.training.run_directory import SETTINGS
+from islands.db.address import format_db_option
 from islands.db.store import Store
 from problems.entry_points import find_entry_points
 

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from evo.errors import BadInput
-from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
+from islands.db.address import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
 
 F = TypeVar("F", bound=Callable[..., Any])
 WIDE = 1000
@@ -95,8 +95,3 @@ def read_command() -> str:
 def format_arguments(name: str, db: str) -> str:
     """A run or comparison and its database, quoted as arguments of a suggested command."""
     return shlex.quote(name) + format_db_option(db)
-
-
-def format_db_option(db: str) -> str:
-    """` --db ADDRESS` for a suggested command; nothing for the default database."""
-    return "" if db == DEFAULT_DB else f" --db {hide_password(db)}"

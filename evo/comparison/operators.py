@@ -66,6 +66,18 @@ class OperatorShares:
     shares: Mapping[str, float]
 
 
+def operator_choices(comparison: Comparison) -> list[tuple[str, str]]:
+    """(key, label) of every operator of every arm, for a filter of candidates; none if there is only one. A key is the
+    arm's place and the operator's, as in `1.0`."""
+    choices = []
+    for number, arm in enumerate(comparison.arms):
+        policies = [*map(str, parse_addresses(arm.policy)), *(arm.runs[0].config.get("dropped_policies") or [])]
+        for at, policy in enumerate(policies):
+            label = f"{arm.name}: {policy}" if len(comparison.arms) > 1 else policy
+            choices.append((f"{number}.{at}", arm.name if len(policies) == 1 else label))
+    return choices if len(choices) > 1 else []
+
+
 def load_operators(store: Store, comparison: Comparison) -> dict[str, list[OperatorCounts]]:
     """Arm -> its operators, in the order of its configuration; operators without answers are left out."""
     return {arm.name: _operators(store, arm, comparison) for arm in comparison.arms}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evo.stats import Difference
 from vpo.metrics import Interval
@@ -14,8 +14,8 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class TableCell:
-    """sort: a number, or the text in small letters; None sorts last either way. mark: a class of the style sheet; note:
-    small type below the text; link: an element of the page; arm: the place of an arm that it names."""
+    """sort: a number, or the text in lower case; None comes last in both orders. mark: a class of the style sheet;
+    note: small type below the text; link: the id of an element of the page; arm: the place of the arm that it names."""
 
     text: str
     sort: float | str | None = None
@@ -35,9 +35,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """name: its id on the page. filterable: with a field that picks rows by their text.
+    """name: its id on the page. filterable: it has a field that filters rows by their text.
 
-    flags: filters for rows, (flag, its label, number of rows); flagged: the flags of each row
+    flags: filters for rows, (flag, label, number of rows); flagged: the flags of each row
     totals: a last row that is not sorted; below: a text under the table
     """
 
@@ -57,9 +57,16 @@ TitledCell = tuple[Column, TableCell]
 
 
 def titled_table(name: str, caption: str, rows: Sequence[Sequence[TitledCell]]) -> Table:
-    """A table of one row or more, each of which has the same columns."""
+    """A table of one row or more. All rows have the same columns."""
     columns = tuple(column for column, _ in rows[0])
     return Table(name, caption, columns, tuple(tuple(cell for _, cell in row) for row in rows))
+
+
+def without_empty(table: Table) -> Table:
+    """The table without the columns that hold no value in any row."""
+    kept = [place for place in range(len(table.columns)) if any(row[place].text != NONE for row in table.rows)]
+    rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
 
 
 def word(text: str, mark: str = "") -> TableCell:

@@ -1,24 +1,28 @@
 """The report's charts: solve rate and best fitness, best@k, diversity, training, rewards, single problems. Each is
-computed once, as a Chart (evo.chart), for the PNG files (evo.report.plot) and for the page, which draws most of them by
-Vega-Lite so that a reader sees the value under the pointer: evo.chart.chart_values, templates/charts.js."""
+computed once, as a Chart (evo.chart). evo.report.plot draws it as a PNG file, and the page draws most of them by
+Vega-Lite (evo.chart.chart_values, templates/charts.js), so that a reader sees the value under the pointer."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evo.chart import DIGITS, MEAN_BEST, SOLVE_RATE, Axis, Chart, Marks, Series, series_of
+from evo.chart import DIGITS, MEAN_BEST, POINTS, SOLVE_RATE, Axis, Chart, Marks, Series, series_of, short_number
 from evo.comparison.load import Comparison
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
+from evo.encoding import visible
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, best_so_far, distinct_vectors, seed_mean
 from evo.report.plot import Plot, plot_charts
 from evo.training.metrics import IN_SEARCH, SHOWN_IN_CHARTS
+from islands.db.totals import sum_totals
+from islands.types import ProblemRecord
 from vpo.metrics import pareto_mask
 
 Floats = npt.NDArray[np.float64]
@@ -29,7 +33,9 @@ MULTIPLES, MULTIPLES_ACROSS = 24, 4
 PAIRS = 6
 FEWEST_OBJECTIVES = 2
 MOST_PLACES, GRID = 4000, 100
-"""Marks of an arm in a chart at most; of more, those in the same of GRID x GRID cells are drawn as one."""
+"""Marks of an arm in a picture at most; of more, those in the same of GRID x GRID cells are drawn as one."""
+MOST_VECTORS = 1500
+"""Reward vectors of an arm on the page at most, and those on fronts."""
 
 
 def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], horizon: int, crossed_seeds: bool) -> Plot:
@@ -45,7 +51,7 @@ def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], hor
     def paid(curves: Mapping[str, Curve]) -> dict[str, Curve]:
         return {name: curve.over_answers(results[name].answers, budgets) for name, curve in curves.items()}
 
-    charts = []
+    charts, on_page = [], []
     if any(result.judged.any() for result in results.values()):
         solved = {name: solve_curve(result, crossed_seeds=crossed_seeds) for name, result in results.items()}
         share = Axis(SOLVE_RATE, share=True)
@@ -54,18 +60,56 @@ def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], hor
             series = series_of(arms, paid(solved))
             charts.append(Chart("solve-rate-answers", SOLVE_RATE, over_answers, share, series))
     best: Mapping[str, Curve] = {name: best_curve(level[name], crossed_seeds=crossed_seeds) for name in results}
+    of_best = Chart("best", MEAN_BEST, over_iterations, Axis(MEAN_BEST), series_of(arms, best), rule=rule)
     if by_answers:
-        charts.append(Chart("best", MEAN_BEST, over_answers, Axis(MEAN_BEST), series_of(arms, paid(best))))
+        charts.append(replace(of_best, x=over_answers, series=series_of(arms, paid(best)), rule=None))
+        on_page.append(of_best)
     else:
-        charts.append(Chart("best", MEAN_BEST, over_iterations, Axis(MEAN_BEST), series_of(arms, best), rule=rule))
-    caption = (
-        "Share of searches solved within so many iterations, with 95% bands over problems (Wilson's, a problem's seeds "
-        "kept together); while searches are running, the Kaplan-Meier estimate. Mean best fitness has Student's "
-        "band over problems and ends when the first search does."
-    )
+        charts.append(of_best)
+    caption = "Mean best fitness has Student's 95% band over problems and ends when the first search does."
+    if len(charts) > 1:
+        caption = (
+            "Solve rate: the share of searches solved by each iteration, with 95% bands over problems (Wilson's, a "
+            "problem's seeds kept together); while searches are running, the Kaplan-Meier estimate. " + caption
+        )
     alt = "Curves of solve rate and mean best fitness, one line for each arm, with bands"
     width = 4.7 * len(charts) if len(charts) > 1 else 6.5
-    return plot_charts(("solve-rate", alt, caption), charts, (width, 3.9), len(charts))
+    plot = plot_charts(("solve-rate", alt, caption), charts, (width, 3.9), len(charts))
+    # the page draws these over any budget (spending), so it needs them over iterations only
+    return replace(plot, charts=tuple(chart for chart in (*charts, *on_page) if chart.x is over_iterations))
+
+
+def spending(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> dict[str, list[list[float]]]:
+    """The budgets over which the page draws curves: the mean of what an arm's searches have spent after each iteration.
+
+    Returns unit -> for each arm the values after POINTS iterations at most, evenly spaced, from 0 to the last one
+    (`iterations`). Tokens, cost and wall time are exact in all; they are shared out over iterations by the stored token
+    ids and by the seconds of sampling and scoring. A unit that no arm has spent is left out.
+    """
+    axes: dict[str, list[list[float]]] = {unit: [] for unit in ("iterations", "answers", "tokens", "cost", "seconds")}
+    for arm, runs in zip(comparison.arms, readings.values(), strict=True):
+        costs = [run.costs for run in runs if run.costs is not None]
+        length = max((len(cost.groups) for cost in costs), default=0)
+        groups, token_bytes, seconds = (
+            sum((np.pad(column, (0, length - len(column))) for column in columns), np.zeros(length))
+            for columns in zip(*((cost.groups, cost.token_bytes, cost.seconds) for cost in costs), strict=True)
+        )
+        totals = sum_totals(run.totals for run in runs)
+        ended = [float(run.run.summary["seconds"]) for run in runs if is_number(run.run.summary.get("seconds"))]
+        wall = sum(ended) if len(ended) == len(costs) else float(seconds.sum())  # the latter while runs are searching
+        spent = {
+            "tokens": (token_bytes, float(totals.tokens)),
+            "cost": (token_bytes, totals.cost),
+            "seconds": (seconds, wall),
+        }
+        kept = np.unique(np.linspace(0, length, min(length + 1, POINTS)).round().astype(int))
+        axes["iterations"].append([float(at) for at in kept])
+        axes["answers"].append([float(at * arm.answers) for at in kept])
+        for unit, (weight, whole) in spent.items():
+            weight = weight if weight.any() else groups
+            by_search = np.concatenate([[0.0], np.cumsum(weight / np.maximum(groups, 1))])
+            axes[unit].append([float(f"{value:.{DIGITS}g}") for value in (by_search * whole / weight.sum())[kept]])
+    return {unit: columns for unit, columns in axes.items() if any(column[-1] > 0 for column in columns)}
 
 
 def best_at_k_plot(measures: Mapping[str, ArmMeasures]) -> Plot | None:
@@ -179,22 +223,14 @@ def most_telling(lines: Sequence[Floats], most: int) -> list[int]:
 def reward_plot(readings: Mapping[str, Sequence[RunReading]], row: int, number: int) -> Plot | None:
     """Reward vectors of one problem, all seeds, a chart for each pair of objectives; None if it has one objective
     or no valid answer."""
-    vectors_of: dict[int, tuple[Floats, npt.NDArray[np.int64]]] = {}
-    problem = None
-    for place, runs in enumerate(readings.values()):
-        searches = [run.searches[row] for run in runs if run.searches]
-        if searches:
-            problem = searches[0].problem
-            vectors, counts = (np.concatenate(part) for part in zip(*map(distinct_vectors, searches), strict=True))
-            if len(vectors):
-                vectors_of[place] = vectors, counts
+    problem, vectors_of = _vectors(readings, row)
     if problem is None or not vectors_of or len(problem.objectives) < FEWEST_OBJECTIVES:
         return None
     arms = list(readings)
     distinct = {place: np.unique(vectors, axis=0) for place, (vectors, _) in vectors_of.items()}
     every = np.concatenate(list(distinct.values()))
     charts = []
-    for pair, (x, y) in enumerate(telling_pairs(every)):
+    for pair, (x, y) in enumerate(sorted(telling_pairs(every))):
         marks = []
         for place, (vectors, counts) in vectors_of.items():
             at, often, front = drawn_places(vectors[:, [x, y]], counts)
@@ -209,14 +245,61 @@ def reward_plot(readings: Mapping[str, Sequence[RunReading]], row: int, number: 
     )
     caption = (
         f"Reward vectors of the valid answers to {problem.name}, all seeds; larger marks were sampled more often, and "
-        "equal ones of several arms are drawn a little apart. Lines: the front of each pair of objectives. Of the "
-        f"distinct vectors, not dominated in all objectives: {fronts}; of all arms together {together}."
+        "equal ones of several arms are drawn a little apart. Lines: the front of the two objectives. Distinct vectors "
+        f"that no other dominates in all objectives: {fronts}; {together} of all arms together."
     )
-    if any(len(vectors) > MOST_PLACES for vectors in distinct.values()):
-        caption += f" If an arm has more than {MOST_PLACES:,} vectors, those too close to tell apart share one mark."
+    if any(len(vectors) > MOST_VECTORS for vectors, _ in vectors_of.values()):
+        caption += (
+            f" If an arm has more than {MOST_VECTORS:,} vectors, the chart shows those on a front of two objectives "
+            "and an even sample of the others."
+        )
     plot = (f"rewards-{number}", "Reward vectors, a panel for each pair of objectives", caption)
     size = (3.15 * across + (0.3 if across > 1 else 1.6), 2.75 * down + 0.6)
-    return plot_charts(plot, charts, size, across)
+    return replace(plot_charts(plot, charts, size, across), charts=())
+
+
+def reward_values(readings: Mapping[str, Sequence[RunReading]], row: int) -> dict[str, Any]:
+    """The same vectors as JSON for templates/charts.js, which draws any two objectives.
+
+    pair: the two that it shows first; marks: for each arm [its place, rows of (answers, reward, ...)]
+    """
+    problem, vectors_of = _vectors(readings, row)
+    assert problem is not None
+    pairs = list(itertools.combinations(range(len(problem.objectives)), 2))
+    marks = []
+    for place, (vectors, counts) in vectors_of.items():
+        kept = np.arange(len(vectors))
+        if len(kept) > MOST_VECTORS:
+            on_front = np.any([pareto_mask(vectors[:, pair]) for pair in pairs], axis=0)
+            kept = np.union1d(_spread(kept[on_front]), _spread(kept))
+        rows = [[int(counts[at]), *map(short_number, vectors[at])] for at in kept]
+        marks.append([place, rows])
+    every = np.unique(np.concatenate([vectors for vectors, _ in vectors_of.values()]), axis=0)
+    names = [visible(name) for name in problem.objectives]
+    return {"kind": "vectors", "objectives": names, "pair": telling_pairs(every)[0], "marks": marks}
+
+
+def _spread(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """All places, or an even sample of MOST_VECTORS of them."""
+    sample: npt.NDArray[np.int64] = places[np.linspace(0, len(places) - 1, min(len(places), MOST_VECTORS)).astype(int)]
+    return sample
+
+
+def _vectors(
+    readings: Mapping[str, Sequence[RunReading]], row: int
+) -> tuple[ProblemRecord | None, dict[int, tuple[Floats, npt.NDArray[np.int64]]]]:
+    """The problem, None before any search of it began, and each arm's distinct reward vectors with their numbers of
+    answers."""
+    vectors_of: dict[int, tuple[Floats, npt.NDArray[np.int64]]] = {}
+    problem = None
+    for place, runs in enumerate(readings.values()):
+        searches = [run.searches[row] for run in runs if run.searches]
+        if searches:
+            problem = searches[0].problem
+            vectors, counts = (np.concatenate(part) for part in zip(*map(distinct_vectors, searches), strict=True))
+            if len(vectors):
+                vectors_of[place] = vectors, counts
+    return problem, vectors_of
 
 
 def drawn_places(points: Floats, counts: npt.NDArray[Any]) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
@@ -239,12 +322,12 @@ def drawn_places(points: Floats, counts: npt.NDArray[Any]) -> tuple[Floats, Floa
 
 
 def telling_pairs(vectors: Floats) -> list[tuple[int, int]]:
-    """At most PAIRS pairs of objectives, those that vary the most; at least one, even if nothing varies."""
-    spread = vectors.std(axis=0)
+    """At most PAIRS pairs of objectives, those that vary the most first; at least one, even if nothing varies."""
+    spread = vectors.std(axis=0).round(9)  # equal values differ by rounding
     pairs = list(itertools.combinations(range(vectors.shape[1]), 2))
     ranked = sorted(pairs, key=lambda pair: (-round(float(spread[pair[0]] * spread[pair[1]]), 9), pair))
     varied = [pair for pair in ranked if spread[pair[0]] > 0 and spread[pair[1]] > 0]
-    return sorted((varied or ranked[:1])[:PAIRS])
+    return (varied or ranked[:1])[:PAIRS]
 
 
 def problem_lines(comparison: Comparison, results: Mapping[str, Results]) -> dict[str, Any]:

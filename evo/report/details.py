@@ -1,10 +1,12 @@
-"""Every problem: its statement, and each arm's best answer with its prompt. Texts are bounded, so
-that a page of many problems stays small."""
+"""Every problem: its statement, and each arm's best answer with its prompt. Texts are bounded, so that a page of many
+problems stays small."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from evo.comparison.load import Comparison
 from evo.monitor.answer import (
@@ -23,7 +25,7 @@ from islands.db.store import Store
 from islands.types import ProblemRecord
 
 PAGE_CHARS = 2_400_000
-"""Of all the texts together; a text has an equal share of it."""
+"""Of all texts together; each text has an equal share."""
 FEWEST_CHARS, MOST_CHARS = 160, 6_000
 ANCESTORS = 8
 MOST_PROBLEMS = 500
@@ -33,22 +35,26 @@ MOST_PROBLEMS = 500
 class BestAnswer:
     """An arm's fittest answer to a problem, over its seeds.
 
-    iteration: counts from 1, 0 for a seed answer
-    reflection: a policy's note on what it needs, as the parent of others; "" for none
-    language: "python" of a program, else ""
-    drawn: a maze with the route that the answer takes; "" elsewhere
+    candidate: its id; iteration: from 1, 0 for a seed answer
+    rewards: (objective, reward, the seed answer's reward); seed_fitness: of the fittest valid seed answer; None without
+        one
+    language: "python" for a program, else ""
+    reflection: a policy's note on what to improve in it; "" for none
+    drawn: a maze with the route of the answer; "" for other problems
     lineage: (iteration, fitness) of its parent, its parent's parent and so on, at most ANCESTORS of them
-    difference: to its parent, in `unit`s; empty without a parent
-    system, prompt: that it answers; "" for a seed answer
-    chain: the whole rollout, in which it is answer `position`, from 1; "" if that is only the answer
+    difference: from its parent, in `unit`s; empty without a parent
+    system, prompt: the prompt that led to it; "" for a seed answer
+    chain: the whole rollout, in which it is answer `position`, from 1; "" if the rollout holds nothing else
     """
 
     arm: str
     place: int
     seed: int
+    candidate: int
     iteration: int
     fitness: float
-    rewards: tuple[tuple[str, float], ...]
+    seed_fitness: float | None
+    rewards: tuple[tuple[str, float, float | None], ...]
     text: str
     language: str
     feedback: str
@@ -65,9 +71,9 @@ class BestAnswer:
 
 @dataclass(frozen=True)
 class ProblemDetail:
-    """row: its place in the comparison. statement: "" if the problem cannot be looked up here; the prompt has it
-    then. known: the best value known and the best that was found, "" if none is known. answers: an arm each, none
-    for an arm without a valid answer."""
+    """row: its place in the comparison. statement: "" if the problem cannot be looked up here; its prompt has it then.
+    known: the best known value and the best one of these runs, "" if none is known. answers: one for each arm with a
+    valid answer."""
 
     row: int
     name: str
@@ -76,11 +82,16 @@ class ProblemDetail:
     known: str
     answers: tuple[BestAnswer, ...]
 
+    @property
+    def best(self) -> BestAnswer | None:
+        """The fittest of the arms' answers, the first of equals."""
+        return max(self.answers, key=lambda answer: answer.fitness, default=None)
+
 
 def problem_details(
     store: Store, comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]
 ) -> tuple[ProblemDetail, ...]:
-    """Of the first MOST_PROBLEMS problems."""
+    """The details of the first MOST_PROBLEMS problems."""
     problems = comparison.problems[:MOST_PROBLEMS]
     chosen: dict[tuple[int, int], tuple[int, SearchReading, int]] = {}
     for place, runs in enumerate(readings.values()):
@@ -100,7 +111,7 @@ def problem_details(
                 continue
             seed, search, id = chosen[place, row]
             answers.append(_answer(arm, place, seed, search, stored[id], room, stated))
-        top = max([answer.fitness for answer in answers], default=None)
+        top = max((answer.fitness for answer in answers), default=None)
         reached = "" if stated.best_known is None else describe_best_known(top, stated.best_known)
         statement = bounded(stated.text, room)
         details.append(ProblemDetail(row, problem.name, problem.target, statement, reached, tuple(answers)))
@@ -116,13 +127,18 @@ def _answer(
     above = search.line(here.id)[-2 : -2 - ANCESTORS : -1]
     at, answer_format = search.ordinal(here.id), search.problem.answer_format
     unit = unit_of(answer_format, parent, here.text)
+    seeds = np.flatnonzero(search.valid & (search.born < 0)).tolist()
+    first = max(seeds, key=lambda place: float(search.fitness[place]), default=None)
+    before = [None] * len(here.rewards) if first is None else search.rewards[first].tolist()
     return BestAnswer(
         arm,
         place,
         seed,
+        here.id,
         0 if at is None else int(search.born[at]) + 1,
         here.fitness,
-        tuple(zip(search.problem.objectives, here.rewards, strict=True)),
+        None if first is None else float(search.fitness[first]),
+        tuple(zip(search.problem.objectives, here.rewards, before, strict=True)),
         bounded(here.text, room),
         "python" if answer_format == "python" else "",
         bounded(here.feedback, room // 4),
@@ -139,7 +155,7 @@ def _answer(
 
 
 def bounded(text: str, room: int) -> str:
-    """The text, or its beginning and how much of it is left out."""
+    """The text; of a longer one its beginning, and the number of characters that are left out."""
     return text if len(text) <= room else f"{text[:room]}\n… and {len(text) - room:,} more characters"
 
 

@@ -43,7 +43,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Lineage:
+class SearchLineage:
     """The line of one search's best candidate. row: the problem's place in the comparison; rises: ancestors that were
     better than all before them."""
 
@@ -58,7 +58,7 @@ class Lineage:
     steps: tuple[Step, ...] = ()
 
 
-def find_longest(readings: Mapping[str, Sequence[RunReading]], most: int = MOST_LINEAGES) -> list[Lineage]:
+def find_longest(readings: Mapping[str, Sequence[RunReading]], most: int = MOST_LINEAGES) -> list[SearchLineage]:
     """The longest line of each arm first, then of other problems, the longest first; without their steps yet."""
     lineages = [
         lineage
@@ -68,7 +68,7 @@ def find_longest(readings: Mapping[str, Sequence[RunReading]], most: int = MOST_
         if (lineage := _lineage_of(arm, run, row, search)) is not None
     ]
     lineages.sort(key=lambda lineage: (-lineage.rises, -len(lineage.line), lineage.row))
-    chosen: list[Lineage] = []
+    chosen: list[SearchLineage] = []
     for arm in readings:
         chosen += [lineage for lineage in lineages if lineage.arm == arm][:1]
     chosen = sorted(chosen, key=lineages.index)[:most]
@@ -80,7 +80,7 @@ def find_longest(readings: Mapping[str, Sequence[RunReading]], most: int = MOST_
     return sorted(chosen, key=lineages.index)
 
 
-def _lineage_of(arm: str, run: RunReading, row: int, search: SearchReading) -> Lineage | None:
+def _lineage_of(arm: str, run: RunReading, row: int, search: SearchReading) -> SearchLineage | None:
     best = search.problem.best
     if best is None or search.ordinal(best) is None:
         return None
@@ -89,10 +89,10 @@ def _lineage_of(arm: str, run: RunReading, row: int, search: SearchReading) -> L
     for at in line:
         if search.valid[at] and search.fitness[at] > highest:
             rises, highest = rises + 1, float(search.fitness[at])
-    return Lineage(arm, run.run.seed, row, search.problem.name, search.problem.target, search, tuple(line), rises)
+    return SearchLineage(arm, run.run.seed, row, search.problem.name, search.problem.target, search, tuple(line), rises)
 
 
-def load_texts(store: Store, lineages: Sequence[Lineage]) -> list[Lineage]:
+def load_texts(store: Store, lineages: Sequence[SearchLineage]) -> list[SearchLineage]:
     """The lineages with their steps, whose texts are read here: one query for all."""
     kept = [_places_shown(lineage) for lineage in lineages]
     wanted: dict[int, None] = {}
@@ -104,7 +104,7 @@ def load_texts(store: Store, lineages: Sequence[Lineage]) -> list[Lineage]:
     return [_with_steps(lineage, places, texts) for lineage, places in zip(lineages, kept, strict=True)]
 
 
-def _places_shown(lineage: Lineage) -> list[int]:
+def _places_shown(lineage: SearchLineage) -> list[int]:
     """Places on the line to show: all of a short one, else its ends and the steps that gained the most."""
     places = range(len(lineage.line))
     if len(lineage.line) <= STEPS:
@@ -118,7 +118,7 @@ def _places_shown(lineage: Lineage) -> list[int]:
     return [0, *sorted(middle), len(lineage.line) - 1]
 
 
-def _with_steps(lineage: Lineage, places: Sequence[int], texts: Mapping[int, Candidate]) -> Lineage:
+def _with_steps(lineage: SearchLineage, places: Sequence[int], texts: Mapping[int, Candidate]) -> SearchLineage:
     search, steps, before = lineage.search, [], -1
     for place in places:
         at = lineage.line[place]
@@ -148,7 +148,7 @@ def _minus(a: Sequence[float], b: Sequence[float]) -> list[float | None]:
     return [x - y for x, y in zip(a, b, strict=True)]
 
 
-def tree_plot(lineage: Lineage, place: int, number: int) -> Plot:
+def tree_plot(lineage: SearchLineage, place: int, number: int) -> Plot:
     """Every candidate of the search under its parent, the line to the best one marked. place: of the arm"""
     search = lineage.search
     shown = np.flatnonzero(search.valid)

@@ -15,8 +15,10 @@ from islands.db.totals import Totals, run_totals
 from islands.queries.report import (
     AnswerColumns,
     CandidateColumns,
+    IterationCosts,
     answer_columns,
     candidate_columns,
+    iteration_costs,
     policy_versions,
 )
 from islands.queries.runs import EliteRecord, elites, format_errors
@@ -30,11 +32,13 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class SearchReading:
-    """One search: its C candidates in the order of storing, and its N answers in the order of giving.
+    """One search: its C candidates in the order in which they were stored, and its N answers in the order in which the
+    policy gave them.
 
     ids: (C,) rising; parents: (C,) ids, -1 for none; born: (C,) iteration from 0, -1 for a seed
-    fitness: (C,); valid: (C,) without an error; rewards: (C, d)
-    answered: (N,) which candidate, by ordinal; at: (N,) iteration from 0; version: (N,) database id of the policy's
+    fitness: (C,); valid: (C,) True without an error; rewards: (C, d)
+    answered: (N,) the ordinal of each answer's candidate; at: (N,) iteration from 0
+    version: (N,) database id of the policy's version
     """
 
     problem: ProblemRecord
@@ -50,7 +54,7 @@ class SearchReading:
     cells: tuple[EliteRecord, ...] = ()
 
     def ordinal(self, candidate: int) -> int | None:
-        """The place of a candidate's id; None if it is not of this search."""
+        """The place of a candidate in these columns; None if another search has it."""
         place = int(np.searchsorted(self.ids, candidate))
         return place if place < len(self.ids) and self.ids[place] == candidate else None
 
@@ -70,12 +74,13 @@ class SearchReading:
 class RunReading:
     """One run. searches: by problem, in the comparison's order; empty while the run waits for its turn.
 
-    totals: committed; misread: rollouts by the kind of their error
+    costs: of each iteration; totals: of everything that is committed; misread: rollouts by the kind of their error
     versions: database id -> name of each policy version, oldest first
     """
 
     run: RunRecord
     searches: tuple[SearchReading, ...]
+    costs: IterationCosts | None = None
     totals: Totals = field(default_factory=Totals)
     misread: Counter[str] = field(default_factory=Counter)
     versions: dict[int, str] = field(default_factory=dict)
@@ -88,7 +93,7 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
     if not problems:
         return RunReading(run, ())
     totals = run_totals(store, run.id)
-    # what points at candidates comes before them, so that all of these are there although the run may be writing
+    # candidates are read last: the run may be writing, and every candidate that is referred to must be there
     answers = answer_columns(store, run.id)
     cells: dict[int, list[EliteRecord]] = {}
     for elite in elites(store, [problem.id for problem in problems]):
@@ -112,6 +117,7 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
             )
             for problem in problems
         ),
+        costs=iteration_costs(store, run.id),
         totals=totals,
         misread=misread,
         versions=policy_versions(store, run.id),
@@ -120,7 +126,7 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
 
 
 def _of_problems(problem: Ints) -> dict[int, Ints]:
-    """Problem id -> the places of its rows in a column, in the order in which they came."""
+    """Problem id -> the places of its rows in a column, in their order."""
     by_problem = np.argsort(problem, kind="stable")
     edges = np.flatnonzero(np.diff(problem[by_problem])) + 1
     return {int(problem[rows[0]]): rows for rows in np.split(by_problem, edges) if len(rows)}

@@ -24,7 +24,7 @@ from evo.report.problem_table import detail_id
 if TYPE_CHECKING:
     from evo.report.report import Report  # which draws: evo ui uses this module without matplotlib
 
-SCRIPTS = ("vendor/vega.bundle.js.gz", "theme.js", "charts.js", "page.js")
+SCRIPTS = ("vendor/vega.bundle.js.gz", "theme.js", "charts.js", "page.js", "candidates.js")
 KINDS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),

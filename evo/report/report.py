@@ -1,8 +1,9 @@
-"""The report, section by section: `read` it from the database, `work_out` what several sections need, and draw each
-section. The page lays the sections out (evo.report.page)."""
+"""The report, section by section: `read` it from the database, `work_out` the values that several sections need, and
+draw each section. evo.report.page lays the sections out."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,13 @@ from typing import Any
 
 from evo.chart import chart_values
 from evo.comparison.load import Comparison, gather, load_results
-from evo.comparison.operators import OperatorCounts, load_operators, refinement_differences
+from evo.comparison.operators import OperatorCounts, load_operators, operator_choices, refinement_differences
 from evo.comparison.results import Results
 from evo.comparison.verdict import ArmSummary, Summary, farthest, interval_unit, summarise, verdicts_of
 from evo.encoding import visible
 from evo.errors import BadInput
 from evo.monitor.arm_style import ArmStyle, style_of
+from evo.report.candidates import candidate_values, tree_values
 from evo.report.cells import Table
 from evo.report.charts import (
     best_at_k_plot,
@@ -23,11 +25,13 @@ from evo.report.charts import (
     fitness_plot,
     problem_lines,
     reward_plot,
+    reward_values,
     solve_plot,
+    spending,
     training_plot,
 )
 from evo.report.details import ProblemDetail, problem_details
-from evo.report.lineage import Lineage, find_longest, load_texts, tree_plot
+from evo.report.lineage import SearchLineage, find_longest, load_texts, tree_plot
 from evo.report.load import RunReading, read_run
 from evo.report.maps import archive_maps, archive_plot, heat_map_plot
 from evo.report.measures import ArmMeasures, measured, relative_best
@@ -48,15 +52,18 @@ from evo.report.tables import (
     versions_table,
 )
 from evo.stats import Verdict
+from islands.db.address import format_db_option
 from islands.db.store import Store
 
 PICTURED = 3
 """Problems whose reward space and archive are drawn."""
+MOST_CARDS = 12
+"""Problems whose best answer leads the page."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReportReading:
-    """All data from the database except the texts of answers, by arm in the comparison's order."""
+    """All data from the database without the texts of answers. Mappings are by arm, in the comparison's order."""
 
     store: Store
     comparison: Comparison
@@ -66,14 +73,14 @@ class ReportReading:
 
     @property
     def names(self) -> list[str]:
-        """Of the problems."""
+        """The problems' names."""
         return [problem.name for problem in self.comparison.problems]
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What several sections need. level: the results of the seeds that the summary is of; incomparable: why the arms do
-    not compare, "" if they do."""
+    """Values that several sections need. level: the results of the seeds in the summary; incomparable: why the arms
+    do not compare, "" if they do."""
 
     summary: Summary
     level: Mapping[str, Results]
@@ -82,7 +89,7 @@ class Findings:
 
     @property
     def horizon(self) -> int:
-        """The iteration that metrics of whole searches are taken at."""
+        """The iteration at which metrics of whole searches are taken."""
         return self.summary.horizon or self.summary.best_horizon
 
 
@@ -124,18 +131,34 @@ class ProblemsSection:
 
 @dataclass(frozen=True, eq=False)
 class Pictured:
-    """A problem with its own pictures."""
+    """A problem with its own picture. vectors: the data of its chart of any two objectives; None for other pictures."""
 
     problem: str
     plot: Plot
+    vectors: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnLineage:
-    """A lineage with its tree."""
+    """A lineage with its tree as a picture, and as data that the page draws."""
 
-    lineage: Lineage
+    lineage: SearchLineage
     tree: Plot
+    nodes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class BrowserSection:
+    """The candidates that can be opened: `values` for the script, and the choices of the filters as (value, label)."""
+
+    values: Mapping[str, Any]
+    kinds: tuple[tuple[str, str], ...]
+    operators: tuple[tuple[str, str], ...]
+    problems: tuple[tuple[str, str], ...]
+
+    @property
+    def listed(self) -> int:
+        return len(self.values["candidates"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,9 +186,10 @@ class SettingsSection:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """One run or comparison, ready to be laid out."""
+    """One run or comparison, ready to be laid out. suggested: the arguments of its commands: name and database."""
 
     name: str
+    suggested: tuple[str, str]
     comparison: Comparison
     summary: Summary
     head: HeadSection
@@ -175,6 +199,8 @@ class Report:
     rewards: tuple[Pictured, ...]
     lineages: tuple[DrawnLineage, ...]
     archives: tuple[Pictured, ...]
+    browser: BrowserSection
+    axes: Mapping[str, Sequence[Sequence[float]]]
     training: TrainingSection
     cost: CostSection
     settings: SettingsSection
@@ -193,6 +219,26 @@ class Report:
         return [plot for plot in (*single, self.training.plot, *many) if plot is not None]
 
     @property
+    def cards(self) -> list[ProblemDetail]:
+        """The problems whose best answer leads the page."""
+        return [detail for detail in self.problems.details if detail.best is not None][:MOST_CARDS]
+
+    @property
+    def next_steps(self) -> list[tuple[str, str]]:
+        """(purpose, command) of what a reader may do next."""
+        name, db = self.suggested
+        run = f"{shlex.quote(name)}{db}"
+        steps = []
+        if any(run.status not in ("done", "failed") for run in self.comparison.runs):
+            steps.append(("Continue", f"evo resume {run}"))
+        else:
+            steps.append(("Search longer", f"evo resume {run} --iterations {2 * self.comparison.iterations}"))
+        if self.cards:
+            target = "best_answers" if len(self.problems.table.rows) > 1 else "best_answer"
+            steps.append(("Save the best answers", f"evo best {run} -o {target}"))
+        return [*steps, ("Browse every candidate", f"evo ui{db}")]
+
+    @property
     def values(self) -> dict[str, Any]:
         """The data of the page's script, for JSON."""
         arms = zip(self.comparison.arms, self.arm_styles, strict=True)
@@ -202,22 +248,27 @@ class Report:
                  "hollow": its.hollow}
                 for arm, its in arms
             ],
-            "charts": {chart.name: chart_values(chart) for plot in self.plots for chart in plot.charts},
+            "charts": {chart.name: chart_values(chart) for plot in self.plots for chart in plot.charts}
+            | {pictured.plot.name: pictured.vectors for pictured in self.rewards},
+            "axes": self.axes,
             "problems": self.problems.lines,
+            "browser": {**self.browser.values, "show": self.suggested, "operators": dict(self.browser.operators)},
+            "trees": [drawn.nodes for drawn in self.lineages],
         }  # fmt: skip
 
 
 def report_of(store: Store, name: str, against: str | None = None) -> Report:
-    """Everything about the run or comparison of that name. Raises UnknownRun; BadInput if `against` is no arm, or if
-    nothing is committed yet."""
+    """The report of the run or comparison of that name. Raises UnknownRun; BadInput if `against` is no arm, or if no
+    iteration is committed yet."""
     reading = read(store, name, against)
     findings = work_out(reading)
-    lineages = find_longest(reading.runs)
+    lineages = load_texts(store, find_longest(reading.runs))
     rows = list(dict.fromkeys(lineage.row for lineage in lineages))[:PICTURED]
     runs = reading.runs
     with styled():
         return Report(
             name,
+            (name, format_db_option(store.address)),
             reading.comparison,
             findings.summary,
             head=head_of(reading, findings),
@@ -228,15 +279,11 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
                 diversity_plot(findings.measures),
             ),
             problems=problems_of(reading),
-            rewards=_pictured(reading, {row: reward_plot(runs, row, n) for n, row in enumerate(rows, 1)}),
+            rewards=rewards_of(reading, rows),
             lineages=lineages_of(reading, lineages),
-            archives=_pictured(
-                reading,
-                {
-                    row: archive_plot(archive_maps(store, runs, row), reading.names[row], n)
-                    for n, row in enumerate(rows, 1)
-                },
-            ),
+            archives=archives_of(reading, rows),
+            browser=browser_of(reading, lineages),
+            axes=spending(reading.comparison, runs),
             training=TrainingSection(training_plot(runs), versions_table(runs)),
             cost=CostSection(cost_table(reading.comparison, runs), errors_table(runs)),
             settings=settings_of(reading),
@@ -254,7 +301,7 @@ def read(store: Store, name: str, against: str | None = None) -> ReportReading:
 
 
 def work_out(reading: ReportReading) -> Findings:
-    """If the arms do not compare, findings without a summary."""
+    """The findings; without a summary if the arms do not compare."""
     results, comparison = reading.results, reading.comparison
     level, incomparable = results, ""
     try:
@@ -306,12 +353,37 @@ def problems_of(reading: ReportReading) -> ProblemsSection:
     )
 
 
-def lineages_of(reading: ReportReading, lineages: Sequence[Lineage]) -> tuple[DrawnLineage, ...]:
+def rewards_of(reading: ReportReading, rows: Sequence[int]) -> tuple[Pictured, ...]:
+    """rows: places of problems in the comparison; one that has nothing to draw is left out"""
+    plots = [(row, reward_plot(reading.runs, row, number)) for number, row in enumerate(rows, 1)]
+    return tuple(
+        Pictured(reading.names[row], plot, reward_values(reading.runs, row)) for row, plot in plots if plot is not None
+    )
+
+
+def archives_of(reading: ReportReading, rows: Sequence[int]) -> tuple[Pictured, ...]:
+    """As rewards_of."""
+    maps = [(row, archive_maps(reading.store, reading.runs, row)) for row in rows]
+    plots = [(row, archive_plot(of_row, reading.names[row], number)) for number, (row, of_row) in enumerate(maps, 1)]
+    return tuple(Pictured(reading.names[row], plot) for row, plot in plots if plot is not None)
+
+
+def lineages_of(reading: ReportReading, lineages: Sequence[SearchLineage]) -> tuple[DrawnLineage, ...]:
     places = {arm.name: place for place, arm in enumerate(reading.comparison.arms)}
     return tuple(
-        DrawnLineage(lineage, tree_plot(lineage, places[lineage.arm], number))
-        for number, lineage in enumerate(load_texts(reading.store, lineages), start=1)
+        DrawnLineage(
+            lineage, tree_plot(lineage, places[lineage.arm], number), tree_values(lineage, places[lineage.arm])
+        )
+        for number, lineage in enumerate(lineages, start=1)
     )
+
+
+def browser_of(reading: ReportReading, lineages: Sequence[SearchLineage]) -> BrowserSection:
+    values = candidate_values(reading.store, reading.comparison, reading.runs, lineages)
+    kinds = sorted({entry["kind"] for entry in values["candidates"]} - {""})
+    operators = [(key, visible(label)) for key, label in operator_choices(reading.comparison)]
+    problems = [(str(row), problem["name"]) for row, problem in enumerate(values["problems"])]
+    return BrowserSection(values, tuple((kind, kind) for kind in kinds), tuple(operators), tuple(problems))
 
 
 def settings_of(reading: ReportReading) -> SettingsSection:
@@ -320,11 +392,6 @@ def settings_of(reading: ReportReading) -> SettingsSection:
     return SettingsSection(
         differing, shared, runs_table(comparison), machines_table(comparison), tuple(commands(comparison))
     )
-
-
-def _pictured(reading: ReportReading, plots: Mapping[int, Plot | None]) -> tuple[Pictured, ...]:
-    """plots: by the problem's place in the comparison; None for one that cannot be drawn"""
-    return tuple(Pictured(reading.names[row], plot) for row, plot in plots.items() if plot is not None)
 
 
 def _state(comparison: Comparison) -> str:
@@ -341,7 +408,7 @@ def _state(comparison: Comparison) -> str:
 
 
 def _remarks(reading: ReportReading, findings: Findings) -> list[str]:
-    """What a reader must know before using a metric."""
+    """Warnings that a reader needs before using a metric."""
     comparison, summary, horizon = reading.comparison, findings.summary, findings.horizon
     remarks = []
     statuses = Counter(run.status for run in comparison.runs if run.status != "done")
@@ -356,7 +423,7 @@ def _remarks(reading: ReportReading, findings: Findings) -> list[str]:
     elif comparison.ended_by_budget:
         remarks.append(
             f"Metrics are taken at the end of each run's budget. Some ended before iteration {summary.iterations}; in "
-            "curves over iterations, what they had found by then continues to the right."
+            "curves over iterations, their last value continues to the right."
         )
     elif horizon < summary.iterations:
         remarks.append(

@@ -1,5 +1,5 @@
-"""Tables of the page: the arms at the horizon, their operators, costs, errors, settings and runs. Every problem:
-problem_table."""
+"""Tables of the page: the arms at the horizon, their operators, costs, errors, settings and runs. The table of
+problems is in evo.report.problem_table."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from evo.report.cells import (
     interval,
     number,
     titled_table,
+    without_empty,
     word,
 )
 from evo.report.load import RunReading
@@ -48,7 +49,7 @@ def arms_table(
     measures: Mapping[str, ArmMeasures],
     readings: Mapping[str, Sequence[RunReading]],
 ) -> Table:
-    """One row an arm: its metrics at the common horizon, and its cost so far."""
+    """One row for each arm: its metrics at the common horizon, and its cost so far."""
     rows: list[list[TitledCell]] = []
     for place, arm in enumerate(comparison.arms):
         standing, measure = summary.arms[arm.name], measures.get(arm.name)
@@ -65,7 +66,6 @@ def arms_table(
         rows.append(
             [
                 (Column("arm", number=False), arm_name(arm.name, place)),
-                (Column("policy", number=False), word(arm.policy)),
                 (solved, interval(standing.solved, ".2f")),
                 (area, interval(standing.area, ".2f")),
                 (half, _crossing(standing.median, summary.horizon)),
@@ -81,13 +81,14 @@ def arms_table(
         if len(comparison.arms) > 1:  # a single arm has no problem that only it solved
             only = Column("only", "problems that only this arm solved, under any seed")
             rows[-1].append((only, number(len(standing.only), ".0f")))
+        rows[-1].append((Column("policy", number=False), word(arm.policy)))  # long, and not a number: the last
     at = summary.horizon or summary.best_horizon
     caption = f"After {at} of {summary.iterations} iterations, with 95% intervals"
-    return titled_table("arms", caption, rows)
+    return without_empty(titled_table("arms", caption, rows))
 
 
 def _crossing(crossing: Crossing | None, horizon: int) -> TableCell:
-    """When half were solved. Its interval is open if its edge has not reached half by the horizon."""
+    """The iteration by which half were solved. Its interval is open if the band's edge is below half at the horizon."""
     if crossing is None:
         return TableCell(NONE)
     if math.isnan(crossing.low):
@@ -147,7 +148,7 @@ def _difference_table(
 
 
 def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crossed_seeds: bool) -> Table | None:
-    """One row an operator; None if no answer was counted. operators: by arm, in the comparison's order"""
+    """One row for each operator; None if no answer was counted. operators: by arm, in the comparison's order"""
     rows = []
     for place, (arm, counted) in enumerate(operators.items()):
         for name, operator in zip(labels(arm, counted), counted, strict=True):
@@ -170,7 +171,7 @@ def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crosse
         Column("alone", "answers whose prompt showed no parent"),
     )
     caption = "Answers against the parent that their prompt showed, with 95% intervals over problems"
-    return Table("operators", caption, columns, tuple(rows)) if rows else None
+    return without_empty(Table("operators", caption, columns, tuple(rows))) if rows else None
 
 
 def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> Table:
@@ -245,7 +246,7 @@ def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
     rows = []
     for place, (arm, runs) in enumerate(readings.items()):
         failed = sum_totals(run.totals for run in runs).errors
-        for kind in OF_ROLLOUTS:  # the misread ones among these are told apart by their kinds
+        for kind in OF_ROLLOUTS:  # misread rollouts are counted by their own kinds below
             del failed[kind]
         misread = sum((run.misread for run in runs), Counter[str]())
         for counted, title in ((failed, "failed answer"), (misread, "misread rollout")):
@@ -298,7 +299,7 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
         "shared-settings",
         "Settings of every arm" if len(flat) > 1 else "Settings",
         (Column("setting", number=False), Column("value", number=False)),
-        tuple((word(key), TableCell(_said(first[key]))) for key in keys if key not in differing),
+        tuple((word(key), TableCell(_format(first[key]))) for key in keys if key not in differing),
     )
     if len(flat) < 2:
         return None, shared
@@ -306,7 +307,7 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
         "settings",
         "What the arms differ in",
         (Column("setting", number=False), *(Column(name, number=False) for name in flat)),
-        tuple((word(key), *(TableCell(_said(config.get(key))) for config in flat.values())) for key in differing),
+        tuple((word(key), *(TableCell(_format(config.get(key))) for config in flat.values())) for key in differing),
     )
     return apart, shared
 
@@ -342,7 +343,7 @@ def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _said(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, list):
         text = ", ".join(str(item) for item in value[:LISTED])
         return f"{text}, … ({len(value)} in all)" if len(value) > LISTED else text
@@ -350,7 +351,7 @@ def _said(value: Any) -> str:
 
 
 def machines_table(comparison: Comparison) -> Table:
-    """Where and when the runs were searched, as they themselves kept it: one row for each machine and software."""
+    """Place and time of the searches, as the runs recorded them: one row for each machine with its software."""
     by_machine: dict[str, tuple[Mapping[str, Any], list[RunRecord]]] = {}
     for run in comparison.runs:
         for machine in run.summary.get("machines") or [{"commit": run.commit}]:

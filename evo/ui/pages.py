@@ -13,6 +13,7 @@ import numpy as np
 
 from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, Series, chart_values, series_of
 from evo.comparison.load import Comparison, gather, planned
+from evo.comparison.operators import operator_choices
 from evo.comparison.survival import best_curve
 from evo.comparison.verdict import farthest
 from evo.encoding import visible
@@ -35,7 +36,6 @@ from islands.queries.lineage import ancestors
 from islands.queries.runs import CandidateDetail, RunOverview, run_of_candidate
 from islands.queries.runs import candidate as detail_of
 from islands.types import ProblemRecord, RunRecord
-from vpo.policies.address import parse_addresses
 
 ROWS = 50
 """Rows of a list on one page."""
@@ -307,24 +307,13 @@ def list_candidates(database: RunDatabase, place: int, name: str, query: Mapping
         "problems": {record.index: record for record in problems},
         "arms": {run.id: (number, arm.name) for number, arm in enumerate(comparison.arms) for run in arm.runs},
         "kinds": [(kind, kind) for kind in sorted(set(kinds) - set(OF_ROLLOUTS))],
-        "operators": _operators(comparison),
+        "operators": operator_choices(comparison),
         "by_problem": [(record.index, record.name) for record in problems],
         "misread": misread_rollouts(store, picked.runs, MISREAD) if chosen["show"] == "failed" else [],
         "chosen": chosen,
         "turns": _turns(run_path(place, name, "candidates"), chosen, page, pages),
     }
     return UiPage("candidates.html.jinja", values)
-
-
-def _operators(comparison: Comparison) -> list[tuple[str, str]]:
-    """(key, label) of every policy of every arm; none if there is only one."""
-    found = []
-    for number, arm in enumerate(comparison.arms):
-        policies = [*map(str, parse_addresses(arm.policy)), *(arm.runs[0].config.get("dropped_policies") or [])]
-        for at, policy in enumerate(policies):
-            label = f"{arm.name}: {policy}" if len(comparison.arms) > 1 else policy
-            found.append((f"{number}.{at}", arm.name if len(policies) == 1 else label))
-    return found if len(found) > 1 else []
 
 
 def _operator_places(comparison: Comparison, key: str) -> dict[int, tuple[int, ...]]:

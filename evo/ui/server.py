@@ -30,7 +30,7 @@ from evo.search.status import format_time
 from evo.ui import pages
 from evo.ui.databases import RunDatabase
 from evo.ui.pages import UiPage
-from islands.db.address import DEFAULT_DB
+from islands.db.address import format_db_option
 from islands.errors import DatabaseUnavailable, UnknownRun
 from problems.redaction import redact
 
@@ -84,10 +84,9 @@ class PageServer(ThreadingHTTPServer):
         self.address = f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")
         self.environment = environment_of("evo.ui", "evo.report")
         self.environment.filters |= {"figure": _figure, "when": format_time, "iso": _iso}
-        one = databases[0].address
         self.environment.globals |= {
             "run_path": pages.run_path,
-            "suffix": "" if one == DEFAULT_DB else f" --db {redact(one)}",
+            "suffix": format_db_option(databases[0].address),
         }
 
     def close(self) -> None:

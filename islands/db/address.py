@@ -24,6 +24,11 @@ def hide_in_argument(text: str) -> str:
     return hide_password(text if matched is None else f"{matched[1]}:***@{matched[2]}")
 
 
+def format_db_option(address: str) -> str:
+    """` --db ADDRESS` for a suggested command, without a password; nothing for the default database."""
+    return "" if address == DEFAULT_DB else f" --db {hide_password(address)}"
+
+
 def drop_password(address: str) -> str:
     """A database address without its password, which a resume takes from PGPASSWORD, from the password file, or from
     an address given again."""

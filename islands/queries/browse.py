@@ -1,4 +1,4 @@
-"""Candidates for a browser: a page of them by filters, failures included, and what was made of one."""
+"""Candidates for a browser: a page of them by filters, failures included, and the offspring of one."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class CandidateFilter:
     failed: True for those with an error only, False for those without; None for both
     kind: of the error (problems.scoring.error_kind); low, high: bounds of the fitness, included
     by_fitness: the fittest first, failures last; else the newest first
+    ids: only these, if they match; None for all
     """
 
     runs: Sequence[int]
@@ -35,6 +36,7 @@ class CandidateFilter:
     low: float | None = None
     high: float | None = None
     by_fitness: bool = False
+    ids: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ def _conditions(chosen: CandidateFilter) -> list[ColumnElement[bool]]:
         conditions.append((error == chosen.kind) | error.startswith(begins, autoescape=True))
     if chosen.low is not None:
         conditions.append(Candidate.c.fitness >= chosen.low)
+    if chosen.ids is not None:
+        conditions.append(Candidate.c.id.in_(list(chosen.ids)))
     if chosen.high is not None:
         conditions.append(Candidate.c.fitness <= chosen.high)
     return conditions

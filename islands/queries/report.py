@@ -1,5 +1,5 @@
-"""A whole run in columns, for a report: what a page needs of answers and candidates but their texts, by a handful of
-queries whatever the number of problems. Texts stay in the database: a search has written gigabytes."""
+"""A whole run in columns, for a report: its answers and candidates without their texts. The number of queries does not
+depend on the number of problems. Texts stay in the database, because a search may have written gigabytes of them."""
 
 from __future__ import annotations
 
@@ -53,8 +53,47 @@ class AnswerColumns:
     version: Ints
 
 
+@dataclass(frozen=True, eq=False)
+class IterationCosts:
+    """The costs of a run's iterations, each column (T,), summed over the problems of an iteration.
+
+    groups: committed; token_bytes: of the stored token ids, 0 for a policy without any; seconds: sampling and scoring
+    """
+
+    groups: npt.NDArray[np.float64]
+    token_bytes: npt.NDArray[np.float64]
+    seconds: npt.NDArray[np.float64]
+
+
+def iteration_costs(store: Store, run_id: int) -> IterationCosts:
+    """By two aggregations in the database."""
+    groups = (
+        select(
+            PromptGroup.c.iteration,
+            func.count(),
+            func.sum(PromptGroup.c.sampling_seconds + PromptGroup.c.scoring_seconds),
+        )
+        .where(PromptGroup.c.run_id == run_id)
+        .group_by(PromptGroup.c.iteration)
+    )
+    tokens = (
+        select(PromptGroup.c.iteration, func.sum(func.length(Rollout.c.token_ids)))
+        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
+        .where(PromptGroup.c.run_id == run_id)
+        .group_by(PromptGroup.c.iteration)
+    )
+    by_iteration = {int(at): (float(count), float(seconds)) for at, count, seconds in store.rows(groups)}
+    columns = np.zeros((3, max(by_iteration, default=-1) + 1))
+    for at, (count, seconds) in by_iteration.items():
+        columns[0, at], columns[2, at] = count, seconds
+    for at, size in store.rows(tokens):
+        if at in by_iteration:  # the run may be writing
+            columns[1, at] = float(size or 0)
+    return IterationCosts(*columns)
+
+
 def candidate_columns(store: Store, run_id: int) -> CandidateColumns:
-    """Rewards are read as JSON text: a row's would be decoded by itself, those of a batch are decoded together."""
+    """Rewards are read as JSON text, so that those of a whole batch are decoded together."""
     query = (
         select(
             Candidate.c.problem_id,

@@ -19,8 +19,8 @@
   const axis = (title, more = {}) => ({ title, grid: true, labelOverlap: "greedy", labelSeparation: 6, ...more });
   const whole = { tickMinStep: 1, format: "~r" };
 
-  // Which value is nearest to the pointer stands out, and a box says what it is. What it says is looked up by number:
-  // names stand in no field and no expression, whatever they hold.
+  // The value nearest to the pointer is marked, and a box describes it. Its texts are looked up by number: names are
+  // in no field and no expression, whatever they hold.
   const boxes = [];
   const tip = (...lines) => boxes.push(lines.filter(([, value]) => value !== "")) - 1;
   const said = (arm, seed) => [["arm", several ? name(arm) : ""], ["seed", seed === undefined ? "" : String(seed)]];
@@ -34,22 +34,44 @@
     },
   });
 
+  // What a reader has chosen: hidden arms, the budget of the x-axis, and scales.
+  const hidden = new Set();
+  const chosen = { axis: "iterations", x: "", y: "" };
+  const spent = (arm, at) => {
+    // the arm's spending after iteration `at`, between two known ones by a straight line
+    const [known, amounts] = [values.axes.iterations[arm], values.axes[chosen.axis][arm]];
+    const after = known.findIndex((value) => value >= at);
+    if (after < 0) return null;
+    if (after === 0 || known[after] === at) return amounts[after];
+    const share = (at - known[after - 1]) / (known[after] - known[after - 1]);
+    return amounts[after - 1] + share * (amounts[after] - amounts[after - 1]);
+  };
+
   const curves = (chart) => {
     const rows = [];
-    for (const line of chart.lines)
-      line.x.forEach((x, at) => {
-        const [y, low, high] = [line.y[at], line.low && line.low[at], line.high && line.high[at]];
+    const free = chart.x === "iteration" && values.axes !== undefined;
+    const [log_x, log_y] = [chart.log || (free && chosen.x === "log"), chosen.y === "log" && free];
+    const title = free && chosen.axis !== "iterations" ? document.querySelector("select[data-axis]").selectedOptions[0].textContent : chart.x;
+    for (const line of chart.lines) {
+      if (hidden.has(line.arm)) continue;
+      line.x.forEach((at, place) => {
+        const x = free && chosen.axis !== "iterations" ? spent(line.arm, at) : at;
+        const [y, low, high] = [line.y[place], line.low && line.low[place], line.high && line.high[place]];
+        if (x === null || (log_x && x <= 0) || (log_y && y <= 0)) return; // no place on a logarithmic scale
         const step = Math.max(1, Math.floor(line.x.length / 8));
-        const band = low === null || low === undefined ? "" : `${told(low)} to ${told(high)}`;
+        const banded = low !== null && low !== undefined;
+        const band = banded ? `${told(low)} to ${told(high)}` : "";
         rows.push({
-          line: `${line.arm}/${line.seed}`, arm: line.arm, hollow: hollow(line.arm), x, y, low, high,
-          marked: at % step === 0 || at === line.x.length - 1,
-          tip: tip(...said(line.arm, line.seed), [chart.x, told(x)], [chart.y, told(y)], ["95% band", band]),
+          line: `${line.arm}/${line.seed}`, arm: line.arm, hollow: hollow(line.arm), x, y, high,
+          low: log_y && banded && low <= 0 ? y : low,
+          marked: place % step === 0 || place === line.x.length - 1,
+          tip: tip(...said(line.arm, line.seed), [title, told(x)], [chart.y, told(y)], ["95% band", band]),
         });
       });
+    }
     const banded = chart.lines.some((line) => line.low && line.low.some((low) => low !== null));
-    const x = { field: "x", type: "quantitative", title: chart.x, scale: { type: chart.log ? "log" : "linear", nice: false }, axis: axis(chart.x, chart.log ? { format: "~r" } : whole) };
-    const y = { field: "y", type: "quantitative", scale: chart.share ? { domain: [0, 1] } : { zero: Boolean(chart.zero) }, axis: axis("") };
+    const x = { field: "x", type: "quantitative", title, scale: { type: log_x ? "log" : "linear", nice: false }, axis: axis(title, log_x || title !== chart.x ? { format: "~s" } : whole) };
+    const y = { field: "y", type: "quantitative", scale: log_y ? { type: "log" } : chart.share ? { domain: [0, 1] } : { zero: Boolean(chart.zero) }, axis: axis("") };
     const layer = [];
     if (banded)
       layer.push({
@@ -59,27 +81,48 @@
       });
     layer.push({ mark: { type: "line", strokeWidth: 1.8 }, encoding: { x, y, color, detail: { field: "line" } } });
     layer.push({ transform: [{ filter: "datum.marked && isValid(datum.y)" }], mark: { type: "point", filled: true, size: 42, strokeWidth: 1.2 }, encoding: { x, y, ...marked } });
-    if (chart.rule) layer.push({ data: { values: [{ x: chart.rule }] }, mark: { type: "rule", strokeDash: [2, 3], color: ink("--faint") }, encoding: { x: { field: "x", type: "quantitative" } } });
+    if (chart.rule && title === chart.x) layer.push({ data: { values: [{ x: chart.rule }] }, mark: { type: "rule", strokeDash: [2, 3], color: ink("--faint") }, encoding: { x: { field: "x", type: "quantitative" } } });
     layer.push({ transform: [{ filter: "isValid(datum.y)" }], ...near({ x, y }) });
     return { data: { values: rows }, layer };
   };
 
-  const points = (chart) => {
+  // Reward vectors in two of their objectives, with the front of each arm.
+  const vectors = (chart, element) => {
+    const [a, b] = ["x", "y"].map((way) => Number(element.dataset[way] ?? chart.pair[way === "x" ? 0 : 1]));
+    const names = [chart.objectives[a], chart.objectives[b]];
+    const points = [];
+    for (const [arm, marks] of chart.marks) {
+      if (hidden.has(arm)) continue;
+      const places = new Map();
+      for (const [n, ...vector] of marks) {
+        const [x, y] = [vector[a], vector[b]];
+        const place = places.get(`${x} ${y}`);
+        if (place) place.n += n;
+        else if (x !== null && y !== null) places.set(`${x} ${y}`, { arm, x, y, n, front: false });
+      }
+      let highest = -Infinity;
+      for (const place of [...places.values()].sort((one, two) => two.x - one.x || two.y - one.y)) {
+        place.front = place.y > highest;
+        highest = Math.max(highest, place.y);
+        points.push(place);
+      }
+    }
     // equal vectors of several arms are drawn a little apart
-    const span = (axis) => Math.max(...chart.points.map((one) => one[axis])) - Math.min(...chart.points.map((one) => one[axis])) || 1;
+    const span = (way) => points.reduce((most, one) => Math.max(most, one[way]), -Infinity) - points.reduce((least, one) => Math.min(least, one[way]), Infinity) || 1;
     const [wide, high] = [span("x"), span("y")];
     const apart = (arm) => (arm - (places.length - 1) / 2) * 0.014;
-    const rows = chart.points.map((one) => ({
+    const rows = points.map((one) => ({
       ...one,
       x: one.x + apart(one.arm) * wide,
       y: one.y + apart(one.arm) * high,
       hollow: hollow(one.arm),
-      tip: tip(...said(one.arm), [chart.x, told(one.x)], [chart.y, told(one.y)], ["answers", String(one.n)], ["on the front", one.front ? "yes" : "no"]),
+      tip: tip(...said(one.arm), [names[0], told(one.x)], [names[1], told(one.y)], ["answers", String(one.n)], ["on the front", one.front ? "yes" : "no"]),
     }));
-    const x = { field: "x", type: "quantitative", title: chart.x, scale: { zero: false, nice: false, padding: 12 }, axis: axis(chart.x) };
-    const y = { field: "y", type: "quantitative", title: chart.y, scale: { zero: false, nice: false, padding: 12 }, axis: axis(chart.y) };
+    const axes = ["x", "y"].map((field, way) => ({ field, type: "quantitative", title: names[way], scale: { zero: false, nice: false, padding: 12 }, axis: axis(names[way], { format: "~r" }) }));
+    const [x, y] = axes;
     const size = { field: "n", type: "quantitative", legend: null, scale: { type: "log", range: [30, 160] } };
     return {
+      height: 300,
       data: { values: rows },
       layer: [
         { transform: [{ filter: "datum.front" }], mark: { type: "line", interpolate: "step-before", strokeWidth: 1.2 }, encoding: { x, y, color } },
@@ -92,7 +135,7 @@
   const problem = (row) => {
     const rows = [];
     values.problems.lines.forEach((problems, arm) =>
-      problems[row].forEach((steps, seed) =>
+      !hidden.has(arm) && problems[row].forEach((steps, seed) =>
         steps.forEach(([x, y]) =>
           rows.push({
             line: `${arm}/${seed}`, arm, hollow: hollow(arm), x, y,
@@ -147,7 +190,7 @@
   const views = new Map();
   const draw = (element) => {
     const { chart, problem: row } = element.dataset;
-    const made = row !== undefined ? problem(Number(row)) : { curves, points }[values.charts[chart].kind](values.charts[chart]);
+    const made = row !== undefined ? problem(Number(row)) : { curves, vectors }[values.charts[chart].kind](values.charts[chart], element);
     const spec = { width: "container", height: 205, autosize: { type: "fit-x", contains: "padding" }, ...made, config: config() };
     if (views.has(element)) views.get(element).finalize();
     const vega = vegaCharts.compile(spec).spec;
@@ -170,11 +213,29 @@
   for (const element of document.querySelectorAll(".chart")) watcher.observe(element);
   addEventListener("beforeprint", () => document.querySelectorAll(".chart").forEach((one) => one.offsetParent && !views.has(one) && draw(one)));
 
-  // Drawn again in other colours, and with other values where the page has fetched newer ones.
+  // Draw again in other colours, with other choices, and when the page has fetched newer values.
   const again = () => {
     boxes.length = 0;
     [...views.keys()].forEach(draw);
   };
+  for (const select of document.querySelectorAll("select[data-axis], select[data-scale]"))
+    select.addEventListener("change", () => {
+      chosen[select.dataset.scale || "axis"] = select.value;
+      again();
+    });
+  for (const select of document.querySelectorAll("select[data-objective]"))
+    select.addEventListener("change", () => {
+      const chart = [...document.querySelectorAll(".chart")].find((one) => one.dataset.chart === select.dataset.of);
+      chart.dataset[select.dataset.objective] = select.value;
+      if (views.has(chart)) draw(chart);
+    });
+  for (const button of document.querySelectorAll("button[data-toggle]"))
+    button.addEventListener("click", () => {
+      const arm = Number(button.dataset.toggle);
+      if (!hidden.delete(arm)) hidden.add(arm);
+      for (const other of document.querySelectorAll(`button[data-toggle="${arm}"]`)) other.setAttribute("aria-pressed", String(!hidden.has(arm)));
+      again();
+    });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   document.addEventListener("evo:values", () => {

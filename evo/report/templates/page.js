@@ -32,6 +32,17 @@
       button.addEventListener("click", () => sort(table, place));
     });
   }
+  // On a phone, where tables are lists of cards without headings, a menu sorts them.
+  for (const table of all("table.sortable")) {
+    if (table.tBodies[0].rows.length < 2) continue;
+    const label = document.createElement("label");
+    label.className = "sorting";
+    const menu = document.createElement("select");
+    for (const heading of table.tHead.rows[0].cells) menu.append(new Option(heading.textContent));
+    menu.addEventListener("change", () => sort(table, menu.selectedIndex));
+    label.append("Sort by ", menu);
+    table.closest(".table").querySelector(".scroll").before(label);
+  }
   for (const field of all("input[data-filter]")) {
     const box = document.getElementById(field.dataset.filter);
     const rows = all("tbody tr", box);

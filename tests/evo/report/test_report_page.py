@@ -79,7 +79,7 @@ def test_tables_hold_what_they_are_sorted_by(finished):
     assert len(problems["lines"]) == 3 and len(problems["lines"][0]) == 5 == len(problems["targets"])
     steps = problems["lines"][0][3][1]
     assert steps[-1][0] == 12 and [f for _, f in steps] == sorted(f for _, f in steps)
-    assert {"solve-rate", "best", "best-at-k", "diversity", "vectors", "rewards-1-0"} <= set(values["charts"])
+    assert {"solve-rate", "best", "best-at-k", "diversity", "vectors", "rewards-1"} <= set(values["charts"])
     curve = values["charts"]["best"]["lines"][2]
     assert curve["x"] == list(range(1, 13)) and curve["arm"] == 2
     assert all(low <= y <= high for low, y, high in zip(curve["low"], curve["y"], curve["high"], strict=True))

@@ -1,13 +1,9 @@
 """The page of `evo ui` in a real browser: it fits, it updates itself, texts of models do nothing. Needs playwright."""
 
 import pytest
+from page_faults import CLIPPED, TOO_SMALL
 
 PATHS = ("/", "/run/0/both", "/run/0/both/candidates?show=failed", "/run/0/both/candidate/{best}")
-TOO_SMALL = """() => [...document.querySelectorAll('a, button, select, input, summary')].filter(one => one.offsetParent)
-  .filter(one => { const box = one.getBoundingClientRect(); return box.height < 24 || box.width < 24; })
-  .map(one => one.outerHTML)"""
-CLIPPED = """() => [...document.querySelectorAll('td, tbody th')]
-  .filter(one => one.offsetParent && one.scrollWidth > one.clientWidth + 1).map(one => one.outerHTML.slice(0, 200))"""
 
 
 @pytest.fixture
