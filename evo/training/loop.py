@@ -8,6 +8,7 @@ evo.training.offline reads groups that searches have stored, evo.training.improv
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -108,6 +109,8 @@ class SteppedTraining(ABC, Generic[Batch]):
         stop = self._spent()
         while status.step < status.steps and stop is None:
             await self._step()
+            # a step from stored searches never waits, and signals are handled while this waits
+            await asyncio.sleep(0.001)
             stop = self._spent()
             ended = status.step == status.steps or stop is not None
             if status.step % run.evaluate_every == 0 or (ended and not status.stopping):

@@ -1,6 +1,8 @@
 """`evo train improve`: better children of a stored search, found by another operator, taught to a policy."""
 
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -112,6 +114,21 @@ def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, 
     one, other = weights(whole), weights(parts)
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert "different answers" in (whole / "README.md").read_text()
+
+
+def test_an_interrupt_ends_it_after_the_step(db, tmp_path, monkeypatch):
+    account = improvement.ImitationTraining._account
+
+    def interrupted(loop, batch, stats):
+        if loop.status.step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return account(loop, batch, stats)
+
+    monkeypatch.setattr(improvement.ImitationTraining, "_account", interrupted)
+    given = ["train", "improve", "--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "2"]
+    given += ["--steps", "5", "--precision", "fp32", "--plain", "-o", str(tmp_path / "out")]
+    assert invoke(given) == 130
+    assert [line["step"] for line in read_metrics(tmp_path / "out") if line["kind"] == "step"] == [1, 2]
 
 
 @pytest.mark.parametrize(
