@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from evo.cli.inspect import best_as_dict, format_vector, open_store
-from evo.cli.options import db_option, json_option
+from evo.cli.options import db_option, json_option, print_json
 from evo.errors import BadInput
 from evo.exit_status import damage_behind
 from evo.monitor.answer import best_known_of, choose_held_out, score_held_out, verify_best
@@ -62,7 +62,7 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
     if output is not None:
         click.echo(_write(rows, {problem.name: problem.answer_format for _, problem, _ in best_answers}, output))
     elif as_json:
-        click.echo(json.dumps(rows))
+        print_json(rows)
     else:
         for run, problem, candidate in best_answers:
             if candidate is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from rich.markup import escape
 from evo.checks.check import check_problem
 from evo.checks.finding import CheckReport, Finding
 from evo.cli.flags import collect_given, flag, flags
-from evo.cli.options import json_option, open_console, plain_option
+from evo.cli.options import json_option, open_console, plain_option, print_json
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.search.resources import resolve_problems
@@ -74,7 +73,7 @@ def check(
             if not as_json:
                 _print(console, report, live)
     if as_json:
-        click.echo(json.dumps([report.record() for report in reports], default=float))
+        print_json([report.record() for report in reports], default=float)
     return 1 if any(report.faults for report in reports) else 0
 
 

@@ -10,7 +10,6 @@ import math
 import random
 import re
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from evo.cli.options import (
     json_option,
     open_console,
     plain_option,
+    print_json,
 )
 from evo.cli.outcome import report_comparison
 from evo.cli.tables import print_table
@@ -176,7 +176,7 @@ def demo(
     console.print(f"\n[bold]Outcome:[/bold] {outcome}", soft_wrap=True)
     if as_json:
         parts = {part.noun: asdict(standing) for (part, *_), standing in zip(searched, standings, strict=True)}
-        sys.stdout.write(json.dumps({**parts, "fit": fitted, "outcome": outcome}) + "\n")
+        print_json({**parts, "fit": fitted, "outcome": outcome})
     return 0
 
 

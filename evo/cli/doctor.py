@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from evo.cli.options import db_option, json_option, open_console
+from evo.cli.options import db_option, json_option, open_console, print_json
 from evo.cluster import parse_place
 from evo.doctor.doctor import examine
 from evo.doctor.line import DoctorLine
@@ -52,7 +51,7 @@ def doctor(policies: tuple[str, ...], ray: str | None, db: str, as_json: bool) -
         last = node
     failed = sum(line.level == "fail" for line in lines)
     if as_json:
-        click.echo(json.dumps({"ready": not failed, "checks": records}))
+        print_json({"ready": not failed, "checks": records})
     else:
         warned = sum(line.level == "warn" for line in lines)
         console.print(f"{'not ready' if failed else 'ready'}: {failed} to fix, {warned} warnings", soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
-from evo.cli.options import json_option, open_console, plain_option, read_command
+from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.errors import INTERRUPTED
@@ -71,7 +70,7 @@ def evaluate(
         print("evo: interrupted; nothing was written", file=sys.stderr)
         return INTERRUPTED
     if as_json:
-        sys.stdout.write(json.dumps(result.record) + "\n")
+        print_json(result.record)
     else:
         _print(console, result.record, result.evaluation)
         for line in ["", *result.against] if result.against else []:

@@ -14,7 +14,15 @@ import click
 from rich.progress import Progress, track
 
 from evo.cli.flags import flag
-from evo.cli.options import db_option, format_arguments, json_option, open_console, plain_option, read_command
+from evo.cli.options import (
+    db_option,
+    format_arguments,
+    json_option,
+    open_console,
+    plain_option,
+    print_json,
+    read_command,
+)
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.openevolve.import_run import Scoring, import_run
@@ -261,7 +269,7 @@ def import_(
         )  # fmt: skip
     if as_json:
         counts = {key: value for key, value in vars(imported).items() if isinstance(value, int)}
-        click.echo(json.dumps({"run": imported.run.name, "problem": imported.problem.name, **counts}))
+        print_json({"run": imported.run.name, "problem": imported.problem.name, **counts})
     else:
         _print_imported(imported, format_arguments(imported.run.name, db))
 

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from evo.cli.options import json_option
+from evo.cli.options import json_option, print_json
 from evo.evaluation.file import check_writable
 from evo.whole_file import write_whole
 from problems.programs.further_tests import KEY
@@ -75,7 +75,10 @@ def fuzz(
             done.append((given | {KEY: made.tests} if made.tests else given, made))
     write_whole(Path(output), "".join(json.dumps(row) + "\n" for row, _ in done))
     record = _summarize([made for _, made in done])
-    click.echo(json.dumps({"output": output, **record}) if as_json else _describe(output, record))
+    if as_json:
+        print_json({"output": output, **record})
+    else:
+        click.echo(_describe(output, record))
 
 
 def _make_mutants(code: str, count: int, chance: str) -> Sequence[str]:

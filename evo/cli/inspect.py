@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import shlex
 import time
 from collections import Counter
@@ -17,7 +16,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from evo.cli.options import WIDE, db_option, details_option, json_option, open_console, open_wide_console
+from evo.cli.options import WIDE, db_option, details_option, json_option, open_console, open_wide_console, print_json
 from evo.cli.tables import print_table
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
@@ -128,7 +127,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
                 for problem, candidate in best_answers
             ],
         }
-        click.echo(json.dumps(shown))
+        print_json(shown)
         return
     console, why = open_wide_console(), f" ({run.reason})" if run.reason else ""
     console.print(
@@ -262,7 +261,7 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
             "openevolve": [{"id": original.id, "iteration": original.iteration} for original in originals],
             "lineage": [ancestor._asdict() for ancestor in line],
         }
-        click.echo(json.dumps(shown))
+        print_json(shown)
         return
     console = _plain_console()
     born = "the seed" if detail.iteration is None else f"iteration {detail.iteration + 1}, {detail.policy_version}"
@@ -330,7 +329,7 @@ def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> N
              "checkpoints": saved[run.name]}
             for run in comparison.runs
         ]  # fmt: skip
-        click.echo(json.dumps({**as_dict(*reading), "runs": runs}))
+        print_json({**as_dict(*reading), "runs": runs})
         return
     console = Console(highlight=False, width=WIDE)
     statuses = ", ".join(f"{count} {status}" for status, count in Counter(r.status for r in comparison.runs).items())
@@ -374,7 +373,7 @@ def report(name: str, output: str, png: str | None, against: str | None, db: str
             "plots": [str(path) for path in written.plots],
             "seconds": round(seconds, 3),
         }
-        click.echo(json.dumps(record))
+        print_json(record)
     else:
         where = f" and {len(written.plots)} plots in {written.plots[0].parent}/" if written.plots else ""
         click.echo(f"{written.page}: {written.bytes / 1e6:.1f} MB{where}, made in {seconds:.1f} s")

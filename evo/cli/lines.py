@@ -10,15 +10,17 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from evo.cli.options import print_json
 from evo.encoding import spell
 from evo.errors import BadInput
 from evo.monitor.poller import Poller
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
 from evo.search.status import clock, describe_errors
-from evo.tui.head import mean_best, solved_text
+from evo.tui.head import mean_best, solved_searches, solved_text
 from evo.tui.line import clean
 from evo.tui.numbers import fitness, rate
 from islands.db.store import Store
@@ -83,31 +85,79 @@ def _rates(arm: ArmSnapshot) -> list[str]:
     return parts
 
 
+def record_of(snapshot: Snapshot, now: float) -> dict[str, Any]:
+    """The snapshot as an object for JSON: progress, the arms' standing, verdicts (docs/guides/json.md)."""
+    return {
+        "name": snapshot.name,
+        "time": now,
+        "ended": snapshot.ended,
+        "statuses": snapshot.statuses,
+        "iterations": snapshot.groups,
+        "planned": snapshot.planned,
+        "seconds": snapshot.elapsed(now),
+        "seconds_left": snapshot.eta(),
+        "silent_seconds": snapshot.silent(now),
+        "fault": snapshot.fault,
+        "cluster": snapshot.cluster,
+        "against": snapshot.reference,
+        "arms": [_arm_record(arm) for arm in snapshot.arms],
+        "verdicts": [verdict.text for verdict in snapshot.verdict],
+    }
+
+
+def _arm_record(arm: ArmSnapshot) -> dict[str, Any]:
+    telemetry, solved = arm.telemetry, solved_searches(arm)
+    return {
+        "name": arm.name,
+        "policy": arm.policy,
+        "statuses": dict(arm.statuses),
+        "iterations": arm.groups,
+        "planned": arm.planned,
+        "solved": None if solved is None else solved[0],
+        "with_target": None if solved is None else solved[1],
+        "mean_best": mean_best(arm),
+        "answers": telemetry.totals.answers,
+        "tokens": telemetry.totals.tokens,
+        "cost": telemetry.totals.cost,
+        "errors": dict(telemetry.totals.errors),
+        "answers_per_second": telemetry.answers_per_second,
+        "tokens_per_second": telemetry.tokens_per_second,
+        "policy_busy": telemetry.policy_busy,
+        "in_flight": telemetry.in_flight,
+    }
+
+
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
 ARCHIVES_SECONDS = 5.0
 """Time for reading the archives of a picture. Means leave out archives that are not read by then, and the picture
 reports that."""
 
 
-def print_lines(name: str, db: str, against: str | None, console: Console) -> int:
-    """Print a line every few seconds, until every run has ended."""
+def print_lines(name: str, db: str, against: str | None, console: Console, as_json: bool) -> int:
+    """Print a line every few seconds, until every run has ended. as_json: each line is an object"""
     began = time.monotonic()
     with _open_poller(name, db, against) as poller:
         while True:
             snapshot = poller.poll_whole(0.0)
-            line = spell(format_line(snapshot, time.time()), console.encoding)
-            console.print(line, soft_wrap=True, markup=False)
+            if as_json:
+                print_json(record_of(snapshot, time.time()))
+            else:
+                line = spell(format_line(snapshot, time.time()), console.encoding)
+                console.print(line, soft_wrap=True, markup=False)
             if snapshot.ended:
-                for verdict in snapshot.verdict:
+                for verdict in () if as_json else snapshot.verdict:
                     console.print(verdict.text, soft_wrap=True)
                 return 0
             time.sleep(choose_pause(time.monotonic() - began))
 
 
-def print_picture(name: str, db: str, against: str | None, console: Console) -> int:
-    """Print the screen as text, without its keys, which would do nothing."""
+def print_picture(name: str, db: str, against: str | None, console: Console, as_json: bool) -> int:
+    """Print the screen as text, without its keys, which would do nothing. as_json: print its values instead"""
     with _open_poller(name, db, against) as poller:
-        snapshot = poller.poll_whole(ARCHIVES_SECONDS)
+        snapshot = poller.poll_whole(0.0 if as_json else ARCHIVES_SECONDS)
+    if as_json:
+        print_json(record_of(snapshot, time.time()))
+        return 0
     terminal = console.is_terminal
     width = console.width if terminal else ONCE_WIDTH
     height = max(24, console.height - 1) if terminal else ONCE_HEIGHT

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,6 +18,8 @@ from islands.db.address import DEFAULT_DB, format_db_option, hide_in_argument, h
 
 F = TypeVar("F", bound=Callable[..., Any])
 WIDE = 1000
+SCHEMA = 1
+"""The version of the JSON that commands print. A key that goes or changes its meaning raises it; a new key does not."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,16 @@ def ray_option(command: F) -> F:
 
 def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def print_json(
+    value: Mapping[str, Any] | Sequence[Mapping[str, Any]], default: Callable[[Any], Any] | None = None
+) -> None:
+    """Print the outcome of a command as one line: an object, or a list of objects, each with the version of its keys
+    (docs/guides/json.md). default: as of json.dumps"""
+    version = {"schema": SCHEMA}
+    versioned = {**version, **value} if isinstance(value, Mapping) else [{**version, **row} for row in value]
+    click.echo(json.dumps(versioned, default=default))
 
 
 def plain_option(command: F) -> F:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.api.drive import ComparisonOutcome
-from evo.cli.options import OutputOptions, format_arguments
+from evo.cli.options import OutputOptions, format_arguments, print_json
 from evo.cli.tables import print_table
 from evo.errors import INTERRUPTED
 from evo.runs.result import SearchOutcome
@@ -31,7 +30,7 @@ def report_search(outcome: SearchOutcome | None, output: OutputOptions, console:
     if outcome is None:
         return INTERRUPTED
     if output.as_json:
-        sys.stdout.write(json.dumps(outcome.summary) + "\n")
+        print_json(outcome.summary)
     else:
         _print_search(outcome, output.db, console)
     _print_faults(outcome.faults)
@@ -128,7 +127,7 @@ def print_standings(name: str, output: OutputOptions, console: Console, against:
     with Store.open(output.db, read_only=True) as store:
         reading = read_arms(store, name, against)
     if output.as_json:
-        sys.stdout.write(json.dumps(as_dict(*reading)) + "\n")
+        print_json(as_dict(*reading))
     else:
         print_summary(console, *reading, details=output.details)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from evo.cli.options import json_option, open_console, plain_option
+from evo.cli.options import json_option, open_console, plain_option, print_json
 from evo.cluster import parse_place
 from evo.errors import INTERRUPTED, BadInput
 from evo.pipelines.checks import check_pipeline
@@ -103,7 +102,7 @@ def pipeline(
     if dry_run:
         state, plan = make_plan()
         if as_json:
-            sys.stdout.write(json.dumps(_describe_plan(plan, file, place)) + "\n")
+            print_json(_describe_plan(plan, file, place))
         else:
             print_plan(console, plan, place)
         return 0
@@ -147,7 +146,7 @@ def _report(
     """Print how the pipeline ended; returns the exit code."""
     record = summary(plan, state, place, outcome)
     if as_json:
-        sys.stdout.write(json.dumps(record) + "\n")
+        print_json(record)
     else:
         print_end(console, record, again)
     for stage in record["stages"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -13,7 +12,7 @@ import click
 from rich.table import Table
 
 from evo.cli.fuzz import fuzz
-from evo.cli.options import json_option, open_console
+from evo.cli.options import json_option, open_console, print_json
 from evo.config.parse import OPTIONS, parse
 from evo.config.pick import PickConfig
 from evo.evaluation.file import check_writable
@@ -51,7 +50,7 @@ def problems(context: click.Context, address: str | None, limit: int | None, as_
     if address is None:
         sets = describe_sets()
         if as_json:
-            click.echo(json.dumps(sets))
+            print_json(sets)
             return
         for line in draw_sets(sets, min(console.width, WIDEST)):
             console.print(line, soft_wrap=True)
@@ -60,7 +59,7 @@ def problems(context: click.Context, address: str | None, limit: int | None, as_
         return
     chosen = resolve(address, limit=limit)
     if as_json:
-        click.echo(json.dumps([_to_dict(problem) for problem in chosen]))
+        print_json([_to_dict(problem) for problem in chosen])
         return
     if len(chosen) == 1:
         problem = chosen[0]
@@ -161,7 +160,7 @@ def pick(
     picked = pick_problems(config)
     write_list(Path(output), picked, config)
     if as_json:
-        click.echo(json.dumps({"output": output, "problems": picked.names, "of": picked.of}))
+        print_json({"output": output, "problems": picked.names, "of": picked.of})
     else:
         click.echo(f"{output}: {len(picked.names)} of {picked.of} problems; search them as list:{output}")
 

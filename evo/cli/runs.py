@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from evo.cli.inspect import format_number, open_store
-from evo.cli.options import db_option, json_option, open_wide_console
+from evo.cli.options import db_option, json_option, open_wide_console, print_json
 from evo.cli.tables import print_table
 from evo.errors import BadInput
 from evo.search.status import format_time
@@ -41,7 +40,7 @@ def runs(context: click.Context, db: str, as_json: bool) -> None:
     with open_store(db) as store:
         lines = overview(store)
     if as_json:
-        click.echo(json.dumps([_to_dict(line) for line in lines]))
+        print_json([_to_dict(line) for line in lines])
         return
     if not lines:
         click.echo(f"{hide_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import click
 
 from evo.cli.flags import GroupedCommand, collect_given, flag, together
 from evo.cli.live import handling_interrupts
-from evo.cli.options import json_option, open_console, plain_option, read_command
+from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
 from evo.cluster import open_training
 from evo.config.traces import TraceSettings
 from evo.config.train import TrainRun, check_resumable, plan_training
@@ -156,5 +155,5 @@ async def drive_training(training: Training, display: TrainingDisplay, *, as_jso
     if training.main:
         summary = display.summary(training, stop)
         if as_json:
-            sys.stdout.write(json.dumps(summary) + "\n")
+            print_json(summary)
     return INTERRUPTED if stop.reason is StopReason.INTERRUPTED else 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from evo.cli.options import db_option, open_console, plain_option
+from evo.cli.options import db_option, json_option, open_console, plain_option
 from evo.errors import BadInput
 from evo.tui.terminal import can_show
 
@@ -28,6 +28,7 @@ OFFERED = 9
     "--against", metavar="ARM", help="The arm that others are measured against.  [default: grpo, or the first]"
 )
 @plain_option
+@json_option
 @click.option("--once", is_flag=True, help="Print one picture of the screen and end.")
 @click.option("--svg", metavar="FILE", help="Write one picture of 160x50 characters and end.")
 @click.option(
@@ -37,30 +38,42 @@ OFFERED = 9
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port of --serve; 0: a free one."
 )
 def watch(
-    name: str | None, db: str, against: str | None, plain: bool, once: bool, svg: str | None, serve: bool, port: int
+    name: str | None,
+    db: str,
+    against: str | None,
+    plain: bool,
+    as_json: bool,
+    once: bool,
+    svg: str | None,
+    serve: bool,
+    port: int,
 ) -> int:
     """Watch RUN, a search or a comparison, while it runs or after; q closes the screen, and the run continues.
 
     Without RUN it offers the running ones, then the newest; without a terminal it takes the first of these.
+
+    --json prints an object every few seconds until RUN has ended, or one with --once.
 
     It only reads the database, so it may run on any machine that reaches the database. --serve prints an address with a
     token: only this machine can open it, and only with that token.
     """
     if sum((once, serve, svg is not None)) > 1 or (plain and serve):
         raise BadInput("use only one of --once, --svg and --serve; --serve and --plain exclude each other")
+    if as_json and (serve or svg is not None):
+        raise BadInput("--json prints values; --serve and --svg show a screen")
     console = open_console(markup=False)
     if name is None:
-        name = choose_run(db, ask=sys.stdin.isatty() and can_show(console))
+        name = choose_run(db, ask=sys.stdin.isatty() and can_show(console) and not as_json)
     if serve:
         return _serve_screen(name, db, against, port, console)
-    if plain or once or svg is not None or not can_show(console):
+    if plain or as_json or once or svg is not None or not can_show(console):
         from evo.cli import lines
 
         if once:
-            return lines.print_picture(name, db, against, console)
+            return lines.print_picture(name, db, against, console, as_json)
         if svg is not None:
             return lines.write_picture(name, db, against, Path(svg))
-        return lines.print_lines(name, db, against, console)
+        return lines.print_lines(name, db, against, console, as_json)
     from evo.tui.shown import show
 
     return asyncio.run(show(db, name, console, against))

@@ -175,10 +175,16 @@ def mean_best(arm: ArmSnapshot) -> float | None:
 
 def solved_text(arm: ArmSnapshot) -> str:
     """12/24 searches; "-" before the first."""
+    solved = solved_searches(arm)
+    return "-" if solved is None else f"{solved[0]}/{solved[1]}"
+
+
+def solved_searches(arm: ArmSnapshot) -> tuple[int, int] | None:
+    """Solved searches, and those with a target; None before the problems are known."""
     if arm.results is None:
-        return "-"
+        return None
     known = arm.results.solved_at[arm.results.judged]
-    return f"{int(np.isfinite(known).sum())}/{known.size}"
+    return int(np.isfinite(known).sum()), known.size
 
 
 def _rate(snapshot: Snapshot, arm: ArmSnapshot) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import shlex
 import signal
 import time
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 
 from evo.cli.flags import GroupedCommand
-from evo.cli.options import json_option, open_wide_console, plain_option, read_command
+from evo.cli.options import json_option, open_wide_console, plain_option, print_json, read_command
 from evo.cli.tables import print_table
 from evo.errors import INTERRUPTED, BadInput
 from evo.tui.terminal import can_show
@@ -153,7 +152,7 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
     if plot is not None and ended.recommended is not None:
         _save_plot(ended, parts, plot)
     if as_json:
-        click.echo(json.dumps(ended.record()))
+        print_json(ended.record())
     else:
         print_fit(console, ended, parts, ended.recommended, head=not plain)
         _print_hints(console, ended, path)
@@ -339,7 +338,7 @@ def _show(name: str, row: str, form: str, plot: Path | None, svg: Path | None) -
     if form == "json":
         record = saved.record()
         chosen = [record["rows"][saved.rows.index(each)] for each in rows]
-        click.echo(json.dumps(record if row == "all" else chosen[0]))
+        print_json(record if row == "all" else chosen[0])
         return
     if form == "table":
         try:
@@ -392,9 +391,7 @@ def _list(as_json: bool) -> None:
         except BadTable as fault:
             click.echo(f"evo: {fault}", err=True)
     if as_json:
-        click.echo(
-            json.dumps([{key: value for key, value in each.record().items() if key != "rows"} for each in saved])
-        )
+        print_json([{key: value for key, value in each.record().items() if key != "rows"} for each in saved])
         return
     if not saved:
         click.echo(f"{fits.FOLDER}/ holds no fits yet; start one with: evo fit data.csv --target y")
