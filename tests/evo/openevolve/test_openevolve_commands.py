@@ -107,6 +107,7 @@ def test_a_checkpoint_is_imported_looked_at_and_gone_on_with(hill, climbed, here
     code, out, err = evo(capsys, "import", "output", "--problem", "hill", "--name", "climb", "--json")
     assert code == 0, err
     assert json.loads(out) == {
+        "schema": 1,
         "run": "climb", "problem": "hill", "programs": 4, "candidates": 4, "failed": 1, "groups": 3, "repeats": 0,
         "copies": 0, "orphans": 0,
     }  # fmt: skip

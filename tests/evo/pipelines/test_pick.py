@@ -39,7 +39,7 @@ def test_problems_low_in_every_evaluation_are_written(tmp_path, capsys):
     pick(capsys, one, two, "-o", out, "--at-most", 0.5, "--limit", 3)
     assert out.read_text().splitlines()[1:] == ["a", "b", "c"]
     code, told, _ = pick(capsys, one, "-o", out, "--json")
-    assert json.loads(told) == {"output": str(out), "problems": ["a", "b", "d", "e"], "of": 5}
+    assert json.loads(told) == {"schema": 1, "output": str(out), "problems": ["a", "b", "d", "e"], "of": 5}
 
 
 @pytest.mark.parametrize(
