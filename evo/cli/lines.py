@@ -23,6 +23,7 @@ from evo.search.status import clock, describe_errors
 from evo.tui.head import mean_best, solved_searches, solved_text
 from evo.tui.line import clean
 from evo.tui.numbers import fitness, rate
+from islands.db.lease import LOST
 from islands.db.store import Store
 
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
@@ -71,6 +72,8 @@ def format_line(snapshot: Snapshot, now: float) -> str:
         parts.append(describe_errors(errors))
     if (silent := snapshot.silent(now)) is not None:
         parts.append(f"nothing heard for {clock(silent)}")
+    if snapshot.ended and LOST in snapshot.reasons:
+        parts.append(LOST)
     if snapshot.cluster:
         parts.append(snapshot.cluster)
     return "  ".join(clean(part) for part in parts)

@@ -37,7 +37,7 @@ async def _saved(snapshot: Snapshot, now: float, size: tuple[int, int]) -> str:
     async with app.run_test(size=size) as pilot:
         await app.opened()
         await pilot.pause()
-        return app.export_screenshot(title=f"evo watch {snapshot.name}")
+        return app.export_screenshot(title=f"evo watch {snapshot.name}", simplify=True)
 
 
 class Still:

@@ -54,6 +54,8 @@ def test_a_run_whose_process_was_killed_has_stopped(db, capsys):
         tx.connection.execute(text("update runs set owner = :o"), {"o": json.dumps({**owner, "start": "another"})})
     assert invoke(["watch", "run", "--db", db, "--once"]) == 0
     assert "its process is gone" in capsys.readouterr().out.splitlines()[0]
+    assert invoke(["watch", "run", "--db", db]) == 0
+    assert "its process is gone; evo resume continues it" in capsys.readouterr().out
 
 
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
