@@ -338,7 +338,13 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
             "of their moment, or dominated by nothing when they were found"
             for source in self.improvements.runs
         ]
-        return ["## Traces", "\n".join(lines), f"Left out of the lessons drawn: {self.reasons}."]
+        run, weighed = self.run_config, []
+        if run.credit == "lineage":
+            within = f"{run.horizon} iterations, a gain counting {run.discount:g} for each generation"
+            weighed = [
+                f"A child weighs the share of the way to the target that it and its descendants went ({within})."
+            ]
+        return ["## Traces", "\n".join(lines), *weighed, f"Left out of the lessons drawn: {self.reasons}."]
 
     def _next_answers(self) -> int:
         return 0

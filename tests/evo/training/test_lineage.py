@@ -155,6 +155,7 @@ def test_lessons_weigh_the_way_that_a_child_and_its_descendants_went(db, tmp_pat
     assert np.mean(weights) == pytest.approx(1) and len(set(weights)) > 1
     assert trained(training) == ""
     assert len([line for line in read_metrics(out) if line["kind"] == "step"]) == 2
+    assert "its descendants went (50 iterations, a gain counting 0.9" in (out / "README.md").read_text()
 
 
 def test_the_way_to_the_target_is_a_share():
