@@ -109,7 +109,7 @@ def write_report(out: Path, results: Path, seeds: int) -> None:
 
 def save(record: dict[str, Any], results: Path) -> None:
     """Write the figures, compressed."""
-    (results / FIGURES).write_bytes(gzip.compress((json.dumps(record, indent=1) + "\n").encode(), mtime=0))
+    (results / FIGURES).write_bytes(gzip.compress(json.dumps(record, separators=(",", ":")).encode(), mtime=0))
 
 
 def replace_rows(out: Path, results: Path, seeds: int) -> None:
