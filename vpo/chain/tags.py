@@ -32,7 +32,8 @@ def read_tags(text: str, answer_format: str) -> list[Tagged]:
     """The contents of the format's tags in order of appearance; numbers are reported, not relied on.
 
     The format's tag name is tried first, its usual substitutes only if it is absent. An opening
-    tag ends an unclosed one before it, any closing tag of the family ends the open one.
+    tag ends an unclosed one before it, any closing tag of the family ends the open one. At the end of the text a
+    tag may lack its last character.
     """
     for name in _FAMILIES[answer_format]:
         tagged = _scan(text, name)
@@ -44,7 +45,7 @@ def read_tags(text: str, answer_format: str) -> list[Tagged]:
 def _scan(text: str, name: str) -> list[Tagged]:
     tagged: list[Tagged] = []
     opened: re.Match[str] | None = None
-    for tag in re.finditer(rf"<\s*+(/?+)\s*+{name}[\s_#-]*+(\d*+)\s*+>", text, re.IGNORECASE):
+    for tag in re.finditer(rf"<\s*+(/?+)\s*+{name}[\s_#-]*+(\d*+)\s*+(?:>|\Z)", text, re.IGNORECASE):
         if opened:
             tagged.append(Tagged(opened[2], _unwrap(text[opened.end() : tag.start()]), True))
         opened = None if tag[1] else tag

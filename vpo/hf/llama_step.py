@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional
 
+from vpo.hf.int8 import int8_size
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -78,6 +80,8 @@ def llama_step(model: PreTrainedModel) -> LlamaStep | None:
     """The steps of this model; None if it is not a small Llama in float32 on a CPU as transformers builds it: with
     one key per query, plain rotations, without biases, adapters and hooks."""
     if model.device.type != "cpu" or model.dtype != torch.float32 or type(model).__name__ != "LlamaForCausalLM":
+        return None
+    if int8_size(model):
         return None
     from transformers.models.llama import modeling_llama as made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from problems.contract import BadAddress
+from vpo.hf.int8 import round_to_int8
 from vpo.hf.policy import TransformersPolicy
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
@@ -13,6 +14,8 @@ from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.processor import warn_of_emulation
 from vpo.policies.registry import PolicySettings
+
+INT8 = "int8"
 
 
 def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
@@ -23,12 +26,16 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     source, name = find_checkpoint(address), address.plain
     place = _device(settings.device)
     kind = _dtype(settings.dtype, place)
+    if settings.dtype == INT8 and place.type != "cpu":
+        raise BadAddress(f"dtype {INT8} is for a CPU; on {place} leave dtype out")
     warn_of_emulation(str(kind).removeprefix("torch."), place.type)
     try:
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
             model = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
             model = torch.nn.Module.to(model, place)
+            if settings.dtype == INT8:
+                round_to_int8(model)
     except torch.OutOfMemoryError as error:
         raise PolicyUnavailable(f"policy {name!r} does not fit on {place}: {error}") from None
     except Exception as error:  # a foreign checkpoint can make the library raise anything
@@ -57,7 +64,7 @@ def _device(name: str | None) -> torch.device:
 def _dtype(name: str | None, device: torch.device) -> torch.dtype:
     if name is None:
         return torch.bfloat16 if device.type == "cuda" else torch.float32
-    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    known = {"float32": torch.float32, INT8: torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
     if name not in known:
         raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")
     return known[name]

@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.cache import bytes_a_token
 from vpo.hf.continuous_batching import Deliver, RoundStream, Take
 from vpo.hf.decode import Ask, DrawnTokens, Settings, Stopped, StopSignal, decode
+from vpo.hf.int8 import int8_size
 from vpo.hf.rows import can_join, can_share
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import (
@@ -67,7 +69,7 @@ class TransformersPolicy:
         self.top_p = top_p
         self.max_tokens = max_tokens
         self.prompt_format = read_prompt_format(model.config, version)
-        self.parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.parameters = sum(parameter.numel() for parameter in model.parameters()) + int8_size(model)
         self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
         self.context = context_of(model.config)
         self.stops = end_tokens(model.generation_config, tokenizer)
@@ -147,7 +149,9 @@ class TransformersPolicy:
         return scaled.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].cpu().numpy()
 
     def learner(self) -> PreTrainedModel:
-        """A copy of the model, for a trainer to keep."""
+        """A copy of the model, for a trainer to keep. Raises BadAddress on a model in int8."""
+        if int8_size(self.model):
+            raise BadAddress(f"{self.version}: dtype int8 only samples; leave dtype out to train")
         return copy.deepcopy(self.model)
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:

@@ -21,7 +21,7 @@ SOLVED_R2 = 0.999
 MOST_SIZE = 50
 FINEST = 1e-8
 """A normalised error this small or smaller earns a region's whole reward."""
-SHOWN_ROWS = 20
+SHOWN_ROWS = 12
 FIT_STEPS = 10
 
 
@@ -98,8 +98,10 @@ class FormulaProblem(Problem):
     def statement(self) -> str:
         x, y = self.train
         shown = np.linspace(0, len(y) - 1, min(SHOWN_ROWS, len(y))).astype(int)
+        shown = shown[np.argsort(x[0, shown], kind="stable")]
         head = "  ".join((*self.names, self.output))
-        rows = "\n".join("  ".join(f"{value:.5g}" for value in (*x[:, k], y[k])) for k in shown)
+        rows = "\n".join("  ".join(f"{value:.3g}" for value in (*x[:, k], y[k])) for k in shown)
+        examples = f"1.0*{self.names[0]}**2 + 1.0 or 1.0/(1.0 + {self.names[-1]})"
         units = ""
         if any(self.units):
             pairs = zip((*self.names, self.output), self.units, strict=True)
@@ -107,7 +109,8 @@ class FormulaProblem(Problem):
         return f"""\
 Find a formula that gives {self.output} from the variables {", ".join(self.names)}.{units}
 
-Write one expression with + - * / **, parentheses, numbers, pi, and the functions {", ".join(CALLABLE)}. Write no prose.
+Write one expression, such as {examples}, with + - * / **, parentheses, numbers, pi, and the functions \
+{", ".join(CALLABLE)}. Write no prose and no data.
 A number with a decimal point (1.0) is a constant that is fitted to the rows for you; a whole number (2) stays as it is.
 Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more. {len(y)} rows are given, of which \
 {len(shown)} are:
@@ -175,9 +178,7 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
             if inside.any():
                 centre = ", ".join(f"{n} {v:.3g}" for n, v in zip(self.names, x[:, inside].mean(1), strict=True))
                 bias = float(residual[inside].mean())
-                lines.append(
-                    f"region_{k + 1} (around {centre}): error {math.sqrt(error):.3g} of the deviation, bias {bias:+.3g}"
-                )
+                lines.append(f"near {centre}: error {math.sqrt(error):.2g} of the deviation, bias {bias:+.2g}")
         return "\n".join(lines)
 
 

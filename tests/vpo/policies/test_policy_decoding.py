@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.decode import Ask, Settings, batches, decode
+from vpo.hf.int8 import Int8Linear
 from vpo.hf.rows import can_share
 from vpo.hf.sampling import draw, inverse_cdf, nucleus, uniforms
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
@@ -340,3 +342,33 @@ def test_broken_logits_of_a_large_vocabulary_are_found(top_p: float) -> None:
     logits[1, 7] = float("nan")
     with pytest.raises(FloatingPointError, match="not finite"):
         draw(logits, torch.full((3,), 0.5, dtype=torch.float64), 1.0, top_p)
+
+
+def test_int8_stays_close_and_does_not_depend_on_the_batch(checkpoint: str) -> None:
+    policy, exact = policy_of(checkpoint, dtype="int8"), policy_of(checkpoint)
+    assert policy.parameters == exact.parameters
+    together = sampled(policy, PROMPTS, rollouts=4)
+    alone = [sampled(policy, [prompt], rollouts=4)[0] for prompt in PROMPTS]
+    assert [[r.text for r in group] for group in together] == [[r.text for r in group] for group in alone]
+    rollouts = [rollout for group in together for rollout in group]
+    differences = [
+        np.abs(rollout.logprobs - values).mean()
+        for rollout, values in zip(rollouts, asyncio.run(exact.logprobs(rollouts)), strict=True)
+    ]
+    assert 0 < np.mean(differences) < 0.1, "nats"
+    with pytest.raises(BadAddress, match="leave dtype out to train"):
+        policy.learner()
+    for one in (policy, exact):
+        asyncio.run(one.close())
+
+
+def test_an_int8_layer_is_the_product_of_rounded_numbers() -> None:
+    generator = torch.Generator().manual_seed(0)
+    linear, inputs = torch.nn.Linear(96, 64), torch.randn((7, 96), generator=generator) * 50
+    inputs[3] = 0
+    rounded = Int8Linear(linear)
+    scale = linear.weight.abs().amax(1, keepdim=True) / 63
+    largest = inputs.abs().amax(1, keepdim=True).clamp(min=1e-12)
+    weight, row = (linear.weight / scale).round() * scale, (inputs / largest * 127).round() / 127 * largest
+    torch.testing.assert_close(rounded(inputs), row @ weight.T + linear.bias, atol=1e-3, rtol=1e-4)
+    assert rounded.size == 96 * 64 + 64
