@@ -32,7 +32,7 @@ class Int8Linear(torch.nn.Module):
             warnings.simplefilter("ignore", UserWarning)
             rounded = torch.quantize_per_channel(weight, scale, zero, 0, torch.qint8)
         self._packed = torch.ops.quantized.linear_prepack(rounded, None)
-        self.register_buffer("_bias", None if linear.bias is None else linear.bias.detach().float(), persistent=False)
+        self._bias = None if linear.bias is None else linear.bias.detach().float()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         largest = inputs.abs().amax(-1, keepdim=True).clamp(min=1e-12)

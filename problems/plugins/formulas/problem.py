@@ -178,7 +178,9 @@ Errors are measured in {REGIONS} regions of the rows; smaller formulas earn more
             if inside.any():
                 centre = ", ".join(f"{n} {v:.3g}" for n, v in zip(self.names, x[:, inside].mean(1), strict=True))
                 bias = float(residual[inside].mean())
-                lines.append(f"near {centre}: error {math.sqrt(error):.2g} of the deviation, bias {bias:+.2g}")
+                lines.append(
+                    f"region_{k + 1} near {centre}: error {math.sqrt(error):.2g} of the deviation, bias {bias:+.2g}"
+                )
         return "\n".join(lines)
 
 

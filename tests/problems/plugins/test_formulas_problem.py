@@ -1,5 +1,6 @@
 """`formula:` as problems, the generated sets, canonical forms, and `scripted:gp`."""
 
+import asyncio
 import json
 import sys
 
@@ -11,6 +12,7 @@ from evo.cli import invoke
 from evo.cli.best import best as best_command
 from evo.config.run import PromptConfig
 from evo.prompts.registry import open_format
+from evo.search.score import AnswerScores, score_rollouts
 from evo.testing import PolicyContract, ProblemContract
 from islands.types import Selection
 from problems import BadAddress, resolve
@@ -23,7 +25,7 @@ from problems.plugins.formulas.operon import generate as run_operon
 from problems.plugins.formulas.policy_changes import FittedRows, PolicyChanges
 from problems.plugins.formulas.published import feynman
 from problems.plugins.formulas.writing import to_latex, to_python, to_sympy
-from problems.types import Prompt
+from problems.types import Prompt, Rollout
 from vpo.policies.address import parse_address
 from vpo.policies.registry import PolicySettings
 from vpo.policies.scripted import load_scripted
@@ -68,6 +70,35 @@ def test_constants_are_fitted_before_they_are_scored():
     assert scaled.fitness >= problem.target and "Fitted: 1.0*" in scaled.feedback.replace("0.999999", "1.0")
     weak = problem.score(problem.seed_answer())
     assert weak.fitness < problem.target and weak.error is None and "region_1" in weak.feedback
+
+
+def test_an_answer_that_reads_as_its_parent_costs_no_evaluation():
+    (problem,) = resolve("formula:train/0")
+    prompt_format = open_format(problem, "chat", PromptConfig(), 1)
+    texts = ["1.0*x1 + 1.0", "<answer_1>1.0*x1+1.0</answer_1>", "y = (1.0 * x1) + 1.0", "1.0*x1 + 2", "1.0*x1+2"]
+    rollouts = [Rollout(text, np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32)) for text in texts]
+
+    async def score():
+        scorer = Counting()
+        scores = AnswerScores(problem, scorer)
+        await scores.score(problem.seed_answer())
+        scored = await score_rollouts(prompt_format, rollouts, scores)
+        return scorer.texts, [rollout.answers[0].score.fitness for rollout in scored]
+
+    evaluated, fitness = asyncio.run(score())
+    assert evaluated == [problem.canonical(text) for text in ("1.0*x1 + 1.0", "1.0*x1 + 2")]
+    assert len(set(fitness[:3])) == len(set(fitness[3:])) == 1
+
+
+class Counting:
+    """A scorer that keeps what it evaluates."""
+
+    def __init__(self):
+        self.texts = []
+
+    async def score(self, problem, answers):
+        self.texts += answers
+        return [(problem.score(answer), 0.0) for answer in answers]
 
 
 def test_faults_of_an_answer_are_scores():

@@ -212,6 +212,7 @@ def test_texts() -> None:
     assert parse(two, "text", 2) == Chain(("first line\n  second line", "other"))
     assert parse(" plain words ", "text", 1) == Chain(("plain words",))
     assert parse("plain words", "text", 2) == Chain((), "no <answer_1> tag")
+    assert parse("<answer_1>a b</answer_1", "text", 1).answers == ("a b",)
     assert parse("<answer_1>a b</answer_1><answer_2>a  b</answer_2>", "text", 2).answers == ("a b",)
 
 
