@@ -61,7 +61,7 @@ def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, An
 def curves_figure(db: str, name: str, against: str | None = None) -> Figure:
     """Solve rate, if there are targets, and mean best fitness over iterations: the first charts of the report. Raises
     UnknownRun, DatabaseUnavailable; BadInput before the first iteration."""
-    from evo.report.charts import solve_plot
+    from evo.report.charts import row_width, solve_charts
     from evo.report.plot import figure_of, styled
 
     with Store.open(db, read_only=True) as store:
@@ -76,8 +76,8 @@ def curves_figure(db: str, name: str, against: str | None = None) -> Figure:
     except ValueError:
         pass  # the arms do not compare: their curves are drawn as they are
     with styled():
-        charts = solve_plot(results, level, horizon, comparison.crossed_seeds).charts
-        return figure_of(charts, (4.7 * len(charts) if len(charts) > 1 else 6.5, 3.9), len(charts))
+        charts, _ = solve_charts(results, level, horizon, comparison.crossed_seeds)
+        return figure_of(charts, (row_width(charts), 3.9), len(charts))
 
 
 def html_table(line: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -38,9 +38,11 @@ MOST_VECTORS = 1500
 """Reward vectors of an arm on the page at most, and those on fronts."""
 
 
-def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], horizon: int, crossed_seeds: bool) -> Plot:
-    """Solve rate and mean best fitness over iterations, and over answers too if an iteration's cost differs. level: the
-    results of the seeds that have come far, for means, which wait for the last search."""
+def solve_charts(
+    results: Mapping[str, Results], level: Mapping[str, Results], horizon: int, crossed_seeds: bool
+) -> tuple[list[Chart], list[Chart]]:
+    """Solve rate, if there are targets, and mean best fitness: over iterations, and over answers if an iteration's cost
+    differs. level: the results of the seeds that have come far, for means, which wait for the last search."""
     arms = list(results)
     budgets = answer_axis(*results.values())
     by_answers = len({result.answers for result in results.values()}) > 1
@@ -51,21 +53,23 @@ def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], hor
     def paid(curves: Mapping[str, Curve]) -> dict[str, Curve]:
         return {name: curve.over_answers(results[name].answers, budgets) for name, curve in curves.items()}
 
-    charts, on_page = [], []
+    by_iteration, by_answer = [], []
     if any(result.judged.any() for result in results.values()):
         solved = {name: solve_curve(result, crossed_seeds=crossed_seeds) for name, result in results.items()}
         share = Axis(SOLVE_RATE, share=True)
-        charts.append(Chart("solve-rate", SOLVE_RATE, over_iterations, share, series_of(arms, solved), rule=rule))
-        if by_answers:
-            series = series_of(arms, paid(solved))
-            charts.append(Chart("solve-rate-answers", SOLVE_RATE, over_answers, share, series))
+        by_iteration.append(Chart("solve-rate", SOLVE_RATE, over_iterations, share, series_of(arms, solved), rule=rule))
+        series = series_of(arms, paid(solved))
+        by_answer.append(Chart("solve-rate-answers", SOLVE_RATE, over_answers, share, series))
     best: Mapping[str, Curve] = {name: best_curve(level[name], crossed_seeds=crossed_seeds) for name in results}
-    of_best = Chart("best", MEAN_BEST, over_iterations, Axis(MEAN_BEST), series_of(arms, best), rule=rule)
-    if by_answers:
-        charts.append(replace(of_best, x=over_answers, series=series_of(arms, paid(best)), rule=None))
-        on_page.append(of_best)
-    else:
-        charts.append(of_best)
+    by_iteration.append(Chart("best", MEAN_BEST, over_iterations, Axis(MEAN_BEST), series_of(arms, best), rule=rule))
+    by_answer.append(Chart("best", MEAN_BEST, over_answers, Axis(MEAN_BEST), series_of(arms, paid(best))))
+    return by_iteration, by_answer if by_answers else []
+
+
+def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], horizon: int, crossed_seeds: bool) -> Plot:
+    """The charts of solve_charts as a picture: best fitness over answers only, if an iteration's cost differs."""
+    by_iteration, by_answer = solve_charts(results, level, horizon, crossed_seeds)
+    charts = [*by_iteration[:-1], *by_answer] if by_answer else by_iteration
     caption = "Mean best fitness has Student's 95% band over problems and ends when the first search does."
     if len(charts) > 1:
         caption = (
@@ -73,10 +77,14 @@ def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], hor
             "problem's seeds kept together); while searches are running, the Kaplan-Meier estimate. " + caption
         )
     alt = "Curves of solve rate and mean best fitness, one line for each arm, with bands"
-    width = 4.7 * len(charts) if len(charts) > 1 else 6.5
-    plot = plot_charts(("solve-rate", alt, caption), charts, (width, 3.9), len(charts))
+    plot = plot_charts(("solve-rate", alt, caption), charts, (row_width(charts), 3.9), len(charts))
     # the page draws these over any budget (spending), so it needs them over iterations only
-    return replace(plot, charts=tuple(chart for chart in (*charts, *on_page) if chart.x is over_iterations))
+    return replace(plot, charts=tuple(by_iteration))
+
+
+def row_width(charts: Sequence[Chart]) -> float:
+    """Inches of these charts in one row."""
+    return 4.7 * len(charts) if len(charts) > 1 else 6.5
 
 
 def spending(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> dict[str, list[list[float]]]:
