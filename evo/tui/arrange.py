@@ -117,6 +117,7 @@ def _narrow(
     order = panels(snapshot)
     if room >= LEAST_BOTH and view.panel != "curves":
         tall = LOW_PLOT if room < ROOMY else min(18, room * 2 // 5)
+        tall = max(tall, min(18, room - len(table.rows) - 5))  # below few problems there would be nothing
         curves = [_title(snapshot, "curves", width), *_curves(snapshot, width, tall - 2)]
         curves += [Line(width) for _ in range(tall - len(curves))]
     panel = view.panel if view.panel in order else "problems"

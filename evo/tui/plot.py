@@ -111,7 +111,7 @@ def draw_plot(chart: Chart, width: int, height: int) -> Lines:
     curves, unit, share = chart.series, chart.x.title, chart.y.share
     axis = [int(x) for x in curves[0].x]
     names = max((min(width_of(clean(curve.name)), 12) for curve in curves), default=0)
-    labels = max(names + 7, len(unit)) if width >= 46 else 0  # the unit is below the names
+    labels = max(names + 7, len(unit) + 2) if width >= 46 else 0  # the unit is below the names
     left = 6
     below = 2 if height >= LOW else 1
     canvas = Canvas(width - left - labels - 1, height - below)
