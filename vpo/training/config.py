@@ -110,7 +110,7 @@ class PreferenceSettings(_Settings):
     beta: float = Field(
         0.1,
         gt=0.0,
-        description="dpo, trajectory_balance: how strongly the policy is held to its start.",
+        description="How strongly dpo and trajectory_balance hold the policy to its start.",
     )
     likelihood: float = Field(
         1.0, ge=0.0, description="dpo: the weight of the better answer's likelihood, in addition to the preference."
