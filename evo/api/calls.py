@@ -35,7 +35,7 @@ _lock = threading.Lock()
 
 
 def public(name: str, keywords: type | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function that users call as evo.NAME. keywords: a TypedDict of those that it takes in addition to its parameters"""
+    """A function that users call as evo.NAME. keywords: a TypedDict of the keywords that it takes as well"""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         parameters = inspect.signature(function).parameters.values()
