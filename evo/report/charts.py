@@ -42,7 +42,7 @@ def solve_charts(
     results: Mapping[str, Results], level: Mapping[str, Results], horizon: int, crossed_seeds: bool
 ) -> tuple[list[Chart], list[Chart]]:
     """Solve rate, if there are targets, and mean best fitness: over iterations, and over answers if an iteration's cost
-    differs. level: the results of the seeds that have come far, for means, which wait for the last search."""
+    differs. level: the results of the seeds that have come the farthest, for means, which need every search."""
     arms = list(results)
     budgets = answer_axis(*results.values())
     by_answers = len({result.answers for result in results.values()}) > 1
@@ -130,8 +130,8 @@ def best_at_k_plot(measures: Mapping[str, ArmMeasures]) -> Plot | None:
     caption = (
         "Expected best fitness among k answers drawn without replacement from all answers of a search up to the "
         "horizon (the unbiased estimator, exact by order statistics; failed and missing answers count 0; bands: "
-        "Student's over problems). Answers of a search build on one another, so this tells how good the "
-        "answers of the whole search are, in any order; at the largest k it is the mean best."
+        "Student's over problems). Answers of a search build on one another, so this measures the "
+        "quality of all answers of a search in any order; at the largest k it is the mean best."
     )
     alt = "Curves of best@k, one line for each arm"
     return plot_charts(("best-at-k", alt, caption), [chart], (6.5, 3.9), 1)

@@ -29,8 +29,8 @@ def unit_of(answer_format: str, old: str, new: str) -> str:
 
 
 def difference(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list[Piece]:
-    """What changed from old to new, by characters, words, or lines with a little around each change; bounded to about
-    `room` characters."""
+    """The changes from old to new in characters, words, or lines with a few equal lines around each change; about
+    `room` characters at most."""
     together = unit != "lines"
     a, b = (_units(text, unit) for text in (old, new))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)

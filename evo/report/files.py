@@ -1,4 +1,4 @@
-"""Write the files of a report. A file of its final name is always complete, the page is written last, and the output is
+"""Write the files of a report. Files appear under their final name only when complete, the page last. The output is
 checked before anything is drawn."""
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def check_plots_folder(folder: Path) -> None:
 
 
 def write_report(store: Store, name: str, page: str, *, png: str | None = None, against: str | None = None) -> Written:
-    """Read, draw and write. Raises BadInput for an output that cannot be written, an unknown arm, a run without any
-    iteration, or missing libraries; UnknownRun."""
+    """Read, draw and write a report. Raises BadInput for an output that cannot be written, an unknown arm, a run
+    without an iteration, or missing libraries; UnknownRun."""
     check_writable(page)
     target = Path(page)
     folder = plots_folder(target) if png is None else Path(png)

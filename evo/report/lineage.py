@@ -1,5 +1,5 @@
-"""Lineages worth reading: how the best answer of a problem came about, step by step, with the difference to each
-parent. Bounded, whatever a model wrote, in steps and in characters of each."""
+"""Lineages of the best answers, step by step, with the difference to each parent. The number of steps and the
+characters of each are bounded, whatever a model wrote."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from islands.types import Candidate
 MOST_LINEAGES = 6
 STEPS = 14
 MOST_DRAWN = 3000
-"""Candidates drawn in addition to the line; of a larger search, an even sample of them."""
+"""Candidates in the picture in addition to the line; of a larger search, an even sample."""
 
 
 @dataclass(frozen=True)
 class Step:
     """A candidate on the line. iteration counts from 1, 0 for a seed; skipped: ancestors left out before it.
 
-    unit: what the difference is in: characters, words or lines
-    gain: fitness above its parent's; rewards and moved: each objective's value and its change, by name
+    unit: of the difference: characters, words or lines
+    gain: its fitness less its parent's; rewards: (objective, value, change from its parent)
     """
 
     candidate: int
@@ -44,8 +44,8 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class SearchLineage:
-    """The line of one search's best candidate. row: the problem's place in the comparison; rises: ancestors that were
-    better than all before them."""
+    """The line of one search's best candidate. row: the problem's place in the comparison; rises: the number of
+    candidates on the line that were better than all before them."""
 
     arm: str
     seed: int
@@ -93,7 +93,7 @@ def _lineage_of(arm: str, run: RunReading, row: int, search: SearchReading) -> S
 
 
 def load_texts(store: Store, lineages: Sequence[SearchLineage]) -> list[SearchLineage]:
-    """The lineages with their steps, whose texts are read here: one query for all."""
+    """The lineages with their steps. One query reads the texts of all."""
     kept = [_places_shown(lineage) for lineage in lineages]
     wanted: dict[int, None] = {}
     for lineage, places in zip(lineages, kept, strict=True):
@@ -105,7 +105,7 @@ def load_texts(store: Store, lineages: Sequence[SearchLineage]) -> list[SearchLi
 
 
 def _places_shown(lineage: SearchLineage) -> list[int]:
-    """Places on the line to show: all of a short one, else its ends and the steps that gained the most."""
+    """The places on the line to show: all of a short line, or the ends and the steps that gained the most."""
     places = range(len(lineage.line))
     if len(lineage.line) <= STEPS:
         return list(places)
@@ -149,7 +149,8 @@ def _minus(a: Sequence[float], b: Sequence[float]) -> list[float | None]:
 
 
 def tree_plot(lineage: SearchLineage, place: int, number: int) -> Plot:
-    """Every candidate of the search under its parent, the line to the best one marked. place: of the arm"""
+    """A picture of every candidate of the search under its parent, with the line to the best one marked. place: of the
+    arm"""
     search = lineage.search
     shown = np.flatnonzero(search.valid)
     if len(shown) > MOST_DRAWN:
@@ -170,7 +171,7 @@ def tree_plot(lineage: SearchLineage, place: int, number: int) -> Plot:
         )
     if lineage.target is not None:
         ax.axhline(lineage.target, color=FAINT, linewidth=1, linestyle=":")
-        # at the left edge, whatever iterations the axis spans
+        # the left edge of the axis, not iteration 0
         at_edge = ax.get_yaxis_transform()
         ax.text(0.01, lineage.target, "target", color=FAINT, fontsize=8, va="bottom", transform=at_edge)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))

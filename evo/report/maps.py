@@ -1,7 +1,7 @@
 """Pictures with cells: best fitness of every problem over iterations, and the archives of a few problems as grids.
 
-The database keeps cells by bin numbers. The ranges that the bins divide are worked out again here, as the search did,
-from the measures of the candidates in their order.
+The database stores the bin numbers of cells. This module computes the ranges of the bins again, as the search did, from
+the candidates' measures in their order.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Floats = npt.NDArray[np.float64]
 ROW_INCHES, TALLEST = 0.17, 13.0
 NAMED_ROWS = 68
 WIDEST = 240
-"""Columns of pixels of one arm's map: more iterations than that are drawn a few to a column."""
+"""Columns of pixels in an arm's map at most; of more iterations, several share a column."""
 COARSE_BINS = 20
 
 
 def heat_map_plot(
     shares: Mapping[str, Floats], results: Mapping[str, Results], names: Sequence[str], targets: bool
 ) -> Plot:
-    """(P, S, T) shares of each arm as maps side by side, problems in one order: the easiest first."""
+    """(P, S, T) shares of each arm as maps side by side, with the problems in one order, the easiest first."""
     means = {arm: seed_mean(cube) for arm, cube in shares.items()}
     order = _easiest_first(list(means.values()))
     count = len(order)
@@ -76,9 +76,9 @@ def heat_map_plot(
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)
     caption = (
-        "Best fitness so far of every problem as a share of its target (of the best that any arm found if it has "
-        "none), mean over seeds; a mark: a seed solved it; grey: not reached yet. Rows are the same problems in "
-        "the same order in every arm, the easiest first: by the mean over arms and iterations."
+        "Best fitness so far of every problem as a share of its target, or of the best answer of any arm if it has no "
+        "target; mean over seeds. A mark: a seed solved it. Grey: not reached yet. Every arm has the same problems in "
+        "the same order: by the mean over arms and iterations, the easiest first."
     )
     return drawn(made, "heat-map", "Heat maps, problems by iterations, one for each arm", caption)
 
@@ -90,17 +90,17 @@ def _solutions(ax: Axes, result: Results, order: npt.NDArray[np.int64], row_inch
         np.maximum(solved[rows, seeds], 1), rows, linestyle="", marker="|", color="black", markeredgewidth=1.0,
         markersize=max(2.5, min(8.0, row_inches * 72 * 0.75)), clip_on=False,
     )  # fmt: skip
-    marks.set_in_layout(False)  # none at all would have no extent, and the layout none either
+    marks.set_in_layout(False)  # without marks it has no extent, and the layout would fail
 
 
 def _lowest(means: Sequence[Floats]) -> float:
-    """Where the colours begin: a round share that hardly anything lies below, so that they tell the rest apart."""
+    """The share at which the colours begin: round, and below almost all values, so that the values differ in colour."""
     values = np.concatenate([mean[np.isfinite(mean)] for mean in means])
     return math.floor(float(np.quantile(values, 0.03)) * 9.99) / 10 if len(values) else 0.0
 
 
 def _easiest_first(means: Sequence[Floats]) -> npt.NDArray[np.int64]:
-    """By the mean over arms and iterations, falling."""
+    """The order of problems by their mean over arms and iterations, the highest first."""
     values = np.concatenate(means, axis=1)
     known = np.isfinite(values)
     level = np.where(known, values, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
@@ -109,11 +109,11 @@ def _easiest_first(means: Sequence[Floats]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class ArchiveMap:
-    """One search's archive over two of its measures; a cell shows its best elite on any island and in any bin of the
-    other measures.
+    """One search's archive over two of its measures. A cell shows its best elite over all islands and over all bins of
+    the other measures.
 
     fitness: (bins of y, bins of x), NaN for an empty cell; of one measure y has one bin
-    x_range, y_range: what the outermost bins begin and end with
+    x_range, y_range: the outer edges of the bins
     filled: cells of the whole grid that hold an elite; elites: summed over islands
     left_out: measures that the drawing does not show
     """
@@ -131,8 +131,8 @@ class ArchiveMap:
 
 
 def archive_maps(store: Store, readings: Mapping[str, Sequence[RunReading]], row: int) -> list[ArchiveMap]:
-    """The grids of one problem, one an arm, of its first seed that has any. An archive that is a Pareto front is not
-    a grid and is left out: the scatter of rewards shows it."""
+    """The grids of one problem, one for each arm, from its first seed. An archive that is a Pareto front is no grid;
+    the chart of rewards shows it."""
     grids = []
     for arm, runs in readings.items():
         for run in runs:
@@ -142,7 +142,7 @@ def archive_maps(store: Store, readings: Mapping[str, Sequence[RunReading]], row
                 if config.archive == "grid":
                     grids.append((arm, run, search, config))
                 break
-    # the two measures that tell the most cells apart, over all arms, so that theirs can be compared
+    # the two measures with the most bins in use over all arms, so that the arms can be compared
     used: dict[str, int] = {}
     for _, _, search, _ in grids:
         for axis, name in enumerate(search.problem.dimensions or ()):
@@ -185,7 +185,7 @@ def _map(
 
 
 def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot | None:
-    """One problem's archives, an arm each; None for none."""
+    """The archives of one problem, one for each arm; None if there are none."""
     if not maps:
         return None
     across = min(4, len(maps))
@@ -224,7 +224,7 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
     left_out = sorted({name for archive in maps for name in archive.left_out})
     caption = (
         f"Archive of {problem}, seed {maps[0].seed}: each cell shows its fittest elite on any island; axes are the "
-        "same in every arm. Bins divide the range that each search has met; values in white were never met."
+        "same in every arm. Bins divide the range of each search's values; white: outside that range."
     )
     if left_out:
         caption += f" The grid also has {', '.join(left_out)}; a cell shows the best of that column."
@@ -244,7 +244,7 @@ def _down(archive: ArchiveMap) -> Span:
 
 
 def _wide(span: Span) -> Span:
-    """A range with a width, also if a search has met only one value."""
+    """The range; a range of one value is widened by 0.5 on both sides."""
     low, high = span
     return (low, high) if high > low else (low - 0.5, low + 0.5)
 

@@ -1,7 +1,7 @@
 """Measures of an arm's answers beyond solving: best@k, diversity, distinct reward vectors.
 
-All arms are measured at one budget of answers, which every counted search has spent, so that arms of different cost are
-comparable. Failed and missing answers count as fitness 0, as in an evaluation.
+All arms are measured at one budget of answers, which every counted search has spent, so that arms whose iterations
+differ in cost can be compared. Failed and missing answers count as fitness 0, as in an evaluation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 BLOCKS, FEWEST_IN_BLOCK = 20, 8
-"""The most blocks of iterations, and the fewest answers in each if there are as many."""
+"""Blocks of iterations at most, and answers in a block at least, if there are enough."""
 KS = 48
 DIGITS = 6
 """Reward vectors that are equal to this many decimals count as one."""
@@ -32,13 +32,14 @@ DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class ArmMeasures:
-    """One arm after `iterations`, (P problems, S seeds); NaN for a search that has not come that far.
+    """One arm after `iterations`, (P problems, S seeds); NaN for a search that has done fewer.
 
-    diversity, diversity_all: mean L1 distance of two of the answers' reward vectors, of valid answers and of all
-    distinct: different reward vectors among valid answers; cells: cells of the archive filled on any island, as of now
-    best_at_k: over numbers of answers, None if searches stopped at their solution: the number of answers then
-        depends on how good they were
-    by_block: diversity of the valid answers of each block of iterations, at its last; growth: distinct vectors so far
+    diversity, diversity_all: mean L1 distance between the reward vectors of two answers, of valid ones and of all
+    distinct: different reward vectors among valid answers; cells: cells of the archive with an elite on any island, now
+    best_at_k: over numbers of answers; None if searches stopped at their solution, because the number of answers then
+        depends on their quality
+    by_block: diversity of the valid answers of each block of iterations, at its last iteration; growth: distinct
+        vectors so far
     """
 
     iterations: int
@@ -54,7 +55,7 @@ class ArmMeasures:
 def measured(
     readings: Mapping[str, Sequence[RunReading]], results: Mapping[str, Results], budget: int
 ) -> dict[str, ArmMeasures]:
-    """Every arm at `budget` answers a search; nothing if that pays for no iteration of some arm."""
+    """Every arm at `budget` answers a search; empty if that is less than an iteration of some arm."""
     if budget < 1 or any(budget < arm.answers for arm in results.values()):
         return {}
     return {name: _measured(runs, results[name], budget) for name, runs in readings.items()}
@@ -106,7 +107,7 @@ def spaced(n: int, most: int) -> Ints:
 def subset_weights(n: int, ks: Ints) -> Floats:
     """(K, n) weights of the order statistics: best@k is their product with n values in rising order.
 
-    C(j, k - 1) / C(n, k) as in vpo.metrics.best_at_k, by logarithms, since thousands of searches share them.
+    C(j, k - 1) / C(n, k) as in vpo.metrics.best_at_k, by logarithms. Thousands of searches share them.
     """
     j, k = np.arange(n, dtype=np.float64), ks[:, None].astype(np.float64)
     enough = j >= k - 1
@@ -133,8 +134,8 @@ def banded(values: Floats, at: Ints, level: float = LEVEL) -> Curve:
 def relative_best(results: Mapping[str, Results], targets: Sequence[float | None]) -> dict[str, Floats]:
     """Each arm's best fitness as a share of the target, (P, S, T), at most 1; NaN if it is not known.
 
-    A problem without a target above 0 is measured against the best that any arm found there, if that is above 0;
-    else from the worst of the bests to the best of them.
+    A problem without a target above 0 is measured against the best answer of any arm, if that is above 0; otherwise
+    from the lowest of the best values to the highest.
     """
     cubes = {name: best_so_far(result) for name, result in results.items()}
     shares = {name: np.full_like(cube, np.nan) for name, cube in cubes.items()}
@@ -153,7 +154,7 @@ def relative_best(results: Mapping[str, Results], targets: Sequence[float | None
 
 
 def best_so_far(result: Results) -> Floats:
-    """(P, S, T) best fitness after each iteration; NaN beyond the last one of a search that did not end solved."""
+    """(P, S, T) best fitness after each iteration; NaN after the last iteration of a search that ended unsolved."""
     assert result.best is not None
     t = np.arange(1, result.iterations + 1)
     ended = result.until_solved & (result.solved_at <= result.iterations)
@@ -161,7 +162,7 @@ def best_so_far(result: Results) -> Floats:
 
 
 def seed_mean(cube: Floats) -> Floats:
-    """(P, S, T) -> (P, T), the mean over known seeds."""
+    """(P, S, T) -> (P, T): the mean over the seeds with a value."""
     known = np.isfinite(cube)
     total = np.where(known, cube, 0.0).sum(axis=1)
     mean: Floats = np.full(total.shape, np.nan)
@@ -170,7 +171,7 @@ def seed_mean(cube: Floats) -> Floats:
 
 
 def distinct_vectors(search: SearchReading) -> tuple[Floats, Ints]:
-    """The different reward vectors of a search's valid answers, (v, d), and how often each was given, (v,)."""
+    """The different reward vectors of a search's valid answers, (v, d), and the number of answers with each, (v,)."""
     given = search.answered[search.valid[search.answered]]
     if not len(given):
         return np.zeros((0, search.rewards.shape[1])), np.zeros(0, dtype=np.int64)
@@ -182,12 +183,12 @@ def _growth(vectors: Floats, at: Ints, iterations: int) -> Floats:
     """(iterations,) the number of different vectors after each iteration."""
     if not len(vectors):
         return np.zeros(iterations)
-    _, first = np.unique(vectors.round(DIGITS), axis=0, return_index=True)  # the first in the order of giving
+    _, first = np.unique(vectors.round(DIGITS), axis=0, return_index=True)  # the first answer with it
     return np.cumsum(np.bincount(at[first], minlength=iterations)).astype(np.float64)
 
 
 def _padded(fitness: Floats, n: int) -> Floats:
-    """n values, rising: missing answers are zeros. A search never gives more than were requested."""
+    """n values, rising; a missing answer is 0. A search never has more answers than were requested."""
     return np.sort(np.concatenate([fitness[:n], np.zeros(max(0, n - len(fitness)))]))
 
 

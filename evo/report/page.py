@@ -1,5 +1,5 @@
 """The page: one self-contained HTML file. Every text is escaped, with all characters visible. The page's content policy
-forbids requests and foreign scripts, so that even an escaping error could run and send nothing."""
+forbids requests and all scripts but its own, so that even a text that was not escaped could run and send nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),
 )  # fmt: skip
-"""Kinds of tokens, and the class of each in templates/page.css; all others look like text."""
+"""Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
 def page_of(report: Report) -> str:
@@ -103,7 +103,7 @@ def _digest(text: str) -> str:
 
 
 def highlight_python(code: str) -> Markup:
-    """The code, escaped, every character visible; a text that is no Python is marked as far as it goes."""
+    """The code, escaped, with every character visible. Text that is not Python is highlighted as far as possible."""
     parts = []
     for kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(code):
         shown = escape(visible(text))

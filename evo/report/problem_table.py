@@ -1,4 +1,4 @@
-"""The table of problems: who solved what and when, and who won against the reference, at a glance."""
+"""The table of problems: which arms solved each one and when, and which won against the reference."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ RULE = (
 
 
 def problems_table(comparison: Comparison, results: Mapping[str, Results], linked: int = 0) -> Table:
-    """One row a problem: when each arm solved it or its best fitness, and won, lost or level against the reference.
+    """One row for each problem: the iteration of each arm's solution or its best fitness, and won, lost or level
+    against the reference.
 
-    linked: how many problems, the first ones, have a detail on the page (evo.report.details)
+    linked: the number of problems, the first ones, with details on the page (evo.report.details)
     """
     names = [arm.name for arm in comparison.arms]
     reference = comparison.reference
@@ -62,7 +63,7 @@ def detail_id(row: int) -> str:
 
 
 def _outcome(standing: Standings, arm: int, row: int, seeds: int) -> TableCell:
-    """The iteration of the solution, or the best fitness. Sorted by: more seeds that solved it, sooner, fitter."""
+    """The iteration of the solution, or the best fitness. Sort keys: seeds that solved it, iteration, fitness."""
     share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
     if share > 0:
         took = float(standing.took[arm, row])
@@ -91,7 +92,7 @@ def _against(standing: Standings, arm: int, row: int) -> TableCell:
 def _flags(
     standing: Standings, sets: list[str], with_targets: bool, others: list[int], names: list[str]
 ) -> tuple[tuple[tuple[str, str, int], ...], tuple[frozenset[str], ...]]:
-    """What rows may be picked by, and each row's own."""
+    """The filters for rows, and the flags of each row."""
     picks: list[tuple[str, str, np.ndarray]] = []
     if with_targets:
         picks.append(("unsolved", "not solved under every seed by any arm", standing.unsolved))

@@ -39,7 +39,7 @@
       cells.forEach((text, place) => line.append(element(place ? tag : "th", text, place ? { class: "number" } : { scope: "row" })));
       return line;
     };
-    const moved = (value, before) => (before === undefined || before === null || value === null ? "–" : `${value >= before ? "+" : ""}${figure(value - before)}`);
+    const moved = (value, before) => (before === undefined || before === null || value === null ? "–" : `${value > before ? "+" : ""}${figure(value - before)}`);
     const head = element("thead");
     head.append(row("th", "", "reward", "against its parent"));
     const rows = element("tbody");
