@@ -98,6 +98,10 @@ def spending(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]
     for arm, runs in zip(comparison.arms, readings.values(), strict=True):
         costs = [run.costs for run in runs if run.costs is not None]
         length = max((len(cost.groups) for cost in costs), default=0)
+        if not length:  # the arm waits for its turn
+            for columns in axes.values():
+                columns.append([0.0])
+            continue
         groups, token_bytes, seconds = (
             sum((np.pad(column, (0, length - len(column))) for column in columns), np.zeros(length))
             for columns in zip(*((cost.groups, cost.token_bytes, cost.seconds) for cost in costs), strict=True)

@@ -11,7 +11,7 @@ from evo.report import candidates
 from evo.report.candidates import MOST_LISTED, MOST_NODES, candidate_values, chosen_candidates, tree_values
 from evo.report.charts import spending
 from evo.report.lineage import find_longest, load_texts
-from evo.report.load import read_run
+from evo.report.load import RunReading, read_run
 from islands.db.store import Store
 
 
@@ -85,3 +85,11 @@ def test_budgets_end_at_what_the_arms_have_spent(read):
         for unit in axes:
             assert axes[unit][place][0] == 0 and len(axes[unit][place]) == len(axes["iterations"][place]) <= POINTS
             assert np.all(np.diff(axes[unit][place]) >= 0)
+
+
+def test_an_arm_that_waits_has_spent_nothing(read):
+    _, comparison, readings, _ = read
+    waiting = {**readings, "base": [RunReading(run.run, ()) for run in readings["base"]]}
+    axes = spending(comparison, waiting)
+    at = [arm.name for arm in comparison.arms].index("base")
+    assert all(columns[at] == [0.0] for columns in axes.values()) and "tokens" in axes
