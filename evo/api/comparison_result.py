@@ -145,5 +145,9 @@ def _searches(
                 yield search, arm, run, records.get(problem.index, problem), course
 
 
-def _interval(metric: Mapping[str, float] | None) -> str:
-    return "-" if metric is None else f"{metric['mean']:.3f} [{metric['low']:.3f}, {metric['high']:.3f}]"
+def _interval(metric: Mapping[str, float | None] | None) -> str:
+    """The mean, and its interval unless a single problem gives none."""
+    if metric is None or metric["mean"] is None:
+        return "-"
+    band = "" if metric["low"] is None else f" [{metric['low']:.3f}, {metric['high']:.3f}]"
+    return f"{metric['mean']:.3f}{band}"

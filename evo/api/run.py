@@ -39,6 +39,7 @@ from evo.runs.result import SearchOutcome
 from evo.search.resources import Resources
 from problems.contract import Problem, ScorerFault
 from problems.registry import given
+from vpo.policies.address import parse_addresses
 
 
 @public("run", RunKeywords)
@@ -144,7 +145,18 @@ def configure(
         objects = [open_function(score, declared or {}, loaded.sandbox)]
         of_function = {"problems": [objects[0].name], "scorer": declared}
         loaded = parse(RunConfig, {**loaded.model_dump(exclude_unset=True), **of_function}, OPTIONS)
+        if function == "run" and "policy" in loaded.model_fields_set and "statement" not in (declared or {}):
+            warn_of_missing_task(loaded.policy, objects[0])
     return loaded, objects
+
+
+def warn_of_missing_task(policies: str, problem: Problem) -> None:
+    """Warn that a model reads no task; random edits need none."""
+    reads = next((policy for policy in parse_addresses(policies) if policy.kind != "scripted"), None)
+    if reads is not None:
+        objectives = ", ".join(problem.objectives)
+        text = f"no statement=: {reads.plain} is only told to score high on {objectives}; describe the task to it"
+        warnings.warn(text, stacklevel=2)
 
 
 @public("load_run")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -25,6 +26,9 @@ def test_a_comparison_has_a_verdict_and_frames(compared):
     frame = compared.frame()
     assert list(frame.arm.unique()) == ["random", "mutate"] and len(frame) == 4
     assert set(frame.iterations) == {3} and set(frame.status) == {"done"}
+    single = {"policy": "p", "solved": {"mean": 0.5, "low": None, "high": None}, "best": None}
+    shown = replace(compared, summary={"arms": {"one": single}})._repr_html_()
+    assert "<td>0.500</td><td>-</td>" in shown, "a single problem has no interval"
     (legend,) = compared.plot().legends
     assert [text.get_text() for text in legend.get_texts()][:2] == ["random", "mutate"]
     curves = compared.curves()

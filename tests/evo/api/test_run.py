@@ -237,6 +237,12 @@ def test_a_notebook_shows_results_escaped_and_plots_them(quick):
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
+def test_a_model_without_a_task_is_a_warning(vowels):
+    warning = pytest.warns(UserWarning, match="no statement=: embedded:base is only told to score high on brief, vow")
+    with warning, pytest.raises(ValueError, match="only understands mazes"):
+        evo.run(score=vowels, seed_answer="a", policy="embedded:base", progress=False)
+
+
 def test_without_pandas_a_frame_says_what_to_install(quick, monkeypatch):
     import sys
 
