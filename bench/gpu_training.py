@@ -135,6 +135,42 @@ def colocated(place: Place) -> dict[str, Any]:
     }
 
 
+def operator(place: Place) -> dict[str, Any]:
+    """LoRA on improvements of genetic programming, then formulas searched by the trained and by the untrained model."""
+    engine = importlib.util.find_spec("vllm") is not None and not place.dry
+    db, adapter = ["--db", f"sqlite:///{place.out}/operator.db"], place.out / "operator"
+    lessons, tests = (
+        ("formula:train/100-101", "formula:train/0-1") if place.dry else ("formula:train/100-499", "formula:train/0-39")
+    )
+
+    def search(name: str, begin: list[str]) -> None:
+        known = evo(["show", name, *db], check=False).returncode == 0
+        evo([*(["resume", name] if known else [*begin, "--name", name]), *db, "--plain"])
+
+    iterations = "20" if place.dry else "250"
+    search(
+        "gp", ["run", lessons, "--policy", "scripted:gp", "--answers", "1", "--iterations", iterations, "--seed", "11"]
+    )
+    size = ["--prompts", "2", "--steps", "2"] if place.dry else ["--prompts", "48", "--steps", "260"]
+    begin = ["improve", "--from-traces", "gp", *db, "--policy", place.model, "--lora-rank", "16", "--lr", "1e-4", *size]
+    evo(["train", *(["--resume", str(adapter)] if adapter.exists() else [*begin, "--seed", "1", "-o", str(adapter)])])
+    arms = []
+    for name, folder in (("trained", str(adapter)), ("untrained", place.model)):
+        arms += ["--arm", f"{name}=vllm:{folder},answers=1" if engine else f"{name}={folder},answers=1"]
+    most = ["--answers-per-iteration", "2" if place.dry else "8", "--iterations", "2" if place.dry else "200"]
+    tokens = [
+        "--max-new-tokens",
+        str(min(place.tokens, 64)),
+        "--temperature",
+        "0.7",
+        "--seeds",
+        "1" if place.dry else "2",
+    ]
+    search("operator", ["compare", tests, *arms, "--baseline", "best-of-n,hill,scs", *most, *tokens, "--until-solved"])
+    evo(["report", "operator", *db, "-o", str(place.out / "operator.html")])
+    return {"page": "operator.html"}
+
+
 def vllm(place: Place) -> dict[str, Any]:
     """bench/vllm_policy.py: vLLM beside transformers: agreement, speed, prefix cache, update, memory."""
     place.vllm()

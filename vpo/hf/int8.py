@@ -43,12 +43,13 @@ class Int8Linear(torch.nn.Module):
 
 
 def round_to_int8(model: PreTrainedModel) -> None:
-    """Replace the model's linear layers in place; embeddings and norms stay in float32. The model cannot be trained or
+    """Replace the model's linear layers in place; embeddings, norms and a LoRA adapter's matrices stay in
+    float32. The model cannot be trained or
     saved afterwards."""
     embedding = model.get_input_embeddings().weight
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if type(child) is torch.nn.Linear:
+            if type(child) is torch.nn.Linear and not isinstance(module, torch.nn.ModuleDict):  # an adapter's matrices
                 rounded = Int8Linear(child)
                 if child.weight is embedding:  # tied: the embedding keeps it
                     rounded.size = 0
