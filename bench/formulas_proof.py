@@ -17,6 +17,7 @@ from problems.plugins.formulas.writing import to_sympy
 
 DIGITS = 4
 _TOLERANCE = 1e-3
+_TINY = 1e-9
 
 
 def is_equivalent(law: Law, text: str, seconds: float) -> bool:
@@ -61,7 +62,14 @@ def _prove(law: Law, text: str) -> bool:
     found = sympy.sympify(text.replace("^", "**"), {**_functions(sympy), **{s.name: s for s in symbols}})
     if not _is_near(sympy, law, symbols, truth, found):
         return False
-    for form in (lambda each: each, sympy.expand, sympy.simplify):
+
+    def expand_waves(expression: Any) -> Any:
+        return sympy.expand(sympy.expand_trig(expression))
+
+    def undo_logarithms(expression: Any) -> Any:
+        return sympy.expand(sympy.simplify(sympy.exp(expression)))
+
+    for form in (lambda each: each, sympy.expand, expand_waves, undo_logarithms, sympy.simplify):
         one, other = _rounded(sympy, form(truth)), _rounded(sympy, form(found))
         for compared in (one - other, one / other):
             if not sympy.simplify(compared).free_symbols:
@@ -98,7 +106,11 @@ def _is_near(sympy: Any, law: Law, symbols: list[Any], truth: Any, found: Any) -
 
 
 def _rounded(sympy: Any, expression: Any) -> Any:
-    """Every number with a decimal point as a fraction of four significant digits."""
+    """Every number with a decimal point as a fraction of four significant digits, and as 0 if it is tiny."""
+    numbers = {number: float(number) for number in expression.atoms(sympy.Float)}
     return expression.xreplace(
-        {number: sympy.Rational(f"{float(number):.{DIGITS - 1}e}") for number in expression.atoms(sympy.Float)}
+        {
+            number: sympy.Rational(f"{value:.{DIGITS - 1}e}") if abs(value) > _TINY else sympy.Integer(0)
+            for number, value in numbers.items()
+        }
     )
