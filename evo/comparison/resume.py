@@ -11,12 +11,14 @@ from evo.comparison.workers import SeedBatch
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
+from evo.runs.launch import ASK_TELL
 from evo.runs.preflight import check_price
 from evo.runs.resume import check_budgets
 from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.db.totals import run_totals
+from islands.interop.importing import POLICY as IMPORTED
 from islands.interop.origin import source_of
 from islands.queries.progress import run_progress
 from islands.types import RunRecord
@@ -35,8 +37,10 @@ class Resumption:
         return self.runs[0].comparison == self.name
 
     def is_done(self) -> bool:
-        """Whether every run is done, and nothing is to change."""
-        return all(run.status == "done" for run in self.runs) and self.changes == UNCHANGED
+        """Whether every run is done, and nothing is to change. Runs whose answers came from
+        elsewhere are never: to continue them takes more than iterations."""
+        done = all(run.status == "done" and run.config["policy"] not in (IMPORTED, ASK_TELL) for run in self.runs)
+        return done and self.changes == UNCHANGED
 
     def configs(self) -> dict[str, RunConfig]:
         """The configurations of a comparison's unfinished runs, by name."""
