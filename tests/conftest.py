@@ -33,7 +33,8 @@ LONGEST = (
 """Beginnings of the paths of files, those that take the most time first: what ends last should be short."""
 
 
-CLUSTER = "tests/evo/cluster/"
+CLUSTERS = ("tests/evo/cluster/test_cluster.py", "tests/evo/cluster/")
+"""Beginnings of the paths of files that share a Ray cluster: two clusters, so that two workers can wait for them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -55,8 +56,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            """The tests of a Ray cluster are one file, so to say: they share the cluster."""
-            return CLUSTER if nodeid.startswith(CLUSTER) else super()._split_scope(nodeid)
+            """The files that share a cluster are taken for one."""
+            return next((path for path in CLUSTERS if nodeid.startswith(path)), super()._split_scope(nodeid))
 
     config.option.loadscopereorder = False  # by the number of tests, which says little
     return Files(config, log)

@@ -209,5 +209,5 @@ def test_a_run_whose_process_was_killed_is_not_shown_as_running(tmp_path: Path, 
         process.wait()
     assert invoke(["runs", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert row["status"] == "interrupted" and "its process ended" in row["reason"]
+    assert row["status"] == "interrupted" and "its process is gone" in row["reason"]
     assert invoke(["show", "one"]) == 0 and "one: interrupted" in capsys.readouterr().out

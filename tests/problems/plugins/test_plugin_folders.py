@@ -17,8 +17,10 @@ ADDRESSES = {"formulas": "formula:small/0", "maths": "maths:kissing_number", "te
 PUBLIC = {
     *("problems.address", "problems.contract", "problems.family", "problems.fingerprint", "problems.python_syntax"),
     *("problems.rows", "problems.sandbox.contract", "problems.sandbox.pool", "problems.types"),
-    *("vpo.embedded.dialects", "vpo.embedded.lesson", "vpo.embedded.words", "vpo.policies.generators"),
-    *("evo.cli.flags", "evo.cli.options", "evo.cli.tables", "evo.errors", "evo.search.defaults", "evo.search.status"),
+    *("islands.types", "vpo.embedded.dialects", "vpo.embedded.lesson", "vpo.embedded.words"),
+    *("vpo.policies.address", "vpo.policies.contract", "vpo.policies.generators"),
+    *("evo.cli.flags", "evo.cli.options", "evo.cli.tables", "evo.config.run", "evo.errors", "evo.prompts.registry"),
+    *("evo.search.defaults", "evo.search.resources", "evo.search.status"),
     *("evo.tui.line", "evo.tui.numbers", "evo.tui.plot", "evo.tui.terminal", "evo.whole_file"),
 }
 """The modules of the core that a plug-in may use; a package of anyone else may rely on them too."""
