@@ -18,7 +18,7 @@ PUBLIC = {
     *("problems.address", "problems.contract", "problems.family", "problems.fingerprint", "problems.python_syntax"),
     *("problems.rows", "problems.sandbox.contract", "problems.sandbox.pool", "problems.types"),
     *("islands.types", "vpo.embedded.dialects", "vpo.embedded.lesson", "vpo.embedded.words"),
-    *("vpo.policies.address", "vpo.policies.contract", "vpo.policies.generators"),
+    *("vpo.policies.address", "vpo.policies.contract", "vpo.policies.generators", "vpo.policies.registry"),
     *("evo.cli.flags", "evo.cli.options", "evo.cli.tables", "evo.config.run", "evo.errors", "evo.prompts.registry"),
     *("evo.search.defaults", "evo.search.resources", "evo.search.status"),
     *("evo.tui.line", "evo.tui.numbers", "evo.tui.plot", "evo.tui.terminal", "evo.whole_file"),
