@@ -95,13 +95,24 @@ def chart_values(chart: Chart) -> dict[str, Any]:
 
 def _line_values(series: Series) -> dict[str, Any]:
     """At most POINTS values, evenly spaced, with both ends; null for an unknown value."""
-    kept = np.unique(np.linspace(0, len(series.x) - 1, min(len(series.x), POINTS)).round().astype(int))
+    kept = point_places(len(series.x))
     columns = {"x": series.x, "y": series.y, "low": series.low, "high": series.high}
     line: dict[str, Any] = {"arm": series.arm} | ({} if series.seed is None else {"seed": series.seed})
     for key, values in columns.items():
         if values is not None:
             line[key] = [short_number(value) for value in values[kept]]
     return line
+
+
+def point_places(count: int) -> npt.NDArray[np.int64]:
+    """The places of at most POINTS of `count` values, evenly spaced, with both ends."""
+    return np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(np.int64))
+
+
+def even_sample(values: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
+    """All values, or an even sample of `most` of them."""
+    sample: npt.NDArray[np.int64] = values[np.linspace(0, len(values) - 1, min(most, len(values))).astype(int)]
+    return sample
 
 
 def short_number(value: float, digits: int = DIGITS) -> float | None:

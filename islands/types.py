@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
@@ -89,6 +90,14 @@ class Candidate:
     island: int
     parent: int | None
     reflection: str = ""
+
+
+class ParentKind(StrEnum):
+    """The parent in a prompt: none, an answer that the search started from, or one that a policy wrote."""
+
+    NOTHING = "nothing"
+    SEED = "seed"
+    ANSWER = "answer"
 
 
 @dataclass(frozen=True)

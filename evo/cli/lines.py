@@ -34,10 +34,12 @@ async def print_lines_during(db: str, name: str, console: Console, against: str 
     with await asyncio.to_thread(Store.open, db, read_only=True) as store:
         poller = await asyncio.to_thread(partial(Poller, store, name, against, statistics=False))
         while True:
-            snapshot = await asyncio.to_thread(poller.poll)
-            line = spell(format_line(snapshot, time.time()), console.encoding)
-            console.print(line, soft_wrap=True, markup=False)
+            _print_line(await asyncio.to_thread(poller.poll), console)
             await asyncio.sleep(choose_pause(asyncio.get_running_loop().time() - began))
+
+
+def _print_line(snapshot: Snapshot, console: Console) -> None:
+    console.print(spell(format_line(snapshot, time.time()), console.encoding), soft_wrap=True, markup=False)
 
 
 def choose_pause(elapsed: float) -> float:
@@ -145,8 +147,7 @@ def print_lines(name: str, db: str, against: str | None, console: Console, as_js
             if as_json:
                 print_json(record_of(snapshot, time.time()))
             else:
-                line = spell(format_line(snapshot, time.time()), console.encoding)
-                console.print(line, soft_wrap=True, markup=False)
+                _print_line(snapshot, console)
             if snapshot.ended:
                 for verdict in () if as_json else snapshot.verdict:
                     console.print(verdict.text, soft_wrap=True)

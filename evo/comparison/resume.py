@@ -37,8 +37,8 @@ class Resumption:
         return self.runs[0].comparison == self.name
 
     def is_done(self) -> bool:
-        """Whether every run is done, and nothing is to change. Runs whose answers came from
-        elsewhere are never: to continue them takes more than iterations."""
+        """Whether every run is done, and nothing is to change. A run whose answers came from elsewhere never is: to
+        continue it takes more than iterations."""
         done = all(run.status == "done" and run.config["policy"] not in (IMPORTED, ASK_TELL) for run in self.runs)
         return done and self.changes == UNCHANGED
 

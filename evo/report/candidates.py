@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.chart import short_number
+from evo.chart import even_sample, short_number
 from evo.comparison.load import Comparison
 from evo.encoding import visible
 from evo.monitor.answer import NO_ORIGIN, read_answers
@@ -94,9 +94,9 @@ def chosen_candidates(searches: Sequence[SearchReading], lineages: Sequence[Sear
     wanted = [
         *bests[:BEST_LISTED],
         *steps,
-        *_spread(failed, FAILED_LISTED).tolist(),
+        *even_sample(failed, FAILED_LISTED).tolist(),
         *fittest[:FITTEST_LISTED],
-        *_spread(every, MOST_LISTED).tolist(),
+        *even_sample(every, MOST_LISTED).tolist(),
     ]
     return list(dict.fromkeys(wanted))[:MOST_LISTED]
 
@@ -106,12 +106,6 @@ def _fittest(search: SearchReading, most: int) -> Ints:
     valid = np.flatnonzero(search.valid)
     fittest: Ints = valid[np.argsort(-search.fitness[valid], kind="stable")[:most]]
     return fittest
-
-
-def _spread(values: Ints, most: int) -> Ints:
-    """All values, or an even sample of them."""
-    sample: Ints = values[np.linspace(0, len(values) - 1, min(most, len(values))).astype(int)]
-    return sample
 
 
 def _entry(summary: CandidateSummary, place: _Place) -> dict[str, Any]:
@@ -169,10 +163,10 @@ def tree_values(lineage: SearchLineage, place: int) -> dict[str, Any]:
     valid = np.flatnonzero(search.valid)
     nodes = np.array(list(lineage.line), dtype=np.int64)
     if len(nodes) < MOST_NODES:
-        more = [*_fittest(search, FITTEST_NODES).tolist(), *_spread(valid, MOST_NODES).tolist()]
+        more = [*_fittest(search, FITTEST_NODES).tolist(), *even_sample(valid, MOST_NODES).tolist()]
         nodes = np.array(list(dict.fromkeys([*nodes.tolist(), *more]))[:MOST_NODES], dtype=np.int64)
     else:
-        nodes = _spread(nodes, MOST_NODES)
+        nodes = even_sample(nodes, MOST_NODES)
     nodes = np.sort(nodes)
     node_of = {int(at): node for node, at in enumerate(nodes)}
     return {

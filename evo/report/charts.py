@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.chart import DIGITS, MEAN_BEST, POINTS, SOLVE_RATE, Axis, Chart, Marks, Series, series_of, short_number
+from evo.chart import (
+    DIGITS,
+    MEAN_BEST,
+    SOLVE_RATE,
+    Axis,
+    Chart,
+    Marks,
+    Series,
+    even_sample,
+    point_places,
+    series_of,
+    short_number,
+)
 from evo.comparison.load import Comparison
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
@@ -114,7 +126,7 @@ def spending(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]
             "cost": (token_bytes, totals.cost),
             "seconds": (seconds, wall),
         }
-        kept = np.unique(np.linspace(0, length, min(length + 1, POINTS)).round().astype(int))
+        kept = point_places(length + 1)
         axes["iterations"].append([float(at) for at in kept])
         axes["answers"].append([float(at * arm.answers) for at in kept])
         for unit, (weight, whole) in spent.items():
@@ -283,18 +295,12 @@ def reward_values(readings: Mapping[str, Sequence[RunReading]], row: int) -> dic
         kept = np.arange(len(vectors))
         if len(kept) > MOST_VECTORS:
             on_front = np.any([pareto_mask(vectors[:, pair]) for pair in pairs], axis=0)
-            kept = np.union1d(_spread(kept[on_front]), _spread(kept))
+            kept = np.union1d(even_sample(kept[on_front], MOST_VECTORS), even_sample(kept, MOST_VECTORS))
         rows = [[int(counts[at]), *map(short_number, vectors[at])] for at in kept]
         marks.append([place, rows])
     every = np.unique(np.concatenate([vectors for vectors, _ in vectors_of.values()]), axis=0)
     names = [visible(name) for name in problem.objectives]
     return {"kind": "vectors", "objectives": names, "pair": telling_pairs(every)[0], "marks": marks}
-
-
-def _spread(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """All places, or an even sample of MOST_VECTORS of them."""
-    sample: npt.NDArray[np.int64] = places[np.linspace(0, len(places) - 1, min(len(places), MOST_VECTORS)).astype(int)]
-    return sample
 
 
 def _vectors(

@@ -15,7 +15,7 @@ from typing import Any
 
 from evo.config.run import RunConfig
 from evo.search.iteration import Choice, choose
-from evo.search.operator_selection import FreshShare, Operator, Operators, ParentKind
+from evo.search.operator_selection import FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Scheduler, Window
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
@@ -24,7 +24,7 @@ from islands.db.reflections import write_reflection
 from islands.db.store import Store
 from islands.db.totals import REPLIES
 from islands.db.transaction import Transaction
-from islands.types import Candidate, Placement
+from islands.types import Candidate, ParentKind, Placement
 from problems.types import Prompt, ScoredGroup, Unanswered
 from vpo.policies.contract import Priced
 

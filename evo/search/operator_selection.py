@@ -17,13 +17,13 @@ from bisect import bisect
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from evo.config.run import PromptConfig, RunConfig
+from islands.types import ParentKind
 from problems.types import ScoredGroup
 from vpo.policies.contract import Policy
 
@@ -290,14 +290,6 @@ KEPT = 16
 """Groups of a problem and operator that count, of each kind of parent: its last ones."""
 
 
-class ParentKind(StrEnum):
-    """The parent in a prompt: none, an answer that the search started from, or one that a policy wrote."""
-
-    NOTHING = "nothing"
-    SEED = "seed"
-    ANSWER = "answer"
-
-
 class Repeats(NamedTuple):
     """The repeats of one committed group. repeated: of its answers, those that the run had stored before"""
 
@@ -327,10 +319,10 @@ class FreshShare:
             Repeats(group.sequence, group.problem, group.operator, shown, sum(repeated), len(repeated))
         )
 
-    def recall(self, groups: Iterable[tuple[int, int, int, str, int, int]]) -> None:
+    def recall(self, groups: Iterable[tuple[int, int, int, ParentKind, int, int]]) -> None:
         """Add the repeats of stored groups, in the run's order: see islands.queries.progress."""
         for sequence, problem, operator, shown, repeated, answers in groups:
-            self._waiting.append(Repeats(sequence, problem, operator, ParentKind(shown), repeated, answers))
+            self._waiting.append(Repeats(sequence, problem, operator, shown, repeated, answers))
 
     def advance(self, upto: int | None) -> None:
         """See the groups up to this sequence; all of them with None."""

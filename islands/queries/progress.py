@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, case, func, select
 from islands.db.schema import Answer, Candidate, Problem, PromptGroup, Rollout
 from islands.db.store import Store
 from islands.queries.live import course_of
+from islands.types import ParentKind
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,13 @@ def group_count(store: Store, run_id: int) -> tuple[int, int]:
     return int(groups), -1 if last is None else int(last)
 
 
-def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int, int, int, str, int, int]]:
+def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int, int, int, ParentKind, int, int]]:
     """(sequence, problem id, operator, parent shown, answers that repeat, answers) in order of sequence: of each
-    problem, operator and kind of parent ("nothing", "seed", "answer") the last `last` groups."""
+    problem, operator and kind of parent the last `last` groups."""
     shown = case(
-        (PromptGroup.c.parent_id.is_(None), "nothing"), (Candidate.c.group_id.is_(None), "seed"), else_="answer"
+        (PromptGroup.c.parent_id.is_(None), ParentKind.NOTHING.value),
+        (Candidate.c.group_id.is_(None), ParentKind.SEED.value),
+        else_=ParentKind.ANSWER.value,
     )
     place = func.row_number().over(
         partition_by=(PromptGroup.c.problem_id, PromptGroup.c.operator, shown), order_by=PromptGroup.c.sequence.desc()
@@ -116,4 +119,4 @@ def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int
         .order_by(placed.c.sequence)
     )
     for sequence, problem, operator, was_shown, repeated, answers in store.rows(query):
-        yield sequence, problem, operator, was_shown, int(repeated), int(answers)
+        yield sequence, problem, operator, ParentKind(was_shown), int(repeated), int(answers)

@@ -44,8 +44,7 @@ class Int8Linear(torch.nn.Module):
 
 def round_to_int8(model: PreTrainedModel) -> None:
     """Replace the model's linear layers in place; embeddings, norms and a LoRA adapter's matrices stay in
-    float32. The model cannot be trained or
-    saved afterwards."""
+    float32. The model cannot be trained or saved afterwards."""
     embedding = model.get_input_embeddings().weight
     for module in list(model.modules()):
         for name, child in list(module.named_children()):

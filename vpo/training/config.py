@@ -108,9 +108,7 @@ class PreferenceSettings(_Settings):
     """How preferences and rewards are traded against the distance from the start."""
 
     beta: float = Field(
-        0.1,
-        gt=0.0,
-        description="How strongly dpo and trajectory_balance hold the policy to its start.",
+        0.1, gt=0.0, description="How strongly dpo and trajectory_balance hold the policy to its start."
     )
     likelihood: float = Field(
         1.0, ge=0.0, description="dpo: the weight of the better answer's likelihood, in addition to the preference."

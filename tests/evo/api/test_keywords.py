@@ -73,7 +73,7 @@ HOMES = {
 
 @pytest.mark.parametrize("function", HOMES)
 def test_keywords_are_those_of_the_settings(function):
-    """Red if a setting is added, renamed or typed anew in evo.config only."""
+    """Red if a setting is added, renamed or given another type in evo.config only."""
     of_function, settings = HOMES[function]
     given = types_of(of_function)
     explicit = {"problems", "model_config", *inspect.signature(getattr(evo, function)).parameters}

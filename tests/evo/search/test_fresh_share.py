@@ -7,9 +7,10 @@ import pytest
 from stored_rows import stored_answers
 
 from evo.cli import invoke
-from evo.search.operator_selection import KEPT, FreshShare, ParentKind
+from evo.search.operator_selection import KEPT, FreshShare
 from islands.db.store import Store
 from islands.queries.progress import repeats_by_group
+from islands.types import ParentKind
 from problems.types import Rollout
 
 NOTHING, ANSWER = ParentKind.NOTHING, ParentKind.ANSWER
