@@ -57,6 +57,11 @@ class SearchTraining(TrainerSettings):
                 "reward solve takes its goals from a stored search: evo train pass_at_k --reward solve "
                 "--parents-from archive:RUN"
             )
+        if self.reward == "search-value":
+            raise ValueError(
+                "reward search-value is fitted to a stored search: evo train max_at_k --reward search-value "
+                "--parents-from archive:RUN"
+            )
         if self.check and self.check_every > self.most_behind:
             raise ValueError(
                 f"check_every {self.check_every} must be at most most_behind {self.most_behind}: between checks the "

@@ -73,7 +73,9 @@ class TrainRun(TraceSettings, TrainerSettings):
     reward: Reward = Field(
         "value",
         description="The reward of an answer. value: its fitness or its objectives; gain: its gain over the prompt's "
-        "parent; solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0.",
+        "parent; solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0; "
+        "search-value: its lift of the chance that a search with archive:RUN's budget solves the problem (without a "
+        "target: of the expected best), by a critic that is fitted to archive:RUN.",
     )
     shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
 
@@ -123,6 +125,10 @@ class TrainRun(TraceSettings, TrainerSettings):
         method = METHODS[self.method]
         if method.success and self.reward != "solve":
             raise ValueError(f"{self.method} learns from success and failure: use it with reward solve")
+        if self.reward == "search-value" and not method.lineages:
+            raise ValueError(f"{self.method} cannot take the value of a set; {', '.join(OF_LINEAGES)} can")
+        if self.reward == "search-value" and self.archive_run is None:
+            raise ValueError("reward search-value is fitted to a stored search: --parents-from archive:RUN")
         if self.reward == "solve" and not method.solves:
             raise ValueError(f"{self.method} has no goals to reach; use reward solve with vpo_pass_at_k or pass_at_k")
         if self.reward == "solve" and method.goals and self.archive_run is None:

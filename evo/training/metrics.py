@@ -3,7 +3,11 @@ screen and in the report of a search that trains."""
 
 from __future__ import annotations
 
-ON_POLICY = ("fitness", "best_of_rollout", "refined", "copied", "kept", "behaviour_nll", "kl", "clipped", "grad_norm")
+ON_POLICY = (
+    *("fitness", "best_of_rollout", "refined", "copied", "kept", "value", "reached", "value_brier", "behaviour_nll"),
+    *("kl", "clipped", "grad_norm"),
+)
+CRITIC = ("brier", "base", "ece")
 OFFLINE = (
     *("fitness", "best_of_rollout", "behaviour_nll", "kl", "importance", "truncated", "log_ratio", "groups"),
     *("left_out", "grad_norm"),

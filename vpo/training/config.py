@@ -16,7 +16,7 @@ from vpo.advantage import METHODS, Scale
 from vpo.scalarize import Sampler
 
 Aggregation = Literal["token", "sequence"]
-Reward = Literal["value", "gain", "solve"]
+Reward = Literal["value", "gain", "solve", "search-value"]
 Precision = Literal["auto", "fp32", "bf16"]
 IMPROVE, DPO = "improve", "dpo"
 BY_EXAMPLES = (IMPROVE, DPO)
@@ -63,7 +63,7 @@ class Estimation(EstimationSettings):
 
     seed: with a group's place in the run it fixes that group's weights
     reward: of an answer to a prompt that shows parents: its value, or its gain over them, a copy being worth nothing;
-        or solve: 1 if it reaches its Goal, else 0
+        or solve: 1 if it reaches its Goal, else 0; or search-value: the lift of its set, which the context gives
     shaping: the weight of the value in addition to the gain, for gains too rare to teach what a valid answer is
     """
 

@@ -52,12 +52,14 @@ class SearchContext:
         the gain over the fittest of them, and the methods of vectors have their vectors
     goal: if solving is rewarded
     lineages: by identity of an answer, if it is credited with what its descendants reached
+    lifts: (G,), the reward of each rollout's set, if a value of the archive is rewarded; nothing else counts then
     """
 
     archive: npt.ArrayLike | None = None
     shown: Sequence[ScoredAnswer] = ()
     goal: Goal | None = None
     lineages: Mapping[bytes, Lineage] = field(default_factory=dict)
+    lifts: Sequence[float] | None = None
 
 
 NO_CONTEXT = SearchContext()
@@ -94,6 +96,8 @@ class ExampleGroup:
 def group_rewards(group: ScoredGroup, estimation: Estimation, context: SearchContext = NO_CONTEXT) -> GroupRewards:
     """The group as the estimators take it. Methods of a fixed scalar see the answers' fitness as the one objective, so
     that the task's own deployment weighting counts; the others see the reward vectors."""
+    if context.lifts is not None:
+        return GroupRewards.of(np.reshape(context.lifts, (-1, 1, 1)))
     archive, goal = context.archive, context.goal
     gains = context.shown if estimation.reward == "gain" else ()
     answers = group.all_answers()

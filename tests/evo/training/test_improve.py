@@ -183,7 +183,7 @@ def test_the_goals_of_a_stored_search_are_what_it_ended_with(db):
         for number in range(len(problems)):
             ended = archives.ended(number)
             assert len({rewards for rewards, _ in ended}) == len(ended) > 1
-            held = {c.rewards for draw in range(20) for c in archives(number, np.random.default_rng(draw))}
+            held = {c.rewards for draw in range(20) for c in archives(number, np.random.default_rng(draw)).candidates}
             assert held <= {rewards for rewards, _ in ended}
 
 
@@ -195,7 +195,7 @@ def test_a_level_asks_for_late_moments_of_a_stored_archive(db):
         for place, archives in enumerate((early, late)):
             for number, problem in enumerate(problems):
                 for draw in range(40):
-                    found = archives(number, np.random.default_rng(draw))
+                    found = archives(number, np.random.default_rng(draw)).candidates
                     best[place, number, draw] = max(c.fitness for c in found) / problem.target
     reached = best[0].max(axis=1) >= 0.9
     assert reached.any() and (best[1, reached] >= 0.9).all() and (best[0, reached] < 0.9).any()
