@@ -177,7 +177,8 @@ class TrainingLoop(SteppedTraining[Batch]):
 
     @property
     def source(self) -> str:
-        return " ".join(self.run_config.problems)
+        names = self.run_config.problems
+        return " ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
     @property
     def example(self) -> str:
