@@ -176,6 +176,14 @@ def test_solving_is_rewarded_from_a_stored_search(db, tmp_path, method):
     assert len(steps) == 2 and all(line["groups"] == 8 for line in steps)
 
 
+def test_a_run_of_too_few_problems_has_no_value_of_the_archive(db, tmp_path, capsys):
+    given = ["train", "vpo", "maze:train/0-3", "--policy", SMALL_POLICY, *FROM_ARCHIVES, "--reward", "search-value"]
+    assert invoke([*given, "--db", db, "--plain", "-o", str(tmp_path / "x")]) == 2
+    error = capsys.readouterr().err
+    assert "4 finished problems; reward search-value needs 5" in error and error.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+
+
 def test_the_goals_of_a_stored_search_are_what_it_ended_with(db):
     with Store.open(db, read_only=True) as store:
         problems = resolve("maze:train/0-3")

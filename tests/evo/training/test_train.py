@@ -225,6 +225,8 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["pass_at_k", "maze:train", "-o", "x"], "use it with reward solve"),
         (["gdpo", "maze:train", "--reward", "solve", "-o", "x"], "gdpo has no goals to reach"),
         (["vpo", "maze:train", "--reward", "solve", "-o", "x"], "--parents-from archive:RUN"),
+        (["vpo", "maze:train", "--reward", "search-value", "-o", "x"], "--parents-from archive:RUN"),
+        (["per_answer", "maze:train", "--reward", "search-value", "-o", "x"], "cannot take the value of a set"),
         (["vpo", "maze:train", "--answers", "9", "-o", "x"], "1 to 5 answers"),
         (["vpo", "maze:nowhere", "-o", "x"], "maze:nowhere"),
         (["vpo", "maze:train/0-3", "--evaluate", "maze:train/3", "-o", "x"], "would be trained on and evaluated on"),
