@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,14 +56,13 @@ def features(held: Held, scale: float, stale: int, elapsed: int, left: int) -> F
         return np.concatenate([np.zeros(4), times])
     vectors, fitness = np.array(list(held)), list(held.values())
     best = vectors[front(vectors, fitness)]
-    weights = _WEIGHTS.get(best.shape[1])
-    if weights is None:
-        weights = _WEIGHTS[best.shape[1]] = dirichlet_weights(64, best.shape[1], sampler="sobol")
-    mean = float((best @ weights.T).max(axis=0).mean()) / scale
+    mean = float((best @ _weightings(best.shape[1]).T).max(axis=0).mean()) / scale
     return np.array([max(fitness) / scale, mean, float(np.ptp(best, axis=0).mean()), np.log(len(best)), *times])
 
 
-_WEIGHTS: dict[int, Floats] = {}
+@cache
+def _weightings(objectives: int) -> Floats:
+    return dirichlet_weights(64, objectives, sampler="sobol")
 
 
 class Examples(NamedTuple):
@@ -76,7 +76,7 @@ class Examples(NamedTuple):
 
 
 def draw_examples(searches: Iterable[StoredSearch], seed: int, *, solves: bool) -> Examples:
-    """DRAWS moments of each search before its last success, each with a horizon that the budget allows and what was
+    """DRAWS moments of each search before it reaches the scale, each with a horizon that the budget allows and what was
     reached within it. Both are drawn without regard to the outcome, so that no search is cut short."""
     rows, outcomes, problems, spent = [], [], [], []
     for number, search in enumerate(searches):
@@ -182,17 +182,18 @@ class SearchValue:
     """
 
     def __init__(self, searches: Sequence[StoredSearch], run: str, *, visit: int = 1, seed: int = 0) -> None:
-        if len(searches) < FOLDS:
-            raise BadInput(
-                f"run {run} has {len(searches) or 'no'} finished problems; reward search-value needs {FOLDS} or more "
-                "to fit its critic: let the run end, or search more problems"
-            )
         self.solves = all(search.target is not None and search.target > 0 for search in searches)
         examples = draw_examples(searches, seed, solves=self.solves)
+        self.problems, self.visit = len(set(examples.problems)), visit
+        if self.problems < FOLDS:
+            raise BadInput(
+                f"run {run} has {self.problems or 'no'} finished problems; reward search-value needs {FOLDS} or more "
+                "to fit its critic: let the run end, or search more problems"
+            )
         if len(set(examples.outcomes)) < 2:
             raise BadInput(
-                f"run {run} has no variation in outcome: {'all' if examples.outcomes[0] else 'none'} of its finished "
-                "searches succeed; reward search-value needs some that do and some that do not"
+                f"run {run} has no variation in outcome: {'all' if examples.outcomes.all() else 'none'} of its "
+                "finished searches succeed; reward search-value needs some that do and some that do not"
             )
         predicted = predict_held_out(examples, seed)
         self.calibration = Calibration.of(predicted, examples.outcomes)
@@ -202,7 +203,7 @@ class SearchValue:
             if (at := (examples.spent >= low) & (examples.spent < high)).any()
         ]
         self.critic = Critic.fit(examples.features, examples.outcomes)
-        self.problems, self.visit, self.budget = len(searches), visit, searches[0].budget
+        self.budget = searches[0].budget
         self._level = 0.0
         self._first: float | None = None
         self._steps, self._observed = 0, list[tuple[float, float]]()

@@ -6,6 +6,7 @@ import torch
 from training_runs import SMALL_POLICY, read_metrics, trained, weights
 
 from evo.cli import invoke
+from evo.config.colocated import SearchTraining
 from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
@@ -104,6 +105,8 @@ def test_searches_that_cannot_be_fitted_are_refused():
         SearchValue([], "a")
     with pytest.raises(BadInput, match="no variation in outcome: none of its finished searches succeed"):
         SearchValue([StoredSearch(1.0, 9, [(0, (0.5,), 0.5)])] * 9, "a")
+    with pytest.raises(ValueError, match="evo train max_at_k --reward search-value"):
+        SearchTraining(method="vpo", reward="search-value")
 
 
 @pytest.mark.usefixtures("one_thread")
