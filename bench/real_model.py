@@ -2,7 +2,8 @@
 
     python -m bench.real_model formula:train/0-3 --policy DIR --group 16 --limit 48 [--variants parent,forbid,fresh]
 
-Every prompt shows the problem's seed as its parent. `forbid` adds that a copy of it does not count; `fresh` shows no
+Every prompt of the first iteration shows the problem's seed as its parent, those of others an answer that scripted:gp
+makes of the seed. `forbid` adds that a copy of it does not count; `fresh` shows no
 parent. Seconds are CPU seconds of this process on one thread, apart for the prompts, the steps of the model, the draws
 from its vocabulary and the rest.
 """
@@ -50,9 +51,20 @@ class Spent:
         return run
 
 
-def first_selection(problem: Problem) -> Selection:
-    """What a search's first prompt shows: the seed, scored."""
-    text = problem.seed_answer()
+def selections(problem: Problem, form: PromptFormat, iterations: int, seed: int) -> list[Selection]:
+    """What each iteration's prompt shows: the seed, then answers that scripted:gp makes of it."""
+    first = show(problem, problem.seed_answer())
+    if iterations == 1:
+        return [first]
+    prompt = form.build(first, 1)
+    group = asyncio.run(load_policy("scripted:gp").sample([prompt], rollouts=4 * iterations, answers=1, seed=seed))[0]
+    answers = dict.fromkeys(answer for rollout in group for answer in form.parse(rollout, first).answers)
+    changed = [shown for shown in (show(problem, answer) for answer in answers) if not shown.best[0].error]
+    return [first, *changed[: iterations - 1]]
+
+
+def show(problem: Problem, text: str) -> Selection:
+    """A prompt that shows this answer as its parent, scored."""
     score = problem.score(text)
     parent = Candidate(1, text, score.rewards, score.fitness, score.features, score.feedback, score.error, 0, 0, None)
     return Selection(parent, (), (parent,))
@@ -114,6 +126,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=0, help="replies printed of each problem")
     parser.add_argument("--variants", default="parent")
+    parser.add_argument("--iterations", type=int, default=1, help="calls of each problem, with different parents")
+    parser.add_argument("--no-prefixes", action="store_true", help="compute every prompt whole")
     parser.add_argument("--no-share", action="store_true", help="give every row a copy of its prompt")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -127,6 +141,8 @@ def main() -> None:
     assert isinstance(policy, TransformersPolicy)
     if arguments.no_share:
         policy._share = False
+    if arguments.no_prefixes:
+        policy.prefixes = None
     spent = Spent()
     decoding._prefill = spent.timed("prompts", decoding._prefill)
     decoding.draw = spent.timed("draws", decoding.draw)
@@ -135,17 +151,29 @@ def main() -> None:
 
     problems = resolve(arguments.problems)
     formats = [open_format(problem, policy.prompt_format, PromptConfig(), 1) for problem in problems]
-    selections = [first_selection(problem) for problem in problems]
-    policy._may_share()
+    shown = [
+        selections(problem, form, arguments.iterations, arguments.seed)
+        for problem, form in zip(problems, formats, strict=True)
+    ]
+    iterations = list(zip(*shown, strict=True))
+    policy.settings()  # probes the model
     for variant in arguments.variants.split(","):
-        prompts = [build(form, shown, variant) for form, shown in zip(formats, selections, strict=True)]
+        calls = [[build(*pair, variant) for pair in zip(formats, one, strict=True)] for one in iterations]
+        prompts = [prompt for call in calls for prompt in call]
         length = sum(len(policy.encode(prompt)) for prompt in prompts) / len(prompts)
         if arguments.show:
             print(prompts[0].user)
         for size in arguments.group:
             spent.seconds.clear()
+            if policy.prefixes is not None:
+                policy.prefixes.clear()
+                policy.prefixes.computed = policy.prefixes.reused = 0
             began = time.process_time()
-            groups = asyncio.run(policy.sample(prompts, rollouts=size, answers=1, seed=arguments.seed))
+            groups = [
+                group
+                for call in calls
+                for group in asyncio.run(policy.sample(call, rollouts=size, answers=1, seed=arguments.seed))
+            ]
             seconds = time.process_time() - began
             spent.seconds["rest"] = seconds - sum(spent.seconds.values())
             tokens = sum(len(rollout.token_ids) for group in groups for rollout in group)
@@ -156,7 +184,12 @@ def main() -> None:
                 f"({tokens / rollouts:.1f} a rollout), {seconds:.1f} CPU s ({parts}): {tokens / seconds:.1f} tokens/s, "
                 f"{rollouts / seconds:.2f} answers/s"
             )
-            print(report(problems, formats, selections, groups, arguments.show), flush=True)
+            if policy.prefixes is not None:
+                computed, reused = policy.prefixes.computed, policy.prefixes.reused
+                print(f"{reused} of {computed + reused} prompt tokens reused ({reused / (computed + reused):.2f})")
+            times = len(iterations)
+            seen = [selection for one in iterations for selection in one]
+            print(report(problems * times, formats * times, seen, groups, arguments.show), flush=True)
 
 
 if __name__ == "__main__":

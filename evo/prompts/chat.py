@@ -109,7 +109,8 @@ class ChatFormat(MessageFormat):
             sections.append("# Other answers found so far\n" + others_shown)
         sections.append(self.request)
         text, texts = "\n\n".join(sections), self.texts_shown(shown, others.values())
-        return Prompt(text, self.system, stream, self.begin_answer(selection, rng), texts)
+        begun = self.begin_answer(selection, rng)
+        return Prompt(text, self.system, stream, begun, texts, task_chars=len(self.task))
 
     def describe(self, candidate: Candidate, feedback: bool = True) -> str:
         """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.

@@ -46,7 +46,7 @@ def ask_reflection(problem: Problem, parent: Candidate, config: PromptConfig, st
         "# Its scores\n" + "\n".join(lines),
         "# What to write\n" + REQUEST,
     )
-    return Prompt("\n\n".join(sections), SYSTEM, stream, max_tokens=most)
+    return Prompt("\n\n".join(sections), SYSTEM, stream, max_tokens=most, task_chars=len(sections[0]))
 
 
 def read_reflection(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A key-value cache that grows in place, for decoding many short rows.
+"""A key-value cache that grows in place, for decoding many short rows, and the prefixes of prompts that are kept.
 
 transformers' own dynamic cache concatenates at every step, which copies the whole cache once per token; for small
 models that copy is most of the time. This one writes into spare room and hands out views.
@@ -6,8 +6,12 @@ models that copy is most of the time. This one writes into spare room and hands 
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
@@ -83,6 +87,13 @@ class RoomyLayer(DynamicLayer):
         self._buffers = (joined[0], joined[1])
         self.keys, self.values = joined[0][:, :, :columns], joined[1][:, :, :columns]
 
+    def stack(self, others: Sequence[RoomyLayer], columns: int) -> None:
+        """Append the rows of these layers, all padded on the left to that many columns."""
+        layers: Sequence[Any] = (self, *others)
+        self.keys = torch.cat([left_padded(layer.keys, columns, -2, 0.0) for layer in layers])
+        self.values = torch.cat([left_padded(layer.values, columns, -2, 0.0) for layer in layers])
+        self._buffers = None
+
 
 def _with_room(states: torch.Tensor, room: int) -> torch.Tensor:
     rows, heads, used, width = states.shape
@@ -114,15 +125,103 @@ def bytes_a_token(config: Any, itemsize: int) -> int:
     return 2 * text.num_hidden_layers * heads * width * itemsize
 
 
-def prefill(model: PreTrainedModel, ids: torch.Tensor, real: torch.Tensor) -> tuple[Any, torch.Tensor]:
-    """The cache of left-padded prompts (prompts, columns) and the logits after each (prompts, vocabulary)."""
-    cache = make_cache(model.config)
+def prefill(
+    model: PreTrainedModel, ids: torch.Tensor, real: torch.Tensor, cache: Any = None
+) -> tuple[Any, torch.Tensor]:
+    """The cache of left-padded prompts (prompts, columns) and the logits after each (prompts, vocabulary).
+
+    cache: of the columns before these, all of them real; it is extended
+    """
+    cache = make_cache(model.config) if cache is None else cache
     logits = model(
         input_ids=ids,
         attention_mask=None if bool(real.all()) else real,
-        position_ids=(real.cumsum(-1) - 1).clamp(min=0),
+        position_ids=(real.cumsum(-1) - 1).clamp(min=0) + cache.get_seq_length(),
         past_key_values=cache,
         use_cache=True,
         logits_to_keep=1,
     ).logits
     return cache, logits[:, -1]
+
+
+class PrefixCache:
+    """The keys and values of prompts' prefixes: a prompt whose prefix is kept is computed from there on.
+
+    A prompt is always computed alone and in two passes, its prefix and the rest, whether or not the prefix is kept.
+    The prompt determines the length of its prefix, so a kept prefix changes no bit of the logits. (In 8 bits a pass of
+    another length can move a logit by a nat.)
+
+    limit: bytes; the prefixes that were used longest ago are dropped
+    computed, reused: tokens so far
+    All prefixes are dropped once a weight was replaced or written in place. Call `clear` after writes through `.data`,
+    which torch does not count.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.computed = self.reused = 0
+        self.clear()
+
+    def clear(self) -> None:
+        self._kept: OrderedDict[bytes, list[tuple[torch.Tensor, torch.Tensor]]] = OrderedDict()
+        self._weights: list[tuple[int, int]] = []
+        self.bytes = 0
+
+    def prefill(
+        self, model: PreTrainedModel, prompts: Sequence[tuple[npt.NDArray[np.int32], int]]
+    ) -> tuple[Any, torch.Tensor]:
+        """As the function `prefill`. prompts: their token ids and how many of them are the prefix, 0 for none."""
+        weights = [(weight.data_ptr(), weight._version) for weight in model.parameters()]
+        if weights != self._weights:
+            self.clear()
+            self._weights = weights
+        computed = [self._prefill(model, ids, prefix) for ids, prefix in prompts]
+        columns = max(len(ids) for ids, _ in prompts)
+        cache = computed[0][0]
+        if len(computed) > 1:
+            for layer, *others in zip(*(cache.layers for cache, _ in computed), strict=True):
+                layer.stack(others, columns)
+        return cache, torch.cat([logits for _, logits in computed])
+
+    def _prefill(self, model: PreTrainedModel, ids: npt.NDArray[np.int32], prefix: int) -> tuple[Any, torch.Tensor]:
+        cache: Any = make_cache(model.config)
+        if prefix:
+            for layer, states in zip(cache.layers, self._states(model, ids[:prefix]), strict=True):
+                layer.update(*states)
+        self.computed += len(ids) - prefix
+        return prefill(model, *_one_row(model, ids[prefix:]), cache)
+
+    def _states(self, model: PreTrainedModel, prefix: npt.NDArray[np.int32]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """The keys and values of each layer, (1, heads, columns, width)."""
+        key = prefix.tobytes()
+        states = self._kept.get(key)
+        if states is not None:
+            self._kept.move_to_end(key)
+            self.reused += len(prefix)
+            return states
+        self.computed += len(prefix)
+        cache, _ = prefill(model, *_one_row(model, prefix))
+        states = [(layer.keys.contiguous(), layer.values.contiguous()) for layer in cache.layers]
+        size = _size(states)
+        if size <= self.limit:
+            while self.bytes + size > self.limit:
+                self.bytes -= _size(self._kept.popitem(last=False)[1])
+            self._kept[key] = states
+            self.bytes += size
+        return states
+
+
+def _one_row(model: PreTrainedModel, ids: npt.NDArray[np.int32]) -> tuple[torch.Tensor, torch.Tensor]:
+    row = torch.from_numpy(ids.astype(np.int64))[None].to(model.device)
+    return row, torch.ones_like(row, dtype=torch.bool)
+
+
+def _size(states: list[tuple[torch.Tensor, torch.Tensor]]) -> int:
+    return sum(keys.nbytes + values.nbytes for keys, values in states)
+
+
+def left_padded(states: torch.Tensor, columns: int, dimension: int, value: float) -> torch.Tensor:
+    """The tensor with `columns` in that dimension, filled with `value` at the front."""
+    shape = list(states.shape)
+    shape[dimension] = columns - shape[dimension]
+    return torch.cat([states.new_full(shape, value), states], dimension) if shape[dimension] else states

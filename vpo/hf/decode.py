@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.cache import prefill
+from vpo.hf.cache import PrefixCache, prefill
 from vpo.hf.rows import ExpandedRows, SharedRows
 from vpo.hf.sampling import draw, uniforms
 
@@ -45,6 +45,7 @@ class Settings:
     rows, cells: limits on one batch, rows and rows x columns
     prompt_cells: limit on prompts x their columns, which bounds the memory of prefilling
     share: rows of a group may attend to one copy of their prompt (rows.can_share)
+    prefixes: prompts are computed through it (rows.can_cut); None: together, padded
     """
 
     temperature: float
@@ -55,18 +56,20 @@ class Settings:
     cells: int
     prompt_cells: int = 1 << 16
     share: bool = False
+    prefixes: PrefixCache | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Ask:
     """One row to sample. prompt: its token ids, one object shared by a group; limit: most tokens to draw; prefill:
-    the part of the prompt that belongs to the answer."""
+    the part of the prompt that belongs to the answer; prefix: how many of the prompt's tokens PrefixCache may keep."""
 
     prompt: npt.NDArray[np.int32]
     stream: int
     rollout: int
     limit: int
     prefill: str = ""
+    prefix: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,10 +246,12 @@ def _prefill(
     """Each different prompt once, padded on the left: the batch's rows and their first logits (rows, vocabulary)."""
     place: dict[int, int] = {}
     prompts: list[npt.NDArray[np.int32]] = []
+    prefixes: list[int] = []
     for ask in asks:
         if id(ask.prompt) not in place:
             place[id(ask.prompt)] = len(prompts)
             prompts.append(ask.prompt)
+            prefixes.append(ask.prefix)
     columns = max(len(prompt) for prompt in prompts)
     ids = np.full((len(prompts), columns), settings.pad, dtype=np.int64)
     real = np.zeros((len(prompts), columns), dtype=bool)
@@ -254,6 +259,9 @@ def _prefill(
         ids[i, columns - len(prompt) :] = prompt
         real[i, columns - len(prompt) :] = True
     there = torch.from_numpy(real).to(model.device)
-    cache, logits = prefill(model, torch.from_numpy(ids).to(model.device), there)
+    if settings.prefixes is None:
+        cache, logits = prefill(model, torch.from_numpy(ids).to(model.device), there)
+    else:
+        cache, logits = settings.prefixes.prefill(model, list(zip(prompts, prefixes, strict=True)))
     row = torch.tensor([place[id(ask.prompt)] for ask in asks], device=model.device)
     return kind(model, cache, row, there), logits[row]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +18,11 @@ import torch
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.hf.cache import bytes_a_token
+from vpo.hf.cache import PrefixCache, bytes_a_token
 from vpo.hf.continuous_batching import Deliver, RoundStream, Take
 from vpo.hf.decode import Ask, DrawnTokens, Settings, Stopped, StopSignal, decode
 from vpo.hf.int8 import int8_size
-from vpo.hf.rows import can_join, can_share
+from vpo.hf.rows import can_cut, can_join, can_share
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import (
     context_of,
@@ -34,6 +36,8 @@ from vpo.policies.encoding import (
 
 _SMALL = 20_000_000
 """Below this many parameters rows are so cheap that calls should be large."""
+_LEAST_PREFIX = 64
+"""Tokens; a shorter prefix is not worth a pass, which costs as much as 6 to 20 tokens of a long one."""
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -127,6 +131,8 @@ class TransformersPolicy:
             with torch.no_grad():
                 for name, tensor in own.items():
                     tensor.copy_(weights[name])
+            if self.prefixes is not None:
+                self.prefixes.clear()
 
         await self.between(load)
         self.version = version
@@ -196,7 +202,25 @@ class TransformersPolicy:
         """The rows of one group. Raises PromptTooLong."""
         ids = self.encode(prompt)
         most = remaining_tokens(ids, prompt.limit(limit), self.context)
-        return [Ask(ids, prompt.stream, rollout, most, prompt.prefill) for rollout in range(rollouts)]
+        prefix = self._prefix(prompt, ids) if self.prefixes is not None else 0
+        return [Ask(ids, prompt.stream, rollout, most, prompt.prefill, prefix) for rollout in range(rollouts)]
+
+    def _prefix(self, prompt: Prompt, ids: npt.NDArray[np.int32]) -> int:
+        """How many of the prompt's tokens every prompt of its task begins with; 0 if they are few."""
+        task = self.encode(replace(prompt, user=prompt.user[: prompt.task_chars], prefill=""))
+        shorter = min(len(task), len(ids) - 1)
+        differ = np.flatnonzero(task[:shorter] != ids[:shorter])
+        common = int(differ[0]) if len(differ) else shorter
+        return common if common >= _LEAST_PREFIX else 0
+
+    @functools.cached_property
+    def prefixes(self) -> PrefixCache | None:
+        """The prefixes of recent prompts, in 2 GiB or a quarter of the free memory. None if they cannot be reused, if
+        the model runs on a GPU, or if it is so small that prompts are better computed together. First read in the
+        worker."""
+        if self.parameters < _SMALL or self.model.device.type != "cpu" or not can_cut(self.model):
+            return None
+        return PrefixCache(min(2 << 30, int(_free_memory() / 4)))
 
     def either(self, cancelled: threading.Event) -> StopSignal:
         """Set when sampling should stop: it was cancelled, or the policy is being closed."""
@@ -213,6 +237,7 @@ class TransformersPolicy:
             self._cells(),
             self._prompt_cells(),
             self._may_share(),
+            self.prefixes,
         )
 
     def shrink(self, error: FloatingPointError | RuntimeError, rows: int) -> None:
@@ -222,6 +247,8 @@ class TransformersPolicy:
             raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
         if not _is_memory(error):
             raise error
+        if self.prefixes is not None:
+            self.prefixes.clear()
         self._rows = min(self._rows, rows) // 2
         if not self._rows:
             self._rows = 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import AttentionInterface
 
-from vpo.hf.cache import is_windowed, make_cache, prefill
+from vpo.hf.cache import is_windowed, left_padded, make_cache, prefill
 from vpo.hf.int8 import int8_size
 from vpo.hf.llama_step import llama_step
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _SHARED = "evo_shared_prompt"
+_FOREIGN = (TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError, KeyError, IndexError)
+"""Errors of a model that passes other arguments to its attention, or keeps another cache."""
 
 
 class ExpandedRows:
@@ -68,7 +70,7 @@ class ExpandedRows:
         """Take in rows that have not taken a step yet, behind the present ones. Needs can_join(model)."""
         mine, theirs = self._real(), other._real()
         columns = max(mine.shape[-1], theirs.shape[-1])
-        self._mask = torch.cat([_left_padded(mask, columns, -1, False) for mask in (mine, theirs)])
+        self._mask = torch.cat([left_padded(mask, columns, -1, False) for mask in (mine, theirs)])
         self._positions = torch.cat([self._positions, other._positions])
         for layer, joining in zip(self._cache.layers, other._cache.layers, strict=True):
             layer.join(len(theirs), (joining.keys, joining.values))
@@ -149,11 +151,11 @@ class SharedRows:
         mine, theirs = (rows.prompts[0][0].shape[-2] for rows in (self, other))
         columns = max(mine, theirs)
         if mine != theirs or self.padding is not None or other.padding is not None:
-            self.padding = torch.cat([_left_padded(rows._padding(), columns, -1, True) for rows in (self, other)])
+            self.padding = torch.cat([left_padded(rows._padding(), columns, -1, True) for rows in (self, other)])
         self.prompts = [
             (
-                torch.cat([_left_padded(states[0], columns, -2, 0.0) for states in pair]),
-                torch.cat([_left_padded(states[1], columns, -2, 0.0) for states in pair]),
+                torch.cat([left_padded(states[0], columns, -2, 0.0) for states in pair]),
+                torch.cat([left_padded(states[1], columns, -2, 0.0) for states in pair]),
             )
             for pair in zip(self.prompts, other.prompts, strict=True)
         ]
@@ -264,13 +266,6 @@ def can_join(model: PreTrainedModel) -> bool:
     return not is_windowed(model.config)
 
 
-def _left_padded(states: torch.Tensor, columns: int, dimension: int, value: float) -> torch.Tensor:
-    """The tensor with `columns` in that dimension, zero-filled at the front."""
-    shape = list(states.shape)
-    shape[dimension] = columns - shape[dimension]
-    return torch.cat([states.new_full(shape, value), states], dimension) if shape[dimension] else states
-
-
 def can_share(model: PreTrainedModel) -> bool:
     """Whether SharedRows gives this model's logits: one step computed both ways, with ragged groups and padding.
 
@@ -293,8 +288,36 @@ def can_share(model: PreTrainedModel) -> bool:
             distributions = [
                 rows.step(tokens).float().softmax(-1) for rows in (shared, ExpandedRows(model, cache, row, real))
             ]
-    except (TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError, KeyError, IndexError):
-        return False  # a model that passes other arguments to its attention
-    difference = (distributions[0] - distributions[1]).abs().sum(-1).max() / 2  # total variation
+    except _FOREIGN:
+        return False
+    return _agree(model, *distributions)
+
+
+def can_cut(model: PreTrainedModel) -> bool:
+    """Whether a prompt in two passes has the logits of one pass, by three small forwards.
+
+    False for layers that attend to a window or keep a state of another kind, and for rotations that change with the
+    length of the prompt.
+    """
+    rotations = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
+    if any(weight.is_inference() for weight in model.parameters()):  # whether they changed is not recorded
+        return False
+    if is_windowed(model.config) or rotations.get("rope_type") in ("dynamic", "longrope"):
+        return False
+    ids = (torch.arange(14, device=model.device)[None] * 7 + 1) % model.config.get_text_config(decoder=True).vocab_size
+    real = torch.ones_like(ids, dtype=torch.bool)
+    try:
+        with torch.inference_mode():
+            _, whole = prefill(model, ids, real)
+            cache, _ = prefill(model, ids[:, :8], real[:, :8])
+            _, rest = prefill(model, ids[:, 8:], real[:, 8:], cache)
+    except _FOREIGN:
+        return False
+    return _agree(model, whole.float().softmax(-1), rest.float().softmax(-1))
+
+
+def _agree(model: PreTrainedModel, first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two computations of the same distributions (rows, vocabulary) differ by rounding only."""
+    difference = (first - second).abs().sum(-1).max() / 2  # total variation
     exact = model.dtype == torch.float32 and not int8_size(model)
     return bool(difference < (1e-3 if exact else 0.3))

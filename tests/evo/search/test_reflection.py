@@ -166,6 +166,7 @@ def test_what_is_asked_names_the_failing_components(digits):
     assert "Failing: odd 0.25\nRight: even 1\n" in prompt.user
     assert "odd ones are missing" in prompt.user and "02468" in prompt.user
     assert (prompt.stream, prompt.max_tokens) == (5, 96)
+    assert prompt.user[prompt.task_chars :].startswith("\n\n# Answer\n")
 
 
 @pytest.mark.parametrize(
