@@ -86,9 +86,9 @@ def train(
 ) -> int:
     """Train a policy with METHOD (vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting,
     multi_rlvr, trajectory_balance, entropic, per_answer, archive_vpo) on PROBLEMSET, or on stored searches
-    (--from-traces), and write it to -o as a Hugging Face checkpoint with its card. Two methods learn from the examples
-    of stored searches: improve from answers that are better than their parents, dpo from pairs of a better and a worse
-    answer.
+    (--from-traces), and write it to -o as a Hugging Face checkpoint with its card. Three methods learn from the
+    examples of stored searches: improve from answers that are better than their parents, dpo from pairs of a better
+    and a worse answer, kto from better and worse answers that are not paired.
 
     \b
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo

@@ -15,7 +15,7 @@ from islands.db.address import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
 from vpo.advantage import METHODS, OF_LINEAGES
 from vpo.policies.address import parse_address
-from vpo.training.config import BY_EXAMPLES, IMPROVE, Reward, TrainerSettings
+from vpo.training.config import BY_EXAMPLES, IMPROVE, KTO, Reward, TrainerSettings
 
 _OF_SAMPLING = (
     "problems",
@@ -137,6 +137,8 @@ class TrainRun(TraceSettings, TrainerSettings):
     def _by_examples(self) -> None:
         if not self.from_traces:
             raise ValueError(f"{self.method} learns from stored searches: name them with --from-traces RUN")
+        if self.method == KTO and self.prompts < 2 * self.minibatches:
+            raise ValueError("kto compares answers to different prompts: prompts must be 2 or more for each minibatch")
         if self.credit == "lineage" and self.method != IMPROVE:
             raise ValueError(f"{self.method} has no weights for credit lineage; improve has")
         self._as_stored()

@@ -9,9 +9,10 @@ moment could have led to such a child too: the fittest of the front that are les
 form of the learning policy, so that any policy or operator can teach another.
 
 `improve` maximises the likelihood of the better children, `dpo` the preference for them over as many worse children of
-the same parent. Lessons are balanced over the levels of their parents, so that the many weak parents of a search's
-beginning do not outweigh the few late ones. With credit lineage a child weighs the share of the parent's way to the
-target that it and its descendants went (evo.training.lineage). Every draw comes from (seed, step).
+the same parent. `kto` takes better and worse children of any parents, by turns. Lessons are balanced over the levels of
+their parents, so that the many weak parents of a search's beginning do not outweigh the few late ones. With credit
+lineage a child weighs the share of the parent's way to the target that it and its descendants went
+(evo.training.lineage). Every draw comes from (seed, step).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from islands.types import Candidate, ProblemRecord, Selection
 from problems.contract import Problem
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
-from vpo.training.config import DPO
+from vpo.training.config import DPO, KTO
 from vpo.training.examples import Example, ExampleGroup, Lineage
 from vpo.training.trainer import PolicyTrainer
 
@@ -58,7 +59,8 @@ UNWRITABLE = "that the policy's language cannot say"
 
 @dataclass(frozen=True)
 class ImprovementLesson:
-    """A parent and the children that improve it, by id, and its other children, which are less fit than it.
+    """A parent and the children that improve it, by id, and its other children, which are less fit than it. Only `kto`
+    has lessons of parents that no child improves.
 
     run: its source's place
     weights: of the children, above 0
@@ -91,15 +93,17 @@ class LessonSource(StoredRun):
 
 @dataclass
 class Improvements(LearningSource):
-    """All lessons of a training run. by_level: their indices, by the parent's level."""
+    """All lessons of a training run. by_level: the indices of those with better children, by the parent's level;
+    worse_by_level: of those with worse children, which `kto` draws too."""
 
     runs: list[LessonSource]
     lessons: list[ImprovementLesson]
     by_level: list[list[int]] = field(default_factory=list)
+    worse_by_level: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        levels = sorted({lesson.level for lesson in self.lessons})
-        self.by_level = [[i for i, one in enumerate(self.lessons) if one.level == level] for level in levels]
+        self.by_level = _by_level(self.lessons, lambda lesson: bool(lesson.children))
+        self.worse_by_level = _by_level(self.lessons, lambda lesson: bool(lesson.worse))
 
     def __len__(self) -> int:
         return len(self.lessons)
@@ -111,11 +115,13 @@ class Improvements(LearningSource):
     def records(self) -> dict[tuple[int, int], ProblemRecord]:
         return {(one.run, one.problem): self.runs[one.run].problems[one.problem] for one in self.lessons}
 
-    def draw(self, rng: np.random.Generator) -> ImprovementLesson:
-        """Draw a lesson. All levels of parents have the same chance, but a level of fewer than FEW parents has less, so
-        that its lessons are not memorised. Within a level every parent has the same chance."""
-        shares = np.minimum([len(level) for level in self.by_level], FEW, dtype=np.float64)
-        level = self.by_level[int(rng.choice(len(shares), p=shares / shares.sum()))]
+    def draw(self, rng: np.random.Generator, *, worse: bool = False) -> ImprovementLesson:
+        """Draw a lesson that has better children, or worse ones. All levels of parents have the same chance, but a
+        level of fewer than FEW parents has less, so that its lessons are not memorised. Within a level every parent has
+        the same chance."""
+        levels = self.worse_by_level if worse else self.by_level
+        shares = np.minimum([len(level) for level in levels], FEW, dtype=np.float64)
+        level = levels[int(rng.choice(len(shares), p=shares / shares.sum()))]
         return self.lessons[level[int(rng.integers(len(level)))]]
 
     def read(self, lesson: ImprovementLesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
@@ -124,6 +130,14 @@ class Improvements(LearningSource):
         parent, *others = self.runs[lesson.run].reader.fetch(wanted)
         beside = others[: len(lesson.inspirations)]
         return Selection(parent, tuple(beside), ()), others[len(lesson.inspirations) :]
+
+
+def _by_level(lessons: Sequence[ImprovementLesson], wanted: Callable[[ImprovementLesson], bool]) -> list[list[int]]:
+    levels: dict[int, list[int]] = {}
+    for i, lesson in enumerate(lessons):
+        if wanted(lesson):
+            levels.setdefault(lesson.level, []).append(i)
+    return [levels[level] for level in sorted(levels)]
 
 
 def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Improvements:
@@ -135,6 +149,7 @@ def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
             sources,
             lambda source, record: record.id in wanted[id(source)],
             contrasted=run.method == DPO,
+            unpaired=run.method == KTO,
             credit=None if run.credit == "own" else partial(lineages, horizon=run.horizon, discount=run.discount),
         )
 
@@ -149,11 +164,13 @@ def find_improvements(
     wanted: Callable[[LessonSource, ProblemRecord], bool],
     *,
     contrasted: bool = False,
+    unpaired: bool = False,
     credit: Credit | None = None,
 ) -> Improvements:
     """The lessons of the wanted problems of all sources. Raises BadInput if there is none.
 
     contrasted: only lessons of parents that have a worse child too
+    unpaired: also lessons of parents that have only worse children; both kinds must occur
     credit: what the candidates of a problem are worth, by which children are weighted; None weights them alike
     """
     lessons: list[ImprovementLesson] = []
@@ -165,16 +182,18 @@ def find_improvements(
             rows = list(children(source.store, record.id, upto=source.upto))
             source.answers += len(rows)
             for lesson in _lessons(place, record, rows, credit):
-                if contrasted and not lesson.worse:
+                if not (lesson.children or unpaired) or (contrasted and not lesson.worse):
                     continue
                 lessons.append(lesson)
                 source.pairs += len(lesson.children)
                 digest.update(repr((record.id, lesson.parent, lesson.children)).encode())
         source.digest = digest.hexdigest()
-    if not lessons:
-        names = ", ".join(source.name for source in sources)
+    names = ", ".join(source.name for source in sources)
+    if not any(lesson.children for lesson in lessons):
         worse = ", and none is worse" if contrasted else ""
         raise BadInput(f"no answer of {names} improves on a parent that it was shown{worse}; search longer")
+    if unpaired and not any(lesson.worse for lesson in lessons):
+        raise BadInput(f"no answer of {names} is worse than the parent that it was shown; kto needs both kinds")
     return Improvements(list(sources), lessons)
 
 
@@ -185,6 +204,7 @@ def _lessons(
     better: dict[int, dict[int, None]] = {}
     beside: dict[int, tuple[int, ...]] = {}
     worse: dict[int, list[int]] = {}
+    beside_worse: dict[int, tuple[int, ...]] = {}
     front: list[Child] = []
     for row in rows:
         if row.failed:
@@ -196,6 +216,7 @@ def _lessons(
             beside.setdefault(parent.id, row.inspirations)
         elif parent is not None and row.fitness < parent.fitness - LEAST:
             worse.setdefault(parent.id, []).append(row.id)
+            beside_worse.setdefault(parent.id, row.inspirations)
         if not new:
             continue
         fittest = sorted(front, key=lambda other: (-other.fitness, other.id))[:OTHERS]
@@ -207,13 +228,13 @@ def _lessons(
     target = record.target if record.target is not None else top
     worth = None if credit is None else credit(rows)
     lessons = []
-    for shown, found in better.items():
-        fitness = by_id[shown].fitness
+    for shown in {**better, **worse}:
+        found, fitness = better.get(shown, {}), by_id[shown].fitness
         weights = {id: 1.0 if worth is None else way_gone(fitness, worth[id].fitness, target) for id in found}
         kept = {id: weight for id, weight in weights.items() if weight > 0}
-        if kept:
-            regressions = tuple(id for id in worse.get(shown, ()) if id not in found)
-            level, others = level_of(fitness, target), beside.get(shown, ())
+        regressions = tuple(id for id in worse.get(shown, ()) if id not in found)
+        if kept or regressions:
+            level, others = level_of(fitness, target), beside.get(shown, ()) if found else beside_worse[shown]
             lessons.append(
                 ImprovementLesson(
                     place, record.id, shown, others, tuple(kept), tuple(kept.values()), level, regressions
@@ -257,18 +278,18 @@ class Writer:
         self,
         lesson: ImprovementLesson,
         improvements: Improvements,
+        kinds: Sequence[Sequence[int]],
         most: int,
         rng: np.random.Generator,
-        *,
-        contrasted: bool = False,
     ) -> tuple[PromptFormat, Selection, list[str], float] | None:
-        """(format, selection of the prompt, rollouts, weight) of a lesson: one rollout with at most `most` of its
-        children, whose mean weight is its weight, and, if `contrasted`, one with as many worse children. None if the
-        format can write none of the children."""
-        selection, better = self._writable(lesson, improvements, lesson.children, most, rng)
-        chains = [better]
-        if contrasted:
-            chains.append(self._writable(lesson, improvements, lesson.worse, max(1, len(better)), rng)[1])
+        """(format, selection of the prompt, rollouts, weight) of a lesson: for each of `kinds`, better or worse
+        children, one rollout with as many of them, at most `most`. The mean weight of the first is the lesson's. None
+        if the format can write none of the children."""
+        chains: list[list[Candidate]] = []
+        for ids in kinds:
+            count = max(1, len(chains[0])) if chains else most
+            selection, chain = self._writable(lesson, improvements, ids, count, rng)
+            chains.append(chain)
         count = min(map(len, chains))
         if not count:
             return None
@@ -276,7 +297,7 @@ class Writer:
         texts = [prompt_format.write([child.text for child in chain[:count]], selection) for chain in chains]
         written = [text for text in texts if text is not None]
         weights = dict(zip(lesson.children, lesson.weights, strict=True))
-        weight = sum(weights[child.id] for child in better[:count]) / count
+        weight = sum(weights.get(child.id, 1.0) for child in chains[0][:count]) / count
         return (prompt_format, selection, written, weight) if len(written) == len(texts) else None
 
     def _writable(
@@ -302,7 +323,7 @@ PROMPT = PromptConfig(style="evo")
 
 
 class ImitationTraining(StoredTraining[list[ExampleGroup]]):
-    """Runs a TrainRun of the methods `improve` and `dpo`. problems: of the lessons, by the run's index and the
+    """Runs a TrainRun of the methods `improve`, `dpo` and `kto`. problems: of the lessons, by the run's index and the
     problem's id"""
 
     def __init__(
@@ -328,8 +349,10 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
 
     @property
     def source(self) -> str:
-        found = self.improvements
-        return f"{found.pairs:,} improvements of {len(found):,} parents in {found.run_names}"
+        found, worse = self.improvements, ""
+        if self.run_config.method == KTO:
+            worse = f" and {sum(len(lesson.worse) for lesson in found.lessons):,} worse answers"
+        return f"{found.pairs:,} improvements{worse} of {len(found):,} parents in {found.run_names}"
 
     def notes(self) -> list[str]:
         """Paragraphs on the lessons, and on those that were left out."""
@@ -367,7 +390,9 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         for _ in range(count * TRIES):
             if len(examples) == count:
                 return _of_mean_one(examples)
-            example = self._example(rng)
+            # kto: by turns, so that neither kind outweighs the other at any level of parents
+            worse = self.run_config.method == KTO and len(examples) % 2 == 1
+            example = self._example(rng, worse=worse)
             if example is not None:
                 examples.append(example)
         raise BadInput(
@@ -375,9 +400,10 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
             + ", ".join(f"{count:,} {reason}" for reason, count in self.writer.left_out.most_common())
         )
 
-    def _example(self, rng: np.random.Generator) -> ExampleGroup | None:
-        run, lesson = self.run_config, self.improvements.draw(rng)
-        written = self.writer.write(lesson, self.improvements, run.chain, rng, contrasted=run.method == DPO)
+    def _example(self, rng: np.random.Generator, *, worse: bool) -> ExampleGroup | None:
+        run, lesson = self.run_config, self.improvements.draw(rng, worse=worse)
+        kinds = [lesson.worse] if worse else [lesson.children, lesson.worse] if run.method == DPO else [lesson.children]
+        written = self.writer.write(lesson, self.improvements, kinds, run.chain, rng)
         if written is None:
             return None
         prompt_format, selection, texts, weight = written
@@ -386,7 +412,7 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         if len(prompt) + max(map(len, rows)) > self.policy.context:
             self.writer.left_out[TOO_LONG] += 1
             return None
-        examples = (Example(row, None, np.full(len(row), weight, np.float32)) for row in rows)
+        examples = (Example(row, None, np.full(len(row), -weight if worse else weight, np.float32)) for row in rows)
         return ExampleGroup(prompt, tuple(examples), 1.0)
 
     def _tokens(self, text: str) -> npt.NDArray[np.int32]:
@@ -400,12 +426,17 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
 
 
 def _of_mean_one(groups: Sequence[ExampleGroup]) -> list[ExampleGroup]:
-    """The groups with weights whose mean over rollouts is 1, so that a learning rate fits whatever the credit."""
-    mean = float(np.mean([example.advantages[0] for group in groups for example in group.examples]))
-    return [
-        replace(group, examples=tuple(replace(one, advantages=one.advantages / mean) for one in group.examples))
-        for group in groups
-    ]
+    """The groups with weights whose mean over rollouts is 1, so that a learning rate fits whatever the credit.
+    Undesirable rollouts, of negative weight, weigh together what desirable ones do: KTO's rule for unequal counts
+    (arXiv 2402.01306: lambda_D n_D / lambda_U n_U from 1 to 4/3) at 1."""
+    weights = np.array([example.advantages[0] for group in groups for example in group.examples])
+    kinds = np.unique(np.sign(weights))
+    mean = {kind: np.abs(weights[np.sign(weights) == kind]).sum() * len(kinds) / len(weights) for kind in kinds}
+
+    def scaled(one: Example) -> Example:
+        return replace(one, advantages=one.advantages / mean[np.sign(one.advantages[0])])
+
+    return [replace(group, examples=tuple(map(scaled, group.examples))) for group in groups]
 
 
 def problems_of(improvements: Improvements, resolve: Callable[[Sequence[str]], list[Problem]]) -> dict[Any, Problem]:

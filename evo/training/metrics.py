@@ -12,7 +12,7 @@ OFFLINE = (
     *("fitness", "best_of_rollout", "behaviour_nll", "kl", "importance", "truncated", "log_ratio", "groups"),
     *("left_out", "grad_norm"),
 )
-BY_EXAMPLE = ("policy_nll", "preferred", "margin", "kl", "grad_norm")
+BY_EXAMPLE = ("policy_nll", "preferred", "margin", "reference_point", "kl", "grad_norm")
 IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 SHOWN_IN_CHARTS = 6
 """Charts of a search's training on a page at most."""

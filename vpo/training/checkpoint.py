@@ -9,16 +9,19 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from problems.contract import BadAddress
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.checkpoint import write_trained
 from vpo.training.adapters import has_adapter, merge_adapter
+from vpo.training.config import TrainConfig
+from vpo.training.examples import ExampleGroup
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -126,3 +129,27 @@ def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:
             file.replace(folder / file.name)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def save_diverged(
+    folder: Path,
+    step: int,
+    groups: Sequence[ExampleGroup],
+    values: Mapping[str, float],
+    config: TrainConfig,
+    *,
+    process: int | None = None,
+) -> str:
+    """Save the batch of the step that failed into `folder`; returns the message that says so and what to try.
+
+    values: the step's metrics, some of them not finite; process: its index where several train together
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    suffix = "" if process is None else f"-process-{process}"
+    file = folder / f"diverged-step-{step}{suffix}.pt"
+    torch.save({"step": step, "values": dict(values), "config": config, "groups": list(groups)}, file)
+    bad = ", ".join(f"{name} {value}" for name, value in values.items() if not np.isfinite(value))
+    return (
+        f"training stopped at step {step}: {bad}. The weights are those of step {step - 1}; the batch is in {file}. "
+        "Try a smaller learning rate, or precision fp32"
+    )

@@ -18,10 +18,11 @@ from vpo.scalarize import Sampler
 Aggregation = Literal["token", "sequence"]
 Reward = Literal["value", "gain", "solve", "search-value"]
 Precision = Literal["auto", "fp32", "bf16"]
-IMPROVE, DPO = "improve", "dpo"
-BY_EXAMPLES = (IMPROVE, DPO)
-"""Methods that learn by examples from traces, and estimate no advantages: from improvements, by maximum likelihood, or
-from improvements against regressions, by direct preference optimization (arXiv 2305.18290)."""
+IMPROVE, DPO, KTO = "improve", "dpo", "kto"
+BY_EXAMPLES = (IMPROVE, DPO, KTO)
+"""Methods that learn by examples from traces, and estimate no advantages: from improvements, by maximum likelihood;
+from improvements against regressions, by direct preference optimization (arXiv 2305.18290); or from both, unpaired, by
+Kahneman-Tversky optimization (arXiv 2402.01306)."""
 PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 """The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
 
@@ -52,7 +53,8 @@ class EstimationSettings(_Settings):
     def _known(cls, method: str) -> str:
         if method not in METHODS and method not in BY_EXAMPLES:
             raise ValueError(
-                f"no method {method!r}; there is {', '.join(METHODS)} and, from traces, {' and '.join(BY_EXAMPLES)}"
+                f"no method {method!r}; there is {', '.join(METHODS)} and, from traces, "
+                + f"{', '.join(BY_EXAMPLES[:-1])} and {BY_EXAMPLES[-1]}"
                 + did_you_mean(method, [*METHODS, *BY_EXAMPLES])
             )
         return method
@@ -108,7 +110,7 @@ class PreferenceSettings(_Settings):
     """How preferences and rewards are traded against the distance from the start."""
 
     beta: float = Field(
-        0.1, gt=0.0, description="How strongly dpo and trajectory_balance hold the policy to its start."
+        0.1, gt=0.0, description="How strongly dpo, kto and trajectory_balance hold the policy to its start."
     )
     likelihood: float = Field(
         1.0, ge=0.0, description="dpo: the weight of the better answer's likelihood, in addition to the preference."
@@ -154,7 +156,7 @@ class TrainerSettings(EstimationSettings, LossSettings, PreferenceSettings, Lora
     @property
     def has_reference(self) -> bool:
         """Whether the loss compares with the policy as it was at the start."""
-        return self.kl > 0 or self.method == DPO or self.balances
+        return self.kl > 0 or self.method in (DPO, KTO) or self.balances
 
     @property
     def balances(self) -> bool:

@@ -30,10 +30,11 @@ import torch
 from problems.types import Rollout, ScoredGroup
 from vpo.hf.cache import is_windowed
 from vpo.hf.progress_bars import without_bars
-from vpo.policies.encoding import read_prompt_format
+from vpo.policies.encoding import context_of, read_prompt_format
 from vpo.training import TrainingDiverged, TrainStats, loss
 from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, set_adapter_weights, without_adapter
-from vpo.training.config import DPO, TrainConfig
+from vpo.training.checkpoint import save_diverged
+from vpo.training.config import DPO, KTO, TrainConfig
 from vpo.training.distribution import Batch, Replicated, ShardSettings
 from vpo.training.examples import (
     Context,
@@ -134,8 +135,9 @@ class PolicyTrainer:
         return self._learn(examples, group_metrics(groups, fresh, examples, self.add_up))
 
     def teach(self, examples: Sequence[ExampleGroup]) -> TrainStats:
-        """One step on examples that no policy sampled: of maximum likelihood, their advantages being their weights, or,
-        under `dpo`, on pairs of a better answer and a worse. Raises as `step`."""
+        """One step on examples that no policy sampled: of maximum likelihood, their advantages being their weights;
+        under `dpo` on pairs of a better answer and a worse; under `kto` on desirable answers and, with negative
+        weights, undesirable ones. Raises as `step`."""
         return self._learn(list(examples), {"tokens": self.add_up(sum(group.tokens for group in examples))})
 
     def _learn(self, examples: list[ExampleGroup], metrics: dict[str, float]) -> TrainStats:
@@ -173,9 +175,10 @@ class PolicyTrainer:
         # named beforehand: a process without groups must come to the same sums as the others
         sums: dict[str, Any] = dict.fromkeys(("loss", *metrics_of(config)), 0.0)
         weights = token_weights(groups, config.aggregation, total)
+        point = self._reference_point(groups) if config.method == KTO else 0.0
         for batch in self._micro_batches(groups, weights):
             with use_attention(self.model, self._attention, recompute=self.config.gradient_checkpointing):
-                total_loss, metrics = self._loss(batch, start)
+                total_loss, metrics = self._loss(batch, start, point)
                 total_loss.backward()
             for name, value in {"loss": total_loss.detach(), **metrics}.items():
                 sums[name] = sums[name] + value
@@ -202,28 +205,61 @@ class PolicyTrainer:
         batches = micro_batches(groups, weights, self.config.token_budget, shared=self._shares, together=together)
         return self._over_processes.even_out(batches)
 
+    def _reference_point(self, groups: Sequence[ExampleGroup]) -> float:
+        """KTO's reference point: an estimate of KL(policy || reference), in nats and at least 0. As in the paper it is
+        the mean log-ratio of rollouts that answer other prompts: each group's are given to the next group's prompt."""
+        context, others = context_of(self.model.config), [groups[-1], *groups[:-1]]
+        pairs = [
+            replace(
+                group,
+                examples=tuple(
+                    replace(example, token_ids=example.token_ids[: context - len(group.prompt_ids)])
+                    for example in other.examples
+                ),
+            )
+            for group, other in zip(groups, others, strict=True)
+        ]
+        count = self.add_up(batch_total(pairs, "sequence"))
+        total = 0.0
+        for batch in self._micro_batches(pairs, [[1.0 / count] * len(group.examples) for group in pairs]):
+            packed = pack([group for group, _ in batch], self._device)
+            with torch.no_grad():
+                apart = self._forward(self.model, packed) - self._reference_logprobs(packed)
+            total += float((self._per_token(batch) * apart).sum())
+        return max(0.0, self.add_up(total))
+
+    def _per_token(self, batch: Batch) -> torch.Tensor:
+        """(N,) weights of the micro-batch's completion tokens."""
+        lengths = [len(example.token_ids) for group, _ in batch for example in group.examples]
+        weights = np.repeat(np.concatenate([np.asarray(of_group) for _, of_group in batch]), lengths)
+        return torch.from_numpy(weights.astype(np.float32)).to(self._device)
+
+    def _reference_logprobs(self, packed: Packed) -> torch.Tensor:
+        """(N,) of the policy where training started, without gradient."""
+        with torch.no_grad(), contextlib.ExitStack() as stack:
+            fixed = self._reference
+            model = stack.enter_context(without_adapter(self.model)) if fixed is None else fixed
+            return self._forward(model, packed)
+
     def _loss(
-        self, batch: Sequence[tuple[ExampleGroup, Sequence[float]]], start: Mapping[int, torch.Tensor]
+        self, batch: Batch, start: Mapping[int, torch.Tensor], point: float
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         groups = [group for group, _ in batch]
         examples = [example for group in groups for example in group.examples]
         device = self._device
         packed = pack(groups, device)
         lengths = [len(example.token_ids) for example in examples]
-        weight = np.repeat(np.concatenate([np.asarray(w) for _, w in batch]), lengths)
         # examples that nothing sampled are never mixed with rollouts
         behaviour = [example.behaviour for example in examples if example.behaviour is not None] or None
-        reference = None
-        if self.config.has_reference:
-            fixed = self._reference
-            with torch.no_grad(), contextlib.ExitStack() as stack:
-                model = stack.enter_context(without_adapter(self.model)) if fixed is None else fixed
-                reference = self._forward(model, packed)
-        logprobs, weights = self._forward(self.model, packed), torch.from_numpy(weight.astype(np.float32)).to(device)
+        reference = self._reference_logprobs(packed) if self.config.has_reference else None
+        logprobs, weights = self._forward(self.model, packed), self._per_token(batch)
         if self.config.method == DPO:
             assert reference is not None
             return loss.preference_loss(logprobs, reference, lengths, weights, self.config)
         advantages = flat([example.advantages for example in examples], device)
+        if self.config.method == KTO:
+            assert reference is not None
+            return loss.desirability_loss(logprobs, reference, advantages, lengths, weights, point, self.config.beta)
         if self.config.balances:
             assert reference is not None
             sizes = [len(group.examples) for group in groups]
@@ -382,30 +418,6 @@ def _cost(groups: Sequence[ExampleGroup], shared: bool) -> int:
     rows = sum(len(group.examples) for group in groups)
     prompts = len(groups) if shared else rows
     return prompts * max(len(group.prompt_ids) for group in groups) + rows * max(map(_longest, groups))
-
-
-def save_diverged(
-    folder: Path,
-    step: int,
-    groups: Sequence[ExampleGroup],
-    values: Mapping[str, float],
-    config: TrainConfig,
-    *,
-    process: int | None = None,
-) -> str:
-    """Save the batch of the step that failed into `folder`; returns the message that says so and what to try.
-
-    values: the step's metrics, some of them not finite; process: its index where several train together
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    suffix = "" if process is None else f"-process-{process}"
-    file = folder / f"diverged-step-{step}{suffix}.pt"
-    torch.save({"step": step, "values": dict(values), "config": config, "groups": list(groups)}, file)
-    bad = ", ".join(f"{name} {value}" for name, value in values.items() if not np.isfinite(value))
-    return (
-        f"training stopped at step {step}: {bad}. The weights are those of step {step - 1}; the batch is in {file}. "
-        "Try a smaller learning rate, or precision fp32"
-    )
 
 
 def group_metrics(

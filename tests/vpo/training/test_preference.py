@@ -1,4 +1,4 @@
-"""Direct preference optimization: the loss by hand, pairs that stay together, and TRL's DPOTrainer."""
+"""Direct preference optimization and KTO: the losses by hand, pairs that stay together, and TRL's trainers."""
 
 from __future__ import annotations
 
@@ -136,4 +136,128 @@ def test_without_likelihood_the_loss_is_that_of_trl(tmp_path: Path, monkeypatch:
     found = gradients(model)
     assert stats.metrics["loss"] == pytest.approx(float(loss), rel=1e-4)
     assert set(found) == set(wanted)
+    assert max(relative_error(found[name], wanted[name]) for name in wanted) < 1e-3
+
+
+KTO = CONFIG.model_copy(update={"method": "kto"})
+
+
+def unpaired(weights: list[float], seed: int = 0) -> list[ExampleGroup]:
+    """Prompts with one answer each, desirable where the weight is positive."""
+    rng = np.random.default_rng(seed)
+    prompts, rows = ([tokens(rng, int(rng.integers(2, 9))) for _ in weights] for _ in range(2))
+    return [
+        ExampleGroup(prompt, (Example(row, None, np.full(len(row), weight, np.float32)),), 1.0)
+        for prompt, row, weight in zip(prompts, rows, weights, strict=True)
+    ]
+
+
+def kto_by_hand(model: torch.nn.Module, reference: torch.nn.Module, groups: list[ExampleGroup]):
+    def reward(prompt: np.ndarray, row: np.ndarray) -> torch.Tensor:
+        return (logprobs_of(model, prompt, row) - logprobs_of(reference, prompt, row).detach()).sum()
+
+    rows = [group.examples[0].token_ids for group in groups]
+    mismatched = [reward(group.prompt_ids, rows[i - 1]).detach() for i, group in enumerate(groups)]
+    point = torch.stack(mismatched).mean().clamp(min=0)
+    losses = []
+    for group, row in zip(groups, rows, strict=True):
+        weight = float(group.examples[0].advantages[0])
+        gained = reward(group.prompt_ids, row) - point
+        losses.append(abs(weight) * (1 - torch.sigmoid(0.3 * (gained if weight > 0 else -gained))))
+    return torch.stack(losses).mean(), float(point)
+
+
+def test_a_step_of_kto_takes_its_gradient_from_the_batch_whole_however_it_is_cut() -> None:
+    reference, points = tiny_model(), []
+    for seed, budget in ((5, 16384), (5, 1), (3, 16384), (4, 12)):
+        groups = unpaired([1.0, -0.5, -0.5, 2.0, -1.0], seed)
+        model = moved(reference, seed)
+        expected, point = kto_by_hand(model, reference, groups)
+        expected.backward()
+        wanted = gradients(model)
+        model.zero_grad(set_to_none=True)
+        config = KTO.model_copy(update={"token_budget": budget})
+        stats = PolicyTrainer(model, None, config, version="start", reference=reference).teach(groups)
+        found = gradients(model)
+        assert stats.metrics["loss"] == pytest.approx(float(expected), rel=1e-4)
+        assert stats.metrics["reference_point"] == pytest.approx(point, rel=1e-3, abs=1e-5)
+        assert max(relative_error(found[name], wanted[name]) for name in wanted) < 1e-3
+        points.append(point)
+    assert max(points) > 0 and min(points) == 0  # clamped, and not
+
+
+def test_kto_makes_desirable_answers_likelier_and_undesirable_ones_rarer() -> None:
+    reference, groups = tiny_model(), unpaired([1.0, -1.0] * 3)
+    model = copy.deepcopy(reference)
+    trainer = PolicyTrainer(model, None, KTO, version="start")
+    assert trainer.teach(groups).metrics["preferred"] == 0  # the policy is the reference
+    for _ in range(8):
+        stats = trainer.teach(groups)
+    with torch.no_grad():
+        for group in groups:
+            (row,) = group.examples
+            now, then = (logprobs_of(m, group.prompt_ids, row.token_ids).sum() for m in (model, reference))
+            assert (now > then) == (row.advantages[0] > 0)
+    assert stats.metrics["margin"] > 0.1 and stats.policy_version == "start+kto.9"
+
+
+def test_an_answer_to_another_prompt_is_cut_where_the_policys_context_ends() -> None:
+    model = tiny_model()
+    model.config.max_position_embeddings = 16
+    rng = np.random.default_rng(0)
+    short, long = tokens(rng, 3), tokens(rng, 12)
+    groups = [
+        ExampleGroup(prompt, (Example(row, None, np.full(len(row), weight, np.float32)),), 1.0)
+        for prompt, row, weight in ((short, long, 1.0), (long, short, -1.0))
+    ]
+    stats = PolicyTrainer(model, None, KTO, version="start", reference=moved(model)).teach(groups)
+    assert np.isfinite(stats.metrics["reference_point"])
+
+
+def test_the_loss_of_kto_is_that_of_trl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("trl", reason="TRL is not installed: pip install -e '.[trl]'")
+    from datasets import Dataset
+    from trl import KTOConfig, KTOTrainer
+
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
+    tokenizer, reference = tiny_tokenizer(), tiny_model()
+    rows = [
+        {"prompt": "w5 w6 w7 w8", "completion": " w9 w10 w11", "label": True},
+        {"prompt": "w20 w21", "completion": " w22", "label": False},
+        {"prompt": "w30 w31 w32", "completion": " w23 w24 w25 w26", "label": False},
+    ]
+    options = KTOConfig(
+        output_dir=str(tmp_path),
+        beta=0.3,
+        desirable_weight=1.5,
+        undesirable_weight=0.75,
+        per_device_train_batch_size=3,
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        report_to="none",
+        dataloader_pin_memory=False,
+    )
+    theirs = KTOTrainer(
+        copy.deepcopy(reference),
+        ref_model=copy.deepcopy(reference),
+        args=options,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    model = moved(reference)
+    theirs.model.load_state_dict(model.state_dict())
+    (batch,) = list(theirs.get_train_dataloader())
+    loss = theirs.compute_loss(theirs.model, batch)
+    loss.backward()
+    wanted = gradients(theirs.model)
+    groups = []
+    for row in rows:
+        ids = np.array([*tokenizer(row["completion"]).input_ids, tokenizer.eos_token_id], np.int32)
+        weights = np.full(len(ids), 1.5 if row["label"] else -0.75, np.float32)
+        prompt = np.array(tokenizer(row["prompt"]).input_ids, np.int32)
+        groups.append(ExampleGroup(prompt, (Example(ids, None, weights),), 1.0))
+    stats = PolicyTrainer(model, None, KTO, version="start", reference=reference).teach(groups)
+    found = gradients(model)
+    assert stats.metrics["loss"] == pytest.approx(float(loss), rel=1e-4)
     assert max(relative_error(found[name], wanted[name]) for name in wanted) < 1e-3
