@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,15 +87,35 @@ def test_for_preferences_every_lesson_has_children_that_are_worse_than_their_par
     found.close()
 
 
+def test_kto_draws_worse_children_of_parents_that_no_child_improves_too(db):
+    found, pairs = open_improvements(settings(db, method="kto")), open_improvements(settings(db, method="dpo"))
+    assert {one.children for one in found.lessons} > {one.children for one in pairs.lessons}
+    rng = np.random.default_rng(0)
+    assert all(found.draw(rng).children and found.draw(rng, worse=True).worse for _ in range(50))
+    assert any(not found.draw(rng, worse=True).children for _ in range(50))
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [({"worse": ()}, "is worse than the parent"), ({"children": (), "weights": ()}, "improves on a parent")],
+)
+def test_kto_needs_both_kinds(db, monkeypatch, missing, message):
+    lessons = improvement._lessons
+    monkeypatch.setattr(improvement, "_lessons", lambda *given: [replace(one, **missing) for one in lessons(*given)])
+    with pytest.raises(BadInput, match=message):
+        open_improvements(settings(db, method="kto"))
+
+
 @pytest.mark.long
-def test_a_policy_comes_to_prefer_better_children_and_goes_on_to_the_same_weights(db, tmp_path):
+@pytest.mark.parametrize("method", ["dpo", "kto"])
+def test_a_policy_comes_to_prefer_better_children_and_goes_on_to_the_same_weights(db, tmp_path, method):
     common = ["--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "8", "--lr", "3e-3"]
     common += ["--precision", "fp32", "--save-every", "4", "--plain"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert invoke(["train", "dpo", *common, "--steps", "16", "-o", str(whole)]) == 0
+    assert invoke(["train", method, *common, "--steps", "16", "-o", str(whole)]) == 0
     steps = [line for line in read_metrics(whole) if line["kind"] == "step"]
     assert steps[0]["margin"] == 0 and np.mean([line["preferred"] for line in steps[-6:]]) > 0.6
-    assert invoke(["train", "dpo", *common, "--steps", "8", "-o", str(parts)]) == 0
+    assert invoke(["train", method, *common, "--steps", "8", "-o", str(parts)]) == 0
     assert invoke(["train", "--resume", str(parts), "--steps", "16", "--plain"]) == 0
     one, other = weights(whole), weights(parts)
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -137,6 +158,7 @@ def test_an_interrupt_ends_it_after_the_step(db, tmp_path, monkeypatch):
         ({"from_traces": []}, "name them with --from-traces RUN"),
         ({"trace_versions": ["x"]}, "trace-versions chooses among prompt groups"),
         ({"rollouts": 4}, "rollouts cannot be set"),
+        ({"method": "kto", "prompts": 1}, "prompts must be 2 or more for each minibatch"),
     ],
 )
 def test_what_it_does_not_take_is_said(db, changes, said):
