@@ -25,7 +25,7 @@ from postgres import NoPostgres, PostgresServer  # noqa: E402
 from small_disk import SmallDisk, small_disk  # noqa: E402
 
 LONGEST = (
-    # with the tests marked `long`, which CI runs in the same session
+    # with the tests marked `long`, where they run in the same session
     *("evo/cluster", "docs", "evo/search/test_kill", "evo/search/test_soak", "evo/training", "vpo/training"),
     *("evo/pipelines", "evo/tui/test_real_terminal", "vpo/chain", "evo/report", "evo/cli", "vpo/policies"),
     *("evo/search", "problems/test_sandbox", "vpo", "islands", "evo"),

@@ -64,6 +64,7 @@ def whole_groups(groups):
     return found
 
 
+@pytest.mark.kill
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(backend, request, tmp_path, digits, digits_policy):
@@ -108,6 +109,7 @@ def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(backend, reques
     print(f"{backend}: {kills} kills", file=sys.stderr)
 
 
+@pytest.mark.kill
 @pytest.mark.long
 def test_a_run_with_a_lag_killed_again_and_again_keeps_every_group_and_asks_for_the_missing(
     tmp_path, digits, digits_policy

@@ -30,6 +30,7 @@ def stored(db):
         return groups, list(training_steps(store, run.id))
 
 
+@pytest.mark.kill
 @pytest.mark.long
 @pytest.mark.usefixtures("one_thread")
 def test_a_training_search_killed_again_and_again_loses_nothing_on_record(tmp_path):
