@@ -43,6 +43,11 @@ class PromptConfig(BaseModel):
         "repeats because a parent was shown.",
     )
     prefill: Share = Field(0.0, description="The share of prompts that begin the answer with a part of the parent.")
+    horizon: bool = Field(
+        False,
+        description="Show the iterations left and the parent's share of the target in one line, for policies that are "
+        "trained with it.",
+    )
 
 
 class FeedbackConfig(BaseModel):

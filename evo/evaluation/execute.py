@@ -25,7 +25,7 @@ from evo.search.defaults import resolve_address, resolve_settings, source_commit
 from evo.search.resources import check_one_policy, open_policy, resolve_problems
 from problems.contract import Problem
 from problems.scoring import Scorer
-from vpo.policies.address import parse_address
+from vpo.policies.address import OF_ITS_PROMPTS, parse_address
 from vpo.policies.registry import check_policy
 
 Loading = Callable[[], AbstractContextManager[object]]
@@ -60,7 +60,7 @@ def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> Evaluati
     check_one_policy(config.policy, "evo evaluate asks")
     address = parse_address(config.policy)
     check_policy(address)
-    if unused := [name for name in ("fresh", "prefill") if getattr(address.common, name) is not None]:
+    if unused := address.common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True):
         warnings.warn(f"evo evaluate shows no parent: ?{' and ?'.join(unused)} change nothing here", stacklevel=2)
     problems = resolve_problems(config)
     config = resolve_address(resolve_settings(config, problems))

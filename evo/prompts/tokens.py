@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.prompts.chat import begins
+from evo.prompts.chat import begins, level_of
 from islands.types import Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
+from vpo.policies.prompt_formats import HORIZON_FORMAT
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from islands.types import Candidate
     from vpo.chain import Chain
+
+
+NOTHING = Selection(None, (), ())
 
 
 class TokenFormat:
@@ -37,8 +41,13 @@ class TokenFormat:
                 "--policy a hub id or directory, openai:MODEL@URL, or scripted:mutate, which learns nothing and needs "
                 "no model"
             )
+        if config.horizon and name != HORIZON_FORMAT:
+            raise BadInput(
+                "this policy has no words for the iterations left; training gives it them, and its prompts then always "
+                "show them: evo train improve --from-traces RUN --policy 'ADDRESS?horizon=true'"
+            )
         try:
-            self._text(None)
+            self._text(NOTHING)
         except ValueError as error:
             raise BadInput(f"{problem.name}: {error}") from error
 
@@ -48,28 +57,35 @@ class TokenFormat:
 
     def select_shown(self, selection: Selection) -> Selection:
         parent = selection.parent if self.config.show_parent else None
-        return Selection(None if parent is None or not parent.text or parent.error else parent, (), ())
+        readable = parent is not None and parent.text and not parent.error
+        return Selection(parent if readable else None, (), (), selection.left)
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        parent = self.select_shown(selection).parent
+        shown = self.select_shown(selection)
+        parent = shown.parent
         begun = ""
         if parent is not None and rng is not None and begins(self.config, rng):
             begun = self.dialect.prefill(self.problem, parent.text, rng)
         if begun:
             # the kept part of the parent is visible already: a second copy would only make the prompt longer
-            return Prompt(self._text(None), stream=stream, prefill=begun)
-        return Prompt(self._text(parent), stream=stream)
+            return Prompt(self._text(replace(shown, parent=None)), stream=stream, prefill=begun)
+        return Prompt(self._text(shown), stream=stream)
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         from vpo.chain import parse
 
-        shown = self._text(self.select_shown(selection).parent)
+        shown = self._text(self.select_shown(selection))
         return parse(rollout.text, self.problem.answer_format, self.answers, prompt_format=self.name, prompt=shown)
 
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
-        return self.dialect.write(self.problem, answers, self._text(self.select_shown(selection).parent))
+        return self.dialect.write(self.problem, answers, self._text(self.select_shown(selection)))
 
-    def _text(self, parent: Candidate | None) -> str:
-        if parent is None:
-            return self.dialect.prompt(self.problem, "", None, self.answers)
-        return self.dialect.prompt(self.problem, parent.text, parent.rewards, self.answers)
+    def _text(self, shown: Selection) -> str:
+        from vpo.embedded.words import with_horizon
+
+        parent = shown.parent
+        text, rewards = ("", None) if parent is None else (parent.text, parent.rewards)
+        prompt = self.dialect.prompt(self.problem, text, rewards, self.answers)
+        if self.name != HORIZON_FORMAT or shown.left is None:
+            return prompt
+        return with_horizon(prompt, shown.left, level_of(self.problem, parent))

@@ -32,6 +32,7 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
+from evo.search.defaults import DEFAULT_ITERATIONS
 from evo.training.lineage import lineages
 from evo.training.loop import Evaluate, StoredTraining
 from evo.training.offline import TOO_LONG
@@ -79,13 +80,19 @@ class ImprovementLesson:
 
 @dataclass
 class LessonSource(StoredRun):
-    """A run that lessons come from. answers: how many different ones; pairs: how many are better than a parent"""
+    """A run that lessons come from. answers: how many different ones; pairs: how many are better than a parent;
+    iterations: of candidates, in which they were found"""
 
     answers: int = 0
     pairs: int = 0
+    iterations: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.reader = CandidateReader(self.store, CACHE_BYTES)
+
+    def left(self, candidate: int) -> int:
+        """The iterations that the search had left when it found a candidate."""
+        return int(self.run.config.get("iterations") or DEFAULT_ITERATIONS) - max(self.iterations[candidate], 0)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "pairs": self.pairs}
@@ -125,11 +132,11 @@ class Improvements(LearningSource):
         return self.lessons[level[int(rng.integers(len(level)))]]
 
     def read(self, lesson: ImprovementLesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
-        """The selection of the prompt, and the chosen children."""
-        wanted = (lesson.parent, *lesson.inspirations, *chosen)
-        parent, *others = self.runs[lesson.run].reader.fetch(wanted)
+        """The selection of the prompt, at the moment of the first chosen child, and the chosen children."""
+        source, wanted = self.runs[lesson.run], (lesson.parent, *lesson.inspirations, *chosen)
+        parent, *others = source.reader.fetch(wanted)
         beside = others[: len(lesson.inspirations)]
-        return Selection(parent, tuple(beside), ()), others[len(lesson.inspirations) :]
+        return Selection(parent, tuple(beside), (), source.left(chosen[0])), others[len(lesson.inspirations) :]
 
 
 def _by_level(lessons: Sequence[ImprovementLesson], wanted: Callable[[ImprovementLesson], bool]) -> list[list[int]]:
@@ -181,6 +188,7 @@ def find_improvements(
                 continue
             rows = list(children(source.store, record.id, upto=source.upto))
             source.answers += len(rows)
+            source.iterations.update((row.id, row.iteration) for row in rows)
             for lesson in _lessons(place, record, rows, credit):
                 if not (lesson.children or unpaired) or (contrasted and not lesson.worse):
                     continue
@@ -285,11 +293,10 @@ class Writer:
         """(format, selection of the prompt, rollouts, weight) of a lesson: for each of `kinds`, better or worse
         children, one rollout with as many of them, at most `most`. The mean weight of the first is the lesson's. None
         if the format can write none of the children."""
-        chains: list[list[Candidate]] = []
-        for ids in kinds:
-            count = max(1, len(chains[0])) if chains else most
-            selection, chain = self._writable(lesson, improvements, ids, count, rng)
-            chains.append(chain)
+        selection, chain = self._writable(lesson, improvements, kinds[0], most, rng)
+        chains = [chain]
+        for ids in kinds[1:]:
+            chains.append(self._writable(lesson, improvements, ids, max(1, len(chain)), rng)[1])
         count = min(map(len, chains))
         if not count:
             return None
@@ -319,7 +326,6 @@ class Writer:
 
 TRIES = 50
 """Draws at most for each lesson of a step."""
-PROMPT = PromptConfig(style="evo")
 
 
 class ImitationTraining(StoredTraining[list[ExampleGroup]]):
@@ -339,10 +345,11 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
     ):
         super().__init__(run, improvements, run.steps, policy, trainer, log=log, evaluate=evaluate)
         self.improvements = improvements
+        prompt = PromptConfig(style="evo", horizon=run.shows_horizon)
 
         @lru_cache(maxsize=4096)
         def opened(problem: tuple[int, int], answers: int) -> PromptFormat:
-            return open_format(problems[problem], policy.prompt_format, PROMPT, answers)
+            return open_format(problems[problem], policy.prompt_format, prompt, answers)
 
         self.writer = Writer(opened)
         self._end = np.array([policy.tokenizer.eos_token_id], dtype=np.int32)
@@ -367,6 +374,10 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
             weighed = [
                 f"A child weighs the share of the way to the target that it and its descendants went ({within})."
             ]
+        if run.shows_horizon:
+            weighed.append(
+                "Prompts show the iterations that the search had left, and the parent's share of the target."
+            )
         return ["## Traces", "\n".join(lines), *weighed, f"Left out of the lessons drawn: {self.reasons}."]
 
     def _next_answers(self) -> int:
@@ -437,14 +448,3 @@ def _of_mean_one(groups: Sequence[ExampleGroup]) -> list[ExampleGroup]:
         return replace(one, advantages=one.advantages / mean[np.sign(one.advantages[0])])
 
     return [replace(group, examples=tuple(map(scaled, group.examples))) for group in groups]
-
-
-def problems_of(improvements: Improvements, resolve: Callable[[Sequence[str]], list[Problem]]) -> dict[Any, Problem]:
-    """The problems of the lessons, resolved by their addresses. Raises BadInput, BadAddress."""
-    records = improvements.records()
-    addresses = sorted({record.address for record in records.values()})
-    by_name = {problem.name: problem for problem in resolve(addresses)}
-    lost = sorted(improvements.problem_names - by_name.keys())
-    if lost:
-        raise BadInput(f"{lost[0]} cannot be found again, so its answers can teach nothing")
-    return {key: by_name[record.address] for key, record in records.items()}

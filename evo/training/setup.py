@@ -23,7 +23,7 @@ from evo.search.defaults import source_commit
 from evo.search.resources import check_apart, open_policy, problems_at
 from evo.search.stop import Stop, StopReason
 from evo.training.curriculum import open_stored_archives
-from evo.training.improvement import ImitationTraining, Improvements, open_improvements, problems_of
+from evo.training.improvement import ImitationTraining, Improvements, open_improvements
 from evo.training.loop import SteppedTraining, StoredTraining
 from evo.training.offline import OfflineTraining, keep_fitting, plan_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
@@ -199,6 +199,17 @@ def _open_stored(
         raise
 
 
+def _problems_of(improvements: Improvements, resolve: Callable[[Sequence[str]], list[Problem]]) -> dict[Any, Problem]:
+    """The problems of the lessons, resolved by their addresses. Raises BadInput, BadAddress."""
+    records = improvements.records()
+    addresses = sorted({record.address for record in records.values()})
+    by_name = {problem.name: problem for problem in resolve(addresses)}
+    lost = sorted(improvements.problem_names - by_name.keys())
+    if lost:
+        raise BadInput(f"{lost[0]} cannot be found again, so its answers can teach nothing")
+    return {key: by_name[record.address] for key, record in records.items()}
+
+
 def _assemble(
     run: TrainRun,
     prepared: PreparedTraining,
@@ -248,7 +259,7 @@ def _assemble(
     evaluate = held_out if prepared.held_out else None
     loop: SteppedTraining[Any]
     if isinstance(traces, Improvements):
-        known = problems_of(traces, problems_at)
+        known = _problems_of(traces, problems_at)
         loop = ImitationTraining(run, traces, known, policy, trainer, log=log, evaluate=evaluate)
     elif traces is not None:
         loop = OfflineTraining(run, traces, policy, trainer, log=log, evaluate=evaluate)

@@ -38,7 +38,6 @@ BY_NAME = {
     "evo/cluster/": "methods of a remote actor, which Ray names",
     "evo/comparison/": "arrays, settings and messages by name",
     "evo/config/": "settings by name",
-    "evo/evaluation/execute.py": "settings by name",
     "evo/pipelines/": "settings by name",
     "evo/runs/colocated.py": "settings by name",
     "evo/search/schedule.py": "settings by name",

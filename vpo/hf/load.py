@@ -5,14 +5,17 @@ from __future__ import annotations
 import torch
 
 from problems.contract import BadAddress
+from vpo.embedded.checkpoint import add_horizon
 from vpo.hf.int8 import round_to_int8
 from vpo.hf.policy import TransformersPolicy
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
 from vpo.policies.checkpoint import check_checkpoint, find_checkpoint
 from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.encoding import named_prompt_format
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.processor import warn_of_emulation
+from vpo.policies.prompt_formats import CHAT
 from vpo.policies.registry import PolicySettings
 
 INT8 = "int8"
@@ -33,9 +36,13 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
             model = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
+            if address.common.horizon and named_prompt_format(model.config) != CHAT:
+                tokenizer = add_horizon(model) or tokenizer
             model = torch.nn.Module.to(model, place)
             if settings.dtype == INT8:
                 round_to_int8(model)
+    except BadAddress:
+        raise
     except torch.OutOfMemoryError as error:
         raise PolicyUnavailable(f"policy {name!r} does not fit on {place}: {error}") from None
     except Exception as error:  # a foreign checkpoint can make the library raise anything

@@ -76,12 +76,15 @@ class CommonOptions(BaseModel):
         le=1.0,
         description="share of prompts in which the answer begins with a part of the parent",
     )
+    horizon: bool | None = Field(
+        None, description="whether prompts show the iterations left and the parent's share of the target"
+    )
     weight: float | None = Field(
         None, gt=0.0, le=1e6, description="of several policies: this one's part of the iterations, relative to others"
     )
 
 
-OF_ITS_PROMPTS = ("fresh", "prefill")
+OF_ITS_PROMPTS = ("fresh", "prefill", "horizon")
 """Options that say how a search asks, of no concern to the policy itself."""
 OF_THE_SEARCH = (*OF_ITS_PROMPTS, "weight")
 """These, and the one that says how often."""
