@@ -8,7 +8,7 @@ from training_samples import scored_group, tokens
 
 from problems.contract import Score
 from problems.types import ScoredAnswer
-from vpo.advantage import METHODS, advantages, normalise
+from vpo.advantage import METHODS, OF_LINEAGES, advantages, normalise
 from vpo.group_rewards import GroupRewards
 from vpo.scalarize import dirichlet_weights, set_rewards
 from vpo.training.examples import Estimation, SearchContext, example_group, group_advantages, group_rewards, whiten
@@ -129,6 +129,15 @@ def test_archive_vpo_pays_only_for_what_the_archive_lacks() -> None:
         group_advantages(group, estimation), group_advantages(group, Estimation(method="vpo")), atol=1e-9
     )
     assert isinstance(group_rewards(group, estimation, SearchContext([[0.9, 0.0]])), GroupRewards)
+
+
+@pytest.mark.parametrize("method", OF_LINEAGES)
+def test_a_lift_is_the_whole_reward_of_a_set(method: str) -> None:
+    """Neither the answers' rewards nor the archive count any more."""
+    context = SearchContext([[2.0, 2.0]], lifts=[0.0, 0.3, 0.1])
+    credit = group_advantages(scored_group(PROMPT, THREE, REWARDS), Estimation(method=method), context)
+    np.testing.assert_allclose(credit, advantages(method, GroupRewards.of([[[0.0]], [[0.3]], [[0.1]]])))
+    assert credit[1] > credit[2] >= credit[0]
 
 
 @pytest.mark.parametrize("method", ["vpo", "archive_vpo", "grpo"])
