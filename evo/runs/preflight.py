@@ -16,7 +16,7 @@ from islands.errors import DatabaseUnavailable
 from problems.contract import Problem
 from vpo.openai.prices import Price
 from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
-from vpo.policies.checkpoint import find_checkpoint
+from vpo.policies.checkpoint import find_base
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import PolicySettings, check_policy
 from vpo.policies.scripted import load_scripted
@@ -134,9 +134,8 @@ def prompt_format_at(policy: str) -> str:
         from vpo.openai.address import endpoint
 
         endpoint(address)
-    elif address.has_weights:
-        find_checkpoint(address)
-    if (folder := address.folder) is None:
+    folder = find_base(address)[0] if address.has_weights else address.folder
+    if folder is None:
         return "chat"
     from vpo.embedded.checkpoint import dialect_of
 

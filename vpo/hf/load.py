@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import torch
 
 from problems.contract import BadAddress
@@ -10,13 +13,14 @@ from vpo.hf.int8 import round_to_int8
 from vpo.hf.policy import TransformersPolicy
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
-from vpo.policies.checkpoint import check_checkpoint, find_checkpoint
+from vpo.policies.checkpoint import check_checkpoint, find_base
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.encoding import named_prompt_format
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.processor import warn_of_emulation
 from vpo.policies.prompt_formats import CHAT
 from vpo.policies.registry import PolicySettings
+from vpo.training.adapters import load_adapter
 
 INT8 = "int8"
 
@@ -26,7 +30,7 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     cached = check_checkpoint(address)
-    source, name = find_checkpoint(address), address.plain
+    (source, adapters), name = find_base(address), address.plain
     place = _device(settings.device)
     kind = _dtype(settings.dtype, place)
     if settings.dtype == INT8 and place.type != "cpu":
@@ -35,9 +39,13 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     try:
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
-            model = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
+            model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
             if address.common.horizon and named_prompt_format(model.config) != CHAT:
                 tokenizer = add_horizon(model) or tokenizer
+            # as an adapter that is trained on it names its base
+            model.name_or_path = address.plain if address.kind == "embedded" else _absolute(source)
+            for adapter in adapters:
+                model = load_adapter(model, adapter)
             model = torch.nn.Module.to(model, place)
             if settings.dtype == INT8:
                 round_to_int8(model)
@@ -48,16 +56,22 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     except Exception as error:  # a foreign checkpoint can make the library raise anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
+    prints = [fingerprint(source, model), *(fingerprint(folder, model) for folder in adapters)]
     return TransformersPolicy(
         model,
         tokenizer,
-        version=f"{name}@{fingerprint(source, model)}",
+        version=f"{name}@{'+'.join(prints)}",
         temperature=settings.temperature,
         top_p=settings.top_p,
         max_tokens=settings.max_tokens,
         batch=settings.batch,
         threads=settings.threads,
     )
+
+
+def _absolute(source: str) -> str:
+    """A directory's path from the root; a hub id as it is."""
+    return str(Path(source).resolve()) if Path(source).is_dir() else source
 
 
 def _device(name: str | None) -> torch.device:

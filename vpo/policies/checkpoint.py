@@ -13,10 +13,12 @@ from typing import Any
 
 from problems.address import did_you_mean, files_beside, user_path
 from problems.contract import BadAddress
-from vpo.policies.address import FORMS, NoOptions, PolicyAddress
+from vpo.policies.address import FORMS, NoOptions, PolicyAddress, parse_address
 from vpo.policies.hub import only_cached
 
 TRAINED = "evo.json"
+ADAPTER = "adapter_config.json"
+"""Its presence makes a directory a LoRA adapter, as peft writes it."""
 KINDS = ("scripted:mutate",)
 """What a mistyped address may have meant, beside the policies that ship."""
 
@@ -33,7 +35,7 @@ def find_checkpoint(address: PolicyAddress) -> str:
     if name in _shipped() and not (folder / "config.json").is_file():
         raise BadAddress(f"policy {name!r}: no such checkpoint; embedded:{name} ships with the package")
     if folder.is_dir():
-        if not (folder / "config.json").is_file():
+        if not any((folder / file).is_file() for file in ("config.json", ADAPTER)):
             raise BadAddress(f"policy {name!r}: the directory holds no config.json, so it is no model checkpoint")
         return str(folder)
     if folder.exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1 or name.endswith("/"):
@@ -42,11 +44,45 @@ def find_checkpoint(address: PolicyAddress) -> str:
     return name
 
 
+def read_adapter(name: str, folder: Path, *, plain: bool = False) -> tuple[str, int]:
+    """The base model of an adapter's directory, and its largest rank. Raises BadAddress.
+
+    name: its address; plain: refuse DoRA, an extension of LoRA
+    """
+    try:
+        config: dict[str, Any] = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+        base, kind, rank = str(config["base_model_name_or_path"]), config["peft_type"], int(config["r"])
+        ranks = [rank, *(int(r) for r in (config.get("rank_pattern") or {}).values())]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadAddress(f"policy {name!r}: {ADAPTER} cannot be read: {error!r}") from None
+    if kind != "LORA" or (plain and config.get("use_dora")):
+        raise BadAddress(f"policy {name!r}: only {'plain ' if plain else ''}LoRA adapters can be loaded, not {kind}")
+    if (folder / ".." / base).is_dir() and not Path(base).is_dir():
+        base = str(folder / ".." / base)  # adapters are often kept beside their base
+    return base, max(ranks)
+
+
+def find_base(address: PolicyAddress) -> tuple[str, list[str]]:
+    """The directory or hub id of the whole model, and the directories of the adapters to merge into it, in order.
+    Raises BadAddress."""
+    source, adapters = find_checkpoint(address), list[str]()
+    while (Path(source) / ADAPTER).is_file() and source not in adapters:
+        adapters.insert(0, source)
+        base, _ = read_adapter(address.plain, Path(source))
+        try:
+            source = find_checkpoint(parse_address(base))
+        except BadAddress as error:
+            raise BadAddress(f"{error}; it is the base that {Path(source) / ADAPTER} names") from None
+    if source in adapters:
+        raise BadAddress(f"policy {address.plain!r}: {Path(source) / ADAPTER} names an adapter of its own as its base")
+    return source, adapters
+
+
 def check_checkpoint(address: PolicyAddress, settings: object = None) -> bool:
     """What can be told before the model's library is loaded; whether the files are to be taken from the hub's cache.
     Raises BadAddress where there is no such model."""
     address.own_options(NoOptions)
-    source = find_checkpoint(address)
+    source, _ = find_base(address)
     if Path(source).is_dir():
         return False
     try:

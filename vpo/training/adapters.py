@@ -24,13 +24,16 @@ class Adapted(Protocol):
     def merge_and_unload(self) -> PreTrainedModel: ...
 
 
+_NEEDS_PEFT = "a LoRA adapter needs peft: pip install 'evo-search[lora]'"
+
+
 def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> PreTrainedModel:
     """The model with a fresh adapter, drawn from `seed`, whose weights alone are trained. Raises BadAddress where peft
     is missing."""
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
-        raise BadAddress("a LoRA adapter needs peft: pip install 'evo-search[lora]'") from error
+        raise BadAddress(_NEEDS_PEFT) from error
     config = LoraConfig(
         r=settings.lora_rank,
         lora_alpha=settings.lora_alpha,  # type: ignore[arg-type]  # any number will do
@@ -61,6 +64,18 @@ def merge_adapter(model: PreTrainedModel) -> PreTrainedModel:
 def save_adapter(model: PreTrainedModel, folder: str | Path) -> None:
     """The adapter alone, as peft keeps it on disk: adapter_config.json and its weights."""
     model.save_pretrained(folder, save_embedding_layers=False)
+
+
+def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
+    """The model with the adapter of a directory added into its weights, and named by that directory, so that an
+    adapter trained on it names its base. Raises BadAddress if peft is missing."""
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise BadAddress(_NEEDS_PEFT) from error
+    merged = cast(Adapted, PeftModel.from_pretrained(model, folder)).merge_and_unload()
+    merged.name_or_path = str(Path(folder).resolve())
+    return merged
 
 
 def adapter_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:

@@ -19,7 +19,7 @@ import torch
 from problems.contract import BadAddress
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.checkpoint import write_trained
-from vpo.training.adapters import has_adapter, merge_adapter
+from vpo.training.adapters import has_adapter, merge_adapter, save_adapter
 from vpo.training.config import TrainConfig
 from vpo.training.examples import ExampleGroup
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 STATE = "trainer.pt"
+ADAPTER_FOLDER = "adapter"
+"""Within a checkpoint: only the LoRA adapter, which is loaded over the base that it names."""
 LEAST_ROOM = 1 << 16
 """Bytes; with less left of a disk, it was full for what could not be written."""
 _ANY_VERSION = {"TokenizersBackend": "PreTrainedTokenizerFast"}
@@ -43,7 +45,8 @@ def save_checkpoint(
     trained: Mapping[str, Any] | None = None,
     weights: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
-    """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights.
+    """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights. The
+    adapter itself goes into the folder `adapter` there.
 
     state: tensors, numbers, strings, lists and mappings of them, kept in a separate file
     trained: how it was trained, for vpo.policies.checkpoint
@@ -52,6 +55,8 @@ def save_checkpoint(
 
     def write(place: Path) -> None:
         _write(model, tokenizer, place, card, trained, weights)
+        if has_adapter(model):
+            _write_adapter(model, place / ADAPTER_FOLDER, card, trained)
         if state is not None:
             torch.save(dict(state), place / STATE)
 
@@ -92,6 +97,15 @@ def _write(
             named.pop(here, None)
         named["tokenizer_class"] = _ANY_VERSION.get(named.get("tokenizer_class", ""), named.get("tokenizer_class"))
         settings.write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
+    _describe(folder, card, trained)
+
+
+def _write_adapter(model: PreTrainedModel, folder: Path, card: str, trained: Mapping[str, Any] | None) -> None:
+    save_adapter(model, folder)
+    _describe(folder, card, trained)
+
+
+def _describe(folder: Path, card: str, trained: Mapping[str, Any] | None) -> None:
     for file in folder.glob("*.safetensors"):
         file.chmod(0o644)  # written for the owner alone
     (folder / "README.md").write_text(card, encoding="utf-8")
@@ -126,6 +140,8 @@ def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:
             fresh.rename(folder)
             return
         for file in sorted(fresh.iterdir()):
+            if file.is_dir():
+                shutil.rmtree(folder / file.name, ignore_errors=True)
             file.replace(folder / file.name)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

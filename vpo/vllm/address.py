@@ -6,20 +6,19 @@ a LoRA adapter over the base model that it names.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from problems.address import user_path
 from problems.contract import BadAddress
 from vpo.policies.address import PolicyAddress, parse_address
+from vpo.policies.checkpoint import ADAPTER, read_adapter
 from vpo.policies.hub import only_cached
 from vpo.policies.registry import PolicySettings
 
-ADAPTER = "adapter_config.json"
 _DTYPES = ("float32", "bfloat16", "float16")
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM has kernels for; an adapter is padded to the next one."""
@@ -130,19 +129,10 @@ def _source(name: str) -> tuple[str, Adapter | None]:
 
 
 def _read_adapter(name: str, folder: Path) -> tuple[str, Adapter]:
-    try:
-        said: dict[str, Any] = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
-        base, kind, rank = str(said["base_model_name_or_path"]), said["peft_type"], int(said["r"])
-        ranks = [rank, *(int(r) for r in (said.get("rank_pattern") or {}).values())]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadAddress(f"policy 'vllm:{name}': {ADAPTER} cannot be read: {error!r}") from None
-    if kind != "LORA" or said.get("use_dora"):
-        raise BadAddress(f"policy 'vllm:{name}': only plain LoRA adapters can be served, not {kind}")
-    padded = next((known for known in _RANKS if known >= max(ranks)), None)
+    base, rank = read_adapter(f"vllm:{name}", folder, plain=True)
+    padded = next((known for known in _RANKS if known >= rank), None)
     if padded is None:
-        raise BadAddress(f"policy 'vllm:{name}': an adapter of rank {max(ranks)} is beyond the {_RANKS[-1]} of vLLM")
-    if (folder / ".." / base).is_dir() and not Path(base).is_dir():
-        base = str(folder / ".." / base)  # adapters are often kept beside their base
+        raise BadAddress(f"policy 'vllm:{name}': an adapter of rank {rank} is beyond the {_RANKS[-1]} of vLLM")
     model, under = _source(base)
     if under is not None:
         raise BadAddress(f"policy 'vllm:{name}': its base {base} is an adapter itself; merge one of them")

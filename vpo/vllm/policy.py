@@ -38,6 +38,7 @@ from vpo.policies.processor import warn_of_emulation
 from vpo.policies.registry import PolicySettings
 from vpo.policies.spread import Gone, together
 from vpo.policies.turns import Turns, gather_available
+from vpo.training.adapters import load_adapter
 from vpo.vllm.address import EngineSettings, engine_settings
 from vpo.vllm.engine import Engine
 from vpo.vllm.leases import lease, release, reload_engine
@@ -275,13 +276,9 @@ def model_of(settings: EngineSettings, device: str) -> Any:
     from transformers import AutoModelForCausalLM
 
     with without_bars():
-        model = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
+        model: Any = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
         if settings.adapter is not None:
-            try:
-                from peft import PeftModel
-            except ImportError as error:
-                raise BadAddress("training from a LoRA adapter needs peft: pip install 'evo-search[lora]'") from error
-            model = PeftModel.from_pretrained(model, settings.adapter.folder).merge_and_unload()
+            model = load_adapter(model, settings.adapter.folder)
     return torch.nn.Module.to(model, device)
 
 

@@ -17,9 +17,12 @@ from evo.cli import invoke
 from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
+from evo.runs.preflight import prompt_format_at
 from evo.training.run_directory import TrainingRecord
 from evo.training.setup import begin, resume
-from vpo.training.config import TrainConfig
+from vpo.policies.registry import load_policy
+from vpo.training.adapters import with_adapter
+from vpo.training.config import LoraSettings, TrainConfig
 
 SMALL = {
     "policy": SMALL_POLICY,
@@ -101,6 +104,24 @@ def test_a_stopped_run_resumes_as_if_it_had_not_been(tmp_path, lora):
     assert all(torch.equal(whole[name], cut[name]) for name in whole)
     for kind in ("step", "evaluation"):
         assert read_metrics(tmp_path / "whole", kind) == read_metrics(tmp_path / "cut", kind)
+    assert (tmp_path / "cut" / "adapter").exists() == bool(lora)
+    if lora:
+        check_adapter(tmp_path / "cut")
+
+
+def check_adapter(folder):
+    """Moved elsewhere, the adapter of a training is the policy of its checkpoint, and can be trained again."""
+    adapter = (folder / "adapter").rename(folder.parent / "moved")
+    files = {file.name for file in adapter.iterdir()}
+    assert files == {"adapter_config.json", "adapter_model.safetensors", "README.md", "evo.json"}
+    assert json.loads((adapter / "adapter_config.json").read_text())["base_model_name_or_path"] == SMALL_POLICY
+    policy, whole = load_policy(str(adapter)), load_policy(str(folder))
+    assert policy.prompt_format == whole.prompt_format == prompt_format_at(str(adapter)) != "chat"
+    assert policy.version != whole.version
+    for name, weight in whole.model.state_dict().items():
+        torch.testing.assert_close(policy.model.state_dict()[name], weight, rtol=0, atol=1e-6)
+    again = with_adapter(policy.model, LoraSettings(lora_rank=2), 0)
+    assert again.peft_config["default"].base_model_name_or_path == str(adapter)
 
 
 def test_gains_over_parents_from_archives_resume_too(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from problems.contract import BadAddress
 from vpo.policies.address import parse_address
-from vpo.policies.checkpoint import trained_answers, write_trained
+from vpo.policies.checkpoint import check_checkpoint, trained_answers, write_trained
 from vpo.policies.registry import PolicySettings, load_policy
 from vpo.vllm.address import engine_settings
 
@@ -80,6 +80,14 @@ def test_an_adapter_is_served_over_its_base(tmp_path):
     assert asked.model == "some/base"
     assert asked.adapter is not None and asked.adapter.folder == str(tmp_path.resolve()) and asked.adapter.rank == 16
     assert settings(adapter(tmp_path, rank_pattern={"q_proj": 40})).adapter.rank == 64
+
+
+@pytest.mark.parametrize(("base", "message"), [("/nowhere", "no such directory.*names"), ("{folder}", "of its own")])
+def test_an_adapter_without_a_base_is_one_line_for_transformers_too(tmp_path, base, message):
+    folder = adapter(tmp_path, base_model_name_or_path=base.format(folder=tmp_path))
+    with pytest.raises(BadAddress, match=message) as caught:
+        check_checkpoint(parse_address(folder))
+    assert "\n" not in str(caught.value)
 
 
 def test_new_weights_hold_the_adapter(tmp_path):

@@ -6,6 +6,7 @@ from training_samples import tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from problems.contract import BadAddress
+from vpo.policies.registry import load_policy
 from vpo.training.adapters import with_adapter
 from vpo.training.checkpoint import STATE, load_state, replace_directory, save_checkpoint
 from vpo.training.config import LoraSettings
@@ -80,15 +81,23 @@ def test_a_directory_that_holds_other_things_keeps_them(tmp_path):
 def test_an_adapter_is_merged_into_an_ordinary_checkpoint(tmp_path):
     pytest.importorskip("peft", reason="adapters need peft")
     plain = tiny_model()
+    plain.save_pretrained(tmp_path / "base")
+    tiny_tokenizer().save_pretrained(tmp_path / "base")
     model = with_adapter(tiny_model(), LoraSettings(lora_rank=2), seed=0)
+    model.peft_config["default"].base_model_name_or_path = "base"
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "lora_B" in name:
                 weight.fill_(0.05)
-    save_checkpoint(model, tiny_tokenizer(), tmp_path / "one", "")
+    for _ in range(2):  # the second replaces the first
+        save_checkpoint(model, tiny_tokenizer(), tmp_path / "one", "")
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "one")
     ids = torch.arange(2, 12)[None]
     with torch.inference_mode():
         expected, found, before = (m(ids).logits for m in (model, loaded, plain))
     assert torch.allclose(found, expected, atol=1e-5)
     assert not torch.allclose(found, before, atol=1e-3)
+    (tmp_path / "one" / "adapter").rename(tmp_path / "two")  # beside its base
+    policy = load_policy(str(tmp_path / "two"))
+    with torch.inference_mode():
+        assert torch.allclose(policy.model(ids).logits, expected, atol=1e-5)
