@@ -38,7 +38,6 @@ from vpo.policies.processor import warn_of_emulation
 from vpo.policies.registry import PolicySettings
 from vpo.policies.spread import Gone, together
 from vpo.policies.turns import Turns, gather_available
-from vpo.training.adapters import load_adapter
 from vpo.vllm.address import EngineSettings, engine_settings
 from vpo.vllm.engine import Engine
 from vpo.vllm.leases import lease, release, reload_engine
@@ -274,6 +273,8 @@ def model_of(settings: EngineSettings, device: str) -> Any:
     BadAddress where peft is missing for one."""
     import torch
     from transformers import AutoModelForCausalLM
+
+    from vpo.training.adapters import load_adapter
 
     with without_bars():
         model: Any = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)

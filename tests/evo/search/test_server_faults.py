@@ -101,8 +101,9 @@ def test_a_slow_reply_is_set_aside_and_the_others_are_committed(monkeypatch, cap
         assert seen == [9] and shown["groups"] == 10
         assert_books(server, shown)
     stored = groups()
-    assert sorted(group.sequence for group in stored) == [0, *range(2, 11)]
-    assert sorted(group.iteration for group in stored) == list(range(10)) and stored[-1].iteration == 1
+    (aside,) = set(range(11)) - {group.sequence for group in stored}  # of the four that are sent at once
+    assert aside < 4 and stored[-1].sequence == 10 and stored[-1].iteration == aside
+    assert sorted(group.iteration for group in stored) == list(range(10))
 
 
 def test_a_server_that_dies_loses_no_paid_answer_and_resume_makes_the_others(capsys) -> None:
