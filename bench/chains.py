@@ -33,8 +33,8 @@ sys.path.insert(0, str(ROOT))
 from bench.chain_wordings import WORDINGS, worded  # noqa: E402
 from evo.config.run import PromptConfig  # noqa: E402
 from evo.prompts.chat import ChatFormat  # noqa: E402
-from evo.search.score import NOTHING_SHOWN, AnswerScores, score_rollouts  # noqa: E402
-from islands.types import Candidate, Selection  # noqa: E402
+from evo.search.score import AnswerScores, score_rollouts  # noqa: E402
+from islands.types import NOTHING_SHOWN, Candidate, Selection  # noqa: E402
 from problems.contract import Problem  # noqa: E402
 from problems.registry import close_shared_sandbox, resolve  # noqa: E402
 from problems.scoring import Scorer  # noqa: E402

@@ -116,6 +116,10 @@ class Selection:
     left: int | None = None
 
 
+NOTHING_SHOWN = Selection(None, (), ())
+"""The selection of a prompt that shows only the task."""
+
+
 @dataclass(frozen=True)
 class Placement:
     """Where one answer of a group went.

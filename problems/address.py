@@ -48,6 +48,12 @@ def shorten_names(addresses: Sequence[str]) -> list[str]:
     return [name if counts[name] == 1 else address for name, address in zip(names, addresses, strict=True)]
 
 
+def name_few(names: Sequence[str], most: int, *, separator: str = ", ", kind: str = "") -> str:
+    """The first `most` names, and how many more there are: `a, b and 3 more`. kind: of the names, as in ` versions`"""
+    more = f" and {len(names) - most} more{kind}" if len(names) > most else ""
+    return separator.join(names[:most]) + more
+
+
 def _shorten(address: str) -> str:
     """`programs:/a/b/tasks.jsonl/3` -> `programs:tasks.jsonl/3`; `/a/b/scorer.py` -> `scorer.py`"""
     matched = _ABSOLUTE.match(address)

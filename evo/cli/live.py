@@ -19,6 +19,7 @@ from rich.console import Console
 from evo.cli.options import OutputOptions, format_arguments, open_console
 from evo.search.stop import FINISHING, Stop
 from evo.tui.terminal import can_show
+from problems.address import name_few
 
 if TYPE_CHECKING:
     from evo.api.drive import Job, ShownSearch
@@ -114,11 +115,7 @@ def name_configs(configs: Sequence[RunConfig]) -> str:
     """The policies and problems that are loaded, in a few words."""
     policies = list(dict.fromkeys(config.policy for config in configs))
     problems = list(dict.fromkeys(name for config in configs for name in config.problems))
-    shown = [
-        ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        for names in (policies, problems)
-    ]
-    return f"{shown[0]} for {shown[1]}"
+    return f"{name_few(policies, 4)} for {name_few(problems, 4)}"
 
 
 def _leave_closed_terminal() -> None:

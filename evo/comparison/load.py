@@ -108,9 +108,9 @@ def gather(store: Store, name: str, against: str | None = None) -> Comparison:
 
 def planned(run: RunRecord) -> int:
     """Iterations of each problem."""
-    from evo.search.defaults import DEFAULT_ITERATIONS
+    from evo.search.defaults import planned_iterations
 
-    return int(run.config.get("iterations") or DEFAULT_ITERATIONS)
+    return planned_iterations(run.config)
 
 
 def budget_ended(runs: Sequence[RunRecord]) -> bool:

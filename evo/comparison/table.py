@@ -30,6 +30,7 @@ from evo.stats import Difference, mean_interval
 from islands.db.store import Store
 from islands.db.totals import Totals, read_totals, sum_totals
 from islands.queries.runs import elites
+from problems.address import name_few
 from vpo.metrics import Interval
 
 ONLY_SHOWN = 8
@@ -138,9 +139,8 @@ def print_summary(
     for arm in comparison.arms:
         only = summary.arms[arm.name].only
         if only and len(comparison.arms) > 1:
-            names = ", ".join(comparison.problems[i].name for i in only[:ONLY_SHOWN])
-            more = f" and {len(only) - ONLY_SHOWN} more" if len(only) > ONLY_SHOWN else ""
-            console.print(f"only {escape(arm.name)} solved: {escape(names)}{more}", style="dim", soft_wrap=True)
+            names = name_few([comparison.problems[i].name for i in only], ONLY_SHOWN)
+            console.print(f"only {escape(arm.name)} solved: {escape(names)}", style="dim", soft_wrap=True)
     for problem in comparison.failed:
         console.print(f"left out, its scorer failed: {escape(problem.name)}", style="yellow", soft_wrap=True)
     verdicts = verdicts_of(summary)

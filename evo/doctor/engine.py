@@ -12,7 +12,7 @@ from evo.config.run import PromptConfig
 from evo.doctor.line import DoctorLine, fail, ok, warn
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
-from islands.types import Selection
+from islands.types import NOTHING_SHOWN
 from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.types import Prompt, Rollout
@@ -88,4 +88,4 @@ def _prompt(prompt_format: str) -> Prompt:
     from vpo.embedded.dialects import open_dialect
 
     (problem,) = resolve(open_dialect(prompt_format).example)
-    return open_format(problem, prompt_format, PromptConfig(), 1).build(Selection(None, (), ()), 0)
+    return open_format(problem, prompt_format, PromptConfig(), 1).build(NOTHING_SHOWN, 0)

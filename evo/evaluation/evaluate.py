@@ -23,7 +23,8 @@ from evo.evaluation.sampled import ProblemAnswers, SampledAnswers
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
 from evo.search.batching import Batcher
-from evo.search.score import NOTHING_SHOWN, AnswerScores, score_rollouts
+from evo.search.score import AnswerScores, score_rollouts
+from islands.types import NOTHING_SHOWN
 from problems.contract import Problem, Score, ScorerFault
 from problems.scoring import Scorer, error_kind
 from problems.types import Rollout

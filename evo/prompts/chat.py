@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
-from islands.types import Selection
+from islands.types import NOTHING_SHOWN, Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
 
@@ -39,7 +39,7 @@ class MessageFormat:
     def select_shown(self, selection: Selection) -> Selection:
         """Nothing under show_parent off, else all that is not empty."""
         if not self.config.show_parent:
-            return Selection(None, (), ())
+            return NOTHING_SHOWN
         parent = selection.parent
         return Selection(
             parent if parent is not None and parent.text.strip() else None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.prompts.chat import begins, level_of
-from islands.types import Selection
+from islands.types import NOTHING_SHOWN, Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
 from vpo.policies.prompt_formats import HORIZON_FORMAT
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from vpo.chain import Chain
-
-
-NOTHING = Selection(None, (), ())
 
 
 class TokenFormat:
@@ -47,7 +44,7 @@ class TokenFormat:
                 "show them: evo train improve --from-traces RUN --policy 'ADDRESS?horizon=true'"
             )
         try:
-            self._text(NOTHING)
+            self._text(NOTHING_SHOWN)
         except ValueError as error:
             raise BadInput(f"{problem.name}: {error}") from error
 

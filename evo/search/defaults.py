@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,11 @@ def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
     if not given.get("islands"):
         given.pop("islands", None)  # left open
     return PopulationConfig.model_validate({**settings, **given})
+
+
+def planned_iterations(config: Mapping[str, Any]) -> int:
+    """Iterations of each problem, by the config of a stored run."""
+    return int(config.get("iterations") or DEFAULT_ITERATIONS)
 
 
 def iterations_for(config: RunConfig, problem: Problem) -> int:

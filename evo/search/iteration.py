@@ -15,8 +15,8 @@ import numpy as np
 from evo.prompts.contract import PromptFormat
 from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampled
-from evo.search.score import NOTHING_SHOWN, score_rollouts
-from islands.types import Candidate, Selection
+from evo.search.score import score_rollouts
+from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.types import Prompt, Reflection, ScoredGroup, ScoredRollout
 
 STREAMS_PER_PROBLEM = 1 << 32

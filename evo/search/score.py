@@ -7,15 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from evo.prompts.contract import PromptFormat
-from islands.types import Selection
+from islands.types import NOTHING_SHOWN, Selection
 from problems.contract import Problem, Score
 from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import Rollout, ScoredAnswer, ScoredRollout, Unanswered
-
-NOTHING_SHOWN = Selection(None, (), ())
-"""The selection of a prompt that shows only the task."""
-
 
 _REPLIES = {
     Unanswered.FAILED: "no reply: {}",

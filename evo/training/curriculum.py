@@ -17,13 +17,12 @@ import numpy.typing as npt
 from evo.config.traces import run_and_address
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.search.defaults import DEFAULT_ITERATIONS
-from evo.search.score import NOTHING_SHOWN
+from evo.search.defaults import planned_iterations
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.children import Child, children
-from islands.types import Candidate, Selection
+from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Problem
 from problems.types import ScoredGroup
 
@@ -312,7 +311,7 @@ class StoredArchives:
     def searches(self) -> Iterator[StoredSearch]:
         """The run's searches that solved their problem or spent their budget, in order."""
         for run in self._runs:
-            budget = int(run.config.get("iterations") or DEFAULT_ITERATIONS)
+            budget = planned_iterations(run.config)
             for record in self._store.problems(run.id):
                 if record.status in ("solved", "done"):
                     rows = children(self._store, record.id)

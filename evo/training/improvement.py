@@ -32,7 +32,7 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
-from evo.search.defaults import DEFAULT_ITERATIONS
+from evo.search.defaults import planned_iterations
 from evo.training.lineage import lineages
 from evo.training.loop import Evaluate, StoredTraining
 from evo.training.offline import TOO_LONG
@@ -92,7 +92,7 @@ class LessonSource(StoredRun):
 
     def left(self, candidate: int) -> int:
         """The iterations that the search had left when it found a candidate."""
-        return int(self.run.config.get("iterations") or DEFAULT_ITERATIONS) - max(self.iterations[candidate], 0)
+        return planned_iterations(self.run.config) - max(self.iterations[candidate], 0)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "pairs": self.pairs}

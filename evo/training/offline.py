@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +28,7 @@ from evo.training.lineage import lineages
 from evo.training.loop import Evaluate, StoredTraining
 from evo.training.traces import Traces, lineage
 from islands.queries.children import children
+from problems.address import name_few
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
@@ -82,12 +83,13 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
         lines = [
             f"- {source.name}: {source.stored:,} groups stored, {source.chosen:,} chosen" for source in traces.runs
         ]
+        versions = name_few(traces.versions, 3, kind=" versions")
         return [
             "## Traces",
             "Nothing was sampled: the groups are those that searches stored, each as it was, corrected for the policy "
             f"that wrote them ({corrected}).",
             "\n".join(lines),
-            f"Written by {_few(traces.versions)}. Learned from {status.groups:,} groups ({self.run_config.passes} "
+            f"Written by {versions}. Learned from {status.groups:,} groups ({self.run_config.passes} "
             f"passes at most); left out: {self.reasons}.",
         ]
 
@@ -263,8 +265,3 @@ def _vocabulary(policy: LocalPolicy) -> int:
     embeddings = policy.model.get_input_embeddings()
     assert isinstance(embeddings.weight, torch.Tensor)
     return int(embeddings.weight.shape[0])
-
-
-def _few(versions: Sequence[str]) -> str:
-    shown = ", ".join(versions[:3])
-    return shown if len(versions) <= 3 else f"{shown} and {len(versions) - 3} more versions"

@@ -25,6 +25,7 @@ from evo.training.curriculum import ArchiveCurriculum, Curriculum, Moment, Quest
 from evo.training.loop import Evaluate, SteppedTraining
 from evo.training.search_value import Held, fit_search_value, scale_of
 from islands.types import Candidate
+from problems.address import name_few
 from problems.contract import Problem, Score
 from problems.identity import identity
 from problems.scoring import Scorer
@@ -177,8 +178,7 @@ class TrainingLoop(SteppedTraining[Batch]):
 
     @property
     def source(self) -> str:
-        names = self.run_config.problems
-        return " ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        return name_few(self.run_config.problems, 4, separator=" ")
 
     @property
     def example(self) -> str:

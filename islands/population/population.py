@@ -19,7 +19,7 @@ from islands.population.memory import Memory
 from islands.population.operator_counts import count_group
 from islands.queries import history
 from islands.queries.candidates import CandidateReader
-from islands.types import Candidate, Placement, ProblemRecord, Selection
+from islands.types import NOTHING_SHOWN, Candidate, Placement, ProblemRecord, Selection
 from problems.contract import Score, ScorerFault
 from problems.types import ScoredAnswer, ScoredGroup
 
@@ -180,7 +180,7 @@ class Population:
             self._check_island(island)
             parent, inspirations, best = selection.choose(self._memory.archipelago, island, rng)
             if parent is None:
-                return Selection(None, (), ())
+                return NOTHING_SHOWN
             ids = self._memory.columns.ids
             wanted = list(dict.fromkeys([parent, *inspirations, *best]))
             records = dict(zip(wanted, self._reader.fetch([ids[o] for o in wanted]), strict=True))

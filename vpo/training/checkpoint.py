@@ -56,7 +56,8 @@ def save_checkpoint(
     def write(place: Path) -> None:
         _write(model, tokenizer, place, card, trained, weights)
         if has_adapter(model):
-            _write_adapter(model, place / ADAPTER_FOLDER, card, trained)
+            save_adapter(model, place / ADAPTER_FOLDER)
+            _describe(place / ADAPTER_FOLDER, card, trained)
         if state is not None:
             torch.save(dict(state), place / STATE)
 
@@ -97,11 +98,6 @@ def _write(
             named.pop(here, None)
         named["tokenizer_class"] = _ANY_VERSION.get(named.get("tokenizer_class", ""), named.get("tokenizer_class"))
         settings.write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
-    _describe(folder, card, trained)
-
-
-def _write_adapter(model: PreTrainedModel, folder: Path, card: str, trained: Mapping[str, Any] | None) -> None:
-    save_adapter(model, folder)
     _describe(folder, card, trained)
 
 

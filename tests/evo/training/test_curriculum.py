@@ -2,8 +2,8 @@ import json
 
 import numpy as np
 
-from evo.search.score import NOTHING_SHOWN
 from evo.training.curriculum import ArchiveCurriculum, Curriculum
+from islands.types import NOTHING_SHOWN
 from problems.contract import Score
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 

@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from evo.search.score import NOTHING_SHOWN
 from evo.search.stop import StopReason
 from evo.training.curriculum import Question
 from evo.training.on_policy import WINDOW, ParentUsageWatch, parent_usage
-from islands.types import Candidate, Selection
+from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Score
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,9 +86,34 @@ def test_a_pair_is_never_split_and_a_group_of_rollouts_is() -> None:
     assert len([group for batch in micro_batches(pairs, weights, 1) for group, _ in batch]) == 8
 
 
+OF_TRL: dict[str, Any] = {
+    **{"beta": 0.3, "use_cpu": True, "bf16": False, "report_to": "none"},
+    **{"gradient_checkpointing": False, "dataloader_pin_memory": False},
+}
+
+
+def step_of_trl(
+    trainer: Any, options: Any, reference: Any, model: Any, rows: Sequence[dict[str, Any]]
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The loss and the gradients of TRL's trainer on all rows at once, for a model that began as `reference`."""
+    from datasets import Dataset
+
+    theirs = trainer(
+        copy.deepcopy(reference),
+        ref_model=copy.deepcopy(reference),
+        args=options,
+        train_dataset=Dataset.from_list(list(rows)),
+        processing_class=tiny_tokenizer(),
+    )
+    theirs.model.load_state_dict(model.state_dict())
+    (batch,) = list(theirs.get_train_dataloader())
+    loss = theirs.compute_loss(theirs.model, batch)
+    loss.backward()
+    return loss, gradients(theirs.model)
+
+
 def test_without_likelihood_the_loss_is_that_of_trl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("trl", reason="TRL is not installed: pip install -e '.[trl]'")
-    from datasets import Dataset
     from trl import DPOConfig, DPOTrainer
 
     monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -96,29 +123,9 @@ def test_without_likelihood_the_loss_is_that_of_trl(tmp_path: Path, monkeypatch:
         {"prompt": "w20 w21", "chosen": " w22", "rejected": " w23 w24 w25 w26"},
     ]
     reference = tiny_model()
-    options = DPOConfig(
-        output_dir=str(tmp_path),
-        beta=0.3,
-        per_device_train_batch_size=2,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        report_to="none",
-        dataloader_pin_memory=False,
-    )
-    theirs = DPOTrainer(
-        copy.deepcopy(reference),
-        ref_model=copy.deepcopy(reference),
-        args=options,
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-    )
     model = moved(reference)
-    theirs.model.load_state_dict(model.state_dict())
-    (batch,) = list(theirs.get_train_dataloader())
-    loss = theirs.compute_loss(theirs.model, batch)
-    loss.backward()
-    wanted = gradients(theirs.model)
+    options = DPOConfig(output_dir=str(tmp_path), per_device_train_batch_size=len(rows), **OF_TRL)
+    loss, wanted = step_of_trl(DPOTrainer, options, reference, model, rows)
 
     def completion(row: dict[str, str], key: str) -> np.ndarray:
         return np.array([*tokenizer(row[key]).input_ids, tokenizer.eos_token_id], np.int32)
@@ -216,7 +223,6 @@ def test_an_answer_to_another_prompt_is_cut_where_the_policys_context_ends() -> 
 
 def test_the_loss_of_kto_is_that_of_trl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("trl", reason="TRL is not installed: pip install -e '.[trl]'")
-    from datasets import Dataset
     from trl import KTOConfig, KTOTrainer
 
     monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -226,31 +232,14 @@ def test_the_loss_of_kto_is_that_of_trl(tmp_path: Path, monkeypatch: pytest.Monk
         {"prompt": "w20 w21", "completion": " w22", "label": False},
         {"prompt": "w30 w31 w32", "completion": " w23 w24 w25 w26", "label": False},
     ]
-    options = KTOConfig(
-        output_dir=str(tmp_path),
-        beta=0.3,
-        desirable_weight=1.5,
-        undesirable_weight=0.75,
-        per_device_train_batch_size=3,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        report_to="none",
-        dataloader_pin_memory=False,
-    )
-    theirs = KTOTrainer(
-        copy.deepcopy(reference),
-        ref_model=copy.deepcopy(reference),
-        args=options,
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-    )
     model = moved(reference)
-    theirs.model.load_state_dict(model.state_dict())
-    (batch,) = list(theirs.get_train_dataloader())
-    loss = theirs.compute_loss(theirs.model, batch)
-    loss.backward()
-    wanted = gradients(theirs.model)
+    loss, wanted = step_of_trl(
+        KTOTrainer,
+        KTOConfig(output_dir=str(tmp_path), **OF_TRL, desirable_weight=1.5, undesirable_weight=0.75),
+        reference,
+        model,
+        rows,
+    )
     groups = []
     for row in rows:
         ids = np.array([*tokenizer(row["completion"]).input_ids, tokenizer.eos_token_id], np.int32)
