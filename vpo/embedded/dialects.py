@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
     from vpo.embedded.lesson import Teacher
+    from vpo.hf.grammar import StartGrammar
 
 _P = TypeVar("_P", bound=Problem)
 
@@ -103,6 +104,11 @@ class Dialect(Protocol):
         """The chain that `read` reads as these answers, None if the language cannot express one of them."""
         ...
 
+    @property
+    def grammar(self) -> StartGrammar | None:
+        """Begins the grammar of answers; None if any token may come next."""
+        ...
+
 
 @dataclass
 class MazeDialect:
@@ -115,6 +121,7 @@ class MazeDialect:
     searched: str = "maze:test"
     checkpoints: Mapping[str, Path] = field(default_factory=dict)
     rope_theta: float = 10_000.0
+    grammar: None = None
 
     def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
         from problems.maze.sets import held_out_tiles

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from vpo.hf.cache import PrefixCache, prefill
+from vpo.hf.grammar import AnswerGrammar, start_grammar
 from vpo.hf.rows import ExpandedRows, SharedRows
 from vpo.hf.sampling import draw, uniforms
 
@@ -127,6 +128,7 @@ class Decoding:
         device = model.device
         self._stops = torch.tensor(sorted(settings.stops), dtype=torch.long, device=device)
         self._rows: ExpandedRows | SharedRows | None = None
+        self._grammar: AnswerGrammar | None = None
         self._count = 0
         self._logits = torch.empty(0)
         # Of each row in the batch: its number in order of joining, its next draw, its limit, its draws
@@ -153,11 +155,13 @@ class Decoding:
         if self._rows is None:
             pays = len(asks) >= 2 * len({id(ask.prompt) for ask in asks})
             kind = SharedRows if self._settings.share and pays else ExpandedRows
-            self._rows, self._logits = _prefill(self._model, asks, self._settings, kind)
+            self._rows, self._logits, self._grammar = _prefill(self._model, asks, self._settings, kind)
         else:
-            rows, logits = _prefill(self._model, asks, self._settings, type(self._rows))
+            rows, logits, grammar = _prefill(self._model, asks, self._settings, type(self._rows))
             self._rows.join(rows)  # type: ignore[arg-type]  # of one kind
             self._logits = torch.cat([self._logits, logits])
+            if self._grammar is not None and grammar is not None:
+                self._grammar.join(grammar)
         # One column more than the draws: rows that have ended write there until they leave
         width = max([ask.limit for ask in asks]) + 1
         draws = np.stack([uniforms(self._seed, ask.stream, ask.rollout, width) for ask in asks])
@@ -189,9 +193,12 @@ class Decoding:
                 raise Stopped
             assert self._rows is not None
             at = self._taken[:, None]
-            tokens, logprobs = draw(
-                self._logits, self._random.gather(1, at).squeeze(1), settings.temperature, settings.top_p
-            )
+            logits = self._logits
+            if self._grammar is not None:
+                logits = logits.masked_fill(~self._grammar.allowed(), float("-inf"))
+            tokens, logprobs = draw(logits, self._random.gather(1, at).squeeze(1), settings.temperature, settings.top_p)
+            if self._grammar is not None:
+                self._grammar.advance(tokens)
             self._tokens.scatter_(1, at, tokens[:, None])
             self._logprobs.scatter_(1, at, logprobs[:, None])
             self._taken = self._taken + self._alive
@@ -230,6 +237,8 @@ class Decoding:
             self._rows.keep(kept)
         else:
             self._rows = None
+        if self._grammar is not None:
+            self._grammar.keep(kept)
         self._number, self._taken, self._limit = self._number[kept], self._taken[kept], self._limit[kept]
         self._random, self._tokens, self._logprobs = self._random[kept], self._tokens[kept], self._logprobs[kept]
         self._alive, self._stopped, self._told = self._alive[kept], self._stopped[kept], self._told[kept]
@@ -242,8 +251,9 @@ def _below(above: torch.Tensor, rows: torch.Tensor, width: int) -> torch.Tensor:
 
 def _prefill(
     model: PreTrainedModel, asks: list[Ask], settings: Settings, kind: type[ExpandedRows] | type[SharedRows]
-) -> tuple[ExpandedRows | SharedRows, torch.Tensor]:
-    """Each different prompt once, padded on the left: the batch's rows and their first logits (rows, vocabulary)."""
+) -> tuple[ExpandedRows | SharedRows, torch.Tensor, AnswerGrammar | None]:
+    """Each different prompt once, padded on the left: the batch's rows, their first logits (rows, vocabulary), and
+    their grammar."""
     place: dict[int, int] = {}
     prompts: list[npt.NDArray[np.int32]] = []
     prefixes: list[int] = []
@@ -264,4 +274,4 @@ def _prefill(
     else:
         cache, logits = settings.prefixes.prefill(model, list(zip(prompts, prefixes, strict=True)))
     row = torch.tensor([place[id(ask.prompt)] for ask in asks], device=model.device)
-    return kind(model, cache, row, there), logits[row]
+    return kind(model, cache, row, there), logits[row], start_grammar(model, prompts, row)

@@ -21,6 +21,7 @@ from problems.types import Prompt, Rollout
 from vpo.hf.cache import PrefixCache, bytes_a_token
 from vpo.hf.continuous_batching import Deliver, RoundStream, Take
 from vpo.hf.decode import Ask, DrawnTokens, Settings, Stopped, StopSignal, decode
+from vpo.hf.grammar import mask_forbidden, start_grammar
 from vpo.hf.int8 import int8_size
 from vpo.hf.rows import can_cut, can_join, can_share
 from vpo.policies.contract import PolicyUnavailable, T
@@ -150,8 +151,11 @@ class TransformersPolicy:
     def _logprobs(self, rollout: Rollout) -> npt.NDArray[np.float32]:
         ids = torch.from_numpy(np.concatenate([rollout.prompt_ids, rollout.token_ids]).astype(np.int64))
         logits = self.model(input_ids=ids[None].to(self.model.device)).logits[0, len(rollout.prompt_ids) - 1 : -1]
+        chosen = torch.from_numpy(rollout.token_ids.astype(np.int64)).to(logits.device)
+        grammar = start_grammar(self.model, [rollout.prompt_ids], chosen.new_zeros(1))
+        if grammar is not None:
+            logits = mask_forbidden(logits[None], grammar, chosen[None])[0]
         scaled = logits.float() / max(self.temperature, 1e-6)
-        chosen = torch.from_numpy(rollout.token_ids.astype(np.int64)).to(scaled.device)
         return scaled.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].cpu().numpy()
 
     def learner(self) -> PreTrainedModel:

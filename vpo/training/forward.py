@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from vpo.hf.cache import is_windowed
+from vpo.hf.grammar import mask_forbidden, start_grammar
 from vpo.training.examples import Example, ExampleGroup
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ class Packed:
     row: torch.Tensor
     temperature: torch.Tensor
 
+    def prompt_ids(self) -> list[npt.NDArray[np.int32]]:
+        """The prompts without their padding."""
+        rows = zip(self.prompts.cpu().numpy(), self.prompt_mask.cpu().numpy(), strict=True)
+        return [ids[mask].astype(np.int32) for ids, mask in rows]
+
 
 def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu", pad: int = 0) -> Packed:
     """Put groups into one micro-batch."""
@@ -52,6 +58,9 @@ def completion_logprobs(model: PreTrainedModel, packed: Packed, *, shared: bool 
     """(R, T) float32 log-probabilities (nats) of the completions' tokens at their sampling temperature; values on
     padding have no meaning. shared: run each prompt once."""
     logits = _shared_logits(model, packed) if shared and can_share(model, packed) else _plain_logits(model, packed)
+    grammar = start_grammar(model, packed.prompt_ids(), packed.row)
+    if grammar is not None:
+        logits = mask_forbidden(logits, grammar, packed.completions)
     temperature = packed.temperature.expand_as(packed.completions).reshape(-1)
     chosen = _Chosen.apply(logits.flatten(0, 1), packed.completions.reshape(-1), temperature)
     return chosen.view_as(packed.completions)

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from problems import temp_dirs
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
+from vpo.hf.grammar import grammar_of
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable, T
@@ -328,6 +329,8 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
             raise PolicyUnavailable(f"policy {name!r}: {error}") from None
         warn_of_emulation(engine.ready.dtype, engine.ready.device)
         prompt_format = check_prompt_format(description.prompt_format, name)
+        if grammar_of(prompt_format) is not None:
+            raise BadAddress(f"policy {name!r} writes by a grammar, which vLLM does not apply: leave out vllm:")
         return VllmPolicy(
             engine,
             version=version,

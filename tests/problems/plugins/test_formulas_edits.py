@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+import torch
 
 from evo.api.load import load_policy
 from evo.config.run import PromptConfig
@@ -22,6 +23,8 @@ from problems.plugins.formulas.generated import FUNCTIONS, generate
 from problems.plugins.formulas.grammar import parse, write
 from problems.plugins.formulas.variation import Variation
 from problems.types import Prompt
+from vpo.training.examples import Example, ExampleGroup
+from vpo.training.forward import completion_logprobs, pack
 
 NAMES = ("a", "b")
 
@@ -150,6 +153,87 @@ def test_chains_are_read_whatever_they_hold(text, count, problem):
     answers = DIALECT.read(text, prompt)
     assert len(answers) == count and all(problem.score(answer) for answer in answers)
     assert DIALECT.read(text, "a prompt of something else") == []
+
+
+PARENTS = ("", "1.0*x1*x2 + 1.0", "1.0*x1*x2 + 0.3*sin(x3) + 0.1", " + ".join(f"{k}.5*x1*x2" for k in range(1, 9)))
+
+
+def ids_of(text):
+    return np.array([WORDS.index(word) if word in WORDS else 1 for word in text.split()], dtype=np.int32)
+
+
+def words_after(prompt, chain):
+    """The words that may come after the beginning of a chain."""
+    grammar = DIALECT.grammar([ids_of(prompt)], torch.zeros(1, dtype=torch.long))
+    for token in ids_of(chain).tolist():
+        grammar.advance(torch.tensor([token]))
+    return {WORDS[place] for place in grammar.allowed()[0].nonzero().flatten().tolist()}
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_whatever_the_grammar_allows_is_read(parent, problem):
+    prompt, end = DIALECT.prompt(problem, parent, None, 2), WORDS.index("<eos>")
+    grammar = DIALECT.grammar([ids_of(prompt)], torch.zeros(200, dtype=torch.long))
+    generator = torch.Generator().manual_seed(0)
+    written = [[] for _ in range(200)]
+    functions = torch.tensor([20.0 if word.startswith("f:") else 1.0 for word in WORDS])
+    while not all(words[-1:] == [end] for words in written):
+        weights = grammar.allowed() * functions
+        weights[:100] = grammar.allowed()[:100].float()  # half of the chains are short
+        tokens = torch.multinomial(weights, 1, generator=generator)[:, 0]
+        grammar.advance(tokens)
+        for words, token in zip(written, tokens.tolist(), strict=True):
+            words += [token] if words[-1:] != [end] else []
+    chains = [" ".join(WORDS[token] for token in words[:-1]) for words in written]
+    assert all(len(DIALECT.read(chain, prompt)) == 2 for chain in chains)
+    lengths = [len(words) for words in written]
+    assert 60 < max(lengths) <= DIALECT.most_tokens(2) and min(lengths) < 10
+
+
+def test_lessons_keep_to_the_grammar():
+    for lesson in FormulaLessons(3).batch(60):
+        prompt = ids_of(" ".join(lesson.prompt))
+        grammar = DIALECT.grammar([prompt], torch.zeros(1, dtype=torch.long))
+        for word in lesson.chain:
+            assert grammar.allowed()[0, WORDS.index(word)], (lesson, word)
+            grammar.advance(torch.tensor([WORDS.index(word)]))
+
+
+def test_the_grammar_follows_the_prompt():
+    prompt = "of:a,b=1.5*a+sin(2.5*b) y pos r3 x1 pos r1 x2 pos r0 par n0 f:+ n1 f:* n2 c+0 n3 x1 n4 f:sin n5 f:* n6"
+    prompt += " c+1 n7 x2 err e4 e2 at t1 f:square x2 q3 at A n4 A1 f:exp x2 q1 m1"
+    assert words_after(prompt, "") == {">"}
+    assert words_after(prompt, ">") == {*(f"n{place}" for place in range(8)), "A"}
+    part = words_after(prompt, "> n4")
+    assert {"x1", "x2", "c+0", "n0", "t1", "A1", "f:+"} <= part and not {"x3", "t2", "B", "n4", "A", "n8", ">"} & part
+    assert {"n4", "A"} <= words_after(prompt, "> n4 f:sin")  # only alone it changes nothing
+    assert words_after(prompt, "> n4 x1") == {"<eos>"}
+    begun = words_after(f"{prompt} > n4 f:+ n4", "")  # the beginning of an answer may be part of the prompt
+    assert begun == words_after(prompt, "> n4 f:+ n4") != words_after(prompt, "")
+    for text in ("no prompt at all", "of:a y pos r3 par n0 f:+ err m1"):  # anything goes
+        assert words_after(text, "> n40") == set(WORDS)
+    assert words_after(prompt, "> x1") == set(WORDS)
+
+
+def test_sampling_and_training_keep_to_the_grammar(problem):
+    policy = load_policy("embedded:formula")
+    texts = [DIALECT.prompt(problem, parent, None, 2) for parent in PARENTS]
+    prompts = [Prompt(text, stream=place) for place, text in enumerate(texts)]
+    groups = asyncio.run(policy.sample(prompts, rollouts=16, answers=2, seed=0))
+    for text, group in zip(texts, groups, strict=True):
+        assert all(len(DIALECT.read(rollout.text, text)) == 2 for rollout in group)
+    drawn = [rollout.logprobs for group in groups for rollout in group]
+    scored = asyncio.run(policy.logprobs([rollout for group in groups for rollout in group]))
+    examples = [
+        ExampleGroup(group[0].prompt_ids, tuple(Example(r.token_ids, 0.0, r.logprobs) for r in group), 1.0)
+        for group in groups
+    ]
+    packed = pack(examples)
+    learned = completion_logprobs(policy.model, packed).detach()
+    for row, (sampled, again) in enumerate(zip(drawn, scored, strict=True)):
+        assert np.allclose(sampled, again, atol=1e-4)
+        assert np.allclose(sampled, learned[row, : len(sampled)].numpy(), atol=1e-4)
+    asyncio.run(policy.close())
 
 
 def test_what_the_language_has_no_words_for(problem):

@@ -22,6 +22,7 @@ from warm_processes import ForkedWithModels
 
 from problems.contract import BadAddress
 from problems.types import Prompt
+from vpo.embedded.checkpoint import checkpoint_path
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePolicy
 from vpo.policies.registry import load_policy
 from vpo.vllm import leases
@@ -264,6 +265,8 @@ def test_models_that_cannot_be_had_are_one_line_and_leave_no_process(llama, tmp_
         assert "\n" not in str(caught.value)
         with pytest.raises(BadAddress, match="device cuda cannot be used"):
             loaded(f"vllm:{hungry}", device="cuda")
+        with pytest.raises(BadAddress, match="writes by a grammar.*leave out vllm:"):
+            loaded(f"vllm:{checkpoint_path('formula')}")
     assert not [s for s in leases._LEASED if Path(s.model).name in ("hungry", "bare")]
 
 

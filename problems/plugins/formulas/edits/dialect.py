@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from transformers import LlamaForCausalLM
 
+    from problems.plugins.formulas.edits.answer_grammar import FormulaGrammar
     from vpo.embedded.lesson import Teacher
 
 FORMULA_FORMAT = "formula-edit"
@@ -94,6 +95,12 @@ class FormulaDialect:
             chain += [words.ANSWER, *written]
         text = " ".join(chain)
         return text if len(self.read(text, prompt)) == len(answers) else None
+
+    @property
+    def grammar(self) -> type[FormulaGrammar]:
+        from problems.plugins.formulas.edits.answer_grammar import FormulaGrammar
+
+        return FormulaGrammar
 
 
 DIALECT = FormulaDialect()

@@ -36,6 +36,7 @@ class MusiqueDialect:
     )
     checkpoints: Mapping[str, Path] = field(default_factory=lambda: {"musique": CHECKPOINT})
     rope_theta: float = 1e6
+    grammar: None = None
 
     def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
         from problems.plugins.text_tasks.facts.lessons import FactLessons
