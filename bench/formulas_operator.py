@@ -10,8 +10,8 @@
 
 A twin has the same formula up to constants, simplification and names of variables. Intervals of rates are Wilson's,
 those of differences are paired bootstrap draws of problems, 95%. `passes` are passes of a formula over the rows that an
-answer costs: those of its fit, a mean over stored answers, and for arms of the operator those of its prompts (a fit of
-the parent, and the marks of terms at three nodes a column and 50 nodes a pass) shared by the answers of a prompt.
+answer costs: those of its fit, a mean over stored answers, and for the operator and marks those of its prompts (a fit
+of the parent, and the marks of terms at three nodes a column and 50 nodes a pass) shared by the answers of a prompt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import numpy as np
 from bench.tables import markdown
 from evo.api.load import load_policy
 from evo.comparison.load import Arm, gather, load_results
-from evo.comparison.results import Results
 from evo.stats.intervals import wilson
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
@@ -59,7 +58,8 @@ def main() -> None:
     reporting.add_argument("comparisons", nargs="+", metavar="NAME=DB", help="comparisons of the same problems")
     reporting.add_argument("--against", default=None, help="the arm that differences are from; default: the first")
     reporting.add_argument("--answers", type=int, nargs="+", default=[100, 1000])
-    reporting.set_defaults(run=lambda given: print(report(given.comparisons, given.answers, given.against)))
+    reporting.add_argument("--new", action="store_true", help="count new answers only: a repeat costs no evaluation")
+    reporting.set_defaults(run=lambda given: print(report(given.comparisons, given.answers, given.against, given.new)))
     matching = commands.add_parser("parents")
     matching.add_argument("comparison", metavar="NAME=DB", help="the comparison whose stored answers are the parents")
     matching.add_argument("--policy", required=True)
@@ -77,34 +77,52 @@ def teaching(span: str) -> list[str]:
     ]
 
 
-def report(comparisons: list[str], answers: list[int], against: str | None) -> str:
+def report(comparisons: list[str], answers: list[int], against: str | None, new: bool) -> str:
     """Solve rates of every arm after so many answers, and their differences from one arm."""
-    results: dict[str, Results] = {}
+    solved: dict[str, list[np.ndarray]] = {}  # by arm: (problems, seeds) at each number of answers
     costs: dict[str, str] = {}
     for given in comparisons:
         name, _, db = given.partition("=")
         with Store.open(db, read_only=True) as store:
             comparison = gather(store, name)
-            results |= load_results(store, comparison)
-            costs |= {arm.name: _passes(store, arm) for arm in comparison.arms}
-    reference = against or next(iter(results))
+            found = {} if new else load_results(store, comparison)
+            for arm in comparison.arms:
+                at = _new_answers(store, arm) if new else None
+                solved[arm.name] = [
+                    found[arm.name].solved_by(count // found[arm.name].answers) if at is None else at <= count
+                    for count in answers
+                ]
+                costs[arm.name] = _passes(store, arm)
+    reference = against or next(iter(solved))
     heads = [part for count in answers for part in (f"solved at {count}", f"- {reference}")]
     rows = [["arm", *heads, "passes: fit + prompt"]]
-    for arm, found in results.items():
+    for arm, rates in solved.items():
         row = [arm]
-        for count in answers:
-            solved = found.solved_by(count // found.answers)
-            other = results[reference].solved_by(count // results[reference].answers)
-            row += [_rate(solved), "" if arm == reference else _difference(solved, other)]
+        for rate, other in zip(rates, solved[reference], strict=True):
+            row += [_rate(rate), "" if arm == reference else _difference(rate, other)]
         rows.append([*row, costs[arm]])
     return markdown(rows)
+
+
+def _new_answers(store: Store, arm: Arm) -> np.ndarray:
+    """(problems, seeds): how many new answers each search had when it solved its problem; inf if it did not."""
+    table = []
+    for run in arm.runs:
+        column = []
+        for record in store.problems(run.id):
+            reached = (
+                place for place, child in enumerate(children(store, record.id), 1) if child.fitness >= SOLVED_FITNESS
+            )
+            column.append(next(reached, np.inf))
+        table.append(column)
+    return np.array(table, dtype=float).T
 
 
 def _passes(store: Store, arm: Arm) -> str:
     """Mean passes of an answer's fit, and of a share of its prompt, over the first SAMPLED answers of each problem."""
     fits: list[int] = []
     prompts: list[float] = []
-    reads = not arm.policy.startswith("scripted:")
+    reads = not arm.policy.startswith("scripted:") or arm.policy == "scripted:marks"
     for run in arm.runs[:1]:
         for record in store.problems(run.id):
             (problem,) = _formulas(record.address)

@@ -242,7 +242,7 @@ def _lessons(
         kept = {id: weight for id, weight in weights.items() if weight > 0}
         regressions = tuple(id for id in worse.get(shown, ()) if id not in found)
         if kept or regressions:
-            level, others = level_of(fitness, target), beside.get(shown, ()) if found else beside_worse[shown]
+            level, others = tenth_of(fitness, target), beside.get(shown, ()) if found else beside_worse[shown]
             lessons.append(
                 ImprovementLesson(
                     place, record.id, shown, others, tuple(kept), tuple(kept.values()), level, regressions
@@ -259,7 +259,7 @@ def way_gone(start: float, reached: float, target: float) -> float:
     return min(1.0, (reached - start) / (target - start)) if target > start else 1.0
 
 
-def level_of(fitness: float, target: float) -> int:
+def tenth_of(fitness: float, target: float) -> int:
     """The part of the way to the target, of LEVELS parts, from 0; 0 if the target is not positive."""
     if target <= 0:
         return 0

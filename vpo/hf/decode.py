@@ -263,13 +263,12 @@ def _prefill(
             prompts.append(ask.prompt)
             prefixes.append(ask.prefix)
     columns = max(len(prompt) for prompt in prompts)
-    ids = np.full((len(prompts), columns), settings.pad, dtype=np.int64)
-    real = np.zeros((len(prompts), columns), dtype=bool)
-    for i, prompt in enumerate(prompts):
-        ids[i, columns - len(prompt) :] = prompt
-        real[i, columns - len(prompt) :] = True
-    there = torch.from_numpy(real).to(model.device)
+    lengths = np.array([len(prompt) for prompt in prompts])
+    there = torch.from_numpy(np.arange(columns) >= columns - lengths[:, None]).to(model.device)
     if settings.prefixes is None:
+        ids = np.full((len(prompts), columns), settings.pad, dtype=np.int64)
+        for i, prompt in enumerate(prompts):
+            ids[i, columns - len(prompt) :] = prompt
         cache, logits = prefill(model, torch.from_numpy(ids).to(model.device), there)
     else:
         cache, logits = settings.prefixes.prefill(model, list(zip(prompts, prefixes, strict=True)))

@@ -16,7 +16,7 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training import improvement
 from evo.training.curriculum import StoredArchives
-from evo.training.improvement import level_of, open_improvements
+from evo.training.improvement import open_improvements, tenth_of
 from islands.db.store import Store
 from islands.queries.children import children
 from problems.registry import resolve
@@ -69,8 +69,8 @@ def test_levels_are_drawn_alike_but_those_of_few_parents_less(db, monkeypatch):
     shares = [levels.count(level) / len(levels) for level in sorted(set(levels))]
     assert len(set(weights)) > 1 and np.abs(np.array(shares) - weights / weights.sum()).max() < 0.04
     found.close()
-    assert [level_of(fitness, 1.0) for fitness in (-1, 0, 0.3, 0.85, 1.5)] == [0, 0, 3, 8, 9]
-    assert level_of(0.5, 0.0) == 0
+    assert [tenth_of(fitness, 1.0) for fitness in (-1, 0, 0.3, 0.85, 1.5)] == [0, 0, 3, 8, 9]
+    assert tenth_of(0.5, 0.0) == 0
 
 
 def test_for_preferences_every_lesson_has_children_that_are_worse_than_their_parent(db):
