@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from problems.contract import BadAddress, Problem
 from problems.entry_points import find_entry_points, load_entry_point
@@ -28,13 +28,39 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     import numpy as np
+    import numpy.typing as npt
     import torch
     from transformers import LlamaForCausalLM
 
     from vpo.embedded.lesson import Teacher
-    from vpo.hf.grammar import StartGrammar
 
 _P = TypeVar("_P", bound=Problem)
+
+
+class AnswerGrammar(Protocol):
+    """What may come next in each row of a batch. A row that has left the language may have any token."""
+
+    def allowed(self) -> torch.Tensor:
+        """(rows, vocabulary) bool."""
+        ...
+
+    def advance(self, tokens: torch.Tensor) -> None:
+        """Each row has this token next. tokens: (rows,)"""
+        ...
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Drop all rows but these."""
+        ...
+
+    def join(self, other: Self) -> None:
+        """Append another grammar's rows."""
+        ...
+
+
+class StartGrammar(Protocol):
+    """Begins the grammar of rows that answer these prompts (their token ids). row: (rows,) the prompt of each row"""
+
+    def __call__(self, prompts: Sequence[npt.NDArray[np.int32]], row: torch.Tensor) -> AnswerGrammar: ...
 
 
 class Dialect(Protocol):

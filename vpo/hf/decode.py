@@ -16,12 +16,14 @@ import numpy.typing as npt
 import torch
 
 from vpo.hf.cache import PrefixCache, prefill
-from vpo.hf.grammar import AnswerGrammar, start_grammar
+from vpo.hf.grammar import start_grammar
 from vpo.hf.rows import ExpandedRows, SharedRows
 from vpo.hf.sampling import draw, uniforms
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from vpo.embedded.dialects import AnswerGrammar
 
 _LEAVE = 8
 """Ended rows leave once they are one in this many: dropping them copies the cache, keeping them wastes computation."""

@@ -6,8 +6,8 @@ the tokens that may come next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,29 +19,7 @@ from vpo.policies.prompt_formats import is_token_format
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-
-class AnswerGrammar(Protocol):
-    """What may come next in each row of a batch. A row that has left the language may have any token."""
-
-    def allowed(self) -> torch.Tensor:
-        """(rows, vocabulary) bool."""
-        ...
-
-    def advance(self, tokens: torch.Tensor) -> None:
-        """Each row has this token next. tokens: (rows,)"""
-        ...
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Drop all rows but these."""
-        ...
-
-    def join(self, other: Self) -> None:
-        """Append another grammar's rows."""
-        ...
-
-
-StartGrammar = Callable[[Sequence[npt.NDArray[np.int32]], torch.Tensor], AnswerGrammar]
-"""The grammar of rows that answer these prompts (their token ids). The tensor (rows,) is the prompt of each row."""
+    from vpo.embedded.dialects import AnswerGrammar, StartGrammar
 
 
 def grammar_of(prompt_format: str) -> StartGrammar | None:

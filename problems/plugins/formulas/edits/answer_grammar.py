@@ -98,7 +98,7 @@ def _read(ids: npt.NDArray[np.int32]) -> _Shown:
 
 
 class FormulaGrammar:
-    """The grammar of rows that are being written; vpo.hf.grammar.AnswerGrammar.
+    """The grammar of rows that are being written; vpo.embedded.dialects.AnswerGrammar.
 
     A row whose prompt is not of the language, or that has left it, may have any word.
     """
