@@ -85,14 +85,16 @@ def report(comparisons: list[str], answers: list[int], against: str | None, new:
         name, _, db = given.partition("=")
         with Store.open(db, read_only=True) as store:
             comparison = gather(store, name)
-            found = {} if new else load_results(store, comparison)
-            for arm in comparison.arms:
-                at = _new_answers(store, arm) if new else None
-                solved[arm.name] = [
-                    found[arm.name].solved_by(count // found[arm.name].answers) if at is None else at <= count
-                    for count in answers
-                ]
-                costs[arm.name] = _passes(store, arm)
+            costs |= {arm.name: _passes(store, arm) for arm in comparison.arms}
+            if new:
+                reached = {arm.name: _new_answers(store, arm) for arm in comparison.arms}
+                solved |= {arm: [at <= count for count in answers] for arm, at in reached.items()}
+            else:
+                results = load_results(store, comparison)
+                solved |= {
+                    arm: [found.solved_by(count // found.answers) for count in answers]
+                    for arm, found in results.items()
+                }
     reference = against or next(iter(solved))
     heads = [part for count in answers for part in (f"solved at {count}", f"- {reference}")]
     rows = [["arm", *heads, "passes: fit + prompt"]]

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import torch
 
 from vpo.hf.cache import PrefixCache, prefill
-from vpo.hf.grammar import start_grammar
 from vpo.hf.rows import ExpandedRows, SharedRows
 from vpo.hf.sampling import draw, uniforms
+from vpo.policies.encoding import grammar_of, named_prompt_format
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -275,4 +275,5 @@ def _prefill(
     else:
         cache, logits = settings.prefixes.prefill(model, list(zip(prompts, prefixes, strict=True)))
     row = torch.tensor([place[id(ask.prompt)] for ask in asks], device=model.device)
-    return kind(model, cache, row, there), logits[row], start_grammar(model, prompts, row)
+    start = grammar_of(named_prompt_format(model.config))
+    return kind(model, cache, row, there), logits[row], None if start is None else start(prompts, row)

@@ -21,9 +21,9 @@ from problems.types import Prompt, Rollout
 from vpo.hf.cache import PrefixCache, bytes_a_token
 from vpo.hf.continuous_batching import Deliver, RoundStream, Take
 from vpo.hf.decode import Ask, DrawnTokens, Settings, Stopped, StopSignal, decode
-from vpo.hf.grammar import mask_forbidden, start_grammar
 from vpo.hf.int8 import int8_size
 from vpo.hf.rows import can_cut, can_join, can_share
+from vpo.hf.sampling import mask_forbidden
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import (
     context_of,
@@ -31,6 +31,7 @@ from vpo.policies.encoding import (
     default_limit,
     encode_prompt,
     end_tokens,
+    grammar_of,
     read_prompt_format,
     remaining_tokens,
 )
@@ -152,8 +153,8 @@ class TransformersPolicy:
         ids = torch.from_numpy(np.concatenate([rollout.prompt_ids, rollout.token_ids]).astype(np.int64))
         logits = self.model(input_ids=ids[None].to(self.model.device)).logits[0, len(rollout.prompt_ids) - 1 : -1]
         chosen = torch.from_numpy(rollout.token_ids.astype(np.int64)).to(logits.device)
-        grammar = start_grammar(self.model, [rollout.prompt_ids], chosen.new_zeros(1))
-        if grammar is not None:
+        if (start := grammar_of(self.prompt_format)) is not None:
+            grammar = start([rollout.prompt_ids], chosen.new_zeros(1))
             logits = mask_forbidden(logits[None], grammar, chosen[None])[0]
         scaled = logits.float() / max(self.temperature, 1e-6)
         return scaled.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].cpu().numpy()

@@ -16,10 +16,12 @@ import numpy.typing as npt
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import PromptTooLong
-from vpo.policies.prompt_formats import is_known
+from vpo.policies.prompt_formats import is_known, is_token_format
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
+
+    from vpo.embedded.dialects import StartGrammar
 
 _LEAST_ROOM = 64
 """A prompt that leaves fewer tokens than this (or than the limit) is too long."""
@@ -41,6 +43,15 @@ def check_prompt_format(prompt_format: str, name: str) -> str:
     if not is_known(prompt_format):
         raise BadAddress(f"policy {name!r} asks for the prompt format {prompt_format!r}, which nothing here knows")
     return prompt_format
+
+
+def grammar_of(prompt_format: str) -> StartGrammar | None:
+    """Begins the grammar of answers in a prompt format; None if any token may come next."""
+    if not is_token_format(prompt_format):
+        return None
+    from vpo.embedded.dialects import open_dialect
+
+    return open_dialect(prompt_format).grammar
 
 
 def context_of(config: PreTrainedConfig) -> int:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import torch
 
 from vpo.hf.cache import is_windowed
-from vpo.hf.grammar import mask_forbidden, start_grammar
+from vpo.hf.sampling import mask_forbidden
+from vpo.policies.encoding import grammar_of, named_prompt_format
 from vpo.training.examples import Example, ExampleGroup
 
 if TYPE_CHECKING:
@@ -58,9 +59,8 @@ def completion_logprobs(model: PreTrainedModel, packed: Packed, *, shared: bool 
     """(R, T) float32 log-probabilities (nats) of the completions' tokens at their sampling temperature; values on
     padding have no meaning. shared: run each prompt once."""
     logits = _shared_logits(model, packed) if shared and can_share(model, packed) else _plain_logits(model, packed)
-    grammar = start_grammar(model, packed.prompt_ids(), packed.row)
-    if grammar is not None:
-        logits = mask_forbidden(logits, grammar, packed.completions)
+    if (start := grammar_of(named_prompt_format(model.config))) is not None:
+        logits = mask_forbidden(logits, start(packed.prompt_ids(), packed.row), packed.completions)
     temperature = packed.temperature.expand_as(packed.completions).reshape(-1)
     chosen = _Chosen.apply(logits.flatten(0, 1), packed.completions.reshape(-1), temperature)
     return chosen.view_as(packed.completions)

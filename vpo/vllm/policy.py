@@ -29,11 +29,10 @@ import numpy.typing as npt
 from problems import temp_dirs
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.hf.grammar import grammar_of
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import check_prompt_format, default_limit, rows_to_score
+from vpo.policies.encoding import check_prompt_format, default_limit, grammar_of, rows_to_score
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.processor import warn_of_emulation
 from vpo.policies.registry import PolicySettings

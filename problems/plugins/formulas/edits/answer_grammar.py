@@ -25,7 +25,6 @@ from problems.plugins.formulas.edits.words import (
     CODES,
     CONSTANTS,
     ERRORS,
-    FUNCTION_WORDS,
     MOST_NODES,
     MOST_WORDS,
     NODES,
@@ -40,8 +39,8 @@ from vpo.embedded.words import MOST_ANSWERS, PARENT, STOP
 
 _ID = {word: number for number, word in enumerate(WORDS)}
 _REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}
-_FUNCTIONS = tuple(f"f:{name}" for name in FUNCTION_WORDS)
-_ARITY = {word: arity(CODES[word]) for word in _FUNCTIONS}
+_ARITY = {word: arity(code) for word, code in CODES.items()}
+_FUNCTIONS = tuple(word for word, arguments in _ARITY.items() if arguments)
 _BESIDE_ROWS = frozenset((PARENT, AT, *_REQUESTS))
 """The words that end the part of a prompt about the rows."""
 _NEVER = 10_000
@@ -129,9 +128,15 @@ class FormulaGrammar:
         # Columns: what the row waits for; missing prefix words; words and nodes that are left; answers that are left;
         # the node that is being replaced, until its first word is there; nodes of the parent
         self._state: torch.Tensor = torch.tensor(states, device=device)[row]
+        self._allowed: torch.Tensor | None = None  # of the state, once it was asked for
 
     def allowed(self) -> torch.Tensor:
-        """(rows, words) bool: the words that may come next."""
+        """(rows, words) bool: the words that may come next. Not to be written to."""
+        if self._allowed is None:
+            self._allowed = self._find_allowed()
+        return self._allowed
+
+    def _find_allowed(self) -> torch.Tensor:
         waits, missing, words, nodes, answers, place, _ = self._state[:, :, None].unbind(1)
         fits = (missing + self._arity <= words) & (self._sizes + missing - 1 + self._arity <= nodes)
         fits = fits & ((place < 0) | (self._places != place))
@@ -158,13 +163,16 @@ class FormulaGrammar:
         answers = answers - opens.long()
         place = torch.where(places, meant, -1)
         self._state = torch.stack([then, missing, words, nodes, answers, place, parent], dim=1)
+        self._allowed = None
 
     def keep(self, rows: torch.Tensor) -> None:
         """Drop all rows but these."""
         self._sizes, self._places, self._state = self._sizes[rows], self._places[rows], self._state[rows]
+        self._allowed = None
 
     def join(self, other: FormulaGrammar) -> None:
         """Append another grammar's rows."""
         self._sizes = torch.cat([self._sizes, other._sizes])
         self._places = torch.cat([self._places, other._places])
         self._state = torch.cat([self._state, other._state])
+        self._allowed = None
