@@ -26,6 +26,7 @@ import socket
 import subprocess
 import sys
 import termios
+import threading
 import time
 import types
 from collections.abc import Callable
@@ -52,6 +53,7 @@ class _Server:
     """A process that has imported modules and forks when it is told to."""
 
     def __init__(self, modules: tuple[str, ...]) -> None:
+        self._orders = 0
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (self._socket, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ORDER_BYTES)
@@ -67,18 +69,25 @@ class _Server:
     def fork(self, order: dict[str, Any], descriptors: list[int]) -> int:
         """The pid of the new child of this process."""
         prctl = ctypes.CDLL(None).prctl
-        prctl(PR_SET_CHILD_SUBREAPER, 1)  # the child's father ends at once, and it becomes ours
-        try:
-            socket.send_fds(self._socket, [pickle.dumps(order)], descriptors)
-            told = self._socket.recv(64)
-        finally:
-            prctl(PR_SET_CHILD_SUBREAPER, 0)
-        if not told:
-            raise RuntimeError(f"the server of warm processes ended with {self._process.wait()}")
-        return int(told)
+        with _FORKING:
+            self._orders += 1
+            prctl(PR_SET_CHILD_SUBREAPER, 1)  # the child's father ends at once, and it becomes ours
+            try:
+                socket.send_fds(self._socket, [pickle.dumps({**order, "number": self._orders})], descriptors)
+                number = -1
+                while number != self._orders:  # an interrupt may have left the answer to an earlier order
+                    told = self._socket.recv(64)
+                    if not told:
+                        raise RuntimeError(f"the server of warm processes ended with {self._process.wait()}")
+                    number, pid = map(int, told.split())
+            finally:
+                prctl(PR_SET_CHILD_SUBREAPER, 0)
+        return pid
 
 
 _SERVERS: dict[tuple[str, ...], _Server] = {}
+_FORKING = threading.Lock()
+"""One order at a time in this process: another one's end would stop it from adopting children."""
 
 
 class Forked(subprocess.Popen[Any]):
@@ -155,14 +164,15 @@ def _serve(descriptor: int, modules: list[str]) -> Callable[[], object]:
             received = array.array("i")
             for _, _, data in ancillary:
                 received.frombytes(data)
+            order = pickle.loads(message)
             pid = _fork_twice()
             if pid == 0:
                 orders.detach()
                 os.close(descriptor)
-                return _become(pickle.loads(message), list(received), known)
+                return _become(order, list(received), known)
             for one in received:
                 os.close(one)
-            orders.send(str(pid).encode())
+            orders.send(f"{order['number']} {pid}".encode())
 
 
 def _fork_twice() -> int:
