@@ -125,6 +125,7 @@ class TrainKeywords(TypedDict, total=False):
 
     prompts: int
     rollouts: int
+    children: int
     answers: int | None
     temperature: float
     max_new_tokens: int | None

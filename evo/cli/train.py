@@ -48,7 +48,7 @@ _FLAGS = [
             *("temperature", "max_new_tokens", "parents", "parents_from", "parent_level", "under_way", "visits"),
             *("reward", "shaping", "stop_at_chance"),
         ),
-        "Stored traces": tuple(TraceSettings.model_fields),
+        "Stored traces": (*TraceSettings.model_fields, "children"),
         "Method": [name for name in EstimationSettings.model_fields if name not in ("method", "seed")],
         "Optimisation": _OPTIMISATION,
         "Evaluation and checkpoints": ("evaluate_every", "evaluate_limit", "evaluate_answers", "save_every", "keep"),

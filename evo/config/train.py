@@ -50,6 +50,13 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     prompts: int = Field(8, ge=1, description="Prompts per step.")
     rollouts: Rollouts = Field(8, description="Rollouts per prompt (G).")
+    children: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="With improve: at most so many better answers to a prompt, each its own rollout; the prompt is "
+        "computed once.",
+    )
     answers: Answers | None = Field(None, description="Answers per rollout (m); default 3 for chains, else 1.")
     temperature: float = Field(1.0, gt=0.0, le=5.0, description="The sampling temperature in training.")
     max_new_tokens: int | None = Field(
@@ -101,6 +108,8 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     @model_validator(mode="after")
     def _sensible(self) -> TrainRun:
+        if self.children > 1 and self.method != IMPROVE:
+            raise ValueError(f"children is for improve; {self.method} has rollouts")
         if self.method in BY_EXAMPLES:
             self._by_examples()
             return self

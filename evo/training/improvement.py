@@ -25,7 +25,6 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evo.config.run import PromptConfig
 from evo.config.train import TrainRun
@@ -352,7 +351,7 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
             return open_format(problems[problem], policy.prompt_format, prompt, answers)
 
         self.writer = Writer(opened)
-        self._end = np.array([policy.tokenizer.eos_token_id], dtype=np.int32)
+        self._end = policy.tokenizer.eos_token_id
 
     @property
     def source(self) -> str:
@@ -414,21 +413,23 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
     def _example(self, rng: np.random.Generator, *, worse: bool) -> ExampleGroup | None:
         run, lesson = self.run_config, self.improvements.draw(rng, worse=worse)
         kinds = [lesson.worse] if worse else [lesson.children, lesson.worse] if run.method == DPO else [lesson.children]
-        written = self.writer.write(lesson, self.improvements, kinds, run.chain, rng)
-        if written is None:
-            return None
-        prompt_format, selection, texts, weight = written
-        prompt = self.policy.encode(prompt_format.build(selection, 0))
-        rows = [self._tokens(text) for text in texts]
-        if len(prompt) + max(map(len, rows)) > self.policy.context:
+        asked, most = [kinds], run.chain
+        if run.children > 1:
+            asked, most = [[(int(id),)] for id in rng.permutation(lesson.children)[: run.children]], 1
+        rows: list[Example] = []
+        for kinds in asked:
+            if (written := self.writer.write(lesson, self.improvements, kinds, most, rng)) is not None:
+                prompt_format, selection, texts, weight = written
+                prompt = self.policy.encode(prompt_format.build(selection, 0))
+                rows += [self._row(text, -weight if worse else weight) for text in texts]
+        if rows and len(prompt) + max(len(row.token_ids) for row in rows) > self.policy.context:
             self.writer.left_out[TOO_LONG] += 1
-            return None
-        examples = (Example(row, None, np.full(len(row), -weight if worse else weight, np.float32)) for row in rows)
-        return ExampleGroup(prompt, tuple(examples), 1.0)
+            rows = []
+        return ExampleGroup(prompt, tuple(rows), 1.0) if rows else None
 
-    def _tokens(self, text: str) -> npt.NDArray[np.int32]:
-        ids = self.policy.tokenizer(text, add_special_tokens=False).input_ids
-        return np.concatenate([np.asarray(ids, dtype=np.int32), self._end])
+    def _row(self, text: str, weight: float) -> Example:
+        ids = np.array([*self.policy.tokenizer(text, add_special_tokens=False).input_ids, self._end], dtype=np.int32)
+        return Example(ids, None, np.full(len(ids), weight, np.float32))
 
     def check_teaches(self) -> None:
         """Raise BadInput if the policy's language cannot express the lessons."""
@@ -438,8 +439,7 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
 
 def _of_mean_one(groups: Sequence[ExampleGroup]) -> list[ExampleGroup]:
     """The groups with weights whose mean over rollouts is 1, so that a learning rate fits whatever the credit.
-    Undesirable rollouts, of negative weight, weigh together what desirable ones do: KTO's rule for unequal counts
-    (arXiv 2402.01306: lambda_D n_D / lambda_U n_U from 1 to 4/3) at 1."""
+    Undesirable rollouts, of negative weight, weigh together what desirable ones do (KTO, arXiv 2402.01306)."""
     weights = np.array([example.advantages[0] for group in groups for example in group.examples])
     kinds = np.unique(np.sign(weights))
     mean = {kind: np.abs(weights[np.sign(weights) == kind]).sum() * len(kinds) / len(weights) for kind in kinds}

@@ -20,6 +20,7 @@ from evo.training.improvement import open_improvements, tenth_of
 from islands.db.store import Store
 from islands.queries.children import children
 from problems.registry import resolve
+from vpo.training.trainer import PolicyTrainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -235,3 +236,17 @@ def test_a_level_asks_for_late_moments_of_a_stored_archive(db):
 def test_a_level_without_archives_is_refused(db):
     with pytest.raises(BadInput, match="parent-level chooses among archives"):
         parse(TrainRun, {"method": "vpo", "problems": ["maze:train"], "parent_level": 0.9}, "a test")
+
+
+def test_a_prompt_may_teach_several_children_each_as_a_rollout(db, tmp_path, monkeypatch):
+    seen = []
+    teach = PolicyTrainer.teach
+    monkeypatch.setattr(PolicyTrainer, "teach", lambda self, batch: seen.extend(batch) or teach(self, batch))
+    command = ["train", "improve", "--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "8"]
+    assert invoke([*command, "--children", "4", "--steps", "2", "--plain", "-o", str(tmp_path / "several")]) == 0
+    sizes = [len(group.examples) for group in seen]
+    assert len(sizes) == 16 and max(sizes) in (2, 3, 4)
+    for group in seen:  # of distinct children
+        assert len({tuple(example.token_ids) for example in group.examples}) == len(group.examples)
+    with pytest.raises(BadInput, match="children is for improve"):
+        settings(db, method="kto", children=2)
