@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from problems.contract import BadAddress
-from vpo.embedded.checkpoint import add_horizon
+from vpo.embedded.checkpoint import DIALECT_KEY, add_horizon
 from vpo.hf.int8 import round_to_int8
 from vpo.hf.policy import TransformersPolicy
 from vpo.hf.progress_bars import without_bars
@@ -42,6 +42,8 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
             if address.common.horizon and named_prompt_format(model.config) != CHAT:
                 tokenizer = add_horizon(model) or tokenizer
+            if address.common.format is not None:
+                setattr(model.config, DIALECT_KEY, address.common.format)
             # as an adapter that is trained on it names its base
             model.name_or_path = address.plain if address.kind == "embedded" else _absolute(source)
             for adapter in adapters:

@@ -79,6 +79,9 @@ class CommonOptions(BaseModel):
     horizon: bool | None = Field(
         None, description="whether prompts show the iterations left and the parent's share of the target"
     )
+    format: str | None = Field(
+        None, description="the prompt format that a model is asked in; a checkpoint trained from it keeps it"
+    )
     weight: float | None = Field(
         None, gt=0.0, le=1e6, description="of several policies: this one's part of the iterations, relative to others"
     )

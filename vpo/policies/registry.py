@@ -86,7 +86,9 @@ def check_policy(address: PolicyAddress) -> None:
 
 
 def _with_options(address: PolicyAddress, given: PolicySettings) -> PolicySettings:
-    written = address.common.model_dump(exclude_none=True, exclude=set(OF_THE_SEARCH))
+    if address.common.format is not None and not address.has_weights:
+        raise BadAddress(f"policy {address.plain!r}: option format is for a model that is loaded here")
+    written = address.common.model_dump(exclude_none=True, exclude={*OF_THE_SEARCH, "format"})
     settings = replace(given, **written)
     _check(settings)
     return settings
