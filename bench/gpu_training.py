@@ -152,7 +152,8 @@ def operator(place: Place) -> dict[str, Any]:
         "gp", ["run", lessons, "--policy", "scripted:gp", "--answers", "1", "--iterations", iterations, "--seed", "11"]
     )
     size = ["--prompts", "2", "--steps", "2"] if place.dry else ["--prompts", "48", "--steps", "260"]
-    begin = ["improve", "--from-traces", "gp", *db, "--policy", place.model, "--lora-rank", "16", "--lr", "1e-4", *size]
+    begin = ["improve", "--from-traces", "gp", *db, "--policy", f"{place.model}?format=formula-text", *size]
+    begin += ["--children", "4", "--lora-rank", "16", "--lr", "2e-4", "--kl", "0"]
     evo(["train", *(["--resume", str(adapter)] if adapter.exists() else [*begin, "--seed", "1", "-o", str(adapter)])])
     arms = []
     for name, folder in (("trained", str(adapter)), ("untrained", place.model)):

@@ -53,7 +53,7 @@ def checkpoint_path(name: str) -> Path:
         if short in RETIRED:
             raise BadAddress(
                 f"{PREFIX}{short} is no longer in the package; docs/guides/train.md has the commands that make it, "
-                f"and {PREFIX}edit-improve is the operator that stays"
+                f"and {PREFIX}edit-improve-5 is the operator that stays"
             )
         have = ", ".join(known) or "none; make one with: evo pretrain maze"
         hint = did_you_mean(PREFIX + short, known, most=1, like=0.8)
