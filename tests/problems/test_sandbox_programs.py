@@ -199,8 +199,8 @@ def test_three_time_outs_are_enough(sandbox: Sandbox) -> None:
 def test_wall_time_is_the_parents(sandbox: Sandbox) -> None:
     code = "import time\nw = time.sleep\ntime.perf_counter = time.process_time = lambda: 0\ndef f(): w(0.3)\n"
     (outcome,) = sandbox.run(Program(code, ("f()",)))
-    # between two messages as the parent gets them: the first may be a few milliseconds late
-    assert outcome.wall_seconds >= 0.28
+    # between two messages as the parent gets them: on a busy machine the first may be late; the answer's clock says 0
+    assert outcome.wall_seconds >= 0.1
 
 
 def test_cpu_time_is_bounded_by_what_was_measured(sandbox: Sandbox) -> None:
