@@ -61,6 +61,15 @@ def test_without_a_parent_it_shows_terms_of_the_target_and_of_its_transforms(pro
     assert hidden.user.splitlines() == lines
 
 
+def test_columns_have_their_own_names():
+    problem = resolve("formula:feynman/1")[0]
+    lines = opened(problem).build(NOTHING_SHOWN, 0).user.splitlines()
+    named = {*problem.names, problem.output}
+    assert lines[0].startswith(f"formula of {', '.join(problem.names)}; positive: ")
+    assert set(lines[0].split("positive: ")[1].split(", ")) <= named and "x1" not in named
+    assert any(line.startswith(f"terms of 1/{problem.output}: ") for line in lines)
+
+
 def test_parts_of_the_parent_have_terms_of_their_own():
     problem = resolve("formula:train/7")[0]
     shown = opened(problem).build(showing(problem, "sin(x1)*x2 + 1.0"), 0).user

@@ -36,6 +36,7 @@ from problems.plugins.formulas.edits.words import (
     ROOT_TERMS,
     SIGNS,
     TERMS,
+    VARIABLES,
 )
 from problems.plugins.formulas.grammar import Formula, FormulaError, parse, write
 from problems.plugins.formulas.problem import FormulaProblem
@@ -51,7 +52,7 @@ TOKENS = 64
 """That suffice for most answers: one of 45 nodes has up to 90, but few in a search have more than 40."""
 TAUGHT = 21
 """Nodes of an answer that is taught, at most: a prompt says too little of larger ones."""
-_LINKS = dict(zip(LINKS, ("y**2", "log(y)", "1/y", "exp(y)"), strict=True))
+_LINKS = dict(zip(LINKS, ("{}**2", "log({})", "1/{}", "exp({})"), strict=True))
 _SHARES = dict(zip(EXPLAINED, (f"{100 * edge:.6g}" for edge in (0, *EXPLAINED_EDGES)), strict=True))
 _ERRORS = {word: str(LEVELS - k) for k, word in enumerate(QUALITY)}
 
@@ -114,7 +115,8 @@ class FormulaTextFormat:
         def listed(names: Sequence[str]) -> str:
             return ", ".join(f"{self._line(shown.terms[name])} {shares[name]}" for name in names if name in shown.terms)
 
-        positive = [word for word, sign in zip(words, words[1:], strict=False) if sign == SIGNS[0]]
+        named = {"y": self.problem.output, **dict(zip(VARIABLES, self.problem.names, strict=False))}
+        positive = [named[word] for word, sign in zip(words, words[1:], strict=False) if sign == SIGNS[0]]
         lines = [f"formula of {', '.join(self.problem.names)}; positive: {', '.join(positive) or 'none'}"]
         if shown.parent is not None:
             lines.append(f"parent: {self._line(shown.parent)}")
@@ -127,7 +129,7 @@ class FormulaTextFormat:
                 lines.append(f"terms in {self._line(part)}: {listed([f'{node}{k}' for k in range(1, OF_OTHERS + 1)])}")
         for link, text in _LINKS.items():
             if terms := listed([f"{link}{k}" for k in range(1, IN_TURN + 1)]):
-                lines.append(f"terms of {text}: {terms}")
+                lines.append(f"terms of {text.format(self.problem.output)}: {terms}")
         return lines
 
 
