@@ -21,6 +21,7 @@ from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_built_in, load_entry_point
 from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, OF_THE_SEARCH, PolicyAddress, parse_address
 from vpo.policies.contract import Policy
+from vpo.policies.encoding import check_prompt_format
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,10 @@ def check_policy(address: PolicyAddress) -> None:
 
 
 def _with_options(address: PolicyAddress, given: PolicySettings) -> PolicySettings:
-    if address.common.format is not None and not address.has_weights:
-        raise BadAddress(f"policy {address.plain!r}: option format is for a model that is loaded here")
+    if (form := address.common.format) is not None:
+        if not address.has_weights:
+            raise BadAddress(f"policy {address.plain!r}: option format is for a model that is loaded here")
+        check_prompt_format(form, address.plain)
     written = address.common.model_dump(exclude_none=True, exclude={*OF_THE_SEARCH, "format"})
     settings = replace(given, **written)
     _check(settings)
