@@ -15,8 +15,7 @@ from islands.queries.groups import rewards_before, shown_answers
 from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy, TrainablePolicy
-from vpo.policies.prompt_formats import is_token_format
-from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
+from vpo.training.config import TrainConfig, default_rate
 from vpo.training.examples import SearchContext
 
 if TYPE_CHECKING:
@@ -76,8 +75,8 @@ def open_trainer(
     over the parent and the inspirations in the group's prompt."""
     from vpo.training.trainer import PolicyTrainer  # imported here: torch takes seconds, and only training needs it
 
-    rate = EMBEDDED_RATE if is_token_format(policy.prompt_format) else PAPER_RATE
-    settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
+    if settings.lr is None:
+        settings = settings.model_copy(update={"lr": default_rate(policy.prompt_format)})
     decided = {name: getattr(settings, name) for name in ("most_behind", "reward", "shaping")}
     config = TrainConfig.of(settings, seed=seed, **decided)
     model = policy.learner()

@@ -288,23 +288,24 @@ class Writer:
         kinds: Sequence[Sequence[int]],
         most: int,
         rng: np.random.Generator,
-    ) -> tuple[PromptFormat, Selection, list[str], float] | None:
-        """(format, selection of the prompt, rollouts, weight) of a lesson: for each of `kinds`, better or worse
-        children, one rollout with as many of them, at most `most`. The mean weight of the first is the lesson's. None
-        if the format can write none of the children."""
+        *,
+        apart: bool = False,
+    ) -> tuple[PromptFormat, Selection, list[str], list[float]] | None:
+        """(format, selection of the prompt, rollouts, their weights) of a lesson: for each of `kinds`, better or worse
+        children, one rollout with as many of them, at most `most`. apart: one rollout for each child of the first kind
+        instead. A rollout weighs the mean of its children. None if the format can write none of the children."""
         selection, chain = self._writable(lesson, improvements, kinds[0], most, rng)
-        chains = [chain]
-        for ids in kinds[1:]:
-            chains.append(self._writable(lesson, improvements, ids, max(1, len(chain)), rng)[1])
-        count = min(map(len, chains))
+        chains = [[child] for child in chain] if apart else [chain]
+        chains += [self._writable(lesson, improvements, ids, max(1, len(chain)), rng)[1] for ids in kinds[1:]]
+        count = min(map(len, chains), default=0)
         if not count:
             return None
         prompt_format = self._formats((lesson.run, lesson.problem), count)
         texts = [prompt_format.write([child.text for child in chain[:count]], selection) for chain in chains]
         written = [text for text in texts if text is not None]
         weights = dict(zip(lesson.children, lesson.weights, strict=True))
-        weight = sum(weights.get(child.id, 1.0) for child in chains[0][:count]) / count
-        return (prompt_format, selection, written, weight) if len(written) == len(texts) else None
+        means = [sum(weights.get(child.id, 1.0) for child in chain[:count]) / count for chain in chains]
+        return (prompt_format, selection, written, means) if len(written) == len(texts) else None
 
     def _writable(
         self,
@@ -413,19 +414,17 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
     def _example(self, rng: np.random.Generator, *, worse: bool) -> ExampleGroup | None:
         run, lesson = self.run_config, self.improvements.draw(rng, worse=worse)
         kinds = [lesson.worse] if worse else [lesson.children, lesson.worse] if run.method == DPO else [lesson.children]
-        asked, most = [kinds], run.chain
-        if run.children > 1:
-            asked, most = [[(int(id),)] for id in rng.permutation(lesson.children)[: run.children]], 1
-        rows: list[Example] = []
-        for kinds in asked:
-            if (written := self.writer.write(lesson, self.improvements, kinds, most, rng)) is not None:
-                prompt_format, selection, texts, weight = written
-                prompt = self.policy.encode(prompt_format.build(selection, 0))
-                rows += [self._row(text, -weight if worse else weight) for text in texts]
-        if rows and len(prompt) + max(len(row.token_ids) for row in rows) > self.policy.context:
+        most, apart = (run.children, True) if run.children > 1 else (run.chain, False)
+        written = self.writer.write(lesson, self.improvements, kinds, most, rng, apart=apart)
+        if written is None:
+            return None
+        prompt_format, selection, texts, weights = written
+        prompt = self.policy.encode(prompt_format.build(selection, 0))
+        rows = [self._row(text, -w if worse else w) for text, w in zip(texts, weights, strict=True)]
+        if len(prompt) + max(len(row.token_ids) for row in rows) > self.policy.context:
             self.writer.left_out[TOO_LONG] += 1
-            rows = []
-        return ExampleGroup(prompt, tuple(rows), 1.0) if rows else None
+            return None
+        return ExampleGroup(prompt, tuple(rows), 1.0)
 
     def _row(self, text: str, weight: float) -> Example:
         ids = np.array([*self.policy.tokenizer(text, add_special_tokens=False).input_ids, self._end], dtype=np.int32)
@@ -439,7 +438,8 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
 
 def _of_mean_one(groups: Sequence[ExampleGroup]) -> list[ExampleGroup]:
     """The groups with weights whose mean over rollouts is 1, so that a learning rate fits whatever the credit.
-    Undesirable rollouts, of negative weight, weigh together what desirable ones do (KTO, arXiv 2402.01306)."""
+    Undesirable rollouts, of negative weight, weigh together what desirable ones do: KTO's rule for unequal counts
+    (arXiv 2402.01306: lambda_D n_D / lambda_U n_U from 1 to 4/3) at 1."""
     weights = np.array([example.advantages[0] for group in groups for example in group.examples])
     kinds = np.unique(np.sign(weights))
     mean = {kind: np.abs(weights[np.sign(weights) == kind]).sum() * len(kinds) / len(weights) for kind in kinds}

@@ -34,10 +34,9 @@ from problems.sandbox.shared import set_sandbox_mode
 from problems.scoring import Scorer
 from vpo.policies.address import parse_address
 from vpo.policies.contract import LocalPolicy, Policy
-from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import load_policy
 from vpo.training.checkpoint import load_state, save_checkpoint
-from vpo.training.config import BY_EXAMPLES, EMBEDDED_RATE, PAPER_RATE, TrainConfig
+from vpo.training.config import BY_EXAMPLES, TrainConfig, default_rate
 from vpo.training.distribution import ShardSettings
 from vpo.training.trainer import PolicyTrainer
 
@@ -133,8 +132,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
         accelerator = open_accelerator(run, output)
         prepared = prepare(run, run.policy, accelerator, stored)
         if run.lr is None:
-            rate = EMBEDDED_RATE if is_token_format(prepared.policy.prompt_format) else PAPER_RATE
-            run = run.model_copy(update={"lr": rate})
+            run = run.model_copy(update={"lr": default_rate(prepared.policy.prompt_format)})
         about = {
             "command": command,
             "commit": source_commit(),

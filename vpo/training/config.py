@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from problems.address import did_you_mean
 from vpo.advantage import METHODS, Scale
+from vpo.policies.prompt_formats import is_token_format
 from vpo.scalarize import Sampler
 
 Aggregation = Literal["token", "sequence"]
@@ -25,6 +26,11 @@ from improvements against regressions, by direct preference optimization (arXiv 
 Kahneman-Tversky optimization (arXiv 2402.01306)."""
 PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 """The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
+
+
+def default_rate(prompt_format: str) -> float:
+    """The learning rate of a policy that is asked in this prompt format, where the user names none."""
+    return EMBEDDED_RATE if is_token_format(prompt_format) else PAPER_RATE
 
 
 class _Settings(BaseModel):

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from islands.types import NOTHING_SHOWN, Selection
+from evo.prompts.registry import open_format
+from islands.types import Selection
 from problems.contract import Problem
+from problems.plugins.formulas.edits.dialect import FORMULA_FORMAT
 from problems.plugins.formulas.edits.language import ShownFormula, read_prompt
-from problems.plugins.formulas.edits.sketch import encode_prompt
 from problems.plugins.formulas.edits.words import (
     BEST,
     EXPLAINED,
@@ -65,23 +66,22 @@ class FormulaTextFormat:
             raise BadInput(f"the prompt format formula-text is for formula: problems, not for {problem.name}")
         if config.horizon or config.prefill:
             raise BadInput("the prompt format formula-text has neither prompt.horizon nor prompt.prefill")
-        self.problem, self.config, self.answers = problem, config, answers
-        try:
-            self._text(NOTHING_SHOWN)
-        except ValueError as error:
-            raise BadInput(f"{problem.name}: {error}") from error
+        self.problem, self.answers = problem, answers
+        self._words = open_format(problem, FORMULA_FORMAT, config, answers)  # whose prompts it rewrites
 
     @property
     def default_limit(self) -> int:
         return TOKENS * self.answers
 
     def select_shown(self, selection: Selection) -> Selection:
-        parent = selection.parent if self.config.show_parent else None
-        readable = parent is not None and parent.text and not parent.error
-        return Selection(parent if readable else None, (), (), selection.left)
+        return self._words.select_shown(selection)
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        return Prompt(self._text(self.select_shown(selection)), stream=stream)
+        prompt = self._words.build(selection, stream).user
+        shown = read_prompt(prompt)
+        assert shown is not None
+        asked = "better:" if self.answers == 1 else f"{self.answers} better:"
+        return Prompt("\n".join([*self._describe(shown, prompt.split()), asked]), stream=stream)
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         lines = list(dict.fromkeys(filter(None, map(str.strip, rollout.text.splitlines()))))
@@ -100,13 +100,6 @@ class FormulaTextFormat:
 
     def _line(self, formula: Formula) -> str:
         return write(formula, self.problem.names, digits=DIGITS)
-
-    def _text(self, shown: Selection) -> str:
-        words = encode_prompt(self.problem, "" if shown.parent is None else shown.parent.text, self.answers).split()
-        sketch = read_prompt(" ".join(words))
-        assert sketch is not None
-        asked = "better:" if self.answers == 1 else f"{self.answers} better:"
-        return "\n".join([*self._describe(sketch, words), asked])
 
     def _describe(self, shown: ShownFormula, words: Sequence[str]) -> list[str]:
         """The lines of a prompt, from its words in the token language and what these show."""
