@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 from problems.address import did_you_mean
 from problems.contract import BadAddress
 from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
-from vpo.policies.prompt_formats import HORIZON_FORMAT
+from vpo.policies.prompt_formats import DIALECT_KEY, HORIZON_FORMAT
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 PREFIX = "embedded:"
-DIALECT_KEY = "evo_dialect"
 RETIRED = ("edit", "edit-grpo", "edit-improve-1", "edit-improve-grpo", "edit-improve-vpo", "edit-vpo")
 """Policies that the package once included; docs/guides/train.md has the commands that train them."""
 LARGEST_MB = 12.0

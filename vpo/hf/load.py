@@ -8,17 +8,17 @@ from typing import Any
 import torch
 
 from problems.contract import BadAddress
-from vpo.embedded.checkpoint import DIALECT_KEY, add_horizon
+from vpo.embedded.checkpoint import add_horizon
 from vpo.hf.int8 import round_to_int8
 from vpo.hf.policy import TransformersPolicy
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
-from vpo.policies.checkpoint import check_checkpoint, find_base
+from vpo.policies.checkpoint import check_checkpoint, find_base, trained_format
 from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.encoding import named_prompt_format
+from vpo.policies.encoding import check_prompt_format, named_prompt_format
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.processor import warn_of_emulation
-from vpo.policies.prompt_formats import CHAT
+from vpo.policies.prompt_formats import CHAT, DIALECT_KEY
 from vpo.policies.registry import PolicySettings
 from vpo.training.adapters import load_adapter
 
@@ -42,8 +42,11 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
             if address.common.horizon and named_prompt_format(model.config) != CHAT:
                 tokenizer = add_horizon(model) or tokenizer
-            if address.common.format is not None:
-                setattr(model.config, DIALECT_KEY, address.common.format)
+            form = address.common.format
+            if form is None and adapters and named_prompt_format(model.config) == CHAT:
+                form = trained_format(adapters[-1])
+            if form is not None:
+                setattr(model.config, DIALECT_KEY, check_prompt_format(form, name))
             # as an adapter that is trained on it names its base
             model.name_or_path = address.plain if address.kind == "embedded" else _absolute(source)
             for adapter in adapters:

@@ -110,13 +110,26 @@ def trained_answers(address: PolicyAddress) -> int | None:
     file = folder / TRAINED if folder is not None else None
     if file is None or not file.is_file():
         return None
-    try:
-        answers = json.loads(file.read_text(encoding="utf-8")).get("answers")
-    except (OSError, ValueError, AttributeError) as error:
-        raise BadAddress(f"policy {address.plain!r}: {TRAINED} cannot be read: {error}") from None
+    answers = _read_trained(file, address.plain).get("answers")
     if answers is not None and (not isinstance(answers, int) or answers < 1):
         raise BadAddress(f"policy {address.plain!r}: {TRAINED} says answers {answers!r}, which is no number of answers")
     return answers
+
+
+def trained_format(folder: str | Path) -> str | None:
+    """The prompt format that an adapter was trained in; None where its folder does not name one. Raises BadAddress."""
+    file = Path(folder) / TRAINED
+    return _read_trained(file, str(folder)).get("format") if file.is_file() else None
+
+
+def _read_trained(file: Path, name: str) -> dict[str, Any]:
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(said, dict):
+            raise ValueError("it holds no object")
+    except (OSError, ValueError) as error:
+        raise BadAddress(f"policy {name!r}: {TRAINED} cannot be read: {error}") from None
+    return said
 
 
 def _shipped() -> list[str]:

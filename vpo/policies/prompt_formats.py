@@ -6,6 +6,8 @@ from functools import cache
 
 from problems.entry_points import find_entry_points
 
+DIALECT_KEY = "evo_dialect"
+"""Where a checkpoint's config.json names its prompt format."""
 ENTRY_POINTS = "evo.prompt_formats"
 DIALECT_ENTRY_POINTS = "evo.dialects"
 CHAT = "chat"

@@ -19,6 +19,7 @@ import torch
 from problems.contract import BadAddress
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.checkpoint import write_trained
+from vpo.policies.encoding import named_prompt_format
 from vpo.training.adapters import has_adapter, merge_adapter, save_adapter
 from vpo.training.config import TrainConfig
 from vpo.training.examples import ExampleGroup
@@ -57,7 +58,7 @@ def save_checkpoint(
         _write(model, tokenizer, place, card, trained, weights)
         if has_adapter(model):
             save_adapter(model, place / ADAPTER_FOLDER)
-            _describe(place / ADAPTER_FOLDER, card, trained)
+            _describe(place / ADAPTER_FOLDER, card, {**(trained or {}), "format": named_prompt_format(model.config)})
         if state is not None:
             torch.save(dict(state), place / STATE)
 

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from problems.address import user_path
 from problems.contract import BadAddress
 from vpo.policies.address import PolicyAddress, parse_address
-from vpo.policies.checkpoint import ADAPTER, read_adapter
+from vpo.policies.checkpoint import ADAPTER, read_adapter, trained_format
 from vpo.policies.hub import only_cached
+from vpo.policies.prompt_formats import CHAT
 from vpo.policies.registry import PolicySettings
 
 _DTYPES = ("float32", "bfloat16", "float16")
@@ -133,6 +134,11 @@ def _read_adapter(name: str, folder: Path) -> tuple[str, Adapter]:
     padded = next((known for known in _RANKS if known >= rank), None)
     if padded is None:
         raise BadAddress(f"policy 'vllm:{name}': an adapter of rank {rank} is beyond the {_RANKS[-1]} of vLLM")
+    if (form := trained_format(folder)) not in (None, CHAT):
+        raise BadAddress(
+            f"policy 'vllm:{name}': the adapter was trained in the prompt format {form!r}, and vLLM reads the format "
+            "of its base; use the checkpoint that the adapter was saved with"
+        )
     model, under = _source(base)
     if under is not None:
         raise BadAddress(f"policy 'vllm:{name}': its base {base} is an adapter itself; merge one of them")

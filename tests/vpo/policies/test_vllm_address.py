@@ -90,6 +90,14 @@ def test_an_adapter_without_a_base_is_one_line_for_transformers_too(tmp_path, ba
     assert "\n" not in str(caught.value)
 
 
+def test_an_adapter_of_a_format_that_its_base_lacks_is_refused(tmp_path):
+    write_trained(tmp_path, {"format": "formula-text"})
+    with pytest.raises(BadAddress, match="in the prompt format 'formula-text'"):
+        settings(adapter(tmp_path))
+    write_trained(tmp_path, {"format": "chat"})
+    assert settings(adapter(tmp_path)).adapter is not None
+
+
 def test_new_weights_hold_the_adapter(tmp_path):
     other = settings(adapter(tmp_path)).with_weights("/somewhere")
     assert other.adapter is None and other.weights == "/somewhere" and other.model == "some/base"
