@@ -46,7 +46,7 @@ class SamplingConfig(BaseModel):
     seed: int = Field(0, ge=0, description="The seed of every random choice.")
     limit: Count | None = Field(None, description="Use only the first K problems of each set.")
     temperature: Temperature | None = Field(
-        None, description="The sampling temperature; default 1, or an OpenEvolve config's."
+        None, description="The sampling temperature; default: an OpenEvolve config's, else the model's own, else 1."
     )
     top_p: TopP = Field(1.0, description="Sample from the smallest set of tokens with this much probability.")
     max_new_tokens: Count | None = Field(

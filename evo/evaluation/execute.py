@@ -26,6 +26,7 @@ from evo.search.resources import check_one_policy, open_policy, resolve_problems
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, parse_address
+from vpo.policies.contract import Policy
 from vpo.policies.registry import check_policy
 
 Loading = Callable[[], AbstractContextManager[object]]
@@ -91,16 +92,16 @@ async def execute_evaluation(
                 scorer=scorer,
                 on_progress=report,
             )
-        return _conclude(request, evaluation, policy.version, command)
+        return _conclude(request, evaluation, policy, command)
     finally:
         await policy.close()
         scorer.close()
 
 
-def _conclude(request: EvaluationRequest, evaluation: Evaluation, version: str, command: str) -> Evaluated:
+def _conclude(request: EvaluationRequest, evaluation: Evaluation, policy: Policy, command: str) -> Evaluated:
     config, rival, path = request.config, request.rival, request.settings.against
-    named = {"policy": config.policy, "policy_version": version, "set": list(request.settings.problems)}
-    record = named | evaluation.record() | provenance(config, command)
+    named = {"policy": config.policy, "policy_version": policy.version, "set": list(request.settings.problems)}
+    record = named | evaluation.record() | provenance(config, policy.temperature, command)
     lines: list[str] = []
     if path and rival is not None:
         differences = compare_problems(evaluation, rival["per_problem"])
@@ -115,10 +116,10 @@ def _conclude(request: EvaluationRequest, evaluation: Evaluation, version: str, 
     return Evaluated(evaluation, record, lines)
 
 
-def provenance(config: RunConfig, command: str) -> dict[str, Any]:
+def provenance(config: RunConfig, temperature: float, command: str) -> dict[str, Any]:
     """The command that repeats the measurement."""
     return {
-        "temperature": 1.0 if config.temperature is None else config.temperature,
+        "temperature": temperature,
         "top_p": config.top_p,
         "max_new_tokens": config.max_new_tokens,
         "sandbox": config.sandbox,

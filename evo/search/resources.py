@@ -179,7 +179,7 @@ def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
 
     policy = load_policy(
         config.policy,
-        temperature=1.0 if config.temperature is None else config.temperature,
+        temperature=config.temperature,
         top_p=config.top_p,
         max_tokens=config.max_new_tokens,
         device=config.device,

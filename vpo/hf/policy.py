@@ -32,6 +32,7 @@ from vpo.policies.encoding import (
     encode_prompt,
     end_tokens,
     grammar_of,
+    own_temperature,
     read_prompt_format,
     remaining_tokens,
 )
@@ -79,6 +80,7 @@ class TransformersPolicy:
         self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
         self.context = context_of(model.config)
         self.stops = end_tokens(model.generation_config, tokenizer)
+        self.own_temperature = own_temperature(model.generation_config)
         if threads is None and self.parameters < _SMALL and model.device.type == "cpu":
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))

@@ -130,6 +130,13 @@ class LocalPolicy(TrainablePolicy, Protocol):
 
 
 @runtime_checkable
+class RecommendsTemperature(Protocol):
+    """A policy whose model says at which temperature it is best sampled; None where it does not."""
+
+    own_temperature: float | None
+
+
+@runtime_checkable
 class ChoosesLimit(Protocol):
     """A policy that chooses the limit of a rollout if the user sets none, because its model may reason before it
     answers."""

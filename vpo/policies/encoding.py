@@ -118,6 +118,11 @@ def end_tokens(generation_config: GenerationConfig | None, tokenizer: PreTrained
     return frozenset(int(end) for end in ends if end is not None and end != tokenizer.unk_token_id)
 
 
+def own_temperature(generation_config: GenerationConfig | None) -> float | None:
+    """The sampling temperature that a model's generation_config.json recommends."""
+    return getattr(generation_config, "temperature", None) or None
+
+
 def decode_rollout(
     tokenizer: PreTrainedTokenizerBase, ids: npt.NDArray[np.int32], stopped: bool, prompt_format: str, prefill: str
 ) -> str:

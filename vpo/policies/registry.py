@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_built_in, load_entry_point
 from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, OF_THE_SEARCH, PolicyAddress, parse_address
-from vpo.policies.contract import Policy
+from vpo.policies.contract import Policy, RecommendsTemperature
 from vpo.policies.encoding import check_prompt_format
 
 
@@ -55,7 +55,7 @@ Loader = Callable[[PolicyAddress, PolicySettings], Policy]
 def load_policy(
     address: str | PolicyAddress,
     *,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     top_p: float = 1.0,
     max_tokens: int | None = None,
     device: str | None = None,
@@ -63,14 +63,21 @@ def load_policy(
     batch: int | None = None,
     threads: int | None = None,
 ) -> Policy:
-    """The policy that `address` names, ready to sample; the other arguments are those of PolicySettings.
+    """The policy that `address` names, ready to sample; the other arguments are those of PolicySettings. Where nobody
+    names a temperature it is the one that the model recommends, else 1.
 
     Raises BadAddress, one line, on an address that names nothing, settings that cannot be, or a missing extra.
     """
     if isinstance(address, str):
         address = parse_address(address)
-    given = PolicySettings(temperature, top_p, max_tokens, device, dtype, batch, threads)
-    return _loader(address)(address, _with_options(address, given))
+    given = PolicySettings(
+        1.0 if temperature is None else temperature, top_p, max_tokens, device, dtype, batch, threads
+    )
+    policy = _loader(address)(address, _with_options(address, given))
+    unnamed = temperature is None and address.common.temperature is None
+    if unnamed and isinstance(policy, RecommendsTemperature) and policy.own_temperature is not None:
+        policy.temperature = policy.own_temperature
+    return policy
 
 
 def settings_at(address: PolicyAddress, *, device: str | None = None, dtype: str | None = None) -> PolicySettings:

@@ -71,10 +71,11 @@ class VllmPolicy:
         top_p: float = 1.0,
         max_tokens: int | None = None,
         batch: int | None = None,
+        own_temperature: float | None = None,
     ) -> None:
         self.version, self.prompt_format, self.stops = version, prompt_format, stops
         self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
-        self.batch = batch or 0
+        self.batch, self.own_temperature = batch or 0, own_temperature
         # one less than the engine's: to tell the log-probability of a given last token it must draw one more
         self.context = engine.ready.context - 1
         self.transfers: bool = engine.ready.transfers
@@ -339,6 +340,7 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
             top_p=asked.top_p,
             max_tokens=asked.max_tokens,
             batch=asked.batch,
+            own_temperature=description.temperature,
         )
     except BaseException:
         release(engine)

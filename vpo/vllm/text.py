@@ -14,17 +14,18 @@ import numpy.typing as npt
 
 from problems.types import Prompt
 from vpo.hf.progress_bars import without_bars
-from vpo.policies.encoding import decode_rollout, encode_prompt, end_tokens, named_prompt_format
+from vpo.policies.encoding import decode_rollout, encode_prompt, end_tokens, named_prompt_format, own_temperature
 
 
 @dataclass(frozen=True)
 class Description:
     """What a model's files say. prompt_format: as they name it, known here or not; stops: the tokens that end a
-    rollout; commit: of the repository on the hub, None for a directory"""
+    rollout; commit: of the repository on the hub, None for a directory; temperature: that they recommend"""
 
     prompt_format: str
     stops: frozenset[int]
     commit: str | None
+    temperature: float | None = None
 
 
 class Text:
@@ -41,7 +42,10 @@ class Text:
             except OSError:  # a checkpoint need not have one
                 generation = GenerationConfig.from_model_config(config)
         self.description = Description(
-            named_prompt_format(config), end_tokens(generation, self._tokenizer), getattr(config, "_commit_hash", None)
+            named_prompt_format(config),
+            end_tokens(generation, self._tokenizer),
+            getattr(config, "_commit_hash", None),
+            own_temperature(generation),
         )
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
