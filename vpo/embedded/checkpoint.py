@@ -141,8 +141,9 @@ def add_horizon(model: PreTrainedModel) -> PreTrainedTokenizerFast | None:
     import torch
 
     from vpo.embedded.dialects import open_dialect
+    from vpo.policies.encoding import named_prompt_format
 
-    dialect = getattr(model.config, DIALECT_KEY, "chat")
+    dialect = named_prompt_format(model.config)
     if dialect == HORIZON_FORMAT:
         return None
     if dialect != EDIT_DIALECT:

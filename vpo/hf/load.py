@@ -15,7 +15,7 @@ from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
 from vpo.policies.checkpoint import check_checkpoint, find_base, trained_format
 from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.encoding import check_prompt_format, named_prompt_format
+from vpo.policies.encoding import named_prompt_format
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.processor import warn_of_emulation
 from vpo.policies.prompt_formats import CHAT, DIALECT_KEY
@@ -46,7 +46,7 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             if form is None and adapters and named_prompt_format(model.config) == CHAT:
                 form = trained_format(adapters[-1])
             if form is not None:
-                setattr(model.config, DIALECT_KEY, check_prompt_format(form, name))
+                setattr(model.config, DIALECT_KEY, form)  # checked with the address, or by the policy
             # as an adapter that is trained on it names its base
             model.name_or_path = address.plain if address.kind == "embedded" else _absolute(source)
             for adapter in adapters:

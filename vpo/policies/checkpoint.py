@@ -107,10 +107,7 @@ def trained_answers(address: PolicyAddress) -> int | None:
     the file cannot be read.
     """
     folder = address.folder
-    file = folder / TRAINED if folder is not None else None
-    if file is None or not file.is_file():
-        return None
-    answers = _read_trained(file, address.plain).get("answers")
+    answers = _read_trained(folder, address.plain).get("answers") if folder is not None else None
     if answers is not None and (not isinstance(answers, int) or answers < 1):
         raise BadAddress(f"policy {address.plain!r}: {TRAINED} says answers {answers!r}, which is no number of answers")
     return answers
@@ -118,11 +115,14 @@ def trained_answers(address: PolicyAddress) -> int | None:
 
 def trained_format(folder: str | Path) -> str | None:
     """The prompt format that an adapter was trained in; None where its folder does not name one. Raises BadAddress."""
-    file = Path(folder) / TRAINED
-    return _read_trained(file, str(folder)).get("format") if file.is_file() else None
+    return _read_trained(Path(folder), str(folder)).get("format")
 
 
-def _read_trained(file: Path, name: str) -> dict[str, Any]:
+def _read_trained(folder: Path, name: str) -> dict[str, Any]:
+    """What the folder of the policy `name` says of its training, nothing where it holds no such file."""
+    file = folder / TRAINED
+    if not file.is_file():
+        return {}
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(said, dict):

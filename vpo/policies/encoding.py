@@ -16,7 +16,7 @@ import numpy.typing as npt
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import PromptTooLong
-from vpo.policies.prompt_formats import DIALECT_KEY, is_known, is_token_format
+from vpo.policies.prompt_formats import CHAT, DIALECT_KEY, is_known, is_token_format
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
@@ -35,7 +35,7 @@ def read_prompt_format(config: PreTrainedConfig, name: str) -> str:
 
 def named_prompt_format(config: PreTrainedConfig) -> str:
     """The same, whether it is known or not."""
-    return str(getattr(config, DIALECT_KEY, "chat"))
+    return str(getattr(config, DIALECT_KEY, CHAT))
 
 
 def check_prompt_format(prompt_format: str, name: str) -> str:

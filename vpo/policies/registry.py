@@ -63,8 +63,8 @@ def load_policy(
     batch: int | None = None,
     threads: int | None = None,
 ) -> Policy:
-    """The policy that `address` names, ready to sample; the other arguments are those of PolicySettings. Where nobody
-    names a temperature it is the one that the model recommends, else 1.
+    """The policy that `address` names, ready to sample; the other arguments are those of PolicySettings. Without a
+    temperature, here or in the address, it samples at the one that the model recommends, else at 1.
 
     Raises BadAddress, one line, on an address that names nothing, settings that cannot be, or a missing extra.
     """

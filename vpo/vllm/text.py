@@ -25,7 +25,7 @@ class Description:
     prompt_format: str
     stops: frozenset[int]
     commit: str | None
-    temperature: float | None = None
+    temperature: float | None
 
 
 class Text:
