@@ -135,8 +135,10 @@ def try_repetitions(parser: Parser, tally: Tally, longest: int = LONGEST, every:
         sizes = [longest // 8, longest // 4, longest // 2, longest - 1]
         try:
             times = [cpu_seconds(parser, text * (size // len(text))) for size in sizes]
-            if times[-1] > LIMIT:
-                times = [min(cpu_seconds(parser, text * (size // len(text))) for _ in range(3)) for size in sizes]
+            for _ in range(6):  # a burst of other work slows a stretch of readings: each round reads all sizes
+                if times[-1] > LIMIT:
+                    again = [cpu_seconds(parser, text * (size // len(text))) for size in sizes]
+                    times = [min(pair) for pair in zip(times, again, strict=True)]
         except (Exception, RecursionError) as error:
             tally.crashes.append((f"{type(error).__name__}: {error}"[:300], f"{text!r}, repeated"))
             continue
