@@ -57,9 +57,9 @@ class PolicyClient(LLMInterface):
 
     model: the address; OpenEvolve logs it
     last_usage: tokens of the last answer, which OpenEvolve adds up
-    temperature, top_p and max_tokens come from the model's configuration; those of single calls are ignored. With a
-    random_seed, a run with one worker is reproducible. With several workers it is not, because no seed decides which
-    worker gets which prompt.
+    temperature, top_p and max_tokens come from the model's configuration; those of single calls are ignored. Where it
+    has no temperature, the policy samples at the one that it recommends, else at 1. With a random_seed, a run with one
+    worker is reproducible. With several workers it is not, because no seed decides which worker gets which prompt.
     """
 
     def __init__(self, model: LLMModelConfig) -> None:
@@ -68,7 +68,7 @@ class PolicyClient(LLMInterface):
         self.system_message = model.system_message
         self.settings = (
             self.model,
-            1.0 if model.temperature is None else float(model.temperature),
+            None if model.temperature is None else float(model.temperature),
             1.0 if model.top_p is None else float(model.top_p),
             model.max_tokens,
         )

@@ -61,6 +61,12 @@ def test_an_ensemble_asks_a_policy_again_and_again_on_loops_of_its_own() -> None
         assert asyncio.run(ensemble.generate("Say something"))
 
 
+def test_a_model_without_a_temperature_samples_at_its_own() -> None:
+    client = policy_client(model("embedded:edit-improve", temperature=None))
+    policy = openevolve_client.open_host()._load_policy(client.settings)
+    assert policy.temperature == pytest.approx(0.8)
+
+
 def test_one_seed_asks_for_the_same_samples_and_another_for_others() -> None:
     def answers(seed: int | None) -> list[str]:
         openevolve_client._host = None
