@@ -119,7 +119,7 @@ def _mean(found: Sequence[PopulationView]) -> PopulationView | None:
 
 
 LOAD_SECONDS = 0.25
-"""Seconds in which one call may begin to read unread runs; a run that was begun is read to its end."""
+"""Seconds in which one call may begin to read unread runs, one at least; a run that was begun is read to its end."""
 IMPROVEMENTS_KEPT = 30
 TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
@@ -188,9 +188,10 @@ class LiveCache:
     def read(self, chosen: int) -> None:
         """Read new data, first the archives of the problem `chosen`. Raises DatabaseUnavailable."""
         until = time.monotonic() + LOAD_SECONDS
-        read = []
+        read, first = [], False
         for run_id, cached in self.runs.items():
-            if cached.complete or (not cached.begun and time.monotonic() > until):
+            # one unread run in each call: on a busy machine the known ones alone may take all of the time
+            if cached.complete or (not cached.begun and first and time.monotonic() > until):
                 continue
             if not cached.ids and not self._enrolled(run_id, cached):
                 cached.begun = cached.record.status != "running"  # a waiting run has nothing to read
@@ -198,6 +199,7 @@ class LiveCache:
                 continue
             ended = cached.record.status not in ("running", "waiting")
             self._read_run(run_id, cached)
+            first |= not cached.begun
             cached.begun, cached.complete = True, ended
             read.append(cached)
         if read:

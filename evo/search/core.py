@@ -30,6 +30,8 @@ from vpo.policies.contract import Priced
 
 WORTH_A_WARNING = 3
 """Replies that hold no answer for one reason."""
+OFTEN_CUT = 0.02
+"""Cut replies per requested answer from which on more tokens are worth a warning; a few long ones are no reason."""
 PROMPT_TOKENS = 4000
 """Of a prompt, as long as none is known; for the most that a group may cost."""
 WriteMetrics = Callable[[Mapping[str, Any], Transaction], None]
@@ -142,9 +144,11 @@ class SearchCore:
     def _look_for_answers(self) -> None:
         """Warn of replies without an answer, once for each kind of them, and stop after too many in a row."""
         for reason, kind in REPLIES.items():
-            if self.status.errors[kind] >= WORTH_A_WARNING and reason not in self._warned:
+            count = self.status.errors[kind]
+            requested = self.status.answers + self.status.missing
+            few = reason is Unanswered.CUT and count < OFTEN_CUT * requested
+            if count >= WORTH_A_WARNING and not few and reason not in self._warned:
                 self._warned.add(reason)
-                count = self.status.errors[kind]
                 text = f"{count} replies hold no answer: {LACKING[reason]}; {REMEDIES[reason]}"
                 warnings.warn(text, stacklevel=2)
         most, row = self.config.max_unanswered, self.status.unanswered

@@ -19,7 +19,7 @@ _REPLIES = {
     Unanswered.EMPTY: "empty reply",
     Unanswered.REASONING: "only reasoning, no answer",
 }
-"""How the record of a paid reply says why it holds no answer."""
+"""How the record of a reply says why it holds no answer."""
 
 
 class AnswerScores:
@@ -102,9 +102,9 @@ def _scored_rollout(
     """distinct: leave out answers whose rewards are those of one before them (VPO's rule for its text tasks)."""
     kept: dict[tuple[float, ...], ScoredAnswer] = {}
     scored = ScoredRollout(rollout, tuple(answers), error)
-    if scored.unanswered is not None and rollout.usage is not None:
+    if scored.told is not None:
         reason = rollout.fault or error or "what is there of the answer fails"
-        scored = replace(scored, format_error=_REPLIES[scored.unanswered].format(reason))
+        scored = replace(scored, format_error=_REPLIES[scored.told].format(reason))
     for answer in answers:
         kept.setdefault(answer.score.rewards, answer)
     if not distinct or len(kept) == len(answers):

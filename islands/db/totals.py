@@ -22,7 +22,7 @@ from problems.types import ScoredGroup, Unanswered, prompt_tokens
 FORMAT = "format"
 """The kind of error of rollouts that could not be read in full."""
 REPLIES = {reason: f"reply {reason}" for reason in Unanswered}
-"""The kinds of error of paid replies without an answer."""
+"""The kinds of error of replies without an answer."""
 OF_ROLLOUTS = (FORMAT, *REPLIES.values())
 _ERROR = "error: "
 _ERROR_HEAD = 120
@@ -109,8 +109,7 @@ def totals_of(group: ScoredGroup, placements: Sequence[Placement]) -> Totals:
         scoring_seconds=sum(answer.seconds for answer in group.all_answers()),
     )
     for scored in group.rollouts:
-        lacking = scored.unanswered if scored.rollout.usage is not None else None
-        if lacking is not None:
+        if (lacking := scored.told) is not None:
             totals.errors[REPLIES[lacking]] += 1
         elif scored.format_error:
             totals.errors[FORMAT] += 1

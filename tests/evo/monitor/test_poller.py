@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from evo.comparison.load import gather, load_results
+from evo.monitor import live_cache
 from evo.monitor.poller import Poller, Remaining
 from evo.tui.detail import draw_detail
 from evo.tui.view import View
@@ -81,6 +82,19 @@ def test_by_and_by_is_all_at_once(address, search):
             same(snapshot, settled(Poller(store, "cmp")))
         assert snapshot.ended and snapshot.groups == 4 * 3 * ITERATIONS
         assert len(snapshot.verdict) == 1 and "base - grpo" in str(snapshot.verdict[0])
+
+
+def test_on_a_busy_machine_each_look_reads_another_run(tmp_path, search_with, problems, digits_policy, monkeypatch):
+    address = f"sqlite:///{tmp_path}/evo.db"
+    monkeypatch.setattr(live_cache, "LOAD_SECONDS", -1.0)
+    with Store.open(address) as store:
+        config = dict(problems=["x"], iterations=ITERATIONS, rollouts=1, policy="digits", answers=2, seed=0)
+        plan(store, "cmp", [PlannedRun(f"arm{n}", 0, config) for n in range(4)], command="test", commit="")
+        for n in range(4):
+            search_with(problems, digits_policy(), address, name=f"cmp/arm{n}/s0", resume=True, stop_after=5)
+            store.finish_run(store.run(f"cmp/arm{n}/s0").id, "running", summary={})
+        poller = Poller(store, "cmp", statistics=False)
+        assert [poller.poll().loaded for _ in range(4)] == [1, 2, 3, 4]
 
 
 def test_the_board_says_what_the_comparison_says(address, search):

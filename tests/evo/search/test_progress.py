@@ -1,3 +1,6 @@
+import pytest
+from command_line import evo
+
 from evo.search.status import ProblemStatus, SearchStatus, clock, describe_metrics
 from evo.search.stop import SOLVED
 from problems.scoring import error_kind
@@ -34,3 +37,12 @@ def test_times():
 def test_errors_are_counted_by_their_first_words():
     assert error_kind("SyntaxError: invalid syntax (line 3)") == "SyntaxError"
     assert len(error_kind("x" * 300)) <= 40
+
+
+def test_replies_that_the_token_limit_cut_are_said_to_be(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked = ["--policy", "embedded:base?max_tokens=1", "--answers", "1", "--iterations", "4"]
+    with pytest.warns(UserWarning, match="replies hold no answer: cut at the token limit; raise --max-new-tokens"):
+        _, out, _ = evo(capsys, "run", "maze:hard", "--limit", "1", *asked, "--name", "one", "--plain")
+    assert "replies without an answer (" in out and "cut at the token limit)" in out and "no usable answer" not in out
+    assert "cut at the token limit: " in evo(capsys, "show", "one")[1]
