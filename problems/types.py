@@ -157,7 +157,7 @@ class ScoredRollout:
         return None if self.rollout.text.strip() else Unanswered.EMPTY
 
     @property
-    def told(self) -> Unanswered | None:
+    def reported(self) -> Unanswered | None:
         """Why the reply holds no answer, as counts and records tell it: any reason of a paid reply; of a model that is
         loaded here only that the token limit cut it, because anything else that it writes is a wrong layout."""
         reason = self.unanswered
