@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import time
 import traceback
@@ -134,11 +135,12 @@ def try_repetitions(parser: Parser, tally: Tally, longest: int = LONGEST, every:
     for text in (*parser.seeds, *WORDS)[::every]:
         sizes = [longest // 8, longest // 4, longest // 2, longest - 1]
         try:
-            times = [cpu_seconds(parser, text * (size // len(text))) for size in sizes]
-            for _ in range(6):  # a burst of other work slows a stretch of readings: each round reads all sizes
+            times = [math.inf] * len(sizes)
+            for _ in range(7):  # a burst of other work slows a stretch of readings: each round reads all sizes
                 if times[-1] > LIMIT:
-                    again = [cpu_seconds(parser, text * (size // len(text))) for size in sizes]
-                    times = [min(pair) for pair in zip(times, again, strict=True)]
+                    times = [
+                        min(t, cpu_seconds(parser, text * (n // len(text)))) for t, n in zip(times, sizes, strict=True)
+                    ]
         except (Exception, RecursionError) as error:
             tally.crashes.append((f"{type(error).__name__}: {error}"[:300], f"{text!r}, repeated"))
             continue

@@ -143,25 +143,19 @@ class ScoredRollout:
     @property
     def unanswered(self) -> Unanswered | None:
         """Why the reply holds no answer, if the model or its server is the reason; None for a reply in a wrong layout
-        too. A reply that was cut holds none if what is there of it cannot be scored."""
+        too. A reply that was cut holds none if what is there of it cannot be scored. A model that is loaded here is cut
+        or writes a wrong layout."""
         if any(answer.score.error is None for answer in self.answers):
             return None
         if self.rollout.fault:
             return Unanswered.FAILED
         if self.rollout.finish == "length":
             return Unanswered.CUT
-        if self.answers:
+        if self.answers or self.rollout.usage is None:
             return None
         if self.rollout.reasoned:
             return Unanswered.REASONING
         return None if self.rollout.text.strip() else Unanswered.EMPTY
-
-    @property
-    def reported(self) -> Unanswered | None:
-        """Why the reply holds no answer, as counts and records tell it: any reason of a paid reply; of a model that is
-        loaded here only that the token limit cut it, because anything else that it writes is a wrong layout."""
-        reason = self.unanswered
-        return reason if self.rollout.usage is not None or reason is Unanswered.CUT else None
 
 
 @dataclass(frozen=True)

@@ -188,10 +188,10 @@ class LiveCache:
     def read(self, chosen: int) -> None:
         """Read new data, first the archives of the problem `chosen`. Raises DatabaseUnavailable."""
         until = time.monotonic() + LOAD_SECONDS
-        read, first = [], False
+        read, begun_one = [], False
         for run_id, cached in self.runs.items():
             # one unread run in each call: on a busy machine the known ones alone may take all of the time
-            if cached.complete or (not cached.begun and first and time.monotonic() > until):
+            if cached.complete or (not cached.begun and begun_one and time.monotonic() > until):
                 continue
             if not cached.ids and not self._enrolled(run_id, cached):
                 cached.begun = cached.record.status != "running"  # a waiting run has nothing to read
@@ -199,7 +199,7 @@ class LiveCache:
                 continue
             ended = cached.record.status not in ("running", "waiting")
             self._read_run(run_id, cached)
-            first |= not cached.begun
+            begun_one |= not cached.begun
             cached.begun, cached.complete = True, ended
             read.append(cached)
         if read:

@@ -144,10 +144,10 @@ class SearchCore:
     def _look_for_answers(self) -> None:
         """Warn of replies without an answer, once for each kind of them, and stop after too many in a row."""
         for reason, kind in REPLIES.items():
-            count = self.status.errors[kind]
-            requested = self.status.answers + self.status.missing
-            few = reason is Unanswered.CUT and count < OFTEN_CUT * requested
-            if count >= WORTH_A_WARNING and not few and reason not in self._warned:
+            count, least = self.status.errors[kind], float(WORTH_A_WARNING)
+            if reason is Unanswered.CUT:
+                least = max(least, OFTEN_CUT * (self.status.answers + self.status.missing))
+            if count >= least and reason not in self._warned:
                 self._warned.add(reason)
                 text = f"{count} replies hold no answer: {LACKING[reason]}; {REMEDIES[reason]}"
                 warnings.warn(text, stacklevel=2)

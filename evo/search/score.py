@@ -102,9 +102,9 @@ def _scored_rollout(
     """distinct: leave out answers whose rewards are those of one before them (VPO's rule for its text tasks)."""
     kept: dict[tuple[float, ...], ScoredAnswer] = {}
     scored = ScoredRollout(rollout, tuple(answers), error)
-    if scored.reported is not None:
+    if (lacking := scored.unanswered) is not None:
         reason = rollout.fault or error or "what is there of the answer fails"
-        scored = replace(scored, format_error=_REPLIES[scored.reported].format(reason))
+        scored = replace(scored, format_error=_REPLIES[lacking].format(reason))
     for answer in answers:
         kept.setdefault(answer.score.rewards, answer)
     if not distinct or len(kept) == len(answers):

@@ -109,7 +109,7 @@ def totals_of(group: ScoredGroup, placements: Sequence[Placement]) -> Totals:
         scoring_seconds=sum(answer.seconds for answer in group.all_answers()),
     )
     for scored in group.rollouts:
-        if (lacking := scored.reported) is not None:
+        if (lacking := scored.unanswered) is not None:
             totals.errors[REPLIES[lacking]] += 1
         elif scored.format_error:
             totals.errors[FORMAT] += 1
