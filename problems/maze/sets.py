@@ -44,7 +44,7 @@ SIZES = {
     "train": 1000,
     "test": 100,
     "hard": 1000,
-    "compromise": 1000,
+    "compromise": 2000,
     "compromise-train": 1000,
     "large": 100,
     "large-train": 1000,
