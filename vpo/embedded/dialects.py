@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
@@ -147,7 +147,6 @@ class MazeDialect:
     searched: str = "maze:test"
     checkpoints: Mapping[str, Path] = field(default_factory=dict)
     rope_theta: float = 10_000.0
-    grammar: None = None
 
     def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
         from problems.maze.sets import held_out_tiles
@@ -198,6 +197,15 @@ through random way-points and knows nothing of gold, diamonds or lava; training 
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
         return write_routes(require(problem, MazeProblem, self).maze, answers, prompt, self._routes)
+
+    @property
+    def grammar(self) -> StartGrammar | None:
+        """That of edits. Routes of maze-compact are free, so that any engine can sample them."""
+        if self._routes != EDIT_DIALECT:
+            return None
+        from vpo.embedded.answer_grammar import MazeGrammar
+
+        return partial(MazeGrammar, len(self.vocabulary()))
 
     @property
     def _routes(self) -> str:
