@@ -17,7 +17,8 @@
 An answer with a copy is an edit: the cells between the copies are new, and the route is stored in full. A copy
 follows the parent from its first visit of the route's current cell. If the parent shown reaches E, an answer has at
 most MOST_NEW new steps and ends before another, so it must use the parent. With any other prompt a route may be new
-from beginning to end.
+from beginning to end. Samplers and trainers keep to answers that end at E within the budget
+(vpo.embedded.answer_grammar).
 
 A cell is two digits, row and column from 0 (vpo.embedded.words). A route is written as the cells that it enters,
 which shows the model its position; a bump into a wall is `^U`, `^D`, `^L` or `^R`. The bonus tile, in the centre of
