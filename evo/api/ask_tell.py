@@ -54,7 +54,9 @@ class Search:
     methods may be called from several threads. With the same calls in the same order, one seed gives one run.
 
     Args:
-        address, score, batch_scorer: what to search, as for `evo.run`.
+        address: what to search, as for `evo.run`.
+        score: your scorer, as for `evo.run`.
+        batch_scorer: your scorer of a batch, as for `evo.run`.
         iterations: prompts per problem, 100 by default.
         name: the run's name; with neither `name` nor `db` the search is kept in memory and ends with this object.
         db: the database, "sqlite:///evo.db" or EVO_DB by default if there is a `name`.
@@ -123,8 +125,12 @@ class Search:
         """Continue a stored search after its last stored answers. Prompts without answers are asked again.
 
         Args:
-            name, db: of the search.
-            score, problems, rescore, accept_change: as for `evo.resume`.
+            name: of the search.
+            db: of the search.
+            score: as for `evo.resume`.
+            problems: as for `evo.resume`.
+            rescore: as for `evo.resume`.
+            accept_change: as for `evo.resume`.
             budgets: new totals: iterations (per problem), max_answers, max_seconds.
 
         Raises:
