@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+from functools import partial
 
+import grammar_words
 import numpy as np
 import pytest
 import torch
@@ -25,16 +27,8 @@ NAMES = ("maze:hard/0", "maze:compromise/3", "maze:large/2")
 STOP = WORDS.index("<eos>")
 
 
-def ids_of(text):
-    return np.array([WORDS.index(word) if word in WORDS else 1 for word in text.split()], dtype=np.int32)
-
-
-def words_after(prompt, chain):
-    """The words that may come after the beginning of a chain."""
-    grammar = DIALECT.grammar([ids_of(prompt)], torch.zeros(1, dtype=torch.long))
-    for token in ids_of(chain).tolist():
-        grammar.advance(torch.tensor([token]))
-    return {WORDS[place] for place in grammar.allowed()[0].nonzero().flatten().tolist()}
+ids_of = partial(grammar_words.ids_of, words=WORDS)
+words_after = partial(grammar_words.words_after, DIALECT)
 
 
 def parents_of(problem, seed=0):

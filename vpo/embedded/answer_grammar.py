@@ -23,6 +23,7 @@ from problems.maze import large
 from problems.maze.board import MOVES, SIZE, beside
 from problems.maze.rules import END, START, WALL
 from vpo.embedded.decoding import Shown
+from vpo.embedded.row_grammar import RowGrammar
 from vpo.embedded.words import BUDGETS, COPY, COUNTED, MOST_ANSWERS, MOST_NEW, REST, STOP, grid_of, size_of, vocabulary
 from vpo.policies.prompt_formats import HORIZON_FORMAT
 
@@ -117,8 +118,8 @@ def _read(words: Sequence[str]) -> tuple[Array, Array, Array, Array, Array]:
     return np.array(facts, dtype=np.int16), every, need, first, route
 
 
-class MazeGrammar:
-    """The grammar of rows that are being written; vpo.embedded.dialects.AnswerGrammar.
+class MazeGrammar(RowGrammar):
+    """The grammar of rows that are being written.
 
     A row whose prompt is not of the language, or that has left it, may have any word. words: of the vocabulary
     """
@@ -137,23 +138,14 @@ class MazeGrammar:
                 state = [0, int(shown[0][3]), 0, MOST_NEW, 0, _REQUESTS[written[end]]]
                 if end + 1 < len(ids):
                     begun = MazeGrammar(words, [ids[: end + 1]], torch.zeros(1, dtype=torch.long))
-                    for number in ids[end + 1 :]:
-                        begun.advance(torch.tensor([int(number)]))
-                    state = begun._state[0].tolist()
+                    state = begun.state_after(ids[end + 1 :])
             tables.append(shown)
             states.append(state)
         self._words = words
-        self._tables = [torch.from_numpy(np.stack(part)).to(row.device)[row] for part in zip(*tables, strict=True)]
+        said = [torch.from_numpy(np.stack(part)).to(row.device)[row] for part in zip(*tables, strict=True)]
         # Columns: whether any word may come; the route's cell, E between answers; its steps; the new steps that are
         # left; whether the cell may be named, after a copy; the answers that are left
-        self._state: torch.Tensor = torch.tensor(states, device=row.device)[row]
-        self._allowed: torch.Tensor | None = None  # of the state, once it was asked for
-
-    def allowed(self) -> torch.Tensor:
-        """(rows, words) bool: the words that may come next. Not to be written to."""
-        if self._allowed is None:
-            self._allowed = self._find_allowed()
-        return self._allowed
+        super().__init__(said, torch.tensor(states, device=row.device)[row])
 
     def _find_allowed(self) -> torch.Tensor:
         facts, ways, need, first, route = self._tables
@@ -206,19 +198,9 @@ class MazeGrammar:
             answers - opens.long(),
         ]
         legal = self.allowed().gather(1, tokens[:, None]) & (free == 0)[:, None] & (tokens != _ID[STOP])[:, None]
-        self._state = torch.where(legal, torch.stack(then, 1), self._state)
-        self._state[:, 0] = torch.where(legal[:, 0], 0, 1)
-        self._allowed = None
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Drop all rows but these."""
-        self._tables = [table[rows] for table in self._tables]
-        self._state, self._allowed = self._state[rows], None
-
-    def join(self, other: MazeGrammar) -> None:
-        """Append another grammar's rows."""
-        self._tables = [torch.cat(pair) for pair in zip(self._tables, other._tables, strict=True)]
-        self._state, self._allowed = torch.cat([self._state, other._state]), None
+        state = torch.where(legal, torch.stack(then, 1), self._state)
+        state[:, 0] = torch.where(legal[:, 0], 0, 1)
+        self._move_to(state)
 
 
 @cache

@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+from functools import partial
 
+import grammar_words
 import numpy as np
 import pytest
 import torch
@@ -158,16 +160,8 @@ def test_chains_are_read_whatever_they_hold(text, count, problem):
 PARENTS = ("", "1.0*x1*x2 + 1.0", "1.0*x1*x2 + 0.3*sin(x3) + 0.1", " + ".join(f"{k}.5*x1*x2" for k in range(1, 9)))
 
 
-def ids_of(text):
-    return np.array([WORDS.index(word) if word in WORDS else 1 for word in text.split()], dtype=np.int32)
-
-
-def words_after(prompt, chain):
-    """The words that may come after the beginning of a chain."""
-    grammar = DIALECT.grammar([ids_of(prompt)], torch.zeros(1, dtype=torch.long))
-    for token in ids_of(chain).tolist():
-        grammar.advance(torch.tensor([token]))
-    return {WORDS[place] for place in grammar.allowed()[0].nonzero().flatten().tolist()}
+ids_of = partial(grammar_words.ids_of, words=WORDS)
+words_after = partial(grammar_words.words_after, DIALECT)
 
 
 @pytest.mark.parametrize("parent", PARENTS)

@@ -35,6 +35,7 @@ from problems.plugins.formulas.edits.words import (
     WORDS,
 )
 from problems.plugins.formulas.grammar import arity
+from vpo.embedded.row_grammar import RowGrammar
 from vpo.embedded.words import MOST_ANSWERS, PARENT, STOP
 
 _ID = {word: number for number, word in enumerate(WORDS)}
@@ -96,8 +97,8 @@ def _read(ids: npt.NDArray[np.int32]) -> _Shown:
     return _Shown(sizes, places, parent, _REQUESTS[words[end]], [int(number) for number in ids[end + 1 :]])
 
 
-class FormulaGrammar:
-    """The grammar of rows that are being written; vpo.embedded.dialects.AnswerGrammar.
+class FormulaGrammar(RowGrammar):
+    """The grammar of rows that are being written.
 
     A row whose prompt is not of the language, or that has left it, may have any word.
     """
@@ -118,30 +119,21 @@ class FormulaGrammar:
             places.append(shown.places)
             if shown.begun:
                 begun = FormulaGrammar([ids[: len(ids) - len(shown.begun)]], torch.zeros(1, dtype=torch.long))
-                for number in shown.begun:
-                    begun.advance(torch.tensor([number]))
-                states[-1] = begun._state[0].tolist()
+                states[-1] = begun.state_after(shown.begun)
         device = row.device
         self._arity = torch.tensor([_ARITY.get(word, 0) for word in WORDS], device=device)
-        self._sizes = torch.tensor(sizes, device=device)[row]
-        self._places = torch.tensor(places, device=device)[row]
         # Columns: what the row waits for; missing prefix words; words and nodes that are left; answers that are left;
         # the node that is being replaced, until its first word is there; nodes of the parent
-        self._state: torch.Tensor = torch.tensor(states, device=device)[row]
-        self._allowed: torch.Tensor | None = None  # of the state, once it was asked for
-
-    def allowed(self) -> torch.Tensor:
-        """(rows, words) bool: the words that may come next. Not to be written to."""
-        if self._allowed is None:
-            self._allowed = self._find_allowed()
-        return self._allowed
+        state = torch.tensor(states, device=device)[row]
+        super().__init__([torch.tensor(table, device=device)[row] for table in (sizes, places)], state)
 
     def _find_allowed(self) -> torch.Tensor:
+        sizes, places = self._tables
         waits, missing, words, nodes, answers, place, _ = self._state[:, :, None].unbind(1)
-        fits = (missing + self._arity <= words) & (self._sizes + missing - 1 + self._arity <= nodes)
-        fits = fits & ((place < 0) | (self._places != place))
+        fits = (missing + self._arity <= words) & (sizes + missing - 1 + self._arity <= nodes)
+        fits = fits & ((place < 0) | (places != place))
         found = torch.where(waits == _PREFIX, fits, waits == _FREE)
-        found = torch.where(waits == _PLACE, self._places >= 0, found)
+        found = torch.where(waits == _PLACE, places >= 0, found)
         opens = waits[:, 0] == _OPEN
         found[:, _ID[ANSWER]] |= opens & (answers[:, 0] > 0)
         found[:, _ID[STOP]] |= opens & (answers[:, 0] <= 0)
@@ -149,11 +141,12 @@ class FormulaGrammar:
 
     def advance(self, tokens: torch.Tensor) -> None:
         """Each row has this word next. tokens: (rows,)"""
+        sizes, places_of = self._tables
         at = tokens[:, None]
         legal = self.allowed().gather(1, at).squeeze(1)
         waits, missing, words, nodes, answers, place, parent = self._state.unbind(1)
         opens, places, writes = waits == _OPEN, waits == _PLACE, waits == _PREFIX
-        size, meant = self._sizes.gather(1, at).squeeze(1), self._places.gather(1, at).squeeze(1)
+        size, meant = sizes.gather(1, at).squeeze(1), places_of.gather(1, at).squeeze(1)
         missing = torch.where(writes, missing - 1 + self._arity[tokens], 1)
         to_place = opens & (parent > 0)
         then = torch.where(to_place, _PLACE, torch.where(writes & (missing == 0), _OPEN, _PREFIX))
@@ -162,17 +155,4 @@ class FormulaGrammar:
         nodes = torch.where(places, MOST_NODES - parent + size, torch.where(writes, nodes - size, MOST_NODES))
         answers = answers - opens.long()
         place = torch.where(places, meant, -1)
-        self._state = torch.stack([then, missing, words, nodes, answers, place, parent], dim=1)
-        self._allowed = None
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Drop all rows but these."""
-        self._sizes, self._places, self._state = self._sizes[rows], self._places[rows], self._state[rows]
-        self._allowed = None
-
-    def join(self, other: FormulaGrammar) -> None:
-        """Append another grammar's rows."""
-        self._sizes = torch.cat([self._sizes, other._sizes])
-        self._places = torch.cat([self._places, other._places])
-        self._state = torch.cat([self._state, other._state])
-        self._allowed = None
+        self._move_to(torch.stack([then, missing, words, nodes, answers, place, parent], dim=1))
