@@ -17,7 +17,8 @@ ADDRESSES = {"formulas": "formula:small/0", "maths": "maths:kissing_number", "te
 PUBLIC = {
     *("problems.address", "problems.contract", "problems.family", "problems.fingerprint", "problems.python_syntax"),
     *("problems.rows", "problems.sandbox.contract", "problems.sandbox.pool", "problems.types"),
-    *("islands.types", "vpo.chain", "vpo.embedded.dialects", "vpo.embedded.lesson", "vpo.embedded.words"),
+    *("islands.types", "vpo.chain", "vpo.embedded.dialects", "vpo.embedded.lesson"),
+    *("vpo.embedded.row_grammar", "vpo.embedded.words"),
     *("vpo.policies.address", "vpo.policies.contract", "vpo.policies.generators", "vpo.policies.registry"),
     *("evo.cli.flags", "evo.cli.options", "evo.cli.tables", "evo.config.run", "evo.errors", "evo.prompts.registry"),
     *("evo.search.defaults", "evo.search.resources", "evo.search.status"),
