@@ -79,6 +79,8 @@ class PolicyKeywords(SearchKeywords, ModelKeywords, total=False):
     train_steps: int | None
     train_unsolved: bool
     train_reward: Reward
+    train_credit: Literal["own", "lineage"]
+    train_horizon: int
     train_check: Sequence[str]
     lr: float | None
     kl: float

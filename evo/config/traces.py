@@ -16,10 +16,25 @@ TRUNCATE = 2.0
 _RUN_AT = re.compile(r"(?P<run>[^@]+)@(?P<address>[A-Za-z][A-Za-z0-9+]*://.*)")
 
 
-class TraceSettings(BaseModel):
-    """The place of the traces, and which of them to learn from. A group is taken whole or not at all."""
+class LineageSettings(BaseModel):
+    """Whether an answer is also paid for what its descendants reached."""
 
     model_config = ConfigDict(extra="forbid")
+
+    credit: Literal["own", "lineage"] = Field(
+        "own",
+        description="What an answer is paid for. own: what it reached; lineage: also what its descendants reached.",
+    )
+    horizon: int = Field(
+        50, ge=0, description="With credit lineage: the iterations within which descendants of an answer count."
+    )
+    discount: float = Field(
+        0.9, ge=0.0, le=1.0, description="With credit lineage: the factor on a descendant's gain for each generation."
+    )
+
+
+class TraceSettings(LineageSettings):
+    """The place of the traces, and which of them to learn from. A group is taken whole or not at all."""
 
     from_traces: list[str] = Field(
         default_factory=list,
@@ -47,16 +62,6 @@ class TraceSettings(BaseModel):
         description="Use no traces of versions more than this many training steps behind their run's newest.",
     )
     passes: int = Field(1, ge=1, description="Passes over the traces, each in another order.")
-    credit: Literal["own", "lineage"] = Field(
-        "own",
-        description="What an answer is paid for. own: what it reached; lineage: also what its descendants reached.",
-    )
-    horizon: int = Field(
-        50, ge=0, description="With credit lineage: the iterations within which descendants of an answer count."
-    )
-    discount: float = Field(
-        0.9, ge=0.0, le=1.0, description="With credit lineage: the factor on a descendant's gain for each generation."
-    )
 
     @field_validator("from_traces", "trace_problems", "trace_versions")
     @classmethod

@@ -59,6 +59,7 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
         trainer=trainer,
         settings=settings,
         solved_at=lambda problem: searched[problem].solved_sequence,
+        settled=lambda problem, iteration: searched[problem].settled(iteration),
         status=core.status,
         folder=folder,
         card=model_card(run, config, policy.version),

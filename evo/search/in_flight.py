@@ -231,12 +231,14 @@ class StrictOrder:
         if not self._flying:
             self._since = time.monotonic()
         self._flying.append(flying)
+        flying.choice.problem_run.uncommitted.add(flying.choice.iteration)
 
     def ready(self) -> InFlight | None:
         back = (one for one in (*self._late, *list(self._flying)[:1]) if one.group.done())
         return next(back, None)
 
     def pop(self, flying: InFlight) -> None:
+        flying.choice.problem_run.uncommitted.discard(flying.choice.iteration)
         if flying.late:
             self._late.remove(flying)
             return

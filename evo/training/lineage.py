@@ -1,4 +1,4 @@
-"""Credit along the lineage: an answer of a stored search is paid for what its descendants reached.
+"""Credit along the lineage: an answer of a search is paid for what its descendants reached.
 
 A descendant's gain over the answer counts if it came within `horizon` iterations, discounted by the generations
 between them: an answer of value v is worth v + max(0, max over descendants of discount^k (v_d - v)), with k = 1 for a
@@ -10,10 +10,36 @@ descendants carries this exactly: its best vector under w has that value.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
-from islands.queries.children import Child
+from islands.db.store import Store
+from islands.queries.children import Child, children
+from problems.types import ScoredGroup
 from vpo.training.examples import Lineage
+
+
+class LineageCredit:
+    """What the answers of stored groups are worth with their descendants.
+
+    horizon: iterations; discount: a generation's, see above
+    """
+
+    def __init__(self, horizon: int, discount: float) -> None:
+        self.horizon, self.discount = horizon, discount
+        self._worth = lru_cache(maxsize=64)(self._read)
+
+    def of(self, group: ScoredGroup, store: Store, upto: int | None) -> dict[bytes, Lineage]:
+        """By identity, for the valid answers that the group brought first: a repeat is not paid again for what its
+        first answer led to. Groups after `upto` do not count. group: as the store gives it, its candidates named"""
+        worth = self._worth(store, group.problem, upto)
+        new = {answer.identity: (group.sequence, answer.candidate) for answer in group.all_answers()}
+        return {identity: worth[key] for identity, key in new.items() if key in worth}
+
+    def _read(self, store: Store, problem: int, upto: int | None) -> Mapping[tuple[int, int | None], Lineage]:
+        rows = list(children(store, problem, upto=upto))
+        found = lineages(rows, self.horizon, self.discount)
+        return {(row.sequence, row.id): found[row.id] for row in rows if row.id in found}
 
 
 def lineages(rows: Sequence[Child], horizon: int, discount: float) -> dict[int, Lineage]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,16 +23,15 @@ import torch
 from evo.config.traces import TRUNCATE
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.training.lineage import lineages
+from evo.training.lineage import LineageCredit
 from evo.training.loop import Evaluate, StoredTraining
 from evo.training.traces import Traces, lineage
-from islands.queries.children import children
 from problems.address import name_few
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
-from vpo.training.examples import Lineage, SearchContext, group_advantages
+from vpo.training.examples import SearchContext, group_advantages
 from vpo.training.trainer import PolicyTrainer
 
 SILENT = "without log-probabilities"
@@ -62,15 +60,7 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
         self._contexts: dict[int, SearchContext] = {}
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
         trainer.context = lambda group: self._contexts[id(group)]
-
-        @lru_cache(maxsize=64)
-        def worth(place: int, problem: int) -> dict[tuple[int, int], Lineage]:
-            source = traces.runs[place]
-            rows = list(children(source.store, problem, upto=source.upto))
-            found = lineages(rows, run.horizon, run.discount)
-            return {(row.sequence, row.id): found[row.id] for row in rows if row.id in found}
-
-        self._worth = worth
+        self._credit = LineageCredit(run.horizon, run.discount) if run.credit == "lineage" else None
 
     @property
     def source(self) -> str:
@@ -123,12 +113,10 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
     def _context(self, place: int, group: ScoredGroup) -> SearchContext:
         run = self.run_config
         archive = self.traces.archive(place) if run.method == "archive_vpo" else None
-        if run.credit == "own":
+        if self._credit is None:
             return SearchContext(archive)
-        worth = self._worth(int(self.traces.chosen.run[place]), group.problem)
-        # a repeat of an earlier group's answer is not paid again for what that answer led to
-        new = {answer.identity: (group.sequence, answer.candidate) for answer in group.all_answers()}
-        return SearchContext(archive, lineages={name: worth[key] for name, key in new.items() if key in worth})
+        source = self.traces.runs[int(self.traces.chosen.run[place])]
+        return SearchContext(archive, lineages=self._credit.of(group, source.store, source.upto))
 
     async def _learn(self, batch: tuple[list[ScoredGroup], Counter[str]]) -> TrainStats:
         return self.trainer.step(batch[0])

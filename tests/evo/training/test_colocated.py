@@ -22,8 +22,10 @@ from evo.search.operator_selection import Operator
 from evo.search.sampler import SyncFailed
 from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated, Promotion
+from evo.training.lineage import lineages
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
+from islands.queries.children import children
 from islands.queries.groups import read_groups
 from islands.queries.training import training_steps
 from vpo.training import TrainStats, examples
@@ -125,8 +127,9 @@ def test_one_seed_gives_one_run(db, tmp_path):
 
 
 @pytest.mark.parametrize("checkpoints", ["kept", "lost"])
-def test_what_a_kill_takes_of_the_learner_is_made_again(db, tmp_path, checkpoints):
-    whole = run(db, stop_after=10)
+@pytest.mark.parametrize("train", [{}, {"credit": "lineage", "horizon": 1}], ids=["own", "lineage"])
+def test_what_a_kill_takes_of_the_learner_is_made_again(db, tmp_path, checkpoints, train):
+    whole = run(db, config(train=train), stop_after=10)
     before = steps_of(db)
     assert len(before) >= 2
     if checkpoints == "lost":
@@ -265,6 +268,7 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         (["--lr", "0.001"], "is for a search that trains"),
         (["--train", "vpo", "--rollouts", "2", "--train-check", "maze:test/0-3"], "would be searched and checked on"),
         (["--train", "vpo", "--rollouts", "2", "--temperature", "0"], "at temperature 0"),
+        (["--train", "gdpo", "--rollouts", "4", "--train-credit", "lineage"], "gdpo cannot credit a lineage"),
         (["--config", "train.yaml"], "check_every 9 must be at most most_behind 8"),
     ],
 )
@@ -334,6 +338,53 @@ def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db, monkeypatch):
         differs += not np.allclose(credit, estimated(group, estimation))
         before.extend(a.score.rewards for a in group.all_answers() if a.score.error is None)
     assert differs  # what was held made a difference to what was paid
+
+
+def test_an_answer_is_paid_for_its_descendants_once_its_horizon_is_stored(db, monkeypatch):
+    contexts, due = {}, {}
+    example_group = examples.example_group
+
+    def recorded(group, estimation, context, **rest):
+        contexts[group.sequence] = context
+        return example_group(group, estimation, context, **rest)
+
+    def look(launched):
+        learner = launched.search.learner
+        pay = learner._pay
+
+        def paid(groups, newest):
+            for group in groups:
+                due[group.sequence] = newest
+            pay(groups, newest)
+
+        learner._pay = paid
+
+    monkeypatch.setattr(examples, "example_group", recorded)
+    horizon = 6
+    train = {"method": "grpo", "credit": "lineage", "horizon": horizon, "discount": 1.0, "every": 4}
+    searched = config(problems=["maze:hard"], policy="embedded:edit-improve", iterations=16, answers=1, train=train)
+    run(db, searched, change=look)
+    groups = groups_of(db)
+    assert sorted(contexts) == sorted(due) == list(range(32))
+    last = {(group.problem, group.iteration): group.sequence for group in groups}
+    with Store.open(db, read_only=True) as store:
+        worth = {group.problem: lineages(list(children(store, group.problem)), horizon, 1.0) for group in groups}
+    risen = 0
+    for group in groups:
+        assert due[group.sequence] >= last[group.problem, min(group.iteration + horizon, 15)]
+        for answer in group.all_answers():
+            lineage = contexts[group.sequence].lineages.get(answer.identity)
+            if lineage is not None:
+                assert lineage == worth[group.problem][answer.candidate]
+                risen += lineage.fitness > answer.score.fitness
+    assert risen
+    assert [step.stats["known"] for step in steps_of(db)] == [due[sequence] for sequence in range(3, 32, 4)]
+
+
+def test_versions_may_be_as_old_as_the_horizon_makes_them():
+    assert SearchTraining(method="vpo").most_behind == 8
+    assert SearchTraining(method="vpo", credit="lineage").most_behind is None
+    assert SearchTraining(method="vpo", credit="lineage", most_behind=30).most_behind == 30
 
 
 def test_show_tells_which_versions_wrote_the_run(db, capsys):
@@ -475,6 +526,7 @@ def learning(db, tmp_path, search_with, digits, digits_policy):
             trainer=FixedTrainer(),
             settings=SearchTraining(method="vpo", every=1, tolerance=0.1, save_every=100),
             solved_at=lambda problem: None,
+            settled=lambda problem, iteration: True,
             status=SimpleNamespace(training_seconds=0.0, syncing_seconds=0.0, training={}),
             folder=tmp_path / "learner",
             card="",
