@@ -111,6 +111,7 @@ SCREEN: Mapping[str, Mapping[str, str]] = {
         "kl": "how far the policy is from its start, per token",
         "clipped": "share of tokens whose update was clipped: the policy had moved too far since it sampled them",
         "grad_norm": "the norm of the gradient before clipping",
+        "length": "mean tokens of a rollout; cut: the share of rollouts that the token limit cut",
         "best_of_rollout": "mean over rollouts of the best fitness of a rollout's answers; fitness: over all answers",
         "errors: format": "answers in the wrong format, which could not be parsed (no fence, no moves); missing: fewer"
         " answers than requested",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 ON_POLICY = (
     *("fitness", "best_of_rollout", "refined", "copied", "kept", "value", "reached", "value_brier", "behaviour_nll"),
-    *("kl", "clipped", "grad_norm"),
+    *("kl", "length", "cut", "clipped", "grad_norm"),
 )
 CRITIC = ("brier", "base", "ece")
 OFFLINE = (

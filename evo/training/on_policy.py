@@ -10,6 +10,7 @@ resumed from a checkpoint continues as if it had not stopped.
 from __future__ import annotations
 
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -121,6 +122,8 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
     return mean - reach, mean + reach
 
 
+MOST_CUT = 0.1
+"""The share of replies that the token limit may cut without a warning."""
 BEGUN = 6
 """A seed that separates the draws of prefilled answers from those of the curriculum."""
 
@@ -174,6 +177,7 @@ class TrainingLoop(SteppedTraining[Batch]):
             self.curriculum.visit = self._value.visit
         self._parents: dict[int, Candidate] = {}  # by the sequence of the group with this parent
         self._watch, self._valued = ParentUsageWatch(), dict[str, float]()
+        self._warned = False
         trainer.context = self._context
 
     @property
@@ -254,6 +258,13 @@ class TrainingLoop(SteppedTraining[Batch]):
         at_chance = self._watch.add(usage)
         if self.run_config.stop_at_chance and at_chance is not None:
             self.stop(at_chance)
+        if stats.metrics["cut"] > MOST_CUT and not self._warned and self.rank == 0:
+            self._warned = True
+            warnings.warn(
+                f"step {self.status.step}: the token limit cut {stats.metrics['cut']:.0%} of the replies. Raise "
+                "--max-new-tokens. If `length` rises at every step, lower --lr too",
+                stacklevel=2,
+            )
         return usage | self._valued
 
     def _context(self, group: ScoredGroup) -> SearchContext:

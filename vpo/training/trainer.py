@@ -427,7 +427,7 @@ def group_metrics(
     add_up: Callable[[float], float],
 ) -> dict[str, float]:
     """Mean fitness of an answer and of a rollout's best, the sampled tokens and their mean negative log-likelihood
-    (nats), and how many groups were left out.
+    (nats), the tokens of a rollout and the share that the limit cut, and how many groups were left out.
 
     groups: all of the step; fresh: those that are not stale; examples: those that teach something
     add_up: adds a number up over all processes
@@ -436,12 +436,14 @@ def group_metrics(
     fitness = [[answer.score.fitness for answer in rollout.answers] for rollout in rollouts]
     asked = add_up(sum(max(group.answers, 1) * len(group.rollouts) for group in fresh))
     tokens = add_up(sum(len(rollout.rollout.token_ids) for rollout in rollouts))
-    best = add_up(sum(max(row, default=0.0) for row in fitness))
+    count = max(add_up(len(rollouts)), 1)
     return {
         "fitness": add_up(sum(map(sum, fitness))) / max(asked, 1),
-        "best_of_rollout": best / max(add_up(len(rollouts)), 1),
+        "best_of_rollout": add_up(sum(max(row, default=0.0) for row in fitness)) / count,
         "behaviour_nll": -add_up(sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts)) / max(tokens, 1),
         "tokens": float(tokens),
+        "length": tokens / count,
+        "cut": add_up(sum(rollout.rollout.finish == "length" for rollout in rollouts)) / count,
         "groups": float(add_up(len(groups))),
         "stale": float(add_up(len(groups) - len(fresh))),
         "spreadless": float(add_up(len(fresh) - len(examples))),

@@ -210,6 +210,13 @@ def test_budgets_end_a_run_early_and_a_resume_may_raise_them(tmp_path):
     assert len(read_metrics(tmp_path / "b", "step")) == 1
 
 
+def test_replies_that_the_token_limit_cuts_are_told_once(tmp_path):
+    with pytest.warns(UserWarning, match="the token limit cut 100% of the replies") as told:
+        trained(begin(settings(max_new_tokens=4, steps=2, evaluate=[]), str(tmp_path / "a"), ""))
+    assert len([one for one in told if "token limit" in str(one.message)]) == 1
+    assert [(step["length"], step["cut"]) for step in read_metrics(tmp_path / "a", "step")] == [(4.0, 1.0)] * 2
+
+
 def test_every_method_takes_a_step(tmp_path):
     from vpo.advantage import METHODS
 

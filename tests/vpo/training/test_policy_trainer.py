@@ -62,7 +62,7 @@ def test_a_step_makes_rewarded_rollouts_likelier_and_the_others_less_so() -> Non
     assert stats.metrics["behaviour_nll"] == pytest.approx(
         -sum(b * len(ids) for b, ids in zip(before, completions, strict=True)) / 18, rel=1e-4
     )
-    assert stats.metrics["tokens"] == 18
+    assert stats.metrics["tokens"] == 18 and stats.metrics["length"] == 4.5 and stats.metrics["cut"] == 0
     # the loss and its gradient are those of the definition: mean over tokens of -advantage
     assert stats.metrics["loss"] == pytest.approx(-(5 - 3 + 6 - 4) / 18, abs=1e-4)
 
