@@ -78,7 +78,7 @@ MAZES = Part(
     "maze:hard",
     "mazes",
     "random edits",
-    {"random": "scripted:mutate", "model": "embedded:edit-improve-5"},
+    {"random": "scripted:mutate", "model": "embedded:edit-solve"},
     {
         "random": "random edits of good routes, no model",
         "model": "a small model that was trained to improve routes",

@@ -215,9 +215,9 @@ def test_a_config_without_sense_is_refused(tmp_path):
 
 
 def test_only_what_ships_has_an_address():
-    names = ["base", "edit-improve", "edit-improve-5", "grpo", "vpo"]
+    names = ["base", "edit-improve", "edit-solve", "grpo", "vpo"]
     assert [path.name for path in sorted(SHIPPED.iterdir())] == names
-    assert shipped() == sorted(shipped()) and {"base", "edit-improve-5", "grpo", "vpo"} <= set(shipped())
+    assert shipped() == sorted(shipped()) and {"base", "edit-solve", "grpo", "vpo"} <= set(shipped())
     assert checkpoint_path("embedded:base") == checkpoint_path("base") == SHIPPED / "base"
     for name in ("embedded:none", "embedded:", "embedded:../embedded", "embedded:base/.."):
         with pytest.raises(BadAddress, match="embedded:base"):

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 PREFIX = "embedded:"
-RETIRED = ("edit", "edit-grpo", "edit-improve-1", "edit-improve-grpo", "edit-improve-vpo", "edit-vpo")
+RETIRED = (
+    *("edit", "edit-grpo", "edit-improve-1", "edit-improve-5", "edit-improve-grpo", "edit-improve-vpo"),
+    "edit-vpo",
+)
 """Policies that the package once included; docs/guides/train.md has the commands that train them."""
 LARGEST_MB = 12.0
 """Most megabytes (10**6 bytes) of a shipped checkpoint, all its files together."""
@@ -52,7 +55,7 @@ def checkpoint_path(name: str) -> Path:
         if short in RETIRED:
             raise BadAddress(
                 f"{PREFIX}{short} is no longer in the package; docs/guides/train.md has the commands that make it, "
-                f"and {PREFIX}edit-improve-5 is the operator that stays"
+                f"and {PREFIX}edit-solve is the operator that stays"
             )
         have = ", ".join(known) or "none; make one with: evo pretrain maze"
         hint = did_you_mean(PREFIX + short, known, most=1, like=0.8)

@@ -113,11 +113,11 @@ def test_the_bare_name_of_a_policy_that_ships_is_answered_with_its_address():
 
 def test_the_default_temperature_is_the_models_own(tmp_path):
     assert load_policy("embedded:base").temperature == 1.0
-    assert load_policy("embedded:edit-improve-5").temperature == 0.8
-    assert load_policy("embedded:edit-improve-5", temperature=1.0).temperature == 1.0
-    assert load_policy("embedded:edit-improve-5?temperature=1.3", temperature=0.5).temperature == 1.3
+    assert load_policy("embedded:edit-solve").temperature == 0.8
+    assert load_policy("embedded:edit-solve", temperature=1.0).temperature == 1.0
+    assert load_policy("embedded:edit-solve?temperature=1.3", temperature=0.5).temperature == 1.3
     assert load_policy("scripted:mutate").temperature == 1.0
     folder = tmp_path / "model"
-    shutil.copytree(checkpoint_path("edit-improve-5"), folder)
+    shutil.copytree(checkpoint_path("edit-solve"), folder)
     (folder / "generation_config.json").unlink()  # a checkpoint need not have one
     assert load_policy(str(folder)).temperature == 1.0
