@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import select
 import signal
@@ -95,6 +96,8 @@ def handling_interrupts(interrupt: Callable[[Stop], None]) -> Iterator[None]:
     def interrupted() -> None:
         seen[0] += 1
         if seen[0] == 1:
+            # another Ctrl-C may come while a connection is closed, and SQLAlchemy would log its traceback
+            logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
             interrupt(Stop(FINISHING.reason, f"{FINISHING} (again to stop at once)"))
         else:
             task.cancel()
