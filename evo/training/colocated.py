@@ -44,6 +44,7 @@ from islands.db.checkpoints import set_checkpoint
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.queries.groups import groups_at, read_groups
+from islands.queries.progress import group_count
 from islands.queries.training import TrainingStepRecord, training_steps
 from problems.contract import Problem
 from problems.scoring import Scorer
@@ -187,7 +188,6 @@ class CoLocated:
         self._solved_at, self._settled, self._card, self._answers = solved_at, settled, card, answers
         self._sampler: Sampler | None = None
         self._waiting: list[ScoredGroup] = []
-        self._newest = -1  # the last group that is known to be stored
         self._credit = LineageCredit(settings.horizon, settings.discount) if settings.credit == "lineage" else None
         self._lineages: dict[int, dict[bytes, Lineage]] = {}
         self._planned = self._recorded = 0  # steps that have their groups; recorded steps
@@ -207,13 +207,12 @@ class CoLocated:
 
     def learn(self, groups: Sequence[ScoredGroup]) -> None:
         self._waiting += [group for group in groups if self._counts(group)]
-        self._newest = groups[-1].sequence if groups else self._newest
         every, most = self.settings.every, self.settings.steps
         while self._is_due(self._waiting[:every]) and (most is None or self._planned < most):
             batch, self._waiting = self._waiting[:every], self._waiting[every:]
             self._planned += 1
             assert self._sampler is not None
-            self._sampler.between(partial(self._train, batch, self._newest))
+            self._sampler.between(partial(self._train, batch))
         if most is not None and self._planned >= most:
             self._waiting.clear()
 
@@ -247,25 +246,23 @@ class CoLocated:
             with suppress(DatabaseUnavailable, RunBusy):  # the checkpoint is written even if its record is not
                 set_checkpoint(self.store, self.run_id, self._recorded, place)
 
-    async def _train(self, groups: Sequence[ScoredGroup], newest: int) -> None:
-        """One step: learn, decide whether the new version may search, record the step. newest: the last group that was
-        stored when the step was due"""
+    async def _train(self, groups: Sequence[ScoredGroup]) -> None:
+        """One step: learn, decide whether the new version may search, record the step."""
         if self._collapsed():
             return
         started = time.perf_counter()
-        self._pay(groups, newest)
+        known = {} if self._credit is None else {"known": group_count(self.store, self.run_id)[1]}
+        self._pay(groups, known.get("known", -1))
         stats = await self.policy.between(partial(self.trainer.step, groups))
         trained = time.perf_counter()
         self._probe = self._probe or _probe_of(groups)
-        metrics = {**stats.metrics, "diversity": diversity_of(groups)}
+        metrics = {**stats.metrics, **known, "diversity": diversity_of(groups)}
         self._diversity.append(metrics["diversity"])
         if stats.policy_version or self.promotion is not None:
             metrics |= await self._offered()
         synced = time.perf_counter()
         self.status.training_seconds += trained - started
         self.status.syncing_seconds += synced - trained
-        if self._credit is not None:
-            metrics["known"] = newest
         metrics |= {"upto": groups[-1].sequence, "train_seconds": trained - started, "sync_seconds": synced - trained}
         self._recorded += 1
         due = self._recorded % self.settings.save_every == 0 or metrics.get("promoted") == 1
@@ -388,11 +385,9 @@ class CoLocated:
             if record.checkpoint is not None and Path(record.checkpoint).is_dir()
         ]
         self._planned = self._recorded = self._saved = len(records)
-        stored = [group for _, group in read_groups(self.store, self.run_id, after=upto)]
-        self._newest = stored[-1].sequence if stored else upto
-        self._waiting = [group for group in stored if self._counts(group)]
+        self._waiting = self._groups(upto, None)
 
-    def _groups(self, after: int, upto: int) -> list[ScoredGroup]:
+    def _groups(self, after: int, upto: int | None) -> list[ScoredGroup]:
         found = (group for _, group in read_groups(self.store, self.run_id, after=after, upto=upto))
         return [group for group in found if self._counts(group)]
 
