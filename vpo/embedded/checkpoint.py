@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 PREFIX = "embedded:"
-RETIRED = (
-    *("edit", "edit-grpo", "edit-improve-1", "edit-improve-5", "edit-improve-grpo", "edit-improve-vpo"),
-    "edit-vpo",
-)
+RETIRED = ("edit", "edit-grpo", "edit-improve-1", "edit-improve-5", "edit-improve-grpo", "edit-improve-vpo", "edit-vpo")
 """Policies that the package once included; docs/guides/train.md has the commands that train them."""
 LARGEST_MB = 12.0
 """Most megabytes (10**6 bytes) of a shipped checkpoint, all its files together."""
