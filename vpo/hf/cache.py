@@ -1,4 +1,4 @@
-"""A key-value cache that grows in place, for decoding many short rows, and the prefixes of prompts that are kept.
+"""A key-value cache that changes in place, for decoding many short rows, and the prompts that are kept.
 
 transformers' own dynamic cache concatenates at every step, which copies the whole cache once per token; for small
 models that copy is most of the time. This one writes into spare room and hands out views.
@@ -18,17 +18,21 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_SPARE = 64
-"""Columns of spare room, in addition to a quarter of those in use, so that growing costs a constant share of the
-writing."""
+_SPARE_COLUMNS, _SPARE_ROWS = 64, 8
+"""Room of new buffers, in addition to what is in use. Only rows that join have spare rows, and an eighth of theirs."""
 
 
 class RoomyLayer(DynamicLayer):
-    """One layer's keys and values, (rows, heads, columns, width), as views of buffers with room for more columns."""
+    """One layer's keys and values, (rows, heads, columns, width), as views of buffers with room for more rows and
+    columns. Rows that leave or join are written in place.
+
+    Columns that a row does not have hold zeros, or what another row left there: the caller masks them.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._first = 0  # column of the buffers where the views begin
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -39,33 +43,54 @@ class RoomyLayer(DynamicLayer):
             self.dtype, self.device = key_states.dtype, key_states.device
             self.keys, self.values, self.is_initialized = key_states, value_states, True
             return self.keys, self.values
-        used, new = self.keys.shape[-2], key_states.shape[-2]
-        if self._buffers is None or self._buffers[0].shape[-2] < used + new:
-            room = used + new + _SPARE + used // 4
-            self._buffers = (_with_room(self.keys, room), _with_room(self.values, room))
+        (rows, _, used, _), new = self.keys.shape, key_states.shape[-2]
+        begin = self._first + used
+        if self._buffers is None or self._buffers[0].shape[-2] < begin + new:
+            self._move(rows, used + new, 0)
+            begin = used
+        assert self._buffers is not None
         keys, values = self._buffers
-        keys[:, :, used : used + new] = key_states
-        values[:, :, used : used + new] = value_states
-        self.keys, self.values = keys[:, :, : used + new], values[:, :, : used + new]
+        keys[:rows, :, begin : begin + new] = key_states
+        values[:rows, :, begin : begin + new] = value_states
+        self._view(rows, used + new)
         return self.keys, self.values
+
+    def _move(self, rows: int, columns: int, begin: int) -> None:
+        """To buffers of that many rows, with room for more columns, what is there beginning at column `begin`."""
+        assert self.keys is not None and self.values is not None
+        count, heads, used, width = self.keys.shape
+        room = columns + _SPARE_COLUMNS
+        buffers = []
+        for states in (self.keys, self.values):
+            buffers.append(states.new_zeros((rows, heads, room, width)))
+            buffers[-1][:count, :, begin : begin + used] = states
+        self._buffers, self._first = (buffers[0], buffers[1]), 0
+
+    def _view(self, rows: int, columns: int) -> None:
+        assert self._buffers is not None
+        self.keys, self.values = (buffer[:rows, :, self._first : self._first + columns] for buffer in self._buffers)
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Keep these rows; a row may be taken several times."""
         self.select(indices, 0)
 
     def select(self, rows: torch.Tensor, first: int) -> None:
-        """Keep these rows and the columns from `first` on."""
+        """Keep these rows, in this order, and the columns from `first` on. Rows that keep their place cost nothing."""
         if self.keys is None or self.values is None:
             return
-        used = self.keys.shape[-2] - first
-        keys, values = self._buffers or (self.keys, self.values)
-        keys, values = keys[:, :, first:][rows], values[:, :, first:][rows]
-        if self._buffers is not None:
-            self._buffers = (keys, values)
-        self.keys, self.values = keys[:, :, :used], values[:, :, :used]
+        if self._buffers is None or len(rows) > len(self.keys) or 2 * len(rows) < len(self._buffers[0]):
+            self.keys, self.values = self.keys[:, :, first:][rows], self.values[:, :, first:][rows]
+            self._buffers, self._first = None, 0  # too much room is given back
+            return
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
+        if len(moved):
+            for states in (self.keys, self.values):
+                states[moved, :, first:] = states[rows[moved], :, first:]
+        self._first += first
+        self._view(len(rows), self.keys.shape[-2] - first)
 
     def join(self, rows: int, states: tuple[torch.Tensor, torch.Tensor] | None) -> None:
-        """Append rows, all aligned on the right, with zeros on the left of the shorter ones.
+        """Append rows, all aligned on the right.
 
         states: their keys and values, (rows, heads, columns, width); None if they have no columns yet
         """
@@ -73,33 +98,24 @@ class RoomyLayer(DynamicLayer):
             if states is not None:
                 raise ValueError("rows with columns cannot join rows that have none")
             return  # none of them has a column
-        own = (self.keys, self.values)
-        columns = max(self.keys.shape[-2], states[0].shape[-2] if states else 0)
-        room = columns + _SPARE + columns // 4
-        joined = []
-        for mine, theirs in zip(own, states or (None, None), strict=True):
-            count, heads, used, width = mine.shape
-            buffer = mine.new_zeros((count + rows, heads, room, width))
-            buffer[:count, :, columns - used : columns] = mine
-            if theirs is not None:
-                buffer[count:, :, columns - theirs.shape[-2] : columns] = theirs
-            joined.append(buffer)
-        self._buffers = (joined[0], joined[1])
-        self.keys, self.values = joined[0][:, :, :columns], joined[1][:, :, :columns]
+        count, _, used, _ = self.keys.shape
+        theirs = states[0].shape[-2] if states else 0
+        missing = max(theirs - used, 0)
+        if self._buffers is None or len(self._buffers[0]) < count + rows or missing > self._first:
+            self._move(count + rows + _SPARE_ROWS + (count + rows) // 8, used + missing, missing)
+        else:
+            self._first -= missing
+        self._view(count + rows, used + missing)
+        if states is not None and theirs:
+            self.keys[count:, :, -theirs:] = states[0]
+            self.values[count:, :, -theirs:] = states[1]
 
     def stack(self, others: Sequence[RoomyLayer], columns: int) -> None:
         """Append the rows of these layers, all padded on the left to that many columns."""
         layers: Sequence[Any] = (self, *others)
         self.keys = torch.cat([left_padded(layer.keys, columns, -2, 0.0) for layer in layers])
         self.values = torch.cat([left_padded(layer.values, columns, -2, 0.0) for layer in layers])
-        self._buffers = None
-
-
-def _with_room(states: torch.Tensor, room: int) -> torch.Tensor:
-    rows, heads, used, width = states.shape
-    buffer = states.new_empty((rows, heads, room, width))
-    buffer[:, :, :used] = states
-    return buffer
+        self._buffers, self._first = None, 0
 
 
 def make_cache(config: Any) -> Cache:
@@ -145,16 +161,17 @@ def prefill(
 
 
 class PrefixCache:
-    """The keys and values of prompts' prefixes: a prompt whose prefix is kept is computed from there on.
+    """The keys and values of prompts and of their prefixes. A kept prompt costs nothing, and one whose prefix is kept
+    is computed from there on.
 
-    A prompt is always computed alone and in two passes, its prefix and the rest, whether or not the prefix is kept.
-    The prompt determines the length of its prefix, so a kept prefix changes no bit of the logits. (In 8 bits a pass of
+    A prompt is always computed alone and in two passes, its prefix and the rest, whether or not either is kept. The
+    prompt determines the length of its prefix, so what is kept changes no bit of the logits. (In 8 bits a pass of
     another length can move a logit by a nat.)
 
-    limit: bytes; the prefixes that were used longest ago are dropped
+    limit: bytes; what was used longest ago is dropped, whole prompts before prefixes
     computed, reused: tokens so far
-    All prefixes are dropped once a weight was replaced or written in place. Call `clear` after writes through `.data`,
-    which torch does not count.
+    All is dropped once a weight was replaced or written in place. Call `clear` after writes through `.data`, which
+    torch does not count.
     """
 
     def __init__(self, limit: int) -> None:
@@ -163,9 +180,12 @@ class PrefixCache:
         self.clear()
 
     def clear(self) -> None:
-        self._kept: OrderedDict[bytes, list[tuple[torch.Tensor, torch.Tensor]]] = OrderedDict()
+        self._prompts, self._prefixes = _Table(), _Table()
         self._weights: list[tuple[int, int]] = []
-        self.bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        return self._prompts.bytes + self._prefixes.bytes
 
     def prefill(
         self, model: PreTrainedModel, prompts: Sequence[tuple[npt.NDArray[np.int32], int]]
@@ -176,48 +196,79 @@ class PrefixCache:
             self.clear()
             self._weights = weights
         computed = [self._prefill(model, ids, prefix) for ids, prefix in prompts]
-        columns = max(len(ids) for ids, _ in prompts)
-        cache = computed[0][0]
-        if len(computed) > 1:
-            for layer, *others in zip(*(cache.layers for cache, _ in computed), strict=True):
+        caches = [_cache_of(model, states) for states, _ in computed]
+        cache = caches[0]
+        if len(caches) > 1:
+            columns = max(len(ids) for ids, _ in prompts)
+            for layer, *others in zip(*(cache.layers for cache in caches), strict=True):
                 layer.stack(others, columns)
         return cache, torch.cat([logits for _, logits in computed])
 
-    def _prefill(self, model: PreTrainedModel, ids: npt.NDArray[np.int32], prefix: int) -> tuple[Any, torch.Tensor]:
-        cache: Any = make_cache(model.config)
-        if prefix:
-            for layer, states in zip(cache.layers, self._states(model, ids[:prefix]), strict=True):
-                layer.update(*states)
-        self.computed += len(ids) - prefix
-        return prefill(model, *_one_row(model, ids[prefix:]), cache)
+    def _prefill(self, model: PreTrainedModel, ids: npt.NDArray[np.int32], prefix: int) -> _Computed:
+        if (kept := self._prompts.find(ids)) is not None:
+            self.reused += len(ids)
+            return kept
+        begun = _cache_of(model, self._prefix(model, ids[:prefix])[0]) if prefix else None
+        return self._compute(model, ids, prefix, begun, self._prompts)
 
-    def _states(self, model: PreTrainedModel, prefix: npt.NDArray[np.int32]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """The keys and values of each layer, (1, heads, columns, width)."""
-        key = prefix.tobytes()
-        states = self._kept.get(key)
-        if states is not None:
-            self._kept.move_to_end(key)
-            self.reused += len(prefix)
-            return states
-        self.computed += len(prefix)
-        cache, _ = prefill(model, *_one_row(model, prefix))
-        states = [(layer.keys.contiguous(), layer.values.contiguous()) for layer in cache.layers]
-        size = _size(states)
-        if size <= self.limit:
+    def _prefix(self, model: PreTrainedModel, ids: npt.NDArray[np.int32]) -> _Computed:
+        if (kept := self._prefixes.find(ids)) is not None:
+            self.reused += len(ids)
+            return kept
+        return self._compute(model, ids, 0, None, self._prefixes)
+
+    def _compute(
+        self, model: PreTrainedModel, ids: npt.NDArray[np.int32], done: int, begun: Any, table: _Table
+    ) -> _Computed:
+        """The rest of these tokens, and keep all of them. begun: the cache of the tokens that are done"""
+        self.computed += len(ids) - done
+        row = torch.from_numpy(ids[done:].astype(np.int64))[None].to(model.device)
+        cache, logits = prefill(model, row, torch.ones_like(row, dtype=torch.bool), begun)
+        found = [(layer.keys.contiguous(), layer.values.contiguous()) for layer in cache.layers], logits
+        if (size := _size(found)) <= self.limit:
             while self.bytes + size > self.limit:
-                self.bytes -= _size(self._kept.popitem(last=False)[1])
-            self._kept[key] = states
-            self.bytes += size
-        return states
+                (self._prompts or self._prefixes).drop_oldest()
+            table.add(ids, found)
+        return found
 
 
-def _one_row(model: PreTrainedModel, ids: npt.NDArray[np.int32]) -> tuple[torch.Tensor, torch.Tensor]:
-    row = torch.from_numpy(ids.astype(np.int64))[None].to(model.device)
-    return row, torch.ones_like(row, dtype=torch.bool)
+_Computed = tuple[list[tuple[torch.Tensor, torch.Tensor]], torch.Tensor]
+"""The keys and values of each layer, (1, heads, columns, width), and the last logits (1, vocabulary)."""
 
 
-def _size(states: list[tuple[torch.Tensor, torch.Tensor]]) -> int:
-    return sum(keys.nbytes + values.nbytes for keys, values in states)
+class _Table:
+    """What was computed, by token ids, in the order of its last use."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[bytes, _Computed] = OrderedDict()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def find(self, ids: npt.NDArray[np.int32]) -> _Computed | None:
+        if (found := self._rows.get(ids.tobytes())) is not None:
+            self._rows.move_to_end(ids.tobytes())
+        return found
+
+    def add(self, ids: npt.NDArray[np.int32], computed: _Computed) -> None:
+        self._rows[ids.tobytes()] = computed
+        self.bytes += _size(computed)
+
+    def drop_oldest(self) -> None:
+        self.bytes -= _size(self._rows.popitem(last=False)[1])
+
+
+def _cache_of(model: PreTrainedModel, states: list[tuple[torch.Tensor, torch.Tensor]]) -> Any:
+    cache: Any = make_cache(model.config)
+    for layer, (keys, values) in zip(cache.layers, states, strict=True):
+        layer.update(keys, values)
+    return cache
+
+
+def _size(computed: _Computed) -> int:
+    states, logits = computed
+    return logits.nbytes + sum(keys.nbytes + values.nbytes for keys, values in states)
 
 
 def left_padded(states: torch.Tensor, columns: int, dimension: int, value: float) -> torch.Tensor:

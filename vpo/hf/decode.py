@@ -213,7 +213,7 @@ class Decoding:
             if leave or (ended and not steps):
                 done += self._tell()
             if leave:
-                kept = self._alive.nonzero().squeeze(-1)
+                kept = self._rows.order(self._alive)
                 self._keep(kept)
                 tokens = tokens[kept]
             if len(self):
@@ -227,10 +227,11 @@ class Decoding:
         ids = self._tokens[ended].to("cpu", torch.int32).numpy()
         values = self._logprobs[ended].cpu().numpy()
         rows = zip(*(own[ended].tolist() for own in (self._number, self._taken, self._stopped)), strict=True)
-        return [
+        told = [
             (number, DrawnTokens(ids[i, :end].copy(), values[i, :end].copy(), stopped))
             for i, (number, end, stopped) in enumerate(rows)
         ]
+        return sorted(told, key=lambda row: row[0])
 
     def _keep(self, kept: torch.Tensor) -> None:
         """Drop all rows but these."""

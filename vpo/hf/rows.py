@@ -39,7 +39,8 @@ class ExpandedRows:
     def __init__(self, model: PreTrainedModel, cache: Any, row: torch.Tensor, real: torch.Tensor) -> None:
         self._model = model
         self._cache = cache
-        self._cache.batch_select_indices(row)
+        if len(row) != len(real) or bool((row != torch.arange(len(row), device=row.device)).any()):
+            self._cache.batch_select_indices(row)
         self._mask = real[row] if not bool(real.all()) else None
         self._positions = real.sum(-1)[row]
         self._joins = can_join(model)
@@ -51,6 +52,14 @@ class ExpandedRows:
     def columns(self) -> int:
         """Columns of cache per row."""
         return int(self._cache.get_seq_length())
+
+    def order(self, stay: torch.Tensor) -> torch.Tensor:
+        """Those that stay (rows,) bool by their places, in the order that `keep` should leave them in: only rows behind
+        the new end move."""
+        rows = stay.nonzero().squeeze(-1)
+        order = torch.arange(len(rows), device=rows.device)
+        order[~stay[: len(rows)]] = rows[rows >= len(rows)]
+        return order
 
     def keep(self, rows: torch.Tensor) -> None:
         """Drop all rows but these."""
@@ -135,6 +144,9 @@ class SharedRows:
     @property
     def columns(self) -> int:
         return int(self._own.get_seq_length()) + int(self.prompts[0][0].shape[-2])
+
+    def order(self, stay: torch.Tensor) -> torch.Tensor:
+        return stay.nonzero().squeeze(-1)  # rows stay in the order of their prompts
 
     def keep(self, rows: torch.Tensor) -> None:
         first = 0

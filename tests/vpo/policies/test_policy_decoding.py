@@ -191,22 +191,46 @@ def test_a_cancelled_call_stops_and_a_closed_policy_says_so(llama) -> None:
     asyncio.run(run())
 
 
-def test_the_cache_has_bounded_room_however_often_rows_leave() -> None:
+def test_the_cache_holds_each_row_however_rows_join_and_leave() -> None:
     from vpo.hf.cache import RoomyLayer
 
-    rng = torch.Generator().manual_seed(0)
-    layer, expected = RoomyLayer(), torch.empty(40, 2, 0, 4)
-    for step in range(120):
-        new = torch.randn(len(expected), 2, 7 if step == 0 else 1, 4, generator=rng)
-        expected = torch.cat([expected, new], dim=2)
-        keys, values = layer.update(new, new + 1)
-        assert torch.equal(keys, expected) and torch.equal(values, expected + 1)
+    rng = np.random.default_rng(0)
+    noise = torch.Generator().manual_seed(0)
+
+    def drawn(rows: int, columns: int) -> torch.Tensor:
+        return torch.randn(rows, 2, columns, 4, generator=noise)
+
+    layer, rows, columns = RoomyLayer(), 0, 0
+    buffers: list[torch.Tensor] = []
+    expected = list(drawn(20, 7))  # of each row, its columns
+    layer.update(torch.stack(expected), torch.stack(expected) + 1)
+    for step in range(400):
+        new = drawn(len(expected), 1)
+        expected = [torch.cat([row, column], dim=1) for row, column in zip(expected, new, strict=True)]
+        layer.update(new, new + 1)
         if step % 4 == 3:
-            kept = torch.tensor([i for i in range(len(expected)) if i != step % len(expected)])
-            layer.batch_select_indices(kept)
-            expected = expected[kept]
-            assert layer.get_seq_length() == expected.shape[2]
-    assert layer._buffers is not None and layer._buffers[0].shape[2] < 2 * expected.shape[2] + 80
+            stay = rng.permutation(len(expected))[: -(len(expected) // 4) or None]
+            stay = np.sort(stay) if step % 8 == 3 else stay
+            longest = max(expected[row].shape[1] for row in stay)
+            layer.select(torch.from_numpy(stay), layer.get_seq_length() - longest)
+            expected = [expected[row] for row in stay]
+        if step % 3 == 2:
+            joining = drawn(int(rng.integers(1, 7)), int(rng.integers(5, 90)))
+            layer.join(len(joining), (joining, joining + 1))
+            expected += list(joining)
+        assert layer.keys is not None and layer.values is not None
+        assert len(layer.keys) == len(layer.values) == len(expected)
+        for keys, values, row in zip(layer.keys, layer.values, expected, strict=True):
+            own = row.shape[1]
+            assert torch.equal(keys[:, -own:], row) and torch.equal(values[:, -own:], row + 1)
+        rows, columns = max(rows, len(expected)), max(columns, layer.get_seq_length())
+        if layer._buffers is None:
+            continue
+        room = layer._buffers[0].shape
+        assert room[0] <= 9 / 8 * rows + 8 and room[2] <= columns + 64
+        if not buffers or layer._buffers[0] is not buffers[-1]:
+            buffers.append(layer._buffers[0])
+    assert len(buffers) < 40  # of 600 changes and more most are made in place
 
 
 @pytest.mark.parametrize(

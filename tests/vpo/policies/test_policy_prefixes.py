@@ -94,24 +94,40 @@ def test_new_weights_drop_what_old_ones_computed(qwen2: object, way: str) -> Non
         assert one.logprobs.tolist() == other.logprobs.tolist()
 
 
+def test_a_prompt_that_is_asked_again_is_not_computed(qwen2: object) -> None:
+    policy = policy_of(qwen2)
+    sampled(policy, PROMPTS)
+    assert policy.prefixes is not None
+    computed, before = policy.prefixes.computed, reused(policy)
+    sampled(policy, PROMPTS[:3], PROMPTS)
+    assert policy.prefixes.computed == computed
+    assert reused(policy) - before == sum(len(policy.encode(prompt)) for prompt in [*PROMPTS[:3], *PROMPTS])
+
+
 def test_what_is_kept_has_a_limit_and_the_oldest_leaves(llama: object) -> None:
-    policy = policy_of(llama)
+    model = policy_of(llama).model
     prompts = [np.arange(40, dtype=np.int32) + i for i in range(4)]
-    size = 2 * 2 * 2 * 8 * 4 * 30  # keys and values, layers, heads, width, bytes, tokens
-    kept = PrefixCache(limit=2 * size + 1)
-    reused = []
-    for i in (0, 1, 0, 2, 0, 1, 3, 3):
-        before = kept.reused
-        with torch.inference_mode():
-            kept.prefill(policy.model, [(prompts[i], 30)])
-        reused.append(kept.reused - before)
-        assert kept.bytes <= kept.limit
-    assert reused == [0, 0, 30, 0, 30, 0, 0, 30]
-    assert kept.bytes == 2 * size
-    nothing = PrefixCache(limit=size - 1)
-    with torch.inference_mode():
-        nothing.prefill(policy.model, [(prompts[0], 30), (prompts[0], 30)])
-    assert (nothing.reused, nothing.bytes) == (0, 0)
+    token = 2 * 2 * 2 * 8 * 4  # keys and values, layers, heads, width, bytes
+    logits = model.config.vocab_size * 4
+    prefix, whole = 30 * token + logits, 40 * token + logits
+
+    def reuse(kept: PrefixCache, *asked: int) -> list[int]:
+        tokens = []
+        for i in asked:
+            before = kept.reused
+            with torch.inference_mode():
+                kept.prefill(model, [(prompts[i], 30)])
+            tokens.append(kept.reused - before)
+            assert kept.bytes <= kept.limit
+        return tokens
+
+    kept = PrefixCache(limit=2 * prefix + whole + 1)
+    assert reuse(kept, 0, 1, 1, 0, 0) == [0, 0, 40, 30, 40]
+    assert kept.bytes == 2 * prefix + whole  # whole prompts leave first
+    assert reuse(kept, 2, 2, 0, 1) == [0, 40, 30, 0]  # the prefix of 1 was used before that of 0
+    nothing = PrefixCache(limit=prefix - 1)
+    assert reuse(nothing, 0, 0) == [0, 0]
+    assert nothing.bytes == 0
 
 
 def test_models_that_see_a_window_or_rotate_by_length_keep_nothing(mistral: object, llama: object) -> None:
