@@ -224,7 +224,7 @@ class PrefixCache:
         self.computed += len(ids) - done
         row = torch.from_numpy(ids[done:].astype(np.int64))[None].to(model.device)
         cache, logits = prefill(model, row, torch.ones_like(row, dtype=torch.bool), begun)
-        found = [(layer.keys.contiguous(), layer.values.contiguous()) for layer in cache.layers], logits
+        found = _in_one_block([(layer.keys, layer.values) for layer in cache.layers]), logits
         if (size := _size(found)) <= self.limit:
             while self.bytes + size > self.limit:
                 (self._prompts or self._prefixes).drop_oldest()
@@ -264,6 +264,15 @@ def _cache_of(model: PreTrainedModel, states: list[tuple[torch.Tensor, torch.Ten
     for layer, (keys, values) in zip(cache.layers, states, strict=True):
         layer.update(keys, values)
     return cache
+
+
+def _in_one_block(states: list[tuple[torch.Tensor, torch.Tensor]]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Contiguous copies in one block of memory: many small ones that stay for long keep the C library from giving back
+    the memory around them."""
+    tensors = [tensor for pair in states for tensor in pair]
+    block = torch.cat([tensor.reshape(-1) for tensor in tensors]).split([tensor.numel() for tensor in tensors])
+    views = [part.view(tensor.shape) for part, tensor in zip(block, tensors, strict=True)]
+    return list(zip(views[::2], views[1::2], strict=True))
 
 
 def _size(computed: _Computed) -> int:
