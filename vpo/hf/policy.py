@@ -222,8 +222,8 @@ class TransformersPolicy:
 
     @functools.cached_property
     def prefixes(self) -> PrefixCache | None:
-        """The prefixes of recent prompts, in 2 GiB or a quarter of the free memory. None if they cannot be reused, if
-        the model runs on a GPU, or if it is so small that prompts are better computed together. First read in the
+        """Recent prompts and their prefixes, in 2 GiB or a quarter of the free memory. None if they cannot be reused,
+        if the model runs on a GPU, or if it is so small that prompts are better computed together. First read in the
         worker."""
         if self.parameters < _SMALL or self.model.device.type != "cpu" or not can_cut(self.model):
             return None
