@@ -44,11 +44,10 @@ class RoomyLayer(DynamicLayer):
             self.keys, self.values, self.is_initialized = key_states, value_states, True
             return self.keys, self.values
         (rows, _, used, _), new = self.keys.shape, key_states.shape[-2]
-        begin = self._first + used
-        if self._buffers is None or self._buffers[0].shape[-2] < begin + new:
+        if self._buffers is None or self._buffers[0].shape[-2] < self._first + used + new:
             self._move(rows, used + new, 0)
-            begin = used
         assert self._buffers is not None
+        begin = self._first + used
         keys, values = self._buffers
         keys[:rows, :, begin : begin + new] = key_states
         values[:rows, :, begin : begin + new] = value_states
@@ -195,7 +194,7 @@ class PrefixCache:
         if weights != self._weights:
             self.clear()
             self._weights = weights
-        computed = [self._prefill(model, ids, prefix) for ids, prefix in prompts]
+        computed = [self._compute(model, ids, prefix, self._prompts) for ids, prefix in prompts]
         caches = [_cache_of(model, states) for states, _ in computed]
         cache = caches[0]
         if len(caches) > 1:
@@ -204,25 +203,14 @@ class PrefixCache:
                 layer.stack(others, columns)
         return cache, torch.cat([logits for _, logits in computed])
 
-    def _prefill(self, model: PreTrainedModel, ids: npt.NDArray[np.int32], prefix: int) -> _Computed:
-        if (kept := self._prompts.find(ids)) is not None:
+    def _compute(self, model: PreTrainedModel, ids: npt.NDArray[np.int32], prefix: int, table: _Table) -> _Computed:
+        """These tokens from the table. If they are not there, compute them after their prefix and keep them in it."""
+        if (kept := table.find(ids)) is not None:
             self.reused += len(ids)
             return kept
-        begun = _cache_of(model, self._prefix(model, ids[:prefix])[0]) if prefix else None
-        return self._compute(model, ids, prefix, begun, self._prompts)
-
-    def _prefix(self, model: PreTrainedModel, ids: npt.NDArray[np.int32]) -> _Computed:
-        if (kept := self._prefixes.find(ids)) is not None:
-            self.reused += len(ids)
-            return kept
-        return self._compute(model, ids, 0, None, self._prefixes)
-
-    def _compute(
-        self, model: PreTrainedModel, ids: npt.NDArray[np.int32], done: int, begun: Any, table: _Table
-    ) -> _Computed:
-        """The rest of these tokens, and keep all of them. begun: the cache of the tokens that are done"""
-        self.computed += len(ids) - done
-        row = torch.from_numpy(ids[done:].astype(np.int64))[None].to(model.device)
+        begun = _cache_of(model, self._compute(model, ids[:prefix], 0, self._prefixes)[0]) if prefix else None
+        self.computed += len(ids) - prefix
+        row = torch.from_numpy(ids[prefix:].astype(np.int64))[None].to(model.device)
         cache, logits = prefill(model, row, torch.ones_like(row, dtype=torch.bool), begun)
         found = _in_one_block([(layer.keys, layer.values) for layer in cache.layers]), logits
         if (size := _size(found)) <= self.limit:

@@ -223,15 +223,15 @@ class Decoding:
     def _tell(self) -> list[tuple[int, DrawnTokens]]:
         """The draws of rows that have ended and were not yet reported."""
         ended = (~self._alive & ~self._told).nonzero().squeeze(-1)
+        ended = ended[self._number[ended].argsort()]
         self._told = ~self._alive
         ids = self._tokens[ended].to("cpu", torch.int32).numpy()
         values = self._logprobs[ended].cpu().numpy()
         rows = zip(*(own[ended].tolist() for own in (self._number, self._taken, self._stopped)), strict=True)
-        told = [
+        return [
             (number, DrawnTokens(ids[i, :end].copy(), values[i, :end].copy(), stopped))
             for i, (number, end, stopped) in enumerate(rows)
         ]
-        return sorted(told, key=lambda row: row[0])
 
     def _keep(self, kept: torch.Tensor) -> None:
         """Drop all rows but these."""

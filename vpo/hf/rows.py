@@ -39,7 +39,7 @@ class ExpandedRows:
     def __init__(self, model: PreTrainedModel, cache: Any, row: torch.Tensor, real: torch.Tensor) -> None:
         self._model = model
         self._cache = cache
-        if len(row) != len(real) or bool((row != torch.arange(len(row), device=row.device)).any()):
+        if not torch.equal(row, torch.arange(len(real), device=row.device)):
             self._cache.batch_select_indices(row)
         self._mask = real[row] if not bool(real.all()) else None
         self._positions = real.sum(-1)[row]
