@@ -52,7 +52,17 @@ _FLAGS = [
         "Method": [name for name in EstimationSettings.model_fields if name not in ("method", "seed")],
         "Optimisation": _OPTIMISATION,
         "Evaluation and checkpoints": ("evaluate_every", "evaluate_limit", "evaluate_answers", "save_every", "keep"),
-        "Execution and output": ("sandbox", "device", "fsdp", "fsdp_offload", "trackers", "ray", "as_json", "plain"),
+        "Execution and output": (
+            "sandbox",
+            "device",
+            "dtype",
+            "fsdp",
+            "fsdp_offload",
+            "trackers",
+            "ray",
+            "as_json",
+            "plain",
+        ),
     },
 )
 @click.argument("method", required=False)

@@ -98,6 +98,11 @@ class TrainRun(TraceSettings, TrainerSettings):
     keep: int = Field(2, ge=1, description="Checkpoints to keep, in addition to the final one.")
     sandbox: Mode = Field("auto", description="How code that models write is isolated.")
     device: str | None = Field(None, description="The device: cpu, cuda, cuda:1.")
+    dtype: Literal["float32", "bfloat16"] | None = Field(
+        None,
+        description="With LoRA: the type of the frozen weights, in which rollouts are sampled too; default bfloat16 on "
+        "a GPU and float32 on a CPU.",
+    )
     fsdp: bool = Field(
         False, description="Shard weights, gradients and optimiser over the processes of accelerate launch (FSDP2)."
     )
@@ -110,6 +115,8 @@ class TrainRun(TraceSettings, TrainerSettings):
     def _sensible(self) -> TrainRun:
         if self.children > 1 and self.method != IMPROVE:
             raise ValueError(f"children is for improve; {self.method} has rollouts")
+        if self.dtype is not None and not self.lora_rank:
+            raise ValueError("dtype is for LoRA (--lora-rank): without it all weights are trained, in float32")
         if self.method in BY_EXAMPLES:
             self._by_examples()
             return self

@@ -389,6 +389,7 @@ def prepare(
         max_new_tokens=run.max_new_tokens or (None if problems or held_out else 1),
         answers=run.chain,
         device=device,
+        dtype=run.dtype,
     )
     policy = open_policy(asked, [*problems, *held_out])
     if not isinstance(policy, LocalPolicy):

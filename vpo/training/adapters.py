@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -40,7 +41,8 @@ def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> P
         target_modules=settings.lora_targets or "all-linear",
         task_type="CAUSAL_LM",
     )
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)  # peft's own
         torch.manual_seed(seed)
         return cast("PreTrainedModel", get_peft_model(model, config))
 

@@ -124,6 +124,27 @@ def check_adapter(folder):
     assert again.peft_config["default"].base_model_name_or_path == str(adapter)
 
 
+def test_frozen_weights_in_bfloat16_train_an_adapter_in_float32(tmp_path):
+    pytest.importorskip("peft", reason="adapters need peft")
+    run = settings(lora_rank=4, dtype="bfloat16", precision="bf16", evaluate=[])
+    trained(begin(run, str(tmp_path / "whole"), ""))
+    trained(begin(run, str(tmp_path / "cut"), ""), stop_after=3)
+    trained(resume(str(tmp_path / "cut"), {}))
+    whole, cut = weights(tmp_path / "whole"), weights(tmp_path / "cut")
+    assert {weight.dtype for weight in whole.values()} == {torch.bfloat16}
+    assert all(torch.equal(whole[name], cut[name]) for name in whole)
+    adapter = load_file(tmp_path / "whole" / "adapter" / "adapter_model.safetensors")
+    assert {weight.dtype for weight in adapter.values()} == {torch.float32}
+    assert any(weight.any() for name, weight in adapter.items() if "lora_B" in name)
+    step = read_metrics(tmp_path / "whole", "step")[0]
+    assert step["kl"] == pytest.approx(0, abs=1e-6), "the first step begins where training started"
+
+
+def test_a_type_of_weights_is_for_an_adapter():
+    with pytest.raises(BadInput, match="dtype is for LoRA"):
+        settings(dtype="bfloat16")
+
+
 def test_gains_over_parents_from_archives_resume_too(tmp_path):
     """Few problems, asked again at every step, so that most prompts after the first step show a parent."""
     gains = {"parents_from": "archive", "reward": "gain", "under_way": 2, "parents": 1.0, "evaluate": [], "steps": 3}
