@@ -28,6 +28,14 @@ class Adapted(Protocol):
 _NEEDS_PEFT = "a LoRA adapter needs peft: pip install 'evo-search[lora]'"
 
 
+@contextlib.contextmanager
+def _without_its_warnings() -> Iterator[None]:
+    """Of peft, which asks a model by a name that transformers has replaced."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
+        yield
+
+
 def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> PreTrainedModel:
     """The model with a fresh adapter, drawn from `seed`, whose weights alone are trained. Raises BadAddress where peft
     is missing."""
@@ -41,8 +49,7 @@ def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> P
         target_modules=settings.lora_targets or "all-linear",
         task_type="CAUSAL_LM",
     )
-    with torch.random.fork_rng(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)  # peft's own
+    with torch.random.fork_rng(), _without_its_warnings():
         torch.manual_seed(seed)
         return cast("PreTrainedModel", get_peft_model(model, config))
 
@@ -75,7 +82,8 @@ def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
         from peft import PeftModel
     except ImportError as error:
         raise BadAddress(_NEEDS_PEFT) from error
-    merged = cast(Adapted, PeftModel.from_pretrained(model, folder)).merge_and_unload()
+    with _without_its_warnings():
+        merged = cast(Adapted, PeftModel.from_pretrained(model, folder)).merge_and_unload()
     merged.name_or_path = str(Path(folder).resolve())
     return merged
 

@@ -174,8 +174,8 @@ class TrainConfig(TrainerSettings, Estimation, LossConfig):
     """Everything that a trainer is made with: the user's settings, and what its caller decides.
 
     steps: where the schedule ends; "constant" does not need it
-    attention: implementation while training; None keeps the model's own, but takes "eager" for a small model on a CPU,
-        which makes it twice as fast as the fused kernel's backward
+    attention: implementation while training; None keeps the model's own, but takes "eager" on a CPU for a small model,
+        which makes it twice as fast as the fused kernel's backward, and for few tokens
     most_behind: groups sampled by a policy more than this many versions old are dropped and counted; None keeps all
     """
 

@@ -39,6 +39,12 @@ class Packed:
     row: torch.Tensor
     temperature: torch.Tensor
 
+    @property
+    def scores(self) -> int:
+        """The attention scores of one head, if each prompt is run once."""
+        (prompts, width), (rows, length) = self.prompts.shape, self.completions.shape
+        return prompts * width**2 + rows * length * (width + length)
+
     def prompt_ids(self) -> list[npt.NDArray[np.int32]]:
         """The prompts without their padding."""
         rows = zip(self.prompts.cpu().numpy(), self.prompt_mask.cpu().numpy(), strict=True)

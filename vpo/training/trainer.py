@@ -52,7 +52,6 @@ from vpo.training.trainable import (
     make_trainable,
     metrics_of,
     multiplies_in_bf16,
-    training_attention,
     use_attention,
 )
 
@@ -106,7 +105,6 @@ class PolicyTrainer:
             self._reference = copy.deepcopy(model).requires_grad_(False)
         self._device = self._over_processes.device or model.device
         self._mixed = multiplies_in_bf16(config.precision, self._device.type)
-        self._attention = training_attention(model, config)
         for one in filter(None, (model, self._reference)):
             self._over_processes.place(one, self._mixed)
         self._trained = [p for p in model.parameters() if p.requires_grad]
@@ -177,7 +175,7 @@ class PolicyTrainer:
         weights = token_weights(groups, config.aggregation, total)
         point = self._reference_point(groups) if config.method == KTO else 0.0
         for batch in self._micro_batches(groups, weights):
-            with use_attention(self.model, self._attention, recompute=self.config.gradient_checkpointing):
+            with use_attention(self.model, config):
                 total_loss, metrics = self._loss(batch, start, point)
                 total_loss.backward()
             for name, value in {"loss": total_loss.detach(), **metrics}.items():
@@ -290,8 +288,7 @@ class PolicyTrainer:
     def _forward(self, model: PreTrainedModel, packed: Packed) -> torch.Tensor:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
         autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed)
-        used = use_attention(model, self._attention, recompute=self.config.gradient_checkpointing)
-        with used, autocast:
+        with use_attention(model, self.config, packed), autocast:
             return completion_logprobs(model, packed, shared=self._shares)[packed.mask]
 
     def add_up(self, value: float) -> float:

@@ -12,7 +12,8 @@ from training_samples import gradients, logprobs_of, relative_error, tiny_model,
 
 from problems.types import Prompt
 from vpo.hf.policy import TransformersPolicy
-from vpo.training import forward
+from vpo.training import forward, trainable
+from vpo.training.config import TrainConfig
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.forward import can_share, completion_logprobs, pack
 
@@ -67,6 +68,26 @@ def test_sharing_a_prompt_changes_neither_log_probabilities_nor_gradients(kind, 
         for parameter, expected in found[name][1].items():
             assert expected.norm() > 0, f"{parameter} has no gradient to compare"
             assert relative_error(found["shared"][1][parameter], expected) < 1e-4, (name, parameter)
+
+
+@pytest.mark.parametrize(
+    ("changes", "small", "few", "used"),
+    [
+        ({}, 1, 1 << 20, "eager"),
+        ({}, 1, 100, "sdpa"),
+        ({}, 1 << 30, 100, "eager"),
+        ({"gradient_checkpointing": True}, 1, 1 << 20, "sdpa"),
+        ({"attention": "sdpa"}, 1 << 30, 1 << 20, "sdpa"),
+    ],
+    ids=["few tokens", "many tokens", "a small model", "layers that run again", "as configured"],
+)
+def test_the_attention_of_a_micro_batch(monkeypatch, changes, small, few, used) -> None:
+    monkeypatch.setattr(trainable, "_SMALL", small)
+    monkeypatch.setattr(trainable, "_FEW_SCORES", few)
+    model, config = tiny_model("Llama"), TrainConfig(method="grpo", **changes)
+    with trainable.use_attention(model, config, pack(example_groups(RAGGED))):
+        assert model.config._attn_implementation == used
+    assert model.config._attn_implementation == "sdpa"
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
