@@ -109,7 +109,7 @@ def give_back() -> None:
 
 _SMALL, _FEW_SCORES = 20_000_000, 1 << 23
 """Parameters of a model, and attention scores of a layer in a micro-batch, up to which eager attention trains faster on
-a CPU than the fused kernel. Prompts of 140 tokens with four answers of 20 to 40: a step of SmolLM2-135M takes a fifth
+a CPU than the fused kernel. Prompts of 140 tokens with four answers of 20 to 40: a step of SmolLM2-135M takes a sixth
 less with it. Prompts of 740 with four of up to 139, 9 million scores: the same."""
 
 
