@@ -143,6 +143,7 @@ class TrainKeywords(TypedDict, total=False):
     keep: int
     sandbox: Mode
     device: str | None
+    dtype: Literal["float32", "bfloat16"] | None
     fsdp: bool
     fsdp_offload: bool
     trackers: Sequence[Literal["tensorboard", "wandb"]]
