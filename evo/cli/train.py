@@ -53,15 +53,8 @@ _FLAGS = [
         "Optimisation": _OPTIMISATION,
         "Evaluation and checkpoints": ("evaluate_every", "evaluate_limit", "evaluate_answers", "save_every", "keep"),
         "Execution and output": (
-            "sandbox",
-            "device",
-            "dtype",
-            "fsdp",
-            "fsdp_offload",
-            "trackers",
-            "ray",
-            "as_json",
-            "plain",
+            *("sandbox", "device", "dtype", "fsdp", "fsdp_offload", "trackers"),
+            *("ray", "as_json", "plain"),
         ),
     },
 )
