@@ -122,8 +122,9 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
     given = config.population.model_dump(mode="json", exclude_unset=True)
     given.setdefault("strategy", config.population.strategy)  # defaults have changed: see complete_run
     given.setdefault("islands", config.population.islands)
-    if given["strategy"] == "auto":
+    if given["strategy"] in ("auto", "pareto"):
         given.setdefault("pareto_pool", config.population.pareto_pool)
+        given.setdefault("pareto_climb", config.population.pareto_climb)
     return {**kept, "population": given, "problems": list(addresses), "limit": None}
 
 

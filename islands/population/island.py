@@ -14,18 +14,18 @@ from islands.population.weighted_sampler import WeightedSampler
 class Island:
     """Candidates by ordinal. Join and leave cost O(log members); the members are all valid or all failed.
 
-    visits counts the stored groups whose parent was a member of this island. It is taken from stored groups and not
-    from selections, so that a resumed search has the counts of the one that was cut off.
+    A visit is a stored group whose parent was a member of this island. Stored groups count and not selections, so that
+    a resumed search has the counts of the one that was cut off.
     """
 
-    def __init__(self, columns: Columns, archive: Archive, count_visits: bool) -> None:
+    def __init__(self, columns: Columns, archive: Archive, orders_by_visits: bool) -> None:
         self.columns = columns
         self.archive = archive
         self.members: WeightedSampler[int] = WeightedSampler()
         self.migrants: set[int] = set()
         self.generation = 0
         self._ranked: SortedList = SortedList()  # (fitness, -ordinal), least fit first
-        self._count_visits = count_visits
+        self._orders_by_visits = orders_by_visits
         self._visits: dict[int, int] = {}
         self.by_visits: dict[int, SortedList] = {}  # visits -> the members with that many, least fit first
         self.total_visits = 0
@@ -45,7 +45,7 @@ class Island:
         fitness = self.columns.fitness[ordinal]
         self.members.add(ordinal, fitness)
         self._ranked.add((fitness, -ordinal))
-        if self._count_visits:
+        if self._orders_by_visits:
             self._file(ordinal)
 
     def leave(self, ordinal: int) -> None:
@@ -54,7 +54,7 @@ class Island:
         self._ranked.remove((self.columns.fitness[ordinal], -ordinal))
         self.archive.discard(ordinal)
         self.migrants.discard(ordinal)
-        if self._count_visits:
+        if self._orders_by_visits:
             self._unfile(ordinal)
 
     def top(self, n: int) -> list[int]:
@@ -70,24 +70,25 @@ class Island:
         below: int = self._ranked.index((self.columns.fitness[ordinal], -ordinal))
         return len(self._ranked) - 1 - below
 
+    def visits(self, ordinal: int) -> int:
+        """The stored groups that had this candidate as their parent."""
+        return self._visits.get(ordinal, 0)
+
     def visit(self, ordinal: int) -> None:
         """Count a group that had this candidate as its parent."""
-        if not self._count_visits:
-            return
         self.total_visits += 1
-        present = ordinal in self.members
+        present = self._orders_by_visits and ordinal in self.members
         if present:
             self._unfile(ordinal)
-        self._visits[ordinal] = self._visits.get(ordinal, 0) + 1
+        self._visits[ordinal] = self.visits(ordinal) + 1
         if present:
             self._file(ordinal)
 
     def _file(self, ordinal: int) -> None:
-        visits = self._visits.get(ordinal, 0)
-        self.by_visits.setdefault(visits, SortedList()).add((self.columns.fitness[ordinal], -ordinal))
+        self.by_visits.setdefault(self.visits(ordinal), SortedList()).add((self.columns.fitness[ordinal], -ordinal))
 
     def _unfile(self, ordinal: int) -> None:
-        visits = self._visits.get(ordinal, 0)
+        visits = self.visits(ordinal)
         shelf = self.by_visits[visits]
         shelf.remove((self.columns.fitness[ordinal], -ordinal))
         if not shelf:

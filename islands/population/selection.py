@@ -1,7 +1,8 @@
 """How a parent and its company are chosen. Pure functions of the islands and a generator; nothing here changes state.
 
 Strategies: `auto` is `pareto` for several objectives, else `openevolve`; `openevolve` draws uniformly, from the hall
-of fame, or by fitness; `pareto` draws from the elites that no other dominates; `weighted` takes the elite that is best
+of fame, or by fitness; `pareto` takes the fittest while that pays, else draws from the elites that
+no other dominates; `weighted` takes the elite that is best
 under a random scalarization w ~ Dir(1); `lexicase`
 filters elites by one objective after another in random order (Spector 2012; epsilon: La Cava et al. 2016); `puct`
 balances fitness rank against the number of groups that a member has already been parent of (AlphaZero's rule with the
@@ -61,11 +62,19 @@ def island_weights(number: int, objectives: int) -> np.ndarray:
 def pareto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     """Uniform over the elites whose reward vectors no other dominates, of equal vectors the oldest; over the
     pareto_pool fittest of them if there are more. Reaches compromises that are best under no weighting (GEPA, arXiv
-    2507.19457, draws from such a front). With many objectives most of a front is poor in most: hence the pool."""
-    front = population.islands[number].archive.front()
+    2507.19457, draws from such a front). With many objectives most of a front is poor in most: hence the pool.
+
+    First the island's fittest has its turn, with chance c / (c + the groups it was already parent of), c = pareto_climb.
+    A search so climbs like `hill` while that finds better answers, and spreads over the front once it does not."""
+    config, island = population.config, population.islands[number]
+    front = island.archive.front()
     if not front:
-        return population.islands[number].members.draw(rng)
-    pool = population.config.pareto_pool
+        return island.members.draw(rng)
+    if config.pareto_climb:
+        fittest = island.top(1)[0]
+        if rng.random() * (config.pareto_climb + island.visits(fittest)) < config.pareto_climb:
+            return fittest
+    pool = config.pareto_pool
     if len(front) > pool:
         front = sorted(front, key=population.columns.rank_key, reverse=True)[:pool]
     return front[index_below(len(front), rng)]

@@ -151,6 +151,7 @@ def test_an_empty_island_borrows():
 
 def test_choosing_changes_nothing_and_follows_the_generator():
     memory = made(GRID)
+    memory.group(0, 3, [], set())  # the fittest has had a turn
     first = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(50)]
     again = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(50)]
     assert first == again and len({parent for parent, _, _ in first}) > 1
@@ -197,7 +198,7 @@ def test_baselines_have_no_islands(strategy):
 
 def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest():
     # the third is best under no weighting of the first two; the fourth is dominated, the last equals the first
-    memory = made([(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)], strategy="pareto", islands=1)
+    memory = made([(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)], strategy="pareto", pareto_climb=0)
     memory.archipelago.islands[0].archive.front()
     draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
     assert draws == {0, 1, 2}
@@ -205,9 +206,26 @@ def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest():
 
 
 def test_of_a_large_front_pareto_draws_from_the_fittest():
-    memory = made([(i / 10, 1 - i / 10) for i in range(11)], fitness=list(range(11)), strategy="pareto", pareto_pool=3)
+    memory = made(
+        [(i / 10, 1 - i / 10) for i in range(11)],
+        fitness=list(range(11)),
+        strategy="pareto",
+        pareto_pool=3,
+        pareto_climb=0,
+    )
     draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
     assert draws == {8, 9, 10}
+
+
+@pytest.mark.parametrize("climb", [1.0, 3.0])
+def test_pareto_stays_with_the_fittest_and_leaves_it_as_its_visits_grow(climb):
+    memory = made([(0.0, 1.0), (1.0, 0.0)], fitness=[1.0, 2.0], strategy="pareto", pareto_climb=climb)
+    for visits in (0, 1, 4):
+        while memory.archipelago.islands[0].visits(1) < visits:
+            memory.group(0, 2, [], set())
+        share = climb / (climb + visits)
+        got = shares(lambda rng: selection.pareto(memory.archipelago, 0, rng))
+        assert got[1] == pytest.approx(share + (1 - share) / 2, abs=0.03)
 
 
 def test_a_front_follows_its_elites():
