@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from evo.config.run import PromptConfig
 from islands.types import NOTHING_SHOWN, Selection
 from problems.contract import Problem
+from problems.identity import identity
 from problems.types import Prompt, Rollout
 
 if TYPE_CHECKING:
@@ -79,7 +80,11 @@ class MessageFormat:
             text = write_edits(self._edited(selection), answers[0])
         else:
             text = write_chain(answers, self.problem.answer_format)
-        return text if list(self._read(text, selection).answers) == list(answers) else None
+        read = self._read(text, selection).answers  # a stored program ends in a newline, one that is read does not
+        return text if self._identities(read) == self._identities(answers) else None
+
+    def _identities(self, answers: Sequence[str]) -> list[bytes]:
+        return [identity(answer, self.problem.answer_format) for answer in answers]
 
     def _read(self, text: str, selection: Selection, truncated: bool = False) -> Chain:
         from vpo.chain import parse

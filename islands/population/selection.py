@@ -64,8 +64,8 @@ def pareto(population: Archipelago, number: int, rng: np.random.Generator) -> in
     pareto_pool fittest of them if there are more. Reaches compromises that are best under no weighting (GEPA, arXiv
     2507.19457, draws from such a front). With many objectives most of a front is poor in most: hence the pool.
 
-    First the island's fittest has its turn, with chance c / (c + the groups it was already parent of), c = pareto_climb.
-    A search so climbs like `hill` while that finds better answers, and spreads over the front once it does not."""
+    Before that the island's fittest has its turn, with chance c / (c + groups it was parent of), where c is
+    pareto_climb. So a search climbs like `hill` while that finds better answers, and then spreads over the front."""
     config, island = population.config, population.islands[number]
     front = island.archive.front()
     if not front:

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from evo.config.run import PromptConfig
 from evo.prompts.registry import open_format
 from islands.types import Candidate, Selection
+from problems.identity import identity
+from problems.python_syntax import strip_fence
 from problems.registry import resolve
 from problems.types import Rollout
 
@@ -27,7 +29,9 @@ def test_edits_make_the_parent_into_the_child_or_are_not_written(old, new):
     style = open_format(problem, "chat", PromptConfig(diff=True), 1)
     selection, child = shown("\n".join(old)), "\n".join(new)
     text = style.write([child], selection)
-    assert text is None or read(style, text, selection) == (child,)
+    assert text is None or [identity(one, "python") for one in read(style, text, selection)] == [
+        identity(child, "python")
+    ]
 
 
 def test_an_ordinary_edit_is_written():
@@ -45,6 +49,13 @@ def test_a_chain_of_programs_and_of_routes_is_written():
         style = open_format(problem, name, PromptConfig(), 2)
         text = style.write(found, Selection(None, (), ()))
         assert text is not None and list(read(style, text, Selection(None, (), ()))) == found
+
+
+def test_a_program_is_written_as_a_search_stores_it_with_a_newline_at_its_end():
+    (program,) = resolve("programs:easy/0")
+    stored = strip_fence("```python\ndef f(x):\n    return x + 1\n```")
+    style = open_format(program, "chat", PromptConfig(), 1)
+    assert stored.endswith("\n") and style.write([stored], Selection(None, (), ())) == f"```python\n{stored}```"
 
 
 def test_answers_that_are_one_are_not_written_as_two():
