@@ -124,7 +124,7 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
     given.setdefault("islands", config.population.islands)
     if given["strategy"] in ("auto", "pareto"):
         given.setdefault("pareto_pool", config.population.pareto_pool)
-        given.setdefault("pareto_climb", config.population.pareto_climb)
+        given.setdefault("climb", config.population.climb)
     return {**kept, "population": given, "problems": list(addresses), "limit": None}
 
 

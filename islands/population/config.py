@@ -51,6 +51,12 @@ class PopulationConfig(BaseModel):
         "weighted instead of pareto); two baselines without islands: hill shows only the best answer so far, scs "
         "random successful ones.",
     )
+    climb: float = Field(
+        1.0,
+        ge=0,
+        description="How long auto and pareto stay with an island's fittest before they spread out: it is the parent "
+        "with chance climb / (climb + groups it was the parent of); 0: never for that reason.",
+    )
     exploration_ratio: float = Field(0.2, ge=0, le=1, description="The share of uniform draws under openevolve.")
     exploitation_ratio: float = Field(
         0.7,
@@ -62,12 +68,6 @@ class PopulationConfig(BaseModel):
         "draw", description="Scalarizations; draw: a new one per selection; island: a fixed one per island."
     )
     pareto_pool: int = Field(8, ge=1, description="How many of the fittest of an island's front pareto draws from.")
-    pareto_climb: float = Field(
-        1.0,
-        ge=0,
-        description="How long pareto stays with an island's fittest: that is the parent with chance climb / (climb + "
-        "groups it was the parent of), else a draw from the front is; 0: the front alone.",
-    )
     lexicase_pool: int = Field(64, ge=2, le=4096, description="Candidates per lexicase tournament.")
     lexicase_epsilon: float = Field(
         0.0, ge=0, description="How far below the best a candidate may be and pass (lexicase)."

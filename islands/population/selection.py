@@ -1,12 +1,10 @@
 """How a parent and its company are chosen. Pure functions of the islands and a generator; nothing here changes state.
 
-Strategies: `auto` is `pareto` for several objectives, else `openevolve`; `openevolve` draws uniformly, from the hall
-of fame, or by fitness; `pareto` takes the fittest while that pays, else draws from the elites that
-no other dominates; `weighted` takes the elite that is best
-under a random scalarization w ~ Dir(1); `lexicase`
-filters elites by one objective after another in random order (Spector 2012; epsilon: La Cava et al. 2016); `puct`
-balances fitness rank against the number of groups that a member has already been parent of (AlphaZero's rule with the
-prior taken from ranks).
+Strategies: `auto` is `pareto` for several objectives, else `openevolve` after `climb`; `openevolve` draws uniformly,
+from the hall of fame, or by fitness; `pareto` draws from the elites that no other dominates, after `climb`; `weighted`
+takes the elite that is best under a random scalarization w ~ Dir(1); `lexicase` filters elites by one objective after
+another in random order (Spector 2012; epsilon: La Cava et al. 2016); `puct` balances fitness rank against the number of
+groups that a member has already been parent of (AlphaZero's rule with the prior taken from ranks).
 
 Two baselines that an evolution has to beat use none of that: `hill` and `scs` choose a prompt's whole company
 themselves, from everything that was ever stored, evicted candidates too.
@@ -23,6 +21,16 @@ from islands.population.weighted_sampler import index_below
 
 PUCT_PER_SHELF = 4
 """Members with equal visits differ only by rank, so the best few of each number of visits include the maximum."""
+
+
+def climb(population: Archipelago, number: int, rng: np.random.Generator) -> int | None:
+    """The island's fittest with chance c / (c + groups it was parent of), where c is the setting `climb`; else None. So
+    a search climbs like `hill` while that finds better answers, and spreads out as it stops."""
+    strength, island = population.config.climb, population.islands[number]
+    if not strength or not len(island):
+        return None
+    fittest = island.top(1)[0]
+    return fittest if rng.random() * (strength + island.visits(fittest)) < strength else None
 
 
 def openevolve(population: Archipelago, number: int, rng: np.random.Generator) -> int:
@@ -64,17 +72,14 @@ def pareto(population: Archipelago, number: int, rng: np.random.Generator) -> in
     pareto_pool fittest of them if there are more. Reaches compromises that are best under no weighting (GEPA, arXiv
     2507.19457, draws from such a front). With many objectives most of a front is poor in most: hence the pool.
 
-    Before that the island's fittest has its turn, with chance c / (c + groups it was parent of), where c is
-    pareto_climb. So a search climbs like `hill` while that finds better answers, and then spreads over the front."""
-    config, island = population.config, population.islands[number]
-    front = island.archive.front()
+    Before that the island's fittest has its turn (`climb`)."""
+    front = population.islands[number].archive.front()
     if not front:
-        return island.members.draw(rng)
-    if config.pareto_climb:
-        fittest = island.top(1)[0]
-        if rng.random() * (config.pareto_climb + island.visits(fittest)) < config.pareto_climb:
-            return fittest
-    pool = config.pareto_pool
+        return population.islands[number].members.draw(rng)
+    fittest = climb(population, number, rng)
+    if fittest is not None:
+        return fittest
+    pool = population.config.pareto_pool
     if len(front) > pool:
         front = sorted(front, key=population.columns.rank_key, reverse=True)[:pool]
     return front[index_below(len(front), rng)]
@@ -123,8 +128,12 @@ def puct(population: Archipelago, number: int, rng: np.random.Generator) -> int:
 
 def auto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     """The default that won its benchmark (bench/results/selection.md): `pareto` for a vector of objectives, which
-    keeps different answers; OpenEvolve's choice for a single one, where `pareto` would always take the fittest."""
-    return (pareto if population.columns.objectives > 1 else openevolve)(population, number, rng)
+    keeps different answers; for a single one, where `pareto` would always take the fittest, OpenEvolve's choice after
+    `climb`."""
+    if population.columns.objectives > 1:
+        return pareto(population, number, rng)
+    fittest = climb(population, number, rng)
+    return openevolve(population, number, rng) if fittest is None else fittest
 
 
 def auto_weighted(population: Archipelago, number: int, rng: np.random.Generator) -> int:

@@ -198,7 +198,7 @@ def test_baselines_have_no_islands(strategy):
 
 def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest():
     # the third is best under no weighting of the first two; the fourth is dominated, the last equals the first
-    memory = made([(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)], strategy="pareto", pareto_climb=0)
+    memory = made([(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)], strategy="pareto", climb=0)
     memory.archipelago.islands[0].archive.front()
     draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
     assert draws == {0, 1, 2}
@@ -211,20 +211,21 @@ def test_of_a_large_front_pareto_draws_from_the_fittest():
         fitness=list(range(11)),
         strategy="pareto",
         pareto_pool=3,
-        pareto_climb=0,
+        climb=0,
     )
     draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
     assert draws == {8, 9, 10}
 
 
 @pytest.mark.parametrize("climb", [1.0, 3.0])
-def test_pareto_stays_with_the_fittest_and_leaves_it_as_its_visits_grow(climb):
-    memory = made([(0.0, 1.0), (1.0, 0.0)], fitness=[1.0, 2.0], strategy="pareto", pareto_climb=climb)
+@pytest.mark.parametrize("vectors", [[(0.0, 1.0), (1.0, 0.0)], [(0.5,), (1.0,)]])
+def test_auto_stays_with_the_fittest_and_leaves_it_as_its_visits_grow(vectors, climb):
+    memory = made(vectors, fitness=[0.5, 1.0], climb=climb, exploration_ratio=1, exploitation_ratio=0)
     for visits in (0, 1, 4):
         while memory.archipelago.islands[0].visits(1) < visits:
             memory.group(0, 2, [], set())
         share = climb / (climb + visits)
-        got = shares(lambda rng: selection.pareto(memory.archipelago, 0, rng))
+        got = shares(lambda rng: selection.auto(memory.archipelago, 0, rng))
         assert got[1] == pytest.approx(share + (1 - share) / 2, abs=0.03)
 
 
@@ -248,7 +249,7 @@ def test_a_front_follows_its_elites():
 def test_by_default_a_vector_is_weighed_and_one_number_is_chosen_as_openevolve_does():
     assert PopulationConfig().strategy == "auto"
     for vectors, same in ((GRID, selection.pareto), ([(v[0],) for v in GRID], selection.openevolve)):
-        memory = made(vectors)
+        memory = made(vectors, climb=0)
         draws = [
             [choose(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(30)]
             for choose in (selection.auto, same)

@@ -38,7 +38,7 @@ def test_what_is_not_the_arms_own_is_the_same_for_all():
     common = [{key: value for key, value in run.config.items() if key not in own} for run in runs]
     assert all(one == common[0] for one in common)
     assert common[0]["iterations"] == 7 and common[0]["seed"] == 5
-    assert common[0]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8, "pareto_climb": 1.0}
+    assert common[0]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8, "climb": 1.0}
     assert common[0]["problems"] == ["maze:test/0", "maze:test/1"]
 
 
@@ -70,7 +70,7 @@ def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
     assert (
         by_arm["base"]["population"]
         == by_arm["classic"]["population"]
-        == {"islands": 3, "strategy": "auto", "pareto_pool": 8, "pareto_climb": 1.0}
+        == {"islands": 3, "strategy": "auto", "pareto_pool": 8, "climb": 1.0}
     )
     assert by_arm["hill-vpo"]["population"] == {"islands": 1, "strategy": "hill"}
     assert by_arm["scs"]["population"] == {"islands": 1, "strategy": "scs"}
@@ -186,7 +186,7 @@ def test_an_arms_islands_are_its_own_over_those_that_all_have():
     arms = {**THREE, "puct": {"policy": "embedded:vpo", "population": {"strategy": "puct"}}}
     by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1, overrides={"population.islands": 2}))}
     assert by_arm["puct"]["population"] == {"islands": 2, "strategy": "puct"}
-    assert by_arm["vpo"]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8, "pareto_climb": 1.0}
+    assert by_arm["vpo"]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8, "climb": 1.0}
     with pytest.raises(BadInput, match="unknown key arms.puct.population.strategie; did you mean strategy"):
         config({"puct": {"policy": "embedded:vpo", "population": {"strategie": "puct"}}})
 

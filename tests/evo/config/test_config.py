@@ -110,12 +110,12 @@ def test_a_run_that_names_no_strategy_goes_on_with_openevolves_choice_and_new_on
     old = parse(RunConfig, complete_run({"policy": "embedded:base", "population": {"islands": 2}}), "run old")
     assert (old.population.strategy, old.population.islands) == ("openevolve", 2)
     stored = to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"])
-    assert stored["population"] == {"strategy": "auto", "pareto_pool": 8, "pareto_climb": 1.0, "islands": 0}
+    assert stored["population"] == {"strategy": "auto", "pareto_pool": 8, "climb": 1.0, "islands": 0}
     new = parse(RunConfig, complete_run(stored), "run new").population
-    assert (new.strategy, new.islands, new.pareto_climb) == ("auto", 0, 1)
+    assert (new.strategy, new.islands, new.climb) == ("auto", 0, 1)
     of_five = {"population": {"strategy": "auto", "pareto_pool": 8}, "policy": "embedded:base"}
     five = parse(RunConfig, complete_run(of_five), "run of five").population
-    assert (five.islands, five.pareto_climb) == (5, 0)
+    assert (five.islands, five.climb) == (5, 0)
     between = {"policy": "embedded:base", "population": {"strategy": "auto"}}  # when auto was of weighted
     assert parse(RunConfig, complete_run(between), "run between").population.strategy == "auto_weighted"
 
