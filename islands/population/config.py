@@ -47,15 +47,15 @@ class PopulationConfig(BaseModel):
         "auto", "auto_weighted", "openevolve", "weighted", "pareto", "lexicase", "puct", "hill", "scs"
     ] = Field(
         "auto",
-        description="How parents are chosen; auto: pareto for several objectives, openevolve for one (auto_weighted: "
-        "weighted instead of pareto); two baselines without islands: hill shows only the best answer so far, scs "
-        "random successful ones.",
+        description="How parents are chosen; auto: a new best answer at first (see climb), then as pareto for several "
+        "objectives and as openevolve for one (auto_weighted: as weighted or openevolve, without climb); two baselines "
+        "without islands: hill shows only the best answer so far, scs random successful ones.",
     )
     climb: float = Field(
         1.0,
         ge=0,
         description="How long auto and pareto stay with an island's fittest before they spread out: it is the parent "
-        "with chance climb / (climb + groups it was the parent of); 0: never for that reason.",
+        "with chance climb / (climb + prompts it was the parent of); 0: no such turns.",
     )
     exploration_ratio: float = Field(0.2, ge=0, le=1, description="The share of uniform draws under openevolve.")
     exploitation_ratio: float = Field(
