@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -15,7 +15,8 @@ from evo.cli.options import OutputOptions, format_arguments, print_json
 from evo.cli.tables import print_table
 from evo.errors import INTERRUPTED
 from evo.runs.result import SearchOutcome
-from evo.search.status import clock, describe_metrics, describe_usage
+from evo.search.status import clock, describe_errors, describe_usage
+from evo.tui.numbers import rate
 from islands.db.store import Store
 
 SHOWN_PROBLEMS = 30
@@ -37,6 +38,24 @@ def report_search(outcome: SearchOutcome | None, output: OutputOptions, console:
     if outcome.failure is not None:
         raise outcome.failure
     return INTERRUPTED if outcome.outcome == "interrupted" else 1 if outcome.faults else 0
+
+
+def describe_metrics(metrics: Mapping[str, Any]) -> str:
+    """Throughput and what went wrong, in one line. metrics: as SearchStatus.metrics gives them"""
+    repeats = metrics["repeats"]
+    parts = [
+        f"{rate(metrics['answers_per_second'])} answers/s",
+        f"{rate(metrics['tokens_per_second'])} tokens/s",
+        f"waiting for the model {metrics['policy_busy']:.0%} of the time",
+        f"{repeats:,} repeat{'s' * (repeats != 1)}",
+    ]
+    if metrics["training_seconds"]:
+        training, syncing = metrics["training_seconds"], metrics["syncing_seconds"]
+        seconds = max(metrics["seconds"], 1e-9)
+        parts.append(f"training {training / seconds:.0%}, syncing {syncing / seconds:.1%}")
+    if metrics["errors"]:
+        parts.append(describe_errors(metrics["errors"]))
+    return "; ".join(parts)
 
 
 def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:

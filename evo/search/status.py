@@ -189,24 +189,6 @@ def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:
     return f"{tokens:,} tokens" + (f", {prompt_tokens:,} of prompts, cost {cost:.4g}" if cost else "")
 
 
-def describe_metrics(metrics: Mapping[str, Any]) -> str:
-    """Throughput and what went wrong, in one line. metrics: as SearchStatus.metrics gives them"""
-    repeats = metrics["repeats"]
-    parts = [
-        f"{metrics['answers_per_second']:,.0f} answers/s",
-        f"{metrics['tokens_per_second']:,.0f} tokens/s",
-        f"waiting for the model {metrics['policy_busy']:.0%} of the time",
-        f"{repeats:,} repeat{'s' * (repeats != 1)}",
-    ]
-    if metrics["training_seconds"]:
-        training, syncing = metrics["training_seconds"], metrics["syncing_seconds"]
-        seconds = max(metrics["seconds"], 1e-9)
-        parts.append(f"training {training / seconds:.0%}, syncing {syncing / seconds:.1%}")
-    if metrics["errors"]:
-        parts.append(describe_errors(metrics["errors"]))
-    return "; ".join(parts)
-
-
 LACKING = {
     Unanswered.FAILED: "failed",
     Unanswered.CUT: "cut at the token limit",

@@ -85,7 +85,8 @@ class TrainingDisplay:
         status = self._training.loop.status
         spent = max(status.seconds, 1e-9)
         shares = "  ".join(f"{name} {share:.0%}" for name, share in status.shares().items())
-        return f"{status.answers / spent:,.0f} answers/s  {status.tokens / spent:,.0f} tokens/s  {shares}"
+        answers = f"{status.answers / spent:,.1f} answers/s  " if status.answers else ""  # examples are none
+        return f"{answers}{status.tokens / spent:,.0f} tokens/s  {shares}"
 
     def summary(self, training: Training, stop: Stop) -> dict[str, Any]:
         """Print how the training ended; returns the same as plain values."""
@@ -93,8 +94,9 @@ class TrainingDisplay:
         interrupted, reason = stop.reason is StopReason.INTERRUPTED, str(stop)
         ended = "Interrupted" if interrupted else "Done"
         why = f" ({reason})" if reason and not interrupted else ""
+        answers = f"{status.answers:,} answers, " if status.answers else ""
         self.console.print(
-            f"[bold]{ended}[/bold]{why}: {status.step} step{'s' * (status.step != 1)}, {status.answers:,} answers, "
+            f"[bold]{ended}[/bold]{why}: {status.step} step{'s' * (status.step != 1)}, {answers}"
             f"{status.tokens:,} tokens in {clock(status.seconds)}; {self._rates()}",
             soft_wrap=True,
         )

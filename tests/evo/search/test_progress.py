@@ -1,7 +1,8 @@
 import pytest
 from command_line import evo
 
-from evo.search.status import ProblemStatus, SearchStatus, clock, describe_metrics
+from evo.cli.outcome import describe_metrics
+from evo.search.status import ProblemStatus, SearchStatus, clock
 from evo.search.stop import SOLVED
 from problems.scoring import error_kind
 
