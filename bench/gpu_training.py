@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,8 @@ def colocated(place: Place) -> dict[str, Any]:
 
 
 def operator(place: Place) -> dict[str, Any]:
-    """LoRA on improvements of genetic programming, then formulas searched by the trained and by the untrained model."""
+    """LoRA on improvements of genetic programming, then reward, by VPO and by GRPO on one budget; then a search of
+    formulas by each policy."""
     engine = importlib.util.find_spec("vllm") is not None and not place.dry
     db, adapter = ["--db", f"sqlite:///{place.out}/operator.db"], place.out / "operator"
     lessons, tests = (
@@ -154,9 +156,23 @@ def operator(place: Place) -> dict[str, Any]:
     size = ["--prompts", "2", "--steps", "2"] if place.dry else ["--prompts", "48", "--steps", "260"]
     begin = ["improve", "--from-traces", "gp", *db, "--policy", f"{place.model}?format=formula-text", *size]
     begin += ["--children", "4", "--lora-rank", "16", "--lr", "2e-4", "--kl", "0"]
-    evo(["train", *(["--resume", str(adapter)] if adapter.exists() else [*begin, "--seed", "1", "-o", str(adapter)])])
+
+    def train(folder: Path, begin: list[str]) -> None:
+        evo(["train", *(["--resume", str(folder)] if folder.exists() else [*begin, "--seed", "1", "-o", str(folder)])])
+
+    train(adapter, begin)
+    policies = {"trained": str(adapter), "untrained": place.model}
+    size = ["--prompts", "2", "--rollouts", "2", "--steps", "1", "--parent-level", "0"]
+    if not place.dry:
+        size = ["--prompts", "64", "--rollouts", "36", "--steps", "20", "--parent-level", "0.3", "--visits", "3"]
+    for method in ("vpo_pass_at_k", "grpo"):
+        folder = policies[method] = str(place.out / method)
+        begin = [method, lessons, "--policy", str(adapter), "--answers", "1", "--reward", "solve", "--parents", "1"]
+        begin += ["--parents-from", f"archive:gp@sqlite:///{place.out}/operator.db", *size, "--save-every", "2"]
+        begin += ["--max-new-tokens", str(min(place.tokens, 96)), "--temperature", "0.7", "--lora-rank", "16"]
+        train(Path(folder), [*begin, "--lr", "1e-4", "--kl", "0.05", "--schedule", "cosine"])
     arms = []
-    for name, folder in (("trained", str(adapter)), ("untrained", place.model)):
+    for name, folder in policies.items():
         arms += ["--arm", f"{name}=vllm:{folder},answers=1" if engine else f"{name}={folder},answers=1"]
     most = ["--answers-per-iteration", "2" if place.dry else "8", "--iterations", "2" if place.dry else "200"]
     tokens = [
@@ -167,7 +183,8 @@ def operator(place: Place) -> dict[str, Any]:
         "--seeds",
         "1" if place.dry else "2",
     ]
-    search("operator", ["compare", tests, *arms, "--baseline", "best-of-n,hill,scs", *most, *tokens, "--until-solved"])
+    rivals = ",".join(f"{rival}={arm}" for arm in ("trained", "untrained") for rival in ("best-of-n", "hill", "scs"))
+    search("operator", ["compare", tests, *arms, "--baseline", rivals, *most, *tokens, "--until-solved"])
     evo(["report", "operator", *db, "-o", str(place.out / "operator.html")])
     return {"page": "operator.html"}
 
