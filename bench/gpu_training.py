@@ -149,6 +149,9 @@ def operator(place: Place) -> dict[str, Any]:
         known = evo(["show", name, *db], check=False).returncode == 0
         evo([*(["resume", name] if known else [*begin, "--name", name]), *db, "--plain"])
 
+    def train(folder: Path, begin: list[str]) -> None:
+        evo(["train", *(["--resume", str(folder)] if folder.exists() else [*begin, "--seed", "1", "-o", str(folder)])])
+
     iterations = "20" if place.dry else "250"
     search(
         "gp", ["run", lessons, "--policy", "scripted:gp", "--answers", "1", "--iterations", iterations, "--seed", "11"]
@@ -156,10 +159,6 @@ def operator(place: Place) -> dict[str, Any]:
     size = ["--prompts", "2", "--steps", "2"] if place.dry else ["--prompts", "48", "--steps", "260"]
     begin = ["improve", "--from-traces", "gp", *db, "--policy", f"{place.model}?format=formula-text", *size]
     begin += ["--children", "4", "--lora-rank", "16", "--lr", "2e-4", "--kl", "0"]
-
-    def train(folder: Path, begin: list[str]) -> None:
-        evo(["train", *(["--resume", str(folder)] if folder.exists() else [*begin, "--seed", "1", "-o", str(folder)])])
-
     train(adapter, begin)
     policies = {"trained": str(adapter), "untrained": place.model}
     size = ["--prompts", "2", "--rollouts", "2", "--steps", "1", "--parent-level", "0"]
@@ -168,7 +167,7 @@ def operator(place: Place) -> dict[str, Any]:
     for method in ("vpo_pass_at_k", "grpo"):
         folder = policies[method] = str(place.out / method)
         begin = [method, lessons, "--policy", str(adapter), "--answers", "1", "--reward", "solve", "--parents", "1"]
-        begin += ["--parents-from", f"archive:gp@sqlite:///{place.out}/operator.db", *size, "--save-every", "2"]
+        begin += ["--parents-from", f"archive:gp@{db[1]}", *size, "--save-every", "2"]
         begin += ["--max-new-tokens", str(min(place.tokens, 96)), "--temperature", "0.7", "--lora-rank", "16"]
         train(Path(folder), [*begin, "--lr", "1e-4", "--kl", "0.05", "--schedule", "cosine"])
     arms = []

@@ -27,8 +27,8 @@ def climb(population: Archipelago, number: int, rng: np.random.Generator) -> int
     """The island's fittest with chance c / (c + groups it was parent of), where c is the setting `climb`; else None. So
     a search climbs like `hill` while that finds better answers, and spreads out as it stops."""
     strength, island = population.config.climb, population.islands[number]
-    if not strength or not len(island):
-        return None
+    if not strength:
+        return None  # without a draw, so that runs stored before there was a climb go on as they began
     fittest = island.top(1)[0]
     return fittest if rng.random() * (strength + island.visits(fittest)) < strength else None
 

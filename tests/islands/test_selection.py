@@ -198,7 +198,7 @@ def test_baselines_have_no_islands(strategy):
 
 def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest():
     # the third is best under no weighting of the first two; the fourth is dominated, the last equals the first
-    memory = made([(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)], strategy="pareto", climb=0)
+    memory = made([(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)], strategy="pareto", islands=1, climb=0)
     memory.archipelago.islands[0].archive.front()
     draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
     assert draws == {0, 1, 2}
