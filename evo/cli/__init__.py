@@ -21,6 +21,8 @@ from evo.version import __version__
 from problems.address import did_you_mean
 from problems.entry_points import find_entry_points, load_entry_point, read_summary
 from problems.redaction import redact
+from problems.retired import COMMANDS as RETIRED_COMMANDS
+from problems.retired import FLAGS, replace_hint
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -99,6 +101,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in _installed():
+            if retired := replace_hint(RETIRED_COMMANDS, args[0]):
+                ctx.fail(retired)
             names = self.list_commands(ctx)
             hint = did_you_mean(args[0], names).removeprefix("; ") or f"there are {', '.join(names)}"
             ctx.fail(f"no command {args[0]!r}; {hint}")
@@ -159,6 +163,8 @@ def invoke(argv: Sequence[str]) -> int:
         click.echo(error.format_message())
         return 2
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption) and (retired := replace_hint(FLAGS, error.option_name)):
+            return _complain(retired, 2)
         where = (
             error.ctx.command_path.removeprefix("evo")
             if isinstance(error, click.UsageError) and error.ctx and error.ctx.parent

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from evo.config.traces import LineageSettings
+from problems.retired import drop_retired
 from vpo.advantage import METHODS, OF_LINEAGES
 from vpo.training.config import Reward, TrainerSettings
 
@@ -86,4 +87,4 @@ class SearchTraining(LineageSettings, TrainerSettings):
 def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
     """A trainer's settings as they were stored, completed: before there was a scale, training ran at the plain one,
     and a resumed run keeps it."""
-    return {"scale": "plain", **values}
+    return {"scale": "plain", **drop_retired(values)}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from evo.errors import BadInput
 from problems.address import did_you_mean
+from problems.retired import KEYS, replace_hint
 
 OPTIONS = "the options"
 """The source of settings that came as flags."""
@@ -79,6 +80,8 @@ def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: 
         path = path[1:]
     key, message = ".".join(path), first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
+        if retired := replace_hint(KEYS, key):
+            return f"{source}: {retired}"
         known = set(_keys([model], path[:-1]))
         if inlined and not path[:-1]:
             known |= set(_keys([model], [inlined]))

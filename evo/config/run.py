@@ -17,6 +17,7 @@ from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from islands.population.config import ISLANDS, PopulationConfig
 from problems.resources import check_resources
+from problems.retired import drop_retired
 
 
 class PromptConfig(BaseModel):
@@ -180,7 +181,7 @@ def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
     without a pareto_pool. Runs without a number of islands have five, under pareto too. Runs without a climb or a share
     of fresh prompts have none. The budget max_total_tokens was called max_tokens.
     """
-    values = {"max_total_tokens" if key == "max_tokens" else key: value for key, value in values.items()}
+    values = {"max_total_tokens" if key == "max_tokens" else key: value for key, value in drop_retired(values).items()}
     train, population = values.get("train"), {"strategy": "openevolve", **(values.get("population") or {})}
     if population["strategy"] == "auto" and "pareto_pool" not in population:
         population["strategy"] = "auto_weighted"

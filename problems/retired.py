@@ -1,0 +1,51 @@
+"""What users could type once and cannot any more: one line each, which names what replaces it.
+
+A row says what to do instead, as the end of "X was removed; ...".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from problems.contract import BadAddress
+
+COMMANDS: dict[str, str] = {}
+"""Commands of `evo`, as `pretrain` or `problems fuzz`."""
+
+FLAGS: dict[str, str] = {}
+"""Flags of any command, as `--reflect`."""
+
+KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {}
+"""Dotted keys of settings: what replaces one, and the values that meant "not used".
+
+A stored run with one of these values is read without the key. One with another value used what is gone: refused."""
+
+NAMES: dict[str, str] = {}
+"""Values and addresses by their text: methods, strategies, policies, formats, problem sets."""
+
+
+def replace_hint(kind: Mapping[str, str | tuple[str, tuple[Any, ...]]], name: str) -> str:
+    """The line for `name` if it was removed, else an empty text."""
+    if name not in kind:
+        return ""
+    row = kind[name]
+    return f"{name} was removed; {row if isinstance(row, str) else row[0]}"
+
+
+def refuse_retired(name: str) -> None:
+    """Raise BadAddress if the value or address `name` was removed."""
+    if line := replace_hint(NAMES, name):
+        raise BadAddress(line)
+
+
+def drop_retired(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Stored settings without the keys that are gone and were not used; those that were used stay, so that they are
+    refused by name where the settings are validated."""
+    kept: dict[str, Any] = {}
+    for key, value in values.items():
+        path = prefix + key
+        if path in KEYS and value in KEYS[path][1]:
+            continue
+        kept[key] = drop_retired(value, path + ".") if isinstance(value, Mapping) else value
+    return kept
