@@ -1,7 +1,7 @@
 #!/bin/bash
 # One command for a bare machine with one GPU (made for an H200) that settles what bench/results calls not measured on
 # one: policies of transformers and vLLM, LoRA, sleep and wake, weight transfer with the probe, co-located training, the
-# trainer's step against TRL, a search against the bare engine.
+# trainer's step against TRL.
 #
 #   bench/gpu.sh [--dry] [--model ID|DIR] [--out DIR] [--chunk SECONDS] [--only STAGE,...]
 #
@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
         *) echo "gpu.sh: no option $1 (--dry, --model, --out, --chunk, --only)" >&2; exit 2 ;;
     esac
 done
-stages="doctor policies lora sleep transfer trainer trl search colocated vllm operator"
+stages="doctor policies lora sleep transfer trainer trl colocated vllm operator"
 for stage in ${only//,/ }; do
     case " $stages " in *" $stage "*) ;; *) echo "gpu.sh: no stage $stage; there is $stages" >&2; exit 2 ;; esac
 done

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.gpu_engines import lora, policies, sleep, transfer
 from bench.gpu_place import Place, Skip, tiny_model
-from bench.gpu_training import colocated, operator, search, trainer, trl, vllm
+from bench.gpu_training import colocated, operator, trainer, trl, vllm
 
 
 def doctor(place: Place) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def doctor(place: Place) -> dict[str, Any]:
 
 STAGES: dict[str, Callable[[Place], Any]] = {
     one.__name__: one
-    for one in (doctor, policies, lora, sleep, transfer, trainer, trl, search, colocated, vllm, operator)
+    for one in (doctor, policies, lora, sleep, transfer, trainer, trl, colocated, vllm, operator)
 }
 
 

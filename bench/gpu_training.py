@@ -79,36 +79,6 @@ def trl(place: Place) -> dict[str, Any]:
     return dict(json.loads(file.read_text()))
 
 
-def search(place: Place) -> dict[str, Any]:
-    """bench.engine: a search beside the bare engine, by the engine that is here."""
-    policy, file = place.model, place.out / "engine.json"
-    if importlib.util.find_spec("vllm") is not None and not place.dry:
-        policy = place.vllm()
-    limit, iterations, turns = ("2", "2", "1") if place.dry else ("16", "8", "2")
-    size = ["--limit", limit, "--iterations", iterations, "--turns", turns]
-    tokens = ["--max-new-tokens", str(place.tokens), "--answers", "1"]
-    run(
-        [
-            sys.executable,
-            "-m",
-            "bench.engine",
-            "programs:shipped",
-            "--policy",
-            policy,
-            *size,
-            *tokens,
-            "--json",
-            str(file),
-        ]
-    )
-    turns = json.loads(file.read_text())
-    found: dict[str, Any] = {"turns": turns}
-    for side in dict.fromkeys(turn["side"] for turn in turns):
-        rates = [turn["tokens"] / turn["seconds"] for turn in turns if turn["side"] == side]
-        found[f"{side}_tokens_per_second"] = float(np.median(rates))
-    return found
-
-
 def colocated(place: Place) -> dict[str, Any]:
     """A search that trains its policy beside itself, synced by the probe; taken up where a chunk's end cut it off."""
     from islands.db.store import Store
