@@ -35,8 +35,7 @@ def doctor(place: Place) -> dict[str, Any]:
 
 
 STAGES: dict[str, Callable[[Place], Any]] = {
-    one.__name__: one
-    for one in (doctor, policies, lora, sleep, transfer, trainer, trl, colocated, vllm, operator)
+    one.__name__: one for one in (doctor, policies, lora, sleep, transfer, trainer, trl, colocated, vllm, operator)
 }
 
 

@@ -20,6 +20,7 @@ import ast
 import functools
 import hashlib
 import inspect
+import io
 import linecache
 import pickle
 import sys
@@ -28,6 +29,7 @@ import textwrap
 import threading
 import types
 import weakref
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,7 +142,7 @@ def _pickle(function: Any, title: str) -> bytes:
             for module in _own_modules():
                 cloudpickle.register_pickle_by_value(module)
                 registered.append(module)
-            pickled: bytes = cloudpickle.dumps(function)
+            pickled = _dump(function)
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise BadAddress(
@@ -150,6 +152,25 @@ def _pickle(function: Any, title: str) -> bytes:
             for module in registered:
                 cloudpickle.unregister_pickle_by_value(module)
     return pickled
+
+
+def _dump(function: Any) -> bytes:
+    """cloudpickle.dumps, with the file of each code object: cloudpickle 3.1.3 and later write "<dynamic-code>" in its
+    place, and a fault of the function would have no line then."""
+    import cloudpickle
+
+    reduce_code = cloudpickle.Pickler.dispatch_table[types.CodeType]
+
+    def keep_file(code: types.CodeType) -> tuple[Any, ...]:
+        rebuild, parts = reduce_code(code)
+        return rebuild, tuple(code.co_filename if part == "<dynamic-code>" else part for part in parts)
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        dispatch_table = ChainMap({types.CodeType: keep_file}, cloudpickle.Pickler.dispatch_table)
+
+    written = io.BytesIO()
+    Pickler(written).dump(function)
+    return written.getvalue()
 
 
 def _own_modules() -> list[types.ModuleType]:
