@@ -24,19 +24,20 @@ advantages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from problems.contract import Score, ScorerFault
-from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
+from problems.identity import identity
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS, ONLY_HERE, Scale, whitening
 from vpo.chain import parse as parse_chain
 from vpo.policies.encoding import read_prompt_format
 from vpo.scalarize import Sampler
-from vpo.scored_text import as_score, score_answers
 from vpo.training.config import Estimation
 from vpo.training.examples import group_advantages, token_advantages
 
@@ -197,3 +198,29 @@ class VPOTrainer(GRPOTrainer):
             temperature=self.temperature,
             rollouts=rollouts,
         )
+
+
+def score_answers(
+    answers: Iterable[str], score: Callable[[str], Score], answer_format: str, most: int
+) -> tuple[ScoredAnswer, ...]:
+    """The first `most` distinct answers, scored in their order."""
+    distinct: dict[bytes, str] = {}
+    for answer in answers:
+        distinct.setdefault(identity(answer, answer_format), answer)
+    return tuple(ScoredAnswer(answer, key, score(answer)) for key, answer in list(distinct.items())[:most])
+
+
+def as_score(given: Sequence[float] | Score, answer: str, scalar: npt.ArrayLike | None = None) -> Score:
+    """The result of a user's scorer, as a Score. Raises ScorerFault if it is not a vector of finite numbers.
+
+    scalar: (d,) deployment weighting, which gives a vector's fitness; the mean if None
+    """
+    if isinstance(given, Score):
+        return given
+    rewards = np.asarray(given, dtype=np.float64)
+    if rewards.ndim != 1 or not np.isfinite(rewards).all():
+        raise ScorerFault(f"score gave {given!r} for {answer[:60]!r}; it must be a vector of finite numbers")
+    weights = np.full(len(rewards), 1.0 / len(rewards)) if scalar is None else np.asarray(scalar, dtype=np.float64)
+    if weights.shape != rewards.shape:
+        raise ScorerFault(f"score gave {len(rewards)} rewards where scalar weighs {len(weights)}")
+    return Score(tuple(rewards.tolist()), float(rewards @ weights))

@@ -27,7 +27,7 @@ ENGINE_REGISTRY = {
     *("vllm", "openevolve-run", "python", "tensorboard", "wandb", "ssh", "export", "createdb", ".ci/run", "pip-audit"),
 }
 """Programs that are not ours. Of `pip install` and `python -m` what is ours is checked."""
-NOT_HERE = ("vllm", "verl")
+NOT_HERE = ("vllm",)
 """Packages that `python -m` runs in the guides and the tests do not install."""
 OURS = ("evo", "vpo", "islands", "problems")
 _EXTRAS = re.compile(r"(?:\.|evo)\[([\w,-]+)\]")

@@ -30,7 +30,7 @@ import importlib, pkgutil
 for root in ("problems", "islands", "vpo", "evo"):
     package = importlib.import_module(root)
     for module in pkgutil.walk_packages(package.__path__, root + "."):
-        skipped = (".shims.", ".alembic", ".sandbox.child", "__main__", ".vllm.", ".verl", ".trl", ".testing")
+        skipped = (".shims.", ".alembic", ".sandbox.child", "__main__", ".vllm.", ".trl", ".testing")
         if not any(part in module.name for part in skipped):
             importlib.import_module(module.name)
 print(importlib.import_module("problems").__file__)
