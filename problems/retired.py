@@ -13,7 +13,9 @@ from problems.contract import BadAddress
 COMMANDS: dict[str, str] = {}
 """Commands of `evo`, as `pretrain` or `problems fuzz`."""
 
-FLAGS: dict[str, str] = {}
+FLAGS: dict[str, str] = {
+    "--serve": "use `evo ui`, which shows runs in a browser",
+}
 """Flags of any command, as `--reflect`."""
 
 KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {}

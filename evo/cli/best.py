@@ -60,7 +60,7 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
         for run, problem, candidate in best_answers
     ]
     if output is not None:
-        click.echo(_write(rows, {problem.name: problem.answer_format for _, problem, _ in best_answers}, output))
+        click.echo(_write(rows, [problem.answer_format for _, problem, _ in best_answers], output))
     elif as_json:
         print_json(rows)
     else:
@@ -102,7 +102,7 @@ def find_best(store: Store, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, 
     return [best_by_index[index] for index in sorted(best_by_index)]
 
 
-def _write(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:
+def _write(rows: list[dict[str, Any]], formats: list[str], output: str) -> str:
     answered = [row for row in rows if row["answer"] is not None]
     if not answered:
         raise BadInput("this run has no valid answer yet")
@@ -122,11 +122,23 @@ def _write(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> 
         if path.suffix and not path.is_dir():
             raise BadInput(f"-o {output}: the run has {len(rows)} problems; name a directory or a FILE.jsonl")
         path.mkdir(parents=True, exist_ok=True)
-        for row in answered:
-            stem = re.sub(r"[^\w.-]+", "_", row["problem"]).strip("_") or "problem"
-            (path / f"{stem}{SUFFIXES[formats[row['problem']]]}").write_text(
-                row["answer"].rstrip("\n") + "\n", encoding="utf-8"
-            )
+        taken: set[str] = set()
+        for row, answer_format in zip(rows, formats, strict=True):
+            if row["answer"] is not None:
+                file = _free_name(row["problem"], SUFFIXES[answer_format], taken)
+                (path / file).write_text(row["answer"].rstrip("\n") + "\n", encoding="utf-8")
         return f"{path}: {len(answered)} answers, one file each"
     except OSError as error:
         raise BadInput(f"-o {output}: {error.strerror or error}") from error
+
+
+def _free_name(problem: str, suffix: str, taken: set[str]) -> str:
+    """A file's name of a problem's, which no other problem of this call has: names may differ only in characters that a
+    file's name cannot hold, or in case."""
+    stem = re.sub(r"[^\w.-]+", "_", problem).strip("_") or "problem"
+    file, number = f"{stem}{suffix}", 1
+    while file.lower() in taken:
+        number += 1
+        file = f"{stem}-{number}{suffix}"
+    taken.add(file.lower())
+    return file

@@ -6,12 +6,10 @@ Each way of watching is imported when it is needed, so that the screen appears b
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from evo.cli.options import db_option, json_option, open_console, plain_option
 from evo.errors import BadInput
@@ -31,12 +29,6 @@ OFFERED = 9
 @json_option
 @click.option("--once", is_flag=True, help="Print one picture of the screen and end.")
 @click.option("--svg", metavar="FILE", help="Write one picture of 160x50 characters and end.")
-@click.option(
-    "--serve", is_flag=True, help="Show the screen in a local browser.  [needs: pip install 'evo-search[serve]']"
-)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port of --serve; 0: a free one."
-)
 def watch(
     name: str | None,
     db: str,
@@ -45,8 +37,6 @@ def watch(
     as_json: bool,
     once: bool,
     svg: str | None,
-    serve: bool,
-    port: int,
 ) -> int:
     """Watch RUN, a search or a comparison, while it runs or after; q closes the screen, and the run continues.
 
@@ -54,18 +44,13 @@ def watch(
 
     --json prints an object every few seconds until RUN has ended, or one with --once.
 
-    It only reads the database, so it may run on any machine that reaches the database. --serve prints an address with a
-    token: only this machine can open it, and only with that token.
+    It only reads the database, so it may run on any machine that reaches the database.
     """
-    if sum((once, serve, svg is not None)) > 1 or (plain and serve):
-        raise BadInput("use only one of --once, --svg and --serve; --serve and --plain exclude each other")
-    if as_json and (serve or svg is not None):
-        raise BadInput("--json prints values; --serve and --svg show a screen")
+    if svg is not None and (once or as_json):
+        raise BadInput("--svg writes a picture: leave out --once and --json")
     console = open_console(markup=False)
     if name is None:
         name = choose_run(db, ask=sys.stdin.isatty() and can_show(console) and not as_json)
-    if serve:
-        return _serve_screen(name, db, against, port, console)
     if plain or as_json or once or svg is not None or not can_show(console):
         from evo.cli import lines
 
@@ -104,29 +89,3 @@ def choose_run(db: str, ask: bool) -> str:
         click.echo(f"{number:3}  {name}  {'running' if name in running else '/'.join(sorted(newest[name]))}")
     number = click.prompt("Watch which one", type=click.IntRange(1, len(offered)), default=1)
     return offered[number - 1]
-
-
-def _serve_screen(name: str, db: str, against: str | None, port: int, console: Console) -> int:
-    """Serve until a signal ends it. Raises UnknownRun, and BadInput if it cannot be served."""
-    try:
-        from evo.tui.serve import ServedScreen, command_of
-    except ImportError:
-        raise BadInput("--serve needs textual-serve: pip install 'evo-search[serve]'") from None
-    from evo.monitor.poller import Poller
-    from islands.db.store import Store
-
-    with Store.open(db, read_only=True) as store:
-        Poller(store, name, against)  # report a mistyped name here, not in the browser
-
-    def announce(address: str) -> None:
-        console.print(f"{name} is at {address}\nCtrl-C ends the screen; the run continues", soft_wrap=True)
-
-    os.environ["EVO_DB"] = db  # for the screens' processes; other users could read a password in their commands
-    try:
-        server = ServedScreen(command_of(name, against), f"evo watch {name}", port, announce)
-    except OSError as error:
-        raise BadInput(
-            f"port {port} is not available ({error.strerror or error}); --port 0 chooses a free one"
-        ) from None
-    server.serve_forever()
-    return 0

@@ -211,11 +211,12 @@ class Snapshot:
 
     @property
     def ended(self) -> bool:
-        """Whether no run is running or waits for its turn; runs after an interrupted or failed one do not wait."""
+        """Whether no run is running or waits for its turn. Runs after an interrupted one do not wait; a failed one does
+        not stop the next batch of seeds."""
         statuses = self.statuses
         if not statuses or statuses.get("running"):
             return False
-        return not statuses.get("waiting") or bool(statuses.get("interrupted") or statuses.get("failed"))
+        return not statuses.get("waiting") or bool(statuses.get("interrupted"))
 
     @property
     def has_targets(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 
@@ -11,7 +10,7 @@ from rich.console import Console
 
 from evo.errors import INTERRUPTED
 from evo.tui.app import ScreenApp, Source
-from evo.tui.terminal import SERVED, GivenTerminal, descriptor, silent_input
+from evo.tui.terminal import GivenTerminal, descriptor, silent_input
 
 FAULT_SECONDS = 10.0
 """A database that does not answer for so long has gone away."""
@@ -34,8 +33,7 @@ async def show(db: str, name: str, console: Console, against: str | None = None)
 
         return Watcher(db, name, against, patience=FAULT_SECONDS)
 
-    encoding = None if os.environ.get(SERVED) else console.encoding
-    return await run(ScreenApp(opened, loading=f"reading {name}", encoding=encoding), console)
+    return await run(ScreenApp(opened, loading=f"reading {name}", encoding=console.encoding), console)
 
 
 async def run(app: ScreenApp, console: Console) -> int:
@@ -51,11 +49,10 @@ async def run(app: ScreenApp, console: Console) -> int:
     for number in signals:
         loop.add_signal_handler(number, end)
     fd = descriptor(console.file)
-    served = bool(os.environ.get(SERVED))  # keys and sizes then come over stdin
-    terminal = None if served or fd is None else GivenTerminal(fd)
+    terminal = None if fd is None else GivenTerminal(fd)
     clean = False
     try:
-        with contextlib.nullcontext() if served else silent_input():
+        with silent_input():
             await app.run_async()
         clean = app.return_code in (None, 0)
     finally:

@@ -71,7 +71,7 @@ def draw_training(snapshot: Snapshot, view: View, width: int, height: int) -> Li
             continue
         its, curve = look(number), arm.training
         line = Line(width).add(its.mark, its.style).gap().add(shorten(arm.name, 16), its.style)
-        lines.append(line.add(f"  step {curve.steps[-1] + 1:,}  ").add(shorten(curve.version, 40), DIM))
+        lines.append(line.add(f"  step {curve.steps[-1]:,}  ").add(shorten(curve.version, 40), DIM))
         for name, values in curve.metrics.items():
             known = [value for value in values if value == value]
             spark = sparkline(values, min(40, max(8, width - 34)), min(known), max(known))

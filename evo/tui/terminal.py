@@ -16,14 +16,9 @@ try:
 except ImportError:  # not there on every system
     termios = None  # type: ignore[assignment]
 
-SERVED = "TEXTUAL_DRIVER"
-"""Set if the screen is shown in a browser (evo.tui.serve): it then needs no terminal."""
-
 
 def can_show(console: Console) -> bool:
-    """Whether the console is a terminal that a screen can be painted on, or a browser shows it."""
-    if os.environ.get(SERVED):
-        return True
+    """Whether the console is a terminal that a screen can be painted on."""
     if not console.is_terminal or console.is_dumb_terminal:
         return False
     fd = descriptor(console.file)

@@ -105,11 +105,9 @@ class RunEntry:
     def reason(self) -> str:
         return next((line.run.reason for line in self.runs if line.run.status == "failed" and line.run.reason), "")
 
-    def matches(self, words: str, state: str, tag: str) -> bool:
-        first = self.runs[0].run
-        text = f"{self.name} {self.policies} {first.command} {first.note}".lower()
-        fits = all(word in text for word in words.lower().split()) and tag in ("", *first.tags)
-        return fits and (not state or state in self.states)
+    def matches(self, words: str, state: str) -> bool:
+        text = f"{self.name} {self.policies} {self.runs[0].run.command}".lower()
+        return all(word in text for word in words.lower().split()) and (not state or state in self.states)
 
 
 def run_path(database: int, name: str, *parts: object, **query: object) -> str:
@@ -132,11 +130,11 @@ def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> UiP
             faults.append(str(error))
         entries += [RunEntry(place, name, tuple(lines)) for name, lines in by_name.items()]
     entries.sort(key=lambda entry: ("running" not in entry.states, -entry.created))
-    chosen = {key: query.get(key, "") for key in ("q", "state", "tag", "db")}
+    chosen = {key: query.get(key, "") for key in ("q", "state", "db")}
     shown = [
         entry
         for entry in entries
-        if entry.matches(chosen["q"], chosen["state"], chosen["tag"]) and chosen["db"] in ("", str(entry.database))
+        if entry.matches(chosen["q"], chosen["state"]) and chosen["db"] in ("", str(entry.database))
     ]
     page, pages = _page(query, len(shown))
     values = {
@@ -146,7 +144,6 @@ def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> UiP
         "whole": len(entries),
         "faults": faults,
         "chosen": chosen,
-        "tags": sorted({tag for entry in entries for tag in entry.runs[0].run.tags}),
         "states_known": STATES,
         "turns": _turns("/", chosen, page, pages),
     }

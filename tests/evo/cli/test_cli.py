@@ -79,6 +79,15 @@ def test_best_answers_are_written_as_asked(finished, here, capsys):
     assert "3 problems" in err
 
 
+def test_each_best_answer_has_its_own_file(tmp_path, search_with, digits, digits_policy, capsys):
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    names = ("d/a b.py", "d/a_b.py", "D/A_B.py")
+    search_with([digits(name) for name in names], digits_policy(), address, iterations=2)
+    code, out, _ = evo(capsys, "best", "run", "--db", address, "-o", str(tmp_path / "answers") + "/")
+    assert code == 0 and "3 answers, one file each" in out
+    assert len(list((tmp_path / "answers").iterdir())) == 3
+
+
 def test_export_has_one_record_per_group_with_what_a_trainer_needs(finished, here, capsys):
     assert evo(capsys, "export", "first", "-o", "t.jsonl")[0] == 0
     rows = [json.loads(line) for line in (here / "t.jsonl").read_text().splitlines()]

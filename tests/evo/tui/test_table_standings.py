@@ -119,3 +119,10 @@ def test_standings_agree_with_the_results_they_are_of(make):
     for row, one in enumerate(snapshot.arms):
         known = one.results.solved_at
         assert found.solved[row].tolist() == np.isfinite(known).mean(axis=1).tolist()
+
+
+def test_the_training_panel_shows_the_step_that_the_trainer_counts():
+    from evo.tui.side_panels import draw_training
+    from evo.tui.view import View
+
+    assert "step 29 " in draw_training(samples.training(), View(), 80, 10)[0].text()

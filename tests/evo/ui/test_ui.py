@@ -287,35 +287,6 @@ def test_several_databases_are_shown_together_and_apart(made, connect, tmp_path,
         assert links == [{"/run/0/made-up", "/run/1/run"}, {"/run/1/run"}, {"/run/0/made-up"}]
 
 
-def test_tags_and_notes_are_shown_and_filter(tmp_path, connect, search_with, digits, digits_policy, capsys):
-    from evo.cli import invoke
-
-    address = f"sqlite:///{tmp_path}/evo.db"
-    for name in ("first", "second"):
-        search_with([digits("a")], digits_policy(), address, name=name, iterations=2)
-    with connect(address) as client:
-        assert "Tag" not in client.page("/").text
-        given = ["runs", "note", "second", "longer <b>prompts</b>", "--tag", "paper", "--tag", "old", "--db", address]
-        assert invoke(given) == 0
-        assert invoke(["runs", "note", "second", "--untag", "old", "--db", address]) == 0
-        capsys.readouterr()
-        assert invoke(["runs", "note", "second", "--db", address]) == 0
-        assert capsys.readouterr().out == "tags: paper\nnote: longer <b>prompts</b>\n"
-        assert invoke(["runs", "--db", address]) == 0
-        assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == [
-            "tags",
-            "scripted:mutate",
-            "paper",
-        ]
-        client.server.databases[0].close()  # what was read a moment ago
-        shown = client.page("/?tag=paper")
-        assert {one["href"] for one in shown.of("a") if "/run/" in one["href"]} == {"/run/0/second"}
-        for text in (shown.text, client.page("/run/0/second").text):
-            assert "paper" in text and "longer <b>prompts</b>" in text
-        assert invoke(["runs", "note", "second", "--tag", "<b>", "--db", address]) == 2
-        assert "is no tag: it holds '<'" in capsys.readouterr().err
-
-
 def test_a_page_that_did_not_change_is_not_sent_again(client):
     tag = client.get("/").headers["ETag"]
     again = client.get("/", If_None_Match=tag)
