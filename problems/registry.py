@@ -3,7 +3,7 @@
     maze:test  maze:test/17  maze:compromise     mazes (`evo problems` lists the sets)
     maze:train/900-999  programs:easy/0-4        a part of a set, both ends included
     programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
-    programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP, EvalPlus, LiveCodeBench or LeetCodeDataset, from 0
+    programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench, from 0
     programs:FILE?from=2024-08-01&to=2025-02-01  the problems of a window of dates
     livecodebench:PATH  livecodebench:PATH/ID    LiveCodeBench as in the VPO paper (problems.programs.sets)
     list:FILE                                    the addresses in a file, one per line (problems.address)

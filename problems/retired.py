@@ -10,7 +10,9 @@ from typing import Any
 
 from problems.contract import BadAddress
 
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "problems fuzz": "add tests to the rows of the file, as further lines of `test_list`",
+}
 """Commands of `evo`, as `pretrain` or `problems fuzz`."""
 
 FLAGS: dict[str, str] = {

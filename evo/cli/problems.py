@@ -11,7 +11,6 @@ from typing import Any
 import click
 from rich.table import Table
 
-from evo.cli.fuzz import fuzz
 from evo.cli.options import json_option, open_console, print_json
 from evo.config.parse import OPTIONS, parse
 from evo.config.pick import PickConfig
@@ -19,6 +18,7 @@ from evo.evaluation.file import check_writable
 from evo.evaluation.pick import pick_problems, write_list
 from problems.contract import Problem
 from problems.registry import describe_sets, families, resolve
+from problems.retired import COMMANDS, replace_hint
 
 WIDEST, INDENT = 110, 4
 WHO_SEARCHES = (
@@ -31,6 +31,8 @@ class _AddressOrCommand(click.Group):
     """A group that takes an address instead of a command's name."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and (line := replace_hint(COMMANDS, f"problems {args[0]}")):
+            raise click.UsageError(line, ctx)
         named = bool(args) and args[0] in self.commands
         ctx.allow_interspersed_args = not named
         return super().parse_args(ctx, ["", *args] if named else args)
@@ -166,4 +168,3 @@ def pick(
 
 
 problems.add_command(pick)
-problems.add_command(fuzz)

@@ -14,10 +14,7 @@ from typing import Any
 from problems.contract import BadAddress
 from problems.fingerprint import fingerprint_of
 from problems.programs.cases import Task, Unusable
-from problems.programs.evalplus import evalplus_task, is_evalplus
-from problems.programs.further_tests import with_further_tests
 from problems.programs.humaneval import humaneval_task, is_humaneval
-from problems.programs.leetcode import is_leetcode, leetcode_task
 from problems.programs.livecodebench import is_livecodebench, livecodebench_task
 from problems.programs.mbpp import is_mbpp, mbpp_task
 from problems.rows import read_rows
@@ -25,8 +22,6 @@ from problems.rows import read_rows
 Row = Mapping[str, Any]
 Shape = tuple[Callable[[Row], bool], Callable[[Row], Task]]
 SHAPES: tuple[Shape, ...] = (
-    (is_leetcode, leetcode_task),
-    (is_evalplus, evalplus_task),
     (is_humaneval, humaneval_task),
     (is_livecodebench, livecodebench_task),
     (is_mbpp, mbpp_task),
@@ -107,7 +102,7 @@ def _task(row: Row, where: str, shapes: Iterable[Shape]) -> Task:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SyntaxWarning)  # "\d" in a published test is not ours to report
-                    return replace(with_further_tests(convert(row), row), fingerprint=fingerprint_of(row))
+                    return replace(convert(row), fingerprint=fingerprint_of(row))
             except Unusable:
                 raise
             except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -117,6 +112,6 @@ def _task(row: Row, where: str, shapes: Iterable[Shape]) -> Task:
         raise BadAddress(f"{where}: not LiveCodeBench (question_content, private_test_cases): {keys}")
     raise BadAddress(
         f"{where}: neither HumanEval (prompt, entry_point, test) nor MBPP (text, test_list) nor LiveCodeBench "
-        f"(question_content, public_test_cases) nor EvalPlus (prompt, base_input, canonical_solution) nor "
-        f"LeetCodeDataset (prompt, entry_point, completion, test): {keys}"
+        f"(question_content, public_test_cases): {keys}; examples/programs/convert.py makes rows of EvalPlus and "
+        f"LeetCodeDataset"
     )
