@@ -120,7 +120,7 @@ def logprobs(url: str, model: Path) -> dict[str, Any]:
         local = load_policy(str(model), dtype="float32", **settings)
         assert isinstance(local, TransformersPolicy)
         rollouts = [one for group in groups for one in group]
-        theirs = asyncio.run(local.logprobs(rollouts))
+        theirs = asyncio.run(local.logprobs(rollouts))[0]
         if not has:
             found[f"temperature {temperature:g}"] = {"has_logprobs": False}
             continue

@@ -7,6 +7,7 @@ import numpy as np
 
 from problems.contract import Problem, Score
 from problems.types import Rollout
+from vpo.policies.contract import Policy
 
 HOSTILE = (
     "</pre></script><script>fetch('http://evil.example/')</script><img src=x onerror=alert(1)> "
@@ -34,11 +35,10 @@ class AnyTextProblem(Problem):
         return Score((size, vowels), size, {"size": float(len(answer))}, feedback=HOSTILE)
 
 
-class HostilePolicy:
+class HostilePolicy(Policy):
     """Writes what must not be believed, longer at every turn."""
 
-    version, prompt_format, temperature, has_logprobs, max_tokens, batch = "<b>v</b>", "chat", 1.0, False, None, 4
-    continues = False
+    version, prompt_format, batch = "<b>v</b>", "chat", 4
 
     def __init__(self, words):
         self.words = words

@@ -20,6 +20,7 @@ from islands.types import Candidate, Placement
 from problems.contract import Problem, ScorerFault, ScoresMetrics
 from problems.contract import Score as ProblemScore
 from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
+from vpo.policies.contract import Policy, PolicyTraits
 
 T = TypeVar("T")
 GivenScore = float | Mapping[str, float] | ProblemScore
@@ -70,19 +71,15 @@ class TellResult:
     new: tuple[bool, ...]
 
 
-class ExternalPolicy:
+class ExternalPolicy(Policy):
     """The place of a policy in a search whose answers come from the caller: it has a prompt format, and no answers."""
 
     version, prompt_format = ASK_TELL, "chat"
-    temperature, batch = 0.0, 0
-    max_tokens: int | None = None
-    has_logprobs = False
-    continues = True
+    temperature = 0.0
+    traits = PolicyTraits(prefill=True)
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
         raise RuntimeError("the answers of this search come from its caller: evo.Search")
-
-    async def close(self) -> None: ...
 
 
 class Session:

@@ -19,7 +19,6 @@ from ray.exceptions import RayError, RayTaskError
 
 from evo.cluster.connection import count_slots, describe_nodes, list_import_path
 from evo.cluster.engines import EnginePool
-from evo.cluster.summary import add_up_servers
 from evo.cluster.task import ClusterTask, CommandOrder, CommandOutcome
 from evo.cluster.worker import ClusterWorker
 from evo.command_process import Write
@@ -61,7 +60,6 @@ class ActorPool:
         self.engine_pool = EnginePool()
         self._actors: list[Any] = []
         self._paused = False
-        self._known: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def start(self) -> Any:
         """Start a new process on any node of the cluster."""
@@ -177,19 +175,9 @@ class ActorPool:
             "lost": self.lost,
             "restarted": self.restarted,
             "scorers": len(self.scorer_actors),
-            "engines": [*self.engine_pool.describe(), *self._add_up_servers()],
+            "engines": self.engine_pool.describe(),
             "events": list(self.events),
         }
-
-    def _add_up_servers(self) -> list[dict[str, Any]]:
-        """The servers that the tasks use, as seen by all tasks together."""
-        refs = [actor.describe_servers.remote() for _, actor in list(self.running.values())]
-        answered, _ = ray.wait(refs, num_returns=len(refs), timeout=1.0) if refs else ([], [])
-        for ref in answered:
-            with suppress(RayError):
-                for server in ray.get(ref):
-                    self._known[server["address"], server["url"], server.pop("task")] = server
-        return add_up_servers(self._known)
 
     def close(self) -> None:
         for actor in list(self._actors):

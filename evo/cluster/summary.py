@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evo.search.active_time import Period, seconds_until, union
@@ -69,21 +69,6 @@ def find_cause(shards: Sequence[ShardRecord]) -> str | None:
     """The reason that ended the run: a budget if it ended any shard, else the reason of the last shard."""
     reasons = [str(shard.summary["ended_by"]) for shard in shards if shard.summary.get("ended_by")]
     return StopReason.BUDGET.value if StopReason.BUDGET in reasons else (reasons[-1] if reasons else None)
-
-
-def add_up_servers(seen: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The servers as several tasks see them. A server is up if one task reaches it; its load is the sum of all tasks'.
-
-    seen: by (address, url, task), the description by vpo.policies.spread
-    """
-    servers: dict[tuple[str, str], dict[str, Any]] = {}
-    for (address, url, _), server in seen.items():
-        sums = servers.setdefault((address, url), {"address": address, "url": url, "node": "", "in": False})
-        sums["in"] = sums["in"] or bool(server["in"])
-        for name in ("load", "answered"):
-            sums[name] = sums.get(name, 0) + int(server[name])
-        sums["lost"] = max(sums.get("lost", 0), int(server["lost"]))
-    return list(servers.values())
 
 
 def _close_period(stored: Sequence[float | None], now: float) -> Period:

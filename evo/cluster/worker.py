@@ -28,7 +28,6 @@ from evo.search.resources import Resources
 from evo.search.stop import Stop, StopReason
 from problems.child_process import WorkerAnswer
 from problems.sandbox.contract import Mode
-from vpo.policies.contract import OnServers
 from vpo.vllm.leases import ENGINE_REGISTRY
 
 
@@ -124,14 +123,6 @@ class ClusterWorker:
 
     async def close(self) -> None:
         await self._shared.close()
-
-    async def describe_servers(self) -> list[dict[str, Any]]:
-        """The servers of policies that are spread over servers, each with the name of this process."""
-        described: list[dict[str, Any]] = []
-        for policy in self._shared.opened():
-            servers = policy.servers() if isinstance(policy, OnServers) else []
-            described += [{**server, "address": policy.version, "task": self._name} for server in servers]
-        return described
 
     async def find_node(self) -> str:
         return read_node_id()

@@ -16,7 +16,7 @@ from islands.types import NOTHING_SHOWN
 from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.types import Prompt, Rollout
-from vpo.policies.contract import GivesUp, Policy, PolicyUnavailable
+from vpo.policies.contract import Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import load_policy
 
@@ -50,14 +50,14 @@ def check_engine(address: str) -> DoctorLine:
             return fail("engine", f"{address}: {error}", "look at the engine's log")
     message = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in "
     message += f"{time.perf_counter() - began - loaded:.2f} s"
-    if not rollout.text.strip() and not len(rollout.token_ids) and isinstance(policy, GivesUp):
+    if not rollout.text.strip() and not len(rollout.token_ids) and policy.traits.remote:
         reply = "only reasoning" if rollout.reasoned else "an empty reply"
         remedy = ONLY_REASONING if rollout.reasoned else NOTHING
         return fail("engine", f"{address}: {reply} to a simple question, {rollout.tokens} tokens", remedy)
     if address.startswith("scripted:"):
         return ok("engine", f"{message}; no model, so nothing to train")
-    if not policy.has_logprobs or not len(rollout.logprobs):
-        remedy = NO_LOGPROBS if policy.continues or not isinstance(policy, GivesUp) else NONE_TO_HAVE
+    if not policy.traits.logprobs or not len(rollout.logprobs):
+        remedy = NO_LOGPROBS if policy.traits.prefill or not policy.traits.remote else NONE_TO_HAVE
         return warn("engine", f"{message}, without log-probabilities of its samples", remedy)
     if len(rollout.logprobs) != len(rollout.token_ids) or not _sound(rollout):
         return fail(
@@ -74,7 +74,7 @@ async def _ask(policy: Policy) -> Rollout:
     try:
         prompt = _prompt(policy.prompt_format)
         ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=0)
-        if not rollout.text.strip() and isinstance(policy, GivesUp):
+        if not rollout.text.strip() and policy.traits.remote:
             policy.max_tokens = TOKENS_OF_THOUGHT
             ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=0)
         return rollout

@@ -14,9 +14,9 @@ from evo.search.resources import Resources, check_one_policy, problems_at
 from islands.db.names import check_name
 from islands.errors import DatabaseUnavailable
 from problems.contract import Problem
-from vpo.openai.prices import Price
 from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_base
+from vpo.policies.contract import Price
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import PolicySettings, check_policy
 from vpo.policies.scripted import load_scripted

@@ -29,7 +29,7 @@ from problems.scoring import Scorer
 from problems.types import ScoredAnswer
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
-from vpo.policies.contract import Policy, SharedEngines, TakesAdapters, TrainablePolicy
+from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.policies.prompt_formats import is_token_format
 from vpo.training.config import BY_EXAMPLES
 
@@ -49,21 +49,16 @@ def check_trainable(
     if parse_address(config.policy).kind == "openai" and not isinstance(policy, TrainablePolicy):
         later = (
             "evo train METHOD --from-traces RUN can train a copy of it here later"
-            if policy.has_logprobs
+            if policy.traits.logprobs
             else ("and its traces cannot train a copy, because its server gives no token ids and log-probabilities")
         )
         raise BadInput(
             f"policy {config.policy} has its weights on a server: it can search and compare, not train, unless a copy "
             f"of them is named (?weights=ID&adapters=DIR); {later}"
         )
-    if isinstance(policy, TakesAdapters):
+    if policy.traits.weights == "adapter":
         _check_adapter(config, policy)
-    if isinstance(policy, SharedEngines) and not policy.takes_weights:
-        raise BadInput(
-            f"policy {config.policy} has its engines on the cluster, where other searches use them; to train it during "
-            "its search leave out --ray, or ?replicas="
-        )
-    if not isinstance(policy, TrainablePolicy) or not policy.has_logprobs:
+    if not isinstance(policy, TrainablePolicy) or not policy.traits.logprobs or policy.traits.weights == "none":
         raise not_trainable(config.policy)
     if config.answers > 1 and not method.chain:
         raise BadInput(f"{config.train.method} learns from single answers: --answers must be 1, not {config.answers}")
@@ -87,7 +82,7 @@ def _check_adapter(config: RunConfig, policy: Policy) -> None:
             f"policy {config.policy} can be trained only at temperature 1, at which a server reports the "
             "log-probabilities that prove new weights"
         )
-    if not policy.has_logprobs:
+    if not policy.traits.logprobs:
         raise BadInput(f"policy {config.policy} gives no token ids and log-probabilities, which training learns from")
 
 
@@ -108,7 +103,7 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
     """The policies that search. Raises BadInput if one cannot be prompted with these problems or trained on them."""
     operators = resources.operators(config, problems)
     for operator in operators:
-        if operator.prompt.prefill and not operator.policy.continues:
+        if operator.prompt.prefill and not operator.policy.traits.prefill:
             raise BadInput(f"policy {operator.address} cannot continue the beginning of an answer: leave out prefill")
         if config.feedback.policy and is_token_format(operator.policy.prompt_format):
             raise BadInput(f"policy {operator.address} reads no words, so no reflection either: leave out --reflect")

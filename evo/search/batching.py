@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from evo.search.sampler import Job, Sampled, SamplingMeter
 from problems.types import Prompt
-from vpo.policies.contract import GivenUp, GivesUp, Policy, PolicyUnavailable, PromptTooLong
+from vpo.policies.contract import GivenUp, Policy, PolicyUnavailable, PromptTooLong
 
 
 @dataclass
@@ -119,9 +119,8 @@ class Batcher:
 
     def give_up(self) -> None:
         """Wait no longer for the calls that are running, if the policy can leave them."""
-        if isinstance(self.policy, GivesUp):
-            for item in list(self._running):
-                self.policy.give_up(item.prompt)
+        for item in list(self._running):
+            self.policy.give_up(item.prompt)
 
     def _spawn(self, items: list[_Waiting]) -> None:
         task = asyncio.create_task(self._begin(items))

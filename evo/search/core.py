@@ -26,7 +26,6 @@ from islands.db.totals import REPLIES
 from islands.db.transaction import Transaction
 from islands.types import Candidate, ParentKind, Placement
 from problems.types import Prompt, ScoredGroup, Unanswered
-from vpo.policies.contract import Priced
 
 WORTH_A_WARNING = 3
 """Replies that hold no answer for one reason."""
@@ -253,11 +252,11 @@ class Reserve:
         return self._tokens, self._ratio * self._cost(choice.operator, prompt, self._tokens)
 
     def _cost(self, operator: int, prompt: Prompt | None, tokens: float) -> float:
-        policy = self._operators[operator].policy
-        if not isinstance(policy, Priced):
+        price = self._operators[operator].policy.traits.price
+        if price is None:
             return 0.0
         read = PROMPT_TOKENS if prompt is None else -(-len((prompt.system + prompt.user).encode()) // 4)
-        return policy.cost_of(read, int(tokens)) if math.isfinite(tokens) else math.inf
+        return price.cost(read, int(tokens)) if math.isfinite(tokens) else math.inf
 
 
 def budget_spent(config: RunConfig, status: SearchStatus, groups: int) -> Stop | None:

@@ -19,7 +19,6 @@ from evo.errors import SearchFailed
 from evo.search.continuous_batching import sampler_for
 from evo.search.core import SearchCore
 from evo.search.in_flight import WAITING_SECONDS, InFlight, Submissions, order_of
-from evo.search.operator_selection import Operator
 from evo.search.problem_run import ProblemRun
 from evo.search.reflection import Reflector
 from evo.search.sampler import Learner, Sampler, SyncFailed
@@ -29,7 +28,7 @@ from islands.errors import DatabaseUnavailable, RunBusy
 from problems.contract import ScorerFault
 from problems.scoring import Scorer
 from problems.types import NO_USAGE, ScoredGroup, Usage
-from vpo.policies.contract import GivesUp, PolicyUnavailable, PromptTooLong, Waits
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Waits
 from vpo.training import TrainingDiverged
 
 LEAST_GRACE, MOST_GRACE, BUDGET_GRACE = 8.0, 60.0, 1.0
@@ -77,7 +76,7 @@ class SearchLoop:
         """Let the replies that a server is writing come back, but no retries and none that takes too long."""
         least, most = (BUDGET_GRACE, math.inf) if stop.reason is StopReason.BUDGET else (LEAST_GRACE, MOST_GRACE)
         began, reported = time.monotonic(), False
-        while waits := [one for one in map(_waits, self.core.operators.all) if one is not None]:
+        while waits := self._waits():
             grace = min(most, max(least, *(one.longest for one in waits)))
             left = grace - (time.monotonic() - began)
             if left <= 0 or not any(one.replies for one in waits):
@@ -179,7 +178,7 @@ class SearchLoop:
                 return
             if limit is not None and self.core.stopped is None and self.core.status.elapsed >= limit:
                 self.interrupt(Stop(StopReason.BUDGET, f"budget of {limit:g} seconds"))
-            waits = [one for one in map(_waits, self.core.operators.all) if one is not None]
+            waits = self._waits()
             if waits and len(waits) == len(self.core.operators):
                 self._flying.set_aside(max(SLOW_SECONDS, *(SLOW_TIMES * one.longest for one in waits)))
             if seconds == WAITING_SECONDS:
@@ -188,7 +187,7 @@ class SearchLoop:
     async def _salvage(self) -> None:
         """Commit what was paid for and waits for a group that will not come; its iteration is made again on resume."""
         operators = self.core.operators
-        flying = [one for one in self._flying if isinstance(operators[one.choice.operator].policy, GivesUp)]
+        flying = [one for one in self._flying if operators[one.choice.operator].policy.traits.remote]
         if not flying or self.learner.learns:
             return
         if self._ending is None:
@@ -272,6 +271,11 @@ class SearchLoop:
         with self.core.store.begin() as transaction:
             self.core.write_metrics(transaction, self.scorer.queued, in_flight=len(self._flying), sampled_ahead=ahead)
 
+    def _waits(self) -> list[Waits]:
+        """What the policies on servers wait for."""
+        waits = (operator.policy.waits() for operator in self.core.operators.all)
+        return [one for one in waits if one is not None]
+
     def _time_sampling(self) -> None:
         self.core.status.policy_seconds = sum(sampler.meter.busy() for sampler in self.samplers)
 
@@ -279,8 +283,3 @@ class SearchLoop:
         self._time_sampling()
         if self.on_commit is not None:
             self.on_commit(group)
-
-
-def _waits(operator: Operator) -> Waits | None:
-    """What a policy on servers waits for; None for another."""
-    return operator.policy.waits() if isinstance(operator.policy, GivesUp) else None

@@ -19,7 +19,7 @@ from evo.search.sampler import Sampler
 from islands.types import Candidate
 from problems.types import Prompt, Reflection, prompt_tokens
 from vpo.policies.address import parse_address
-from vpo.policies.contract import ChoosesLimit, Policy, PromptTooLong
+from vpo.policies.contract import Policy, PromptTooLong
 
 REFLECTION_TOKENS = 96
 """Tokens of a reflection, if neither the user nor the policy's address says how many."""
@@ -41,7 +41,7 @@ class Reflector:
         self.most = config.feedback.max_new_tokens or REFLECTION_TOKENS
         if config.feedback.policy is not None and config.feedback.max_new_tokens is None:
             named = parse_address(config.feedback.policy).common.max_tokens
-            room = policy.room_for(REFLECTION_TOKENS) if isinstance(policy, ChoosesLimit) else REFLECTION_TOKENS
+            room = max(REFLECTION_TOKENS, policy.traits.room if policy is not None else 0)
             self.most = named or room
         self._known = dict(known)
         self._asked: dict[int, asyncio.Task[Reflection]] = {}

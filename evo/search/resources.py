@@ -16,7 +16,7 @@ from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, OF_THE_SEARCH, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
-from vpo.policies.contract import ChoosesLimit, Policy
+from vpo.policies.contract import Policy
 from vpo.policies.prompt_formats import is_token_format
 
 OpenProblems = Callable[[RunConfig], list[Problem]]
@@ -189,8 +189,5 @@ def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
         one_of_each = {problem.answer_format: problem for problem in problems}.values()
         formats = [open_format(problem, policy.prompt_format, config.prompt, config.answers) for problem in one_of_each]
         needed = max(prompt_format.default_limit for prompt_format in formats)
-        if isinstance(policy, ChoosesLimit):
-            policy.choose_limit(needed)
-        else:
-            policy.max_tokens = needed
+        policy.max_tokens = max(needed, policy.traits.room)
     return policy

@@ -24,7 +24,7 @@ from evo.search.problem_run import ProblemRun
 from islands.population.config import ISLANDS
 from problems.types import ScoredGroup
 from vpo.policies.address import parse_addresses
-from vpo.policies.contract import ParallelDecoding, Policy
+from vpo.policies.contract import Policy
 
 UNPLACED = -1
 """The sequence of a group that gets its place when it is committed."""
@@ -260,6 +260,5 @@ def _whole(config: RunConfig, policy: Policy, islands: Sequence[int]) -> Window:
 def _filling(config: RunConfig, policy: Policy, breadth: int, problems: int) -> int:
     """Groups that keep an engine of known size busy, as long as the search stays a search: few in flight for each
     island or problem, and the run some generations deep. 0 if the engine's size is unknown."""
-    slots = policy.slots if isinstance(policy, ParallelDecoding) else 0
-    fills = REFILLS * -(-slots // (config.rollouts or 1))
+    fills = REFILLS * -(-policy.traits.slots // (config.rollouts or 1))
     return min(fills, OUTDATED * breadth, (config.iterations or DEFAULT_ITERATIONS) * problems // GENERATIONS)

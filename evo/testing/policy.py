@@ -69,7 +69,7 @@ class PolicyContract:
 
     def test_one_list_per_prompt_of_as_many_rollouts_as_asked(self) -> None:
         async def ask(policy: Policy) -> tuple[bool, list[list[Rollout]]]:
-            return policy.has_logprobs, await policy.sample(self.prompts, rollouts=3, answers=2, seed=5)
+            return policy.traits.logprobs, await policy.sample(self.prompts, rollouts=3, answers=2, seed=5)
 
         has_logprobs, groups = use(self.open_policy, ask)
         assert [len(group) for group in groups] == [3] * len(self.prompts)
@@ -105,7 +105,7 @@ class PolicyContract:
 
     def test_a_rollout_goes_on_from_its_prefill(self) -> None:
         async def ask(policy: Policy) -> list[list[Rollout]]:
-            if not policy.continues:
+            if not policy.traits.prefill:
                 return []
             prompt = self.prompts[0]
             begun = Prompt(prompt.user, prompt.system, stream=4, prefill="```python\ndef")
@@ -123,7 +123,7 @@ class TrainablePolicyContract(PolicyContract):
 
     def test_it_can_be_trained(self) -> None:
         async def look(policy: TrainablePolicy) -> None:
-            assert isinstance(policy, TrainablePolicy) and policy.has_logprobs
+            assert isinstance(policy, TrainablePolicy) and policy.traits.logprobs
             ids = policy.encode(self.prompts[0])
             assert ids.dtype == np.int32 and 0 < len(ids) < policy.context
 
@@ -146,20 +146,21 @@ class TrainablePolicyContract(PolicyContract):
     def test_its_log_probabilities_are_those_it_sampled_with(self) -> None:
         async def ask(policy: TrainablePolicy) -> float:
             groups = await policy.sample(self.prompts[:1], rollouts=2, answers=1, seed=5)
-            again = await policy.logprobs(groups[0])
-            return max(float(np.abs(a - r.logprobs).max()) for a, r in zip(again, groups[0], strict=True))
+            engines = await policy.logprobs(groups[0])
+            pairs = [pair for again in engines for pair in zip(again, groups[0], strict=True)]
+            return max(float(np.abs(a - r.logprobs).max()) for a, r in pairs)
 
         assert use(self.open_policy, ask) < 0.25, "nats; bfloat16 rounds that far"
 
     def test_new_weights_change_what_is_sampled_and_the_version(self) -> None:
         async def ask(policy: TrainablePolicy) -> None:
             (before,) = await policy.sample(self.prompts[:1], rollouts=2, answers=1, seed=5)
-            old = await policy.logprobs(before)
+            old = (await policy.logprobs(before))[0]
             weights = {name: tensor * 0.5 for name, tensor in policy.learner().state_dict().items()}
             await policy.update(weights, "halved")
             assert policy.version == "halved"
-            new = await policy.logprobs(before)
-            assert max(float(np.abs(a - b).max()) for a, b in zip(old, new, strict=True)) > 1e-3
+            for new in await policy.logprobs(before):
+                assert max(float(np.abs(a - b).max()) for a, b in zip(old, new, strict=True)) > 1e-3
 
         use(self.open_policy, ask)
 

@@ -23,9 +23,8 @@ import asyncio
 import copy
 import shutil
 import time
-import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -46,11 +45,12 @@ from islands.errors import DatabaseUnavailable, RunBusy
 from islands.queries.groups import groups_at, read_groups
 from islands.queries.progress import group_count
 from islands.queries.training import TrainingStepRecord, training_steps
+from problems import temp_dirs
 from problems.contract import Problem
 from problems.scoring import Scorer
 from problems.types import Rollout, ScoredGroup
 from vpo.metrics import diversity
-from vpo.policies.contract import Policy, RunningTransfer, SeveralEngines, TakesAdapters, TrainablePolicy
+from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.training.examples import Lineage
 
 if TYPE_CHECKING:
@@ -296,17 +296,10 @@ class CoLocated:
     async def sync(self, version: str) -> float:
         """Replace the policy's weights and check them. Returns the probe's mean difference in nats. Raises
         SyncFailed."""
-        update = await self._update_to(version)
-        await update()
+        await self._update_to(version)
         if self._probe is None:
             return 0.0
         gap = await self._gap(*self._probe)
-        policy = self.policy
-        if not gap <= self.settings.tolerance and isinstance(policy, RunningTransfer) and policy.transfers:
-            warnings.warn(f"weights put into the running engine are off by {gap:.3g} nats; it is rebuilt", stacklevel=2)
-            policy.transfers = False
-            await update()
-            gap = await self._gap(*self._probe)
         if not gap <= self.settings.tolerance:
             raise SyncFailed(
                 f"after the sync to {version} the policy that samples differs from the trainer by {gap:.3g} nats a "
@@ -314,22 +307,23 @@ class CoLocated:
             )
         return gap
 
-    async def _update_to(self, version: str) -> Callable[[], Awaitable[None]]:
-        """A function that gives the policy the learner's current weights: all of them, or only the adapter if the
-        policy takes adapters."""
-        if isinstance(self.policy, TakesAdapters):
-            from vpo.training.adapters import save_adapter
+    async def _update_to(self, version: str) -> None:
+        """Give the policy the learner's current weights: all of them, or only the adapter if it takes adapters."""
+        if self.policy.traits.weights != "adapter":
+            await self.policy.update(await self.policy.between(self.trainer.weights), version)
+            return
+        from vpo.training.adapters import save_adapter
 
-            return partial(self.policy.update_adapter, partial(save_adapter, self.trainer.model), version)
-        weights = await self.policy.between(self.trainer.weights)
-        return partial(self.policy.update, weights, version)
+        folder = Path(temp_dirs.make("adapter"))
+        try:
+            await self.policy.between(partial(save_adapter, self.trainer.model, folder))
+            await self.policy.update(folder, version)
+        finally:
+            temp_dirs.release(str(folder))
 
     async def _gap(self, rollouts: list[Rollout], temperature: float) -> float:
         """The mean difference of the two models' log-probabilities, in nats a token; the largest of several engines."""
-        if isinstance(self.policy, SeveralEngines):
-            theirs = await self.policy.logprobs_of_each(rollouts)
-        else:
-            theirs = [await self.policy.logprobs(rollouts)]
+        theirs = await self.policy.logprobs(rollouts)
         ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
         return float(np.max([np.mean(np.abs(ours - np.concatenate(one))) for one in theirs]))  # NaN if one is NaN
 

@@ -20,6 +20,7 @@ from islands.db.schema import Run
 from islands.db.store import Store
 from problems.contract import Problem, Score, ScorerFault
 from problems.types import Rollout
+from vpo.policies.contract import Policy, PolicyTraits
 
 
 class DigitsProblem(Problem):
@@ -52,11 +53,10 @@ class DigitsProblem(Problem):
         return Score((even, 1 - even), sum(map(int, answer)) / 72, {"spread": float(len(set(answer)))})
 
 
-class DigitsPolicy:
+class DigitsPolicy(Policy):
     """Draws digits from (seed, stream, rollout) alone; `delay` seconds a call, longer for some calls than others."""
 
-    version, prompt_format, temperature, has_logprobs, max_tokens = "digits-1", "chat", 1.0, True, None
-    continues = False
+    version, prompt_format, traits = "digits-1", "chat", PolicyTraits(logprobs=True)
 
     def __init__(self, batch=4, delay=0.0, jitter=0.0, die_after=None, error=None):
         self.batch, self.delay, self.jitter = batch, delay, jitter

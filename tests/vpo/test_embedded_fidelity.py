@@ -13,6 +13,7 @@ from vpo.embedded.fidelity import KINDS, cases, fidelity, of_policy, of_teacher
 from vpo.embedded.language import encode_chain
 from vpo.embedded.words import DIALECT, EDIT_DIALECT
 from vpo.metrics import kept
+from vpo.policies.contract import Policy
 
 
 @pytest.mark.parametrize(
@@ -30,10 +31,10 @@ def test_shares_by_hand(parent, child, shares):
     assert kept(parent, child) == shares
 
 
-class Writes:
+class Writes(Policy):
     """A policy that writes the same answers whatever it is asked: the i-th prompt of a call is given the i-th."""
 
-    version, temperature, has_logprobs, batch, max_tokens, continues = "writes", 1.0, False, 0, None, False
+    version = "writes"
 
     def __init__(self, dialect, texts):
         self.prompt_format, self.texts, self.prompts = dialect, texts, []

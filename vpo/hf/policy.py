@@ -24,7 +24,7 @@ from vpo.hf.decode import Ask, DrawnTokens, Settings, Stopped, StopSignal, decod
 from vpo.hf.int8 import int8_size
 from vpo.hf.rows import can_cut, can_join, can_share
 from vpo.hf.sampling import mask_forbidden
-from vpo.policies.contract import PolicyUnavailable, T
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
 from vpo.policies.encoding import (
     context_of,
     decode_rollout,
@@ -46,16 +46,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-class TransformersPolicy:
+class TransformersPolicy(Policy):
     """A Policy over a causal language model.
 
     model, tokenizer: public, so a trainer can share them; set `version` when the weights change
     max_tokens: limit of one rollout, settable; None for the default of the prompt_format
     One worker thread runs the model: calls queue, and the event loop stays free.
     """
-
-    has_logprobs = True
-    continues = True
 
     def __init__(
         self,
@@ -80,7 +77,8 @@ class TransformersPolicy:
         self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
         self.context = context_of(model.config)
         self.stops = end_tokens(model.generation_config, tokenizer)
-        self.own_temperature = own_temperature(model.generation_config)
+        recommended = own_temperature(model.generation_config)
+        self.traits = PolicyTraits(logprobs=True, prefill=True, weights="model", temperature=recommended)
         if threads is None and self.parameters < _SMALL and model.device.type == "cpu":
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
@@ -141,14 +139,14 @@ class TransformersPolicy:
         await self.between(load)
         self.version = version
 
-    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
         """Log-probabilities of these rollouts' tokens under the current sampling weights, in nats, by plain passes
         of the model in its sampling precision and with its sampling attention."""
 
         def work() -> list[npt.NDArray[np.float32]]:
             return [self._logprobs(rollout) for rollout in rollouts]
 
-        return await self.between(work)
+        return [await self.between(work)]
 
     @torch.inference_mode()
     def _logprobs(self, rollout: Rollout) -> npt.NDArray[np.float32]:

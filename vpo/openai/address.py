@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from problems.contract import BadAddress
 from problems.redaction import redact, remember
-from vpo.openai.prices import Price, find_price, read_price
+from vpo.openai.prices import find_price, read_price
 from vpo.policies.address import PolicyAddress
+from vpo.policies.contract import Price
 
 HOSTED = "https://api.openai.com/v1"
 _ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<url>https?://.*))?", re.DOTALL)

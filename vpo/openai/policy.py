@@ -23,11 +23,11 @@ import numpy as np
 
 from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.openai.address import Endpoint
-from vpo.openai.reasoning import REASONED, choose_limit, reasons
+from vpo.openai.reasoning import choose_limit
 from vpo.openai.response import NOTHING, Reply, ReplyChoice, TokenCount, Wasted
 from vpo.openai.server import Server
 from vpo.policies import spread
-from vpo.policies.contract import GivenUp, PolicyUnavailable, PromptTooLong, Waits
+from vpo.policies.contract import GivenUp, Policy, PolicyTraits, PolicyUnavailable, PromptTooLong, Waits
 from vpo.policies.spread import Gone, Member, together
 
 _WARM, _LONG = 0.5, 16
@@ -36,12 +36,10 @@ _SEEDS = (1 << 31) - (1 << 16)
 """Seeds lie below it, so that those of a group's places stay positive in 32 bits."""
 
 
-class OpenAIPolicy:
+class OpenAIPolicy(Policy):
     """A Policy over a server.
 
     place: where it is; version is its address without options
-    has_logprobs: whether rollouts carry token ids and log-probabilities
-    continues: whether the server is known to go on from a beginning
     """
 
     prompt_format = "chat"
@@ -59,12 +57,17 @@ class OpenAIPolicy:
     ) -> None:
         self.place, self.server = place, server
         self.version = place.version
-        self.continues = server.continues
-        self.has_logprobs = has_logprobs
+        self.traits = PolicyTraits(
+            logprobs=has_logprobs,
+            prefill=server.continues,
+            room=choose_limit(place, 0, server.context, server.reasons),
+            price=place.price,
+            remote=True,
+        )
         self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
         self.batch = batch or 0
         self._closed = self._told = False
-        self._needed: int | None = None
+        self._chooses = max_tokens is None
         self._answered = 0
         self._sampling: dict[_Sampling, Prompt] = {}
 
@@ -76,33 +79,20 @@ class OpenAIPolicy:
         """
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
-        if self._needed is not None and self.server.reasons:
-            self.choose_limit(self._needed)
+        if self._chooses and self.server.reasons:
+            self.max_tokens = choose_limit(self.place, self.max_tokens or 0, self.server.context, True)
         limit = self.max_tokens or self._default_limit(answers)
         return await together([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
 
-    def choose_limit(self, needed: int) -> None:
-        """Choose the limit of a rollout (vpo.policies.contract.ChoosesLimit)."""
-        self._needed = needed
-        self.max_tokens = choose_limit(self.place, needed, self.server.context, self.server.reasons)
-
-    def room_for(self, needed: int) -> int:
-        """Tokens of a short reply (vpo.policies.contract.ChoosesLimit)."""
-        return REASONED if reasons(self.place) else needed
-
     def waits(self) -> Waits:
-        """What its requests wait for now (vpo.policies.contract.GivesUp)."""
+        """What its requests wait for now (vpo.policies.contract.Policy)."""
         return self.server.waits()
 
     def give_up(self, prompt: Prompt) -> None:
-        """Wait no longer for this prompt (vpo.policies.contract.GivesUp)."""
+        """Wait no longer for this prompt (vpo.policies.contract.Policy)."""
         for sampling, sampled in list(self._sampling.items()):
             if sampled is prompt:
                 sampling.give_up()
-
-    def servers(self) -> list[dict[str, object]]:
-        """Each server's state (vpo.policies.contract.OnServers)."""
-        return self.server.state() if isinstance(self.server, ServerSpread) else []
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -189,8 +179,8 @@ class OpenAIPolicy:
                 found.append(Rollout("", EMPTY.token_ids, EMPTY.logprobs, prompt_ids, usage=NO_USAGE, fault=str(reply)))
                 continue
             for number, choice in enumerate(reply.choices or (EMPTY,)):
-                logprobs = choice.logprobs if self.has_logprobs else EMPTY.logprobs
-                if self.has_logprobs and self.temperature == 0.0:
+                logprobs = choice.logprobs if self.traits.logprobs else EMPTY.logprobs
+                if self.traits.logprobs and self.temperature == 0.0:
                     logprobs = np.zeros_like(logprobs)  # it could draw nothing else
                 count = reply.count if number == 0 else TokenCount(estimated=reply.estimated)
                 usage = self._price(replace(count, completion=choice.tokens))
@@ -203,14 +193,10 @@ class OpenAIPolicy:
             found[0] = replace(found[0], usage=wasted + (found[0].usage or NO_USAGE))
         return found
 
-    def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """The price of so many tokens (vpo.policies.contract.Priced)."""
-        return self._price(TokenCount(prompt_tokens, completion=completion_tokens)).cost
-
     def _price(self, count: TokenCount) -> Usage:
         cached = min(count.cached, count.prompt)
-        read, written, reread = self.place.price or (0.0, 0.0, 0.0)
-        cost = (read * (count.prompt - cached) + reread * cached + written * count.completion) / 1e6
+        price = self.place.price
+        cost = 0.0 if price is None else price.cost(count.prompt, count.completion, cached)
         return Usage(count.prompt, count.completion, cost, count.estimated)
 
 

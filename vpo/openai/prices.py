@@ -18,9 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from problems.contract import BadAddress
+from vpo.policies.contract import Price
 
-Price = tuple[float, float, float]
-"""Of a million tokens: prompt, completion, cached prompt."""
 VARIABLE = "EVO_PRICES"
 AS_OF = "2025-11"
 """The date of the list. Prices change; the server's bill decides."""
@@ -86,7 +85,7 @@ def read_price(text: str) -> Price:
     if len(parts) not in (2, 3) or not all(0.0 <= part < 1e9 for part in parts):
         raise ValueError("write IN/OUT, such as 0.15/0.60")
     read, written, *cached = parts
-    return read, written, cached[0] if cached else read
+    return Price(read, written, cached[0] if cached else read)
 
 
 @lru_cache(maxsize=8)

@@ -14,6 +14,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class AdaptedPolicy(OpenAIPolicy):
-    """A TrainablePolicy that takes only adapters (`update_adapter`).
+    """A TrainablePolicy that takes only adapters.
 
     weights: hub id or directory of what the servers serve; folder: for adapters
     device: of the trainer's copy; None takes a GPU where there is one
@@ -45,6 +46,7 @@ class AdaptedPolicy(OpenAIPolicy):
     def __init__(self, *given: Any, weights: str, folder: Path, device: str | None = None, **settings: Any) -> None:
         super().__init__(*given, **settings)
         self._weights, self._folder, self._device = weights, folder, device
+        self.traits = replace(self.traits, weights="adapter")
         self._turns = Turns()
         self._worker = ThreadPoolExecutor(1, "policy")
         self._adapter: ServedAdapter | None = None
@@ -93,21 +95,19 @@ class AdaptedPolicy(OpenAIPolicy):
         async with self._turns.alone():
             return await self._run(work)
 
-    async def update(self, weights: Mapping[str, Any], version: str) -> None:
-        """Raises ValueError: a server takes no other weights than an adapter's."""
-        raise ValueError(f"{version}: {self.place.version} takes only LoRA adapters")
-
-    async def update_adapter(self, save: Callable[[Path], None], version: str) -> None:
-        """Sample with this adapter from now on. save: writes it into a directory, as peft has it
+    async def update(self, weights: Mapping[str, Any] | Path, version: str) -> None:
+        """Sample with this adapter from now on. weights: its directory, as peft writes it; ValueError on anything else
 
         Servers that do not answer load it before they are asked again. Raises PolicyUnavailable where one that answers
         refuses it, or none does; the adapter before stays then.
         """
+        if not isinstance(weights, Path):
+            raise ValueError(f"{version}: {self.place.version} takes only LoRA adapters")
         async with self._turns.alone():
             folder = self._folder / next(self._names)
             before, now = self._adapter, ServedAdapter(folder.name, str(folder))
             try:
-                await self._run(functools.partial(save, folder))
+                await self._run(functools.partial(shutil.copytree, weights, folder))
                 await gather_available([one.take_adapter(now) for one in self._servers], Gone)
             except BaseException:
                 for one in self._servers:
@@ -119,12 +119,8 @@ class AdaptedPolicy(OpenAIPolicy):
                 await self._let_go(before)
         self.version = version
 
-    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
-        """(T,) nats for each rollout's tokens, at temperature 1, by the first server that answers."""
-        return (await self.logprobs_of_each(rollouts))[0]
-
-    async def logprobs_of_each(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
-        """The same by every server that answers."""
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
+        """(T,) nats for each rollout's tokens, at temperature 1, by every server that answers."""
         rows = rows_to_score(rollouts)
         async with self._turns.alone():
             return await gather_available([one.logprobs(rows) for one in self._servers], Gone)

@@ -41,7 +41,7 @@ from problems.contract import BadAddress
 from problems.redaction import redact_beginning
 from problems.types import Prompt, Rollout, Usage
 from vpo.policies.address import PolicyAddress
-from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.contract import Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import WORK_FOLDER
 from vpo.policies.registry import PolicySettings
 
@@ -59,12 +59,11 @@ class CommandOptions(BaseModel):
     concurrency: int = Field(2, ge=1, le=256, description="runs of the command at a time")
 
 
-class CommandPolicy:
+class CommandPolicy(Policy):
     """A Policy over a command. Prompts of the format `work-folder` become a folder; any other prompt is its TASK.md,
     and the output is the reply."""
 
     prompt_format = WORK_FOLDER
-    has_logprobs = continues = False
     batch = 0
 
     def __init__(self, address: PolicyAddress, temperature: float = 1.0, max_tokens: int | None = None) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class PolicyUnavailable(Exception):
 
 
 class GivenUp(PolicyUnavailable):
-    """The caller stopped waiting (GivesUp.give_up) before anything was answered."""
+    """The caller stopped waiting (Policy.give_up) before anything was answered."""
 
 
 class PromptTooLong(ValueError):
@@ -50,34 +50,104 @@ class PromptTooLong(ValueError):
     paid: Usage | None = None
 
 
+class Price(NamedTuple):
+    """Of a million tokens: of the prompt, of the completion, of the part of a prompt that a server had cached."""
+
+    prompt: float
+    completion: float
+    cached: float
+
+    def cost(self, prompt: int, completion: int, cached: int = 0) -> float:
+        """What so many tokens cost. cached: those of the prompt that the server had cached"""
+        return (self.prompt * (prompt - cached) + self.cached * cached + self.completion * completion) / 1e6
+
+
+@dataclass(frozen=True)
+class PolicyTraits:
+    """What a policy can do, beside sampling. The defaults suit one without a model.
+
+    logprobs: whether rollouts carry token ids and log-probabilities; without them it can search, not train
+    prefill: whether it can begin a rollout with Prompt.prefill
+    weights: what TrainablePolicy.update takes: the whole model's, those of a LoRA adapter, or none
+    temperature: of sampling, as its model recommends it; None where it does not
+    room: tokens that suit a rollout if the user sets no limit, because its model writes more than its answers; 0 where
+        only the answers decide
+    slots: rollouts that its engine decodes at once; 0 where that is unknown
+    price: of its tokens; None where they cost nothing or nobody says
+    remote: whether a server answers: replies may be empty, may take long, and may be given up
+    """
+
+    logprobs: bool = False
+    prefill: bool = False
+    weights: Literal["none", "model", "adapter"] = "none"
+    temperature: float | None = None
+    room: int = 0
+    slots: int = 0
+    price: Price | None = None
+    remote: bool = False
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What a policy on servers waits for.
+
+    replies: requests that a server is answering; oldest: seconds since the first of them was sent
+    retries: requests that wait for their next attempt; pause: seconds until a server that limits its rate is asked
+    longest: seconds of the longest reply so far
+    """
+
+    replies: int = 0
+    oldest: float = 0.0
+    retries: int = 0
+    pause: float = 0.0
+    longest: float = 0.0
+
+    def __str__(self) -> str:
+        parts = []
+        if self.replies:
+            parts.append(f"{self.replies} {'reply' if self.replies == 1 else 'replies'} (for {self.oldest:.0f} s)")
+        if self.retries:
+            parts.append(f"{self.retries} {'retry' if self.retries == 1 else 'retries'}")
+        if self.pause >= 1:
+            parts.append(f"a server that limits the rate, for {self.pause:.0f} s")
+        return " and ".join(parts)
+
+
 @runtime_checkable
 class Policy(Protocol):
-    """A source of rollouts.
+    """A source of rollouts. Subclass it for the defaults.
 
     version: names the weights that answer now; changes when they do
     prompt_format: how it is asked, a name of vpo.policies.prompt_formats or of an installed package
     temperature: of sampling
     max_tokens: the most tokens one rollout may have; None where the policy chooses
     batch: prompts per call that suit it; 0 where calls may overlap freely (a continuous-batching engine)
-    has_logprobs: False where the backend gives none (it can search, not train)
-    continues: False where it cannot begin a rollout with Prompt.prefill
+    traits: what it can do
     """
 
     version: str
     prompt_format: str
-    temperature: float
-    max_tokens: int | None
-    batch: int
-    has_logprobs: bool
-    continues: bool
+    temperature: float = 1.0
+    max_tokens: int | None = None
+    batch: int = 0
+    traits: PolicyTraits = PolicyTraits()
 
     async def sample(
         self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int
     ) -> list[list[Rollout]]: ...
 
+    def waits(self) -> Waits | None:
+        """What its requests wait for now; None where that is never known."""
+        return None
+
+    def give_up(self, prompt: Prompt) -> None:
+        """Wait no longer for this prompt, an object that `sample` was given. `sample` gives the rollouts that are
+        there, and the others with a fault; it raises GivenUp if there are none. A policy that is not remote goes on."""
+        return
+
     async def close(self) -> None:
         """Free what it holds. Safe to call twice."""
-        ...
+        return
 
 
 @runtime_checkable
@@ -107,15 +177,18 @@ class TrainablePolicy(Policy, Protocol):
         """Run `work` where sampling runs, after the call under way; nothing is sampled meanwhile."""
         ...
 
-    async def update(self, weights: Mapping[str, torch.Tensor], version: str) -> None:
-        """Sample from these weights (a state_dict of the whole model) from now on, under this version.
+    async def update(self, weights: Mapping[str, torch.Tensor] | Path, version: str) -> None:
+        """Sample from these weights from now on, under this version: a state_dict of the whole model, or by
+        traits.weights the directory of a LoRA adapter as peft writes it, which is not needed afterwards.
 
-        Raises ValueError where they do not fit the model; the old ones then stay.
+        Raises ValueError where they do not fit the model, PolicyUnavailable where no server, or one that answers, takes
+        them; the old ones then stay.
         """
         ...
 
-    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
-        """(T,) nats for each rollout's tokens after its prompt, by the engine that samples, at its temperature."""
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
+        """(T,) nats for each rollout's tokens after its prompt, at the policy's temperature, by every engine that
+        samples and answers: one list an engine."""
         ...
 
 
@@ -127,136 +200,6 @@ class LocalPolicy(TrainablePolicy, Protocol):
     """
 
     model: PreTrainedModel
-
-
-@runtime_checkable
-class RecommendsTemperature(Protocol):
-    """A policy whose model says at which temperature it is best sampled; None where it does not."""
-
-    own_temperature: float | None
-
-
-@runtime_checkable
-class ChoosesLimit(Protocol):
-    """A policy that chooses the limit of a rollout if the user sets none, because its model may reason before it
-    answers."""
-
-    def choose_limit(self, needed: int) -> None:
-        """Set `max_tokens`. needed: tokens that the answers of a rollout may take"""
-        ...
-
-    def room_for(self, needed: int) -> int:
-        """Tokens of a reply of `needed` tokens, with its reasoning if the model reasons."""
-        ...
-
-
-@runtime_checkable
-class SharedEngines(Protocol):
-    """A policy whose engines may serve others too.
-
-    takes_weights: whether `update` may replace their weights
-    """
-
-    takes_weights: bool
-
-
-@runtime_checkable
-class RunningTransfer(Protocol):
-    """A policy whose engine can take new weights while it runs.
-
-    transfers: whether it does; set to False, the engine is built again for every update
-    """
-
-    transfers: bool
-
-
-@runtime_checkable
-class ParallelDecoding(Protocol):
-    """A policy whose engine decodes many rollouts at once.
-
-    slots: how many
-    """
-
-    slots: int
-
-
-@runtime_checkable
-class TakesAdapters(Protocol):
-    """A trainable policy that takes the weights of a LoRA adapter only."""
-
-    async def update_adapter(self, save: Callable[[Path], None], version: str) -> None:
-        """Sample with this adapter from now on, under this version. save: writes it into a directory, as peft does.
-
-        Raises PolicyUnavailable where no server, or one that answers, takes it; the adapter before then stays.
-        """
-        ...
-
-
-@runtime_checkable
-class SeveralEngines(Protocol):
-    """A trainable policy with several engines or servers."""
-
-    async def logprobs_of_each(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
-        """TrainablePolicy.logprobs by every engine that answers."""
-        ...
-
-
-@runtime_checkable
-class OnServers(Protocol):
-    """A policy on servers that may come and go."""
-
-    def servers(self) -> list[dict[str, object]]:
-        """One row a server for a display: url, in, load (rollouts in progress), answered, lost (times). [] for one."""
-        ...
-
-
-@runtime_checkable
-class Priced(Protocol):
-    """A policy whose tokens cost."""
-
-    def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """The price of so many tokens."""
-        ...
-
-
-@dataclass(frozen=True)
-class Waits:
-    """What a policy on servers waits for.
-
-    replies: requests that a server is answering; oldest: seconds since the first of them was sent
-    retries: requests that wait for their next attempt; pause: seconds for which a server asked to be left alone
-    longest: seconds of the longest reply so far
-    """
-
-    replies: int = 0
-    oldest: float = 0.0
-    retries: int = 0
-    pause: float = 0.0
-    longest: float = 0.0
-
-    def __str__(self) -> str:
-        parts = []
-        if self.replies:
-            parts.append(f"{self.replies} {'reply' if self.replies == 1 else 'replies'} (for {self.oldest:.0f} s)")
-        if self.retries:
-            parts.append(f"{self.retries} {'retry' if self.retries == 1 else 'retries'}")
-        if self.pause >= 1:
-            parts.append(f"a server that asked to be left alone for {self.pause:.0f} s")
-        return " and ".join(parts)
-
-
-@runtime_checkable
-class GivesUp(Protocol):
-    """A policy whose requests may take long, and may be given up."""
-
-    def waits(self) -> Waits:
-        """What it waits for now."""
-        ...
-
-    def give_up(self, prompt: Prompt) -> None:
-        """Wait no longer for this prompt, an object that `sample` was given. `sample` gives the rollouts that are
-        there, and the others with a fault; it raises GivenUp if there are none."""
-        ...
 
 
 class Stream(Protocol):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_built_in, load_entry_point
 from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, OF_THE_SEARCH, PolicyAddress, parse_address
-from vpo.policies.contract import Policy, RecommendsTemperature
+from vpo.policies.contract import Policy
 from vpo.policies.encoding import check_prompt_format
 
 
@@ -75,8 +75,10 @@ def load_policy(
     )
     policy = _loader(address)(address, _with_options(address, given))
     unnamed = temperature is None and address.common.temperature is None
-    if unnamed and isinstance(policy, RecommendsTemperature) and policy.own_temperature is not None:
-        policy.temperature = policy.own_temperature
+    if not isinstance(policy, Policy):
+        raise BadAddress(f"policy {address.plain!r}: its class is no vpo.policies.contract.Policy; subclass that one")
+    if unnamed and policy.traits.temperature is not None:
+        policy.temperature = policy.traits.temperature
     return policy
 
 

@@ -34,7 +34,7 @@ from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress
-from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
 from vpo.policies.generators import GENERATORS, Generator, TokenGenerator, vary
 from vpo.policies.prompt_formats import CHAT
 from vpo.policies.registry import PolicySettings
@@ -43,11 +43,10 @@ ENTRY_POINTS = "evo.generators"
 _LOG_UNIFORM = -math.log(256.0)
 
 
-class ScriptedPolicy:
+class ScriptedPolicy(Policy):
     """A Policy whose answers a `generator` writes. See the module's docstring for the ones there are."""
 
-    has_logprobs = True
-    continues = False
+    traits = PolicyTraits(logprobs=True)
 
     def __init__(
         self,
@@ -76,9 +75,6 @@ class ScriptedPolicy:
         if self._failing_after is not None and self._calls > self._failing_after:
             raise PolicyUnavailable(f"{self.version} is out of order, as its name says; choose another policy")
         return [self._group(prompt, rollouts, answers, seed) for prompt in prompts]
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
     def _group(self, prompt: Prompt, rollouts: int, answers: int, seed: int) -> list[Rollout]:
         prompt_ids = _bytes_of(prompt.system + prompt.user)

@@ -31,7 +31,7 @@ from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
-from vpo.policies.contract import PolicyUnavailable, T
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
 from vpo.policies.encoding import check_prompt_format, default_limit, grammar_of, rows_to_score
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.processor import warn_of_emulation
@@ -50,15 +50,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class VllmPolicy:
+class VllmPolicy(Policy):
     """A TrainablePolicy over a leased engine.
 
     temperature, top_p, max_tokens: settable; None stands for what the prompt_format's answers need
     context: the most tokens of a prompt and its answer
     """
-
-    has_logprobs = True
-    continues = True
 
     def __init__(
         self,
@@ -75,11 +72,18 @@ class VllmPolicy:
     ) -> None:
         self.version, self.prompt_format, self.stops = version, prompt_format, stops
         self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
-        self.batch, self.own_temperature = batch or 0, own_temperature
+        self.batch = batch or 0
         # one less than the engine's: to tell the log-probability of a given last token it must draw one more
         self.context = engine.ready.context - 1
         self.transfers: bool = engine.ready.transfers
-        self.slots: int = engine.ready.slots
+        takes = isinstance(engine, Engine) or engine.local  # not those of a cluster, which others ask too
+        self.traits = PolicyTraits(
+            logprobs=True,
+            prefill=True,
+            weights="model" if takes else "none",
+            temperature=own_temperature,
+            slots=engine.ready.slots,
+        )
         self._start = engine.settings
         self._engine = engine
         self.spread = engine.spread() if isinstance(engine, Replicas) else None
@@ -171,15 +175,10 @@ class VllmPolicy:
             await asyncio.to_thread(release, self._engine)
             self._keep_weights("")
 
-    @property
-    def takes_weights(self) -> bool:
-        """Whether its engines can be given other weights: not those of a cluster, which others ask too."""
-        return isinstance(self._engine, Engine) or self._engine.local
-
     def learner(self) -> PreTrainedModel:
         """The model as this policy was loaded, in float32, where the engine runs; read from its checkpoint. Raises
         BadAddress where the engines take no other weights."""
-        if not self.takes_weights:
+        if self.traits.weights == "none":
             raise BadAddress(f"{self.version} has its engines on a cluster, which take no other weights")
         return model_of(self._start, self._engine.ready.device)
 
@@ -198,7 +197,7 @@ class VllmPolicy:
                 if sleeps:
                     await self._ask_each("wake")
 
-    async def update(self, weights: Mapping[str, Any], version: str) -> None:
+    async def update(self, weights: Mapping[str, Any] | Path, version: str) -> None:
         """Sample from `weights` from now on. On one GPU they go into the running engine (vpo.vllm.transfer) while
         `transfers` is set and nobody else has the engine on lease; else it is built again over a checkpoint of them,
         and so are replicas. Raises ValueError where they are not this model's; PolicyUnavailable where the engine, or
@@ -214,7 +213,9 @@ class VllmPolicy:
                 self.spread = self._engine.spread()
         self.version = version
 
-    def _replace(self, weights: Mapping[str, Any], version: str) -> None:
+    def _replace(self, weights: Mapping[str, Any] | Path, version: str) -> None:
+        if isinstance(weights, Path):
+            raise ValueError(f"{version}: {self.version} takes whole models")
         try:
             check_weights(weights, self._start)
         except ValueError as error:
@@ -247,15 +248,9 @@ class VllmPolicy:
             temp_dirs.release(self._weights)
         self._weights = folder
 
-    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
-        """Log-probabilities of these rollouts' tokens under the engine's weights, in nats, at the policy's temperature,
-        by the passes that compute prompts."""
-        async with self._turns.alone():
-            found: list[npt.NDArray[np.float32]] = await self._ask("score", self._scored(rollouts))
-        return found
-
-    async def logprobs_of_each(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
-        """The same by every engine that answers, so that no replica samples from weights that nobody has looked at."""
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
+        """Log-probabilities of these rollouts' tokens under the weights of every engine that answers, in nats, at the
+        policy's temperature, by the passes that compute prompts."""
         async with self._turns.alone():
             return await self._ask_each("score", self._scored(rollouts))
 

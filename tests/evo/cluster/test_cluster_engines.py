@@ -28,7 +28,6 @@ ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]
 from ray_clusters import Nodes  # noqa: E402
 
 from evo.cluster import open_runner  # noqa: E402
-from evo.cluster.summary import add_up_servers  # noqa: E402
 
 SETTINGS = {"problems": ["maze:test"], "limit": 4, "rollouts": 2, "answers": 1, "seed": 5, "max_new_tokens": 24}
 
@@ -112,13 +111,3 @@ def test_more_engines_than_the_cluster_holds_are_refused_at_once(cluster, postgr
 
         with pytest.raises(BadInput, match=said):
             asyncio.run(prepare())
-
-
-def test_servers_add_up_over_the_tasks_that_ask_them():
-    one = {"in": True, "load": 3, "answered": 10, "lost": 0}
-    two = {"in": False, "load": 1, "answered": 4, "lost": 2}
-    found = add_up_servers({("m", "http://a", "t1"): one, ("m", "http://a", "t2"): two, ("m", "http://b", "t1"): two})
-    assert [(s["url"], s["in"], s["load"], s["answered"], s["lost"]) for s in found] == [
-        ("http://a", True, 4, 14, 2),
-        ("http://b", False, 1, 4, 2),
-    ]

@@ -11,14 +11,13 @@ from evo.testing import PolicyContract
 from problems.contract import Score, ScorerFault
 from problems.scoring import Scorer
 from problems.types import Rollout
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, PromptTooLong
 
 
-class CannedPolicy:
+class CannedPolicy(Policy):
     """Gives every problem the same rollouts, each a list of answers."""
 
-    version, prompt_format, temperature, has_logprobs, max_tokens, batch = "canned", "chat", 1.0, True, None, 4
-    continues = False
+    version, prompt_format, batch, traits = "canned", "chat", 4, PolicyTraits(logprobs=True)
 
     def __init__(self, *chains, too_long=()):
         self.chains, self.too_long, self.closed = chains, too_long, False

@@ -6,14 +6,13 @@ import pytest
 from evo.search.batching import Batcher
 from evo.testing import PolicyContract
 from problems.types import Prompt, Rollout
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, PromptTooLong
 
 
-class Recorder:
+class Recorder(Policy):
     """A policy that notes each call and answers with the prompt's own text."""
 
-    version, prompt_format, temperature, has_logprobs = "recorder", "chat", 1.0, True
-    max_tokens, continues = None, False
+    version, prompt_format, traits = "recorder", "chat", PolicyTraits(logprobs=True)
 
     def __init__(self, batch, delay=0.0, fail_on=None, short=False):
         self.batch, self.delay, self.fail_on, self.short = batch, delay, fail_on, short

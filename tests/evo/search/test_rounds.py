@@ -12,16 +12,15 @@ from evo.search.batching import Batcher
 from evo.search.continuous_batching import LAG, ContinuousBatcher, sampler_for
 from evo.testing import PolicyContract
 from problems.types import Prompt, Rollout
-from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.contract import Policy, PolicyUnavailable
 
 IDS = np.zeros(2, np.int32)
 
 
-class Rounds:
+class Rounds(Policy):
     """A policy whose group i takes 1 + (7 i) % 5 rounds; notes what joined each round."""
 
-    version, prompt_format, temperature, has_logprobs, batch, streams = "rounds", "chat", 1.0, True, 4, True
-    max_tokens, continues = None, False
+    version, prompt_format, batch, streams = "rounds", "chat", 4, True
 
     def __init__(self, fail_in=None):
         self.worker, self.joined, self.fail_in, self.slept = ThreadPoolExecutor(1), {}, fail_in, 0

@@ -14,11 +14,9 @@ from training_runs import SMALL_POLICY
 from evo.cli import invoke
 from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
-from evo.errors import BadInput, SearchFailed
+from evo.errors import SearchFailed
 from evo.runs.launch import launch
-from evo.runs.problem_runs import check_trainable
 from evo.runs.resume import relaunch
-from evo.search.operator_selection import Operator
 from evo.search.sampler import SyncFailed
 from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated, Promotion
@@ -28,6 +26,7 @@ from islands.queries.candidates import CandidateReader
 from islands.queries.children import children
 from islands.queries.groups import read_groups
 from islands.queries.training import training_steps
+from vpo.policies.contract import PolicyTraits
 from vpo.training import TrainStats, examples
 from vpo.training.examples import SearchContext
 
@@ -281,13 +280,6 @@ def test_what_cannot_be_trained_is_one_line(tmp_path, monkeypatch, capsys, argum
     assert not Path("evo.db").exists() or not _runs()
 
 
-def test_engines_that_the_tasks_of_a_cluster_share_are_not_trained():
-    asked = RunConfig.model_validate({"policy": "vllm:m?replicas=2", "train": {"method": "vpo"}})
-    engines = SimpleNamespace(takes_weights=False)
-    with pytest.raises(BadInput, match=r"where other searches use them; .* leave out --ray, or \?replicas="):
-        check_trainable(asked, [], [Operator(asked.policy, engines, 2, 1, asked.prompt)], [])
-
-
 def _runs():
     with Store.open("sqlite:///evo.db", read_only=True) as store:
         return store.runs()
@@ -450,34 +442,20 @@ def test_a_method_without_gains_is_refused_beside_a_search():
         config(answers=1, train={"method": "gdpo", "reward": "gain"})
 
 
-class Forgetful:
-    """A policy whose running engine reports that it took the weights, and has not; built again it has."""
+class Engines:
+    """A policy on engines that report that they took the weights, and give these log-probabilities."""
 
-    transfers, version = True, "old"
+    version, traits = "old", PolicyTraits(logprobs=True, weights="model")
 
-    def __init__(self) -> None:
-        self.updates = []
+    def __init__(self, values) -> None:
+        self.values = values
 
     async def between(self, work):
         return work()
 
-    async def update(self, weights, version):
-        self.updates.append((version, self.transfers))
+    async def update(self, weights, version): ...
 
     async def logprobs(self, rollouts):
-        return [np.full(len(one.token_ids), -1.0 if self.transfers else -2.0) for one in rollouts]
-
-
-class Engines(Forgetful):
-    """Engines that are each off by their own amount."""
-
-    transfers = False
-
-    def __init__(self, values) -> None:
-        super().__init__()
-        self.values = values
-
-    async def logprobs_of_each(self, rollouts):
         return [[np.full(len(one.token_ids), value) for one in rollouts] for value in self.values]
 
 
@@ -539,19 +517,6 @@ def learning(db, tmp_path, search_with, digits, digits_policy):
 
     yield begun
     store.close()
-
-
-def test_weights_that_did_not_arrive_are_put_there_by_building_the_engine_anew(learning):
-    """The probe finds out before anything is sampled; a second time nothing is put into a running engine."""
-    learner, jobs = learning(Forgetful())
-    with pytest.warns(UserWarning, match="off by 1 nats; it is rebuilt"):
-        jobs.take()
-    assert learner.status.training["probe"] == 0.0
-    assert learner.policy.updates == [("new.1", True), ("new.1", False)]
-    learner.trainer.logprob = -9.0
-    with pytest.raises(SyncFailed, match="differs from the trainer"):
-        jobs.take()
-    assert learner.policy.updates[2:] == [("new.2", False)]
 
 
 @pytest.mark.parametrize(("told", "gap"), [([-2.0, -2.05], 0.05), ([-2.5, -2.0], 0.5), ([-2.0, np.nan], np.nan)])

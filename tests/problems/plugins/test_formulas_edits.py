@@ -217,7 +217,7 @@ def test_sampling_and_training_keep_to_the_grammar(problem):
     for text, group in zip(texts, groups, strict=True):
         assert all(len(DIALECT.read(rollout.text, text)) == 2 for rollout in group)
     drawn = [rollout.logprobs for group in groups for rollout in group]
-    scored = asyncio.run(policy.logprobs([rollout for group in groups for rollout in group]))
+    scored = asyncio.run(policy.logprobs([rollout for group in groups for rollout in group]))[0]
     examples = [
         ExampleGroup(group[0].prompt_ids, tuple(Example(r.token_ids, 0.0, r.logprobs) for r in group), 1.0)
         for group in groups

@@ -93,7 +93,7 @@ def test_a_model_that_is_not_served_is_named_with_those_that_are() -> None:
 def test_a_server_that_lists_nothing_is_asked_for_one_token(lists: int) -> None:
     with completion_server(model="qwen", lists_models=lists) as server:
         policy = load_policy(f"openai:qwen@{server.url}")
-        assert not policy.has_logprobs and [one["max_tokens"] for one in server.requests] == [1]
+        assert not policy.traits.logprobs and [one["max_tokens"] for one in server.requests] == [1]
         with pytest.raises(BadAddress, match="does not exist"):
             load_policy(f"openai:quen@{server.url}")
 
@@ -131,7 +131,7 @@ def test_whether_log_probabilities_are_those_of_the_sampling(manners: dict, sett
     with completion_server(**manners) as server, warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         policy = load_policy(server.address, **settings)
-        assert policy.has_logprobs is has
+        assert policy.traits.logprobs is has
         raw = "processed" in manners and not has
         assert [("--logprobs-mode processed_logprobs" in str(one.message)) for one in heard] == [True] * raw
         asyncio.run(policy.close())

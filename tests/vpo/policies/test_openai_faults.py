@@ -123,7 +123,7 @@ def test_no_pause_is_cut_short_and_a_failure_names_the_attempts_that_were_made(m
         while policy.waits().pause < 1 or policy.waits().retries < 2:
             await asyncio.sleep(0.01)
         waits = policy.waits()
-        assert waits.pause > 3000 and "2 retries and a server that asked to be left alone for 3" in str(waits)
+        assert waits.pause > 3000 and "2 retries and a server that limits the rate, for 3600 s" in str(waits)
         assert len(server.requests) == 2 and not task.done()
         policy.give_up(PROMPT)
         with pytest.raises(GivenUp):

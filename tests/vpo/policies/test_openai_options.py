@@ -14,7 +14,7 @@ from vpo.openai.address import Endpoint, endpoint
 from vpo.openai.prices import find_price
 from vpo.openai.reasoning import fixes_temperature, reasons
 from vpo.policies.address import parse_address, parse_addresses, split_policies
-from vpo.policies.contract import ChoosesLimit, PolicyUnavailable
+from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import load_policy
 
 HOST = "https://models.example.com/v1"
@@ -39,8 +39,7 @@ def sampled(server: CompletionServer, options: str, needed: int | None = None, t
         server.requests.clear()
         server.headers.clear()
         if needed:
-            assert isinstance(policy, ChoosesLimit)
-            policy.choose_limit(needed)
+            policy.max_tokens = max(needed, policy.traits.room)
         try:
             for stream in range(times):
                 await policy.sample([Prompt("Write.", stream=stream)], rollouts=1, answers=1, seed=1)

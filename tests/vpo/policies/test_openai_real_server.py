@@ -68,7 +68,7 @@ def _healthy(url: str) -> bool:
 def sampled(address: str, rollouts: int, **settings: float) -> list[list[Rollout]]:
     async def run() -> list[list[Rollout]]:
         policy = load_policy(address, max_tokens=24, **settings)  # type: ignore[arg-type]
-        assert not policy.has_logprobs
+        assert not policy.traits.logprobs
         try:
             return await policy.sample(PROMPTS, rollouts=rollouts, answers=1, seed=5)
         finally:

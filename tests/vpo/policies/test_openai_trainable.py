@@ -6,8 +6,8 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,13 @@ async def sampled(policy: AdaptedPolicy) -> list[Any]:
     return [one for group in await policy.sample(PROMPTS, rollouts=2, answers=1, seed=0) for one in group]
 
 
+async def update(policy: AdaptedPolicy, model: Any, version: str) -> None:
+    """Give the policy the model's adapter."""
+    with TemporaryDirectory() as folder:
+        save_adapter(model, Path(folder) / "adapter")
+        await policy.update(Path(folder) / "adapter", version)
+
+
 def far(one: list[Any], other: list[Any]) -> float:
     return float(np.abs(np.concatenate(one) - np.concatenate(other)).max())
 
@@ -82,22 +89,22 @@ def test_new_adapters_are_sampled_from_and_old_ones_let_go_of(server: LoraServer
             rollouts = await sampled(policy)
             assert np.array_equal(rollouts[0].prompt_ids, policy.encode(PROMPTS[0]))
             before = [one.logprobs for one in rollouts]
-            assert far(before, await policy.logprobs(rollouts)) < 1e-4
+            assert far(before, (await policy.logprobs(rollouts))[0]) < 1e-4
             names = []
             for size in (0.05, 0.1):
                 model = adapted(policy, size)
-                await policy.update_adapter(partial(save_adapter, model), f"by {size}")
+                await update(policy, model, f"by {size}")
                 assert policy.version == f"by {size}" and list(server.adapters) == [
                     one.name for one in tmp_path.iterdir()
                 ]
                 names += server.adapters
             assert len(set(names)) == 2
             async with opened_plain(qwen2, model) as plain:
-                expected = await plain.logprobs(rollouts)
-            assert far(await policy.logprobs(rollouts), expected) < 1e-4 < 1e-2 < far(before, expected)
+                expected = (await plain.logprobs(rollouts))[0]
+            assert far((await policy.logprobs(rollouts))[0], expected) < 1e-4 < 1e-2 < far(before, expected)
             now = await sampled(policy)
             assert server.requests[-1]["model"] == names[-1]
-            assert far([one.logprobs for one in now], await policy.logprobs(now)) < 1e-4
+            assert far([one.logprobs for one in now], (await policy.logprobs(now))[0]) < 1e-4
             with pytest.raises(ValueError, match="takes only LoRA adapters"):
                 await policy.update({}, "whole")
         assert not server.adapters and not list(tmp_path.iterdir())
@@ -130,7 +137,7 @@ def test_a_server_that_takes_no_adapter_goes_on_as_it_was(
             async with opened(address(qwen2, tmp_path, server)) as policy:
                 before = await sampled(policy)
                 with pytest.raises(PolicyUnavailable, match=said):
-                    await policy.update_adapter(partial(save_adapter, adapted(policy, 0.1)), "new")
+                    await update(policy, adapted(policy, 0.1), "new")
                 again = await sampled(policy)
                 assert [one.text for one in again] == [one.text for one in before] and policy.version != "new"
                 assert not list(tmp_path.iterdir())
@@ -149,9 +156,9 @@ def test_a_server_that_comes_back_loads_the_adapter_before_it_is_asked(
                 members = policy.server.members  # type: ignore[union-attr]
                 for number, member in enumerate(members):
                     member.name = f"server {number}"  # prompts go by names, and ports are others every time
-                await policy.update_adapter(partial(save_adapter, adapted(policy, 0.1)), "new")
+                await update(policy, adapted(policy, 0.1), "new")
                 rollouts = await sampled(policy)
-                each = await policy.logprobs_of_each(rollouts)
+                each = await policy.logprobs(rollouts)
                 assert len(each) == 2 and far(*each) < 1e-5
                 assert one.adapters.keys() == other.adapters.keys()
                 for server, member in zip((one, other), members, strict=True):

@@ -64,7 +64,7 @@ def test_it_is_a_policy_and_closes_twice(address: str) -> None:
     async def run() -> None:
         policy = load_policy(address, temperature=0.7, batch=5, threads=1)
         assert isinstance(policy, Policy)
-        assert policy.temperature == 0.7 and policy.batch == 5 and policy.has_logprobs
+        assert policy.temperature == 0.7 and policy.batch == 5 and policy.traits.logprobs
         assert address.split("?")[0].split("=")[0] in policy.version
         await policy.close()
         await policy.close()
@@ -102,7 +102,7 @@ def test_prompts_that_share_a_stream_and_text_sample_alike(address: str) -> None
 
 def test_a_rollout_goes_on_from_its_prefill(address: str) -> None:
     policy = load_policy(address, threads=1)
-    continues = policy.continues
+    continues = policy.traits.prefill
     asyncio.run(policy.close())
     if not continues:
         pytest.skip("cannot begin a rollout")

@@ -53,7 +53,7 @@ def test_replicas_sample_what_one_engine_does_whichever_is_lost(qwen2: Path) -> 
         alone = loaded(f"vllm:{qwen2}")
         several = loaded(f"vllm:{qwen2}?replicas=2")
         try:
-            assert several.version == alone.version and several.slots == 2 * alone.slots
+            assert several.version == alone.version and several.traits.slots == 2 * alone.traits.slots
             assert several.encode(PROMPTS[1]).tolist() == alone.encode(PROMPTS[1]).tolist()
             expected = await tokens(alone)
             assert await tokens(several) == expected
@@ -77,7 +77,7 @@ def test_replicas_sample_what_one_engine_does_whichever_is_lost(qwen2: Path) -> 
             assert members[0].lost is None and members[0].times_lost == 1
             assert first._engine._process.pid != before and await tokens(several) == expected
             rollouts = (await several.sample(PROMPTS[:1], rollouts=2, answers=1, seed=0))[0]
-            told = await several.logprobs(rollouts)
+            told = (await several.logprobs(rollouts))[0]
             assert all(abs(a - b).max() < 1e-4 for a, b in zip(told, (r.logprobs for r in rollouts), strict=True))
         finally:
             await several.close()
@@ -112,9 +112,9 @@ def test_every_replica_takes_new_weights_and_one_that_is_lost_comes_back_with_th
         plain, several = load_policy(str(qwen2)), loaded(f"vllm:{qwen2}?replicas=2")
         shares = loaded(f"vllm:{qwen2}?replicas=2", temperature=0.5)
         try:
-            assert shares._engine is several._engine and several.takes_weights
+            assert shares._engine is several._engine and several.traits.weights == "model"
             rollouts = (await several.sample(PROMPTS[:1], rollouts=2, answers=1, seed=0))[0]
-            before = await several.logprobs(rollouts)
+            before = (await several.logprobs(rollouts))[0]
             first = [one._engine._process.pid for one in engines(several)]
             for factor in (1.05, 1.1):  # the first takes engines of its own, the second keeps their processes
                 weights = changed(several, factor)
@@ -122,9 +122,9 @@ def test_every_replica_takes_new_weights_and_one_that_is_lost_comes_back_with_th
                 pids = [one._engine._process.pid for one in engines(several)]
                 assert not set(pids) & set(first)
             await plain.update(weights, "by 1.1")  # type: ignore[attr-defined]
-            expected = await plain.logprobs(rollouts)  # type: ignore[attr-defined]
+            expected = (await plain.logprobs(rollouts))[0]  # type: ignore[attr-defined]
             assert far(expected, before) > 1e-2
-            each = await several.logprobs_of_each(rollouts)
+            each = await several.logprobs(rollouts)
             assert len(each) == 2 and all(far(one, expected) < 1e-4 for one in each)
             assert several.version == "by 1.1" and [one._engine._process.pid for one in engines(shares)] == first
             with pytest.warns(UserWarning, match="replica 1: the vLLM engine ended by itself"):
@@ -132,7 +132,7 @@ def test_every_replica_takes_new_weights_and_one_that_is_lost_comes_back_with_th
                 found = await tokens(several)
             await until_back(several, 1)
             assert engines(several)[1]._engine._process.pid != pids[1] and await tokens(several) == found
-            each = await several.logprobs_of_each(rollouts)
+            each = await several.logprobs(rollouts)
             assert len(each) == 2 and all(far(one, expected) < 1e-4 for one in each)
             held = Path(several._weights)
             assert held.is_dir()
@@ -162,11 +162,11 @@ def test_a_replica_that_cannot_take_weights_is_begun_anew_with_them(
             refused.append(engines(policy)[0]._engine)
             monkeypatch.setattr(Engine, "reload", refuse)
             await policy.update(changed(policy, 1.1), "new")
-            (there,) = await policy.logprobs_of_each(rollouts)
+            (there,) = await policy.logprobs(rollouts)
             with pytest.warns(UserWarning, match="replica 0: it cannot take other weights: no room.*with 1 of 2"):
                 await tokens(policy)
             await until_back(policy, 0)
-            each = await policy.logprobs_of_each(rollouts)
+            each = await policy.logprobs(rollouts)
             assert len(each) == 2 and all(far(one, there) < 1e-4 for one in each)
             refused[0] = None
             monkeypatch.setattr(Engine, "reload", lambda engine, settings: refuse(refused[0], settings))
@@ -213,7 +213,7 @@ def test_engines_that_others_ask_too_are_not_trained(qwen2: Path, monkeypatch: p
     monkeypatch.setitem(leases.ENGINE_REGISTRY, settings, [Elsewhere(settings, 0)])
     policy = loaded(str(address))
     try:
-        assert not policy.takes_weights
+        assert policy.traits.weights == "none"
         with pytest.raises(BadAddress, match="engines on a cluster"):
             policy.learner()
     finally:
