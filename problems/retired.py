@@ -17,10 +17,13 @@ COMMANDS: dict[str, str] = {
 
 FLAGS: dict[str, str] = {
     "--serve": "use `evo ui`, which shows runs in a browser",
+    "--ray": "a cluster takes whole searches: evo run, evo resume and evo compare have --ray",
 }
 """Flags of any command, as `--reflect`."""
 
-KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {}
+KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "shards": ("a run is one task of a cluster; ?scorers=N spreads its scoring", (None,)),
+}
 """Dotted keys of settings: what replaces one, and the values that meant "not used".
 
 A stored run with one of these values is read without the key. One with another value used what is gone: refused."""

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from evo.cluster import open_run_runner, open_runner
+from evo.cluster import open_runner
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.launch import Launched
@@ -110,7 +110,7 @@ def run_search(
     """Search one run here, or on the cluster that `ray` names; None if that was interrupted before the run was stored.
 
     prepare: launches the search, here
-    begin: stores the run for a cluster, its name; configs: of a new one, to be checked before that
+    begin: stores the run for a cluster, its name; configs: of a new one, whose policies are loaded before that
     """
     if ray is None:
         return _run_here(prepare, driver, db)
@@ -134,7 +134,7 @@ def _run_here(prepare: Callable[[], Coroutine[Any, Any, Launched]], driver: Driv
 def _run_on_cluster(
     begin: Callable[[], str], configs: Sequence[RunConfig], ray: str, driver: Driver, db: str, changes: Changes
 ) -> SearchOutcome | None:
-    runner = open_run_runner(ray, db, configs)
+    runner = open_runner(ray, db)
 
     async def work(job: Job) -> SearchOutcome | None:
         try:
@@ -144,7 +144,7 @@ def _run_on_cluster(
                     return None
                 name = begin()
                 async with job.showing(ShownSearch(db, name, runner)):
-                    ended = await runner.search_run(name, changes)
+                    ended = (await runner.search(db, [[(name, RunConfig())]], changes))[0]
         finally:
             await runner.close()
         with Store.open(db, read_only=True) as store:

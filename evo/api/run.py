@@ -78,7 +78,7 @@ def run(
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, which arguments override.
         progress: False shows nothing.
-        ray: a Ray cluster that does the work: "local", "auto" or "HOST:PORT", with "?cpus=2&shards=8" and the like.
+        ray: a Ray cluster that does the work: "local", "auto" or "HOST:PORT", with "?cpus=2&scorers=8" and the like.
         settings: every other flag of `evo run` by its name: answers, rollouts, seed, limit, temperature, until_solved,
             max_answers, max_total_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill,
             reflect, train (a method), train_every, sandbox, device ...; and the sections of --config: population,

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
-from evo.api.arguments import Problems, call_text, check_by_name, plain, split_problems
+from evo.api.arguments import Problems, call_text, plain, split_problems
 from evo.api.background import Background, Progress
 from evo.api.calls import public
 from evo.api.drive import Job
 from evo.api.keywords import TrainKeywords
 from evo.api.notebook import data_frame
-from evo.cluster import open_training
 from evo.config.train import TrainRun, check_resumable, plan_training
-from evo.errors import BadInput, SearchFailed
-from evo.exit_status import describe_exit
+from evo.errors import BadInput
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock
 from evo.training.display import format_metrics, summarize
@@ -94,7 +90,6 @@ def train(
     output: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
     config: str | None = None,
-    ray: str | None = None,
     progress: bool = True,
     **settings: Unpack[TrainKeywords],
 ) -> TrainResult:
@@ -109,8 +104,6 @@ def train(
         output: the directory of the run and of the trained policy; it must hold neither yet.
         resume: a directory to continue, instead of method, address and output; only budgets may change.
         config: a YAML file with the same settings, which arguments override.
-        ray: a Ray cluster that runs the training as one task, as for `evo.run`; its nodes must share the directory. A
-            node that dies costs the steps since the newest checkpoint.
         progress: False shows nothing.
         settings: every other flag of `evo train` by its name: prompts (groups per step), rollouts, answers, lr, kl,
             seed, evaluate (held-out addresses), evaluate_every, max_seconds, max_answers, from_traces (names of runs),
@@ -123,8 +116,7 @@ def train(
         ValueError: an argument cannot be used; one line, the same as the command line's.
         TypeError: an unknown argument.
         Interrupted: a KeyboardInterrupt, after the current step is done and saved; `evo.train(resume=DIR)` continues.
-        TrainingDiverged: the weights are no longer finite numbers; on a cluster SearchFailed, for this and other
-            failures.
+        TrainingDiverged: the weights are no longer finite numbers.
 
     Example:
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
@@ -138,7 +130,6 @@ def train(
         "output": output,
         "resume": resume,
         "config": config,
-        "ray": ray,
     }
     command = call_text("train", method, address, **named_arguments, **settings)
     if resume is not None:
@@ -153,9 +144,6 @@ def train(
             TrainingRecord.open(folder)
         else:
             check_new_training(run, folder)
-    if ray is not None:
-        check_by_name(objects)
-        return TrainResult.of(*_train_on_cluster(ray, run, folder, named, command, progress))
 
     def prepare() -> Training:
         from evo.training import setup  # torch
@@ -176,40 +164,6 @@ def _train(prepare: Callable[[], Training], objects: list[Problem], folder: str,
     driver = Background(progress, lambda name: f"{name}: interrupted; evo.train(resume={name!r}) continues it")
     with given(objects):
         return driver.drive(work)
-
-
-def _train_on_cluster(
-    ray: str, run: TrainRun | None, folder: str, named: Mapping[str, Any], command: str, progress: bool
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The training's summary and its log. Raises as evo.train does, and SearchFailed if it failed on its node."""
-    training = open_training(ray, run, folder, named, command, as_json=True)
-    printed: list[str] = []
-    driver = Background(progress, lambda name: f"{name}: interrupted; evo.train(resume={name!r}, ray=...) continues it")
-    title, steps = f"training on {training.place}", run.steps if run is not None else 0
-
-    def write(stream: str, line: str) -> None:
-        if stream == "out":
-            printed.append(line)
-        elif reported := _STEP.match(line):
-            step = int(reported[1])
-            shown = Progress(title, step, max(step, steps), "steps", reported[2])
-            driver.progress = lambda: shown
-        elif "warning: " in line:
-            print(line, file=sys.stderr)
-
-    async def work(job: Job) -> Any:
-        driver.name = folder
-        with job.interruptible(lambda stop: training.interrupt(str(stop))):
-            return await training.work(write)
-
-    outcome = driver.drive(work)
-    if outcome.code == 2:
-        raise BadInput(outcome.last_line)
-    if outcome.code or not printed:
-        raise SearchFailed(f"{folder}: {outcome.last_line or describe_exit(outcome.code)}")
-    record = TrainingRecord(folder)
-    record.read_lines()
-    return json.loads(printed[-1]), record.lines
 
 
 def _progress(training: Training) -> Progress:

@@ -46,7 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("evo.cli.train", "Fine-tune a policy by reward (vpo, grpo, ...) or by what searches found (improve)."),
     "pretrain": ("evo.cli.pretrain", "Train the embedded base policy from nothing."),
     "pipeline": ("evo.cli.pipeline", "Train, evaluate, search, compare and report by one file."),
-    "doctor": ("evo.cli.doctor", "Check this machine: database, sandbox, engines, GPUs, versions, clock."),
+    "doctor": ("evo.cli.doctor", "Check this machine: sandbox, database, GPUs, a policy."),
 }
 
 COMMAND_ENTRY_POINTS = "evo.commands"

@@ -21,7 +21,6 @@ from evo.cli.tables import print_table
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
 from evo.monitor.answer import best_known_of, describe_best_known, read_answers, verify_best
-from evo.monitor.cluster import describe_whole
 from evo.search.status import clock, describe_usage, format_time
 from islands.db.comparisons import runs_named
 from islands.db.scorer_changes import scorer_changes
@@ -110,7 +109,6 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
             "format_errors": misread,
             "versions": [asdict(version) for version in versions],
             "checkpoints": saved,
-            "cluster": describe_whole(store, run.name),
             "scorer_changes": [asdict(change) for change in changes],
             "policy_changes": list(replaced),
             "failed_candidates": [asdict(candidate) for candidate in failed],
@@ -189,8 +187,6 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
         console.print("\nmisread rollouts:")
         for reason, count in worst:
             console.print(f"  {count:,} x {reason}", soft_wrap=True)
-    for line in describe_whole(store, run.name):
-        console.print(line, soft_wrap=True)
 
 
 def _describe_time(run: RunRecord) -> str:

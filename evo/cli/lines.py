@@ -76,8 +76,6 @@ def format_line(snapshot: Snapshot, now: float) -> str:
         parts.append(f"nothing heard for {clock(silent)}")
     if snapshot.ended and LOST in snapshot.reasons:
         parts.append(LOST)
-    if snapshot.cluster:
-        parts.append(snapshot.cluster)
     return "  ".join(clean(part) for part in parts)
 
 
@@ -103,7 +101,6 @@ def record_of(snapshot: Snapshot, now: float) -> dict[str, Any]:
         "seconds_left": snapshot.eta(),
         "silent_seconds": snapshot.silent(now),
         "fault": snapshot.fault,
-        "cluster": snapshot.cluster,
         "against": snapshot.reference,
         "arms": [_arm_record(arm) for arm in snapshot.arms],
         "verdicts": [verdict.text for verdict in snapshot.verdict],

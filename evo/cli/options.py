@@ -51,7 +51,7 @@ def ray_option(command: F) -> F:
     return click.option(
         "--ray",
         metavar="ADDRESS",
-        help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?shards= describe its tasks.",
+        help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?scorers= describe its tasks.",
     )(command)
 
 

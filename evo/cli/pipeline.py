@@ -6,7 +6,6 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ import click
 from rich.console import Console
 
 from evo.cli.options import json_option, open_console, plain_option, print_json
-from evo.cluster import parse_place
 from evo.errors import INTERRUPTED, BadInput
 from evo.pipelines.checks import check_pipeline
 from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print_plan, summary
@@ -26,7 +24,7 @@ from evo.pipelines.state import State, Status, load, lock_folder
 from islands.db.address import hide_password
 
 if TYPE_CHECKING:
-    from evo.pipelines.cluster import ClusterStages
+    pass
 
 
 @click.command()
@@ -45,11 +43,6 @@ if TYPE_CHECKING:
     help="Do this stage and all stages that read it again; the old results are kept.",
 )
 @click.option("--keep-going", is_flag=True, help="After a failure continue with stages that do not read what failed.")
-@click.option(
-    "--ray",
-    metavar="ADDRESS",
-    help="Do stages on a Ray cluster, independent ones at the same time: local, auto, or HOST:PORT.",
-)
 @plain_option
 @json_option
 def pipeline(
@@ -61,7 +54,6 @@ def pipeline(
     first: str | None,
     redo: tuple[str, ...],
     keep_going: bool,
-    ray: str | None,
     plain: bool,
     as_json: bool,
 ) -> int:
@@ -109,29 +101,11 @@ def pipeline(
     make_plan()  # mistakes are reported before a directory is made
     with lock_folder(folder) as lock:
         state, plan = make_plan()
-        with _open_cluster(ray, place, plan) as cluster:
-            runner = PipelineRunner(
-                place,
-                state,
-                lock,
-                plain=plain,
-                quiet=as_json,
-                report=ProgressPrinter(console, plan, place),
-                cluster=cluster,
-            )
-            outcome = runner.run(plan, keep_going=keep_going)
-        return _report(state, plan, place, outcome, as_json, console, _format_command(file, output, db, ray))
-
-
-def _open_cluster(
-    ray: str | None, place: PipelineFolder, plan: Sequence[Planned]
-) -> AbstractContextManager[ClusterStages | None]:
-    if ray is None:
-        return nullcontext()
-    parse_place(ray)
-    from evo.pipelines.cluster import stages_on_cluster
-
-    return stages_on_cluster(ray, place, plan)
+        runner = PipelineRunner(
+            place, state, lock, plain=plain, quiet=as_json, report=ProgressPrinter(console, plan, place)
+        )
+        outcome = runner.run(plan, keep_going=keep_going)
+        return _report(state, plan, place, outcome, as_json, console, _format_command(file, output, db))
 
 
 def _report(
@@ -181,11 +155,10 @@ def _make_prefix(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:MOST_OF_FOLDER].strip("-") or "pipeline"
 
 
-def _format_command(file: str, output: str | None, db: str | None, ray: str | None) -> str:
+def _format_command(file: str, output: str | None, db: str | None) -> str:
     parts = ["evo", "pipeline", file]
     parts += ["-o", output] if output else []
     parts += ["--db", hide_password(db)] if db else []
-    parts += ["--ray", ray] if ray else []
     return shlex.join(parts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +10,9 @@ import click
 from evo.cli.flags import GroupedCommand, collect_given, flag, together
 from evo.cli.live import handling_interrupts
 from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
-from evo.cluster import open_training
 from evo.config.traces import TraceSettings
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import INTERRUPTED, BadInput
-from evo.exit_status import describe_exit
 from evo.runs.preflight import check_new_training
 from evo.search.stop import StopReason
 from evo.training.display import TrainingDisplay
@@ -54,7 +51,7 @@ _FLAGS = [
         "Evaluation and checkpoints": ("evaluate_every", "evaluate_limit", "evaluate_answers", "save_every", "keep"),
         "Execution and output": (
             *("sandbox", "device", "dtype", "fsdp", "fsdp_offload", "trackers"),
-            *("ray", "as_json", "plain"),
+            *("as_json", "plain"),
         ),
     },
 )
@@ -71,9 +68,6 @@ _FLAGS = [
     help="Read settings from a YAML file; flags override it.",
 )
 @together(_FLAGS)
-@click.option(
-    "--ray", metavar="ADDRESS", help="Train on a node of a Ray cluster: local, auto, or HOST:PORT, with ?cpus= ?gpus=."
-)
 @json_option
 @plain_option
 def train(
@@ -82,7 +76,6 @@ def train(
     output: str | None,
     folder: str | None,
     config_file: str | None,
-    ray: str | None,
     as_json: bool,
     plain: bool,
     **options: Any,
@@ -107,8 +100,6 @@ def train(
     if folder:
         check_resumable(named, "METHOD, PROBLEMSET, -o and --config", bool(method or problems or output or config_file))
         TrainingRecord.open(folder)
-        if ray is not None:
-            return _on_cluster(ray, None, folder, named, as_json)
         with display.loading():
             from evo.training.setup import resume
 
@@ -118,34 +109,11 @@ def train(
             raise BadInput("Missing output directory: pass -o DIR")
         run = plan_training(config_file, named, method, problems)
         check_new_training(run, output)
-        if ray is not None:
-            return _on_cluster(ray, run, output, named, as_json)
         with display.loading():
             from evo.training.setup import begin  # torch
 
             training = begin(run, output, read_command(), display.log)
     return asyncio.run(drive_training(training, display, as_json=as_json))
-
-
-def _on_cluster(ray: str, run: TrainRun | None, folder: str, named: dict[str, Any], as_json: bool) -> int:
-    training = open_training(ray, run, folder, named, read_command(), as_json=as_json)
-
-    async def drive() -> int:
-        with handling_interrupts(lambda stop: training.interrupt(str(stop))):
-            return (await training.work(_write_line)).code
-
-    try:
-        code = asyncio.run(drive())
-    except asyncio.CancelledError:  # a second Ctrl-C
-        return INTERRUPTED
-    if code < 0:
-        print(f"evo: {describe_exit(code)}", file=sys.stderr)
-    return code if code >= 0 else 1
-
-
-def _write_line(stream: str, line: str) -> None:
-    """Print a line of the command on the cluster as if the command ran here."""
-    print(line, file=sys.stdout if stream == "out" else sys.stderr, flush=True)
 
 
 async def drive_training(training: Training, display: TrainingDisplay, *, as_json: bool) -> int:

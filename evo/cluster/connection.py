@@ -55,11 +55,6 @@ def _check_reachable(where: str) -> None:
         raise BadInput(f"--ray {where}: no Ray cluster can be joined ({error}); is its head running?") from None
 
 
-def find_address(place: ClusterAddress) -> str:
-    """The address of the joined cluster for another process on this machine."""
-    return place.where if place.where.startswith("ray://") else str(ray.get_runtime_context().gcs_address)
-
-
 def leave() -> None:
     ray.shutdown()
 
@@ -83,46 +78,29 @@ def list_alive_nodes() -> list[Mapping[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def count_slots(place: ClusterAddress, taken: Mapping[str, float]) -> int:
-    """How many tasks the cluster can run at once, at least one. taken: resources that engines hold"""
-    return max(1, _count_fitting(place, taken))
+def count_slots(place: ClusterAddress) -> int:
+    """How many tasks the cluster can run at once, at least one."""
+    return max(1, _count_fitting(place))
 
 
-def check_resources(place: ClusterAddress, taken: Mapping[str, float]) -> None:
-    """Raise BadInput if engines and scoring processes leave no resources for a task, which would wait for ever."""
+def check_resources(place: ClusterAddress) -> None:
+    """Raise BadInput if scoring processes leave no resources for a task, which would wait for ever."""
     options, cpus = place.options, ray.cluster_resources().get("CPU", 0.0)
-    if taken and not options.scorers and _count_fitting(place, taken) < 1:
-        raise BadInput(f"--ray {place}: its engines leave no resources for a task on {cpus:g} CPUs; ask for fewer")
-    if options.scorers and _count_fitting(place, taken) < 1:
+    if options.scorers and _count_fitting(place) < 1:
         raise BadInput(
             f"--ray {place}: {options.scorers} scoring processes of {options.scorer_cpus:g} CPUs leave no "
             f"resources for a task on {cpus:g}; ask for fewer, or for less ?scorer_cpus="
         )
 
 
-def _count_fitting(place: ClusterAddress, taken: Mapping[str, float]) -> int:
-    """Tasks that fit next to the scoring processes and engines."""
+def _count_fitting(place: ClusterAddress) -> int:
+    """Tasks that fit next to the scoring processes."""
     options, total = place.options, ray.cluster_resources()
     scoring = {"CPU": options.scorer_cpus, "GPU": options.scorer_gpus, **options.scorer_resources}
     needed = {"CPU": options.cpus, "GPU": options.gpus, **options.resources}
-    held = {name: options.scorers * scoring.get(name, 0.0) + taken.get(name, 0.0) for name in needed}
-    free = {name: total.get(name, 0.0) - held[name] for name in needed}
+    free = {name: total.get(name, 0.0) - options.scorers * scoring.get(name, 0.0) for name in needed}
     fits = [int(free[name] / amount) for name, amount in needed.items() if amount > 0]
     return min(fits, default=len(list_alive_nodes()))
-
-
-def describe_nodes() -> list[dict[str, Any]]:
-    """The nodes for a display: id, host, whether alive, CPUs and GPUs."""
-    return [
-        {
-            "node": str(node["NodeID"])[:8],
-            "host": str(node["NodeManagerHostname"]),
-            "alive": bool(node["Alive"]),
-            "cpus": node["Resources"].get("CPU", 0.0),
-            "gpus": node["Resources"].get("GPU", 0.0),
-        }
-        for node in ray.nodes()
-    ]
 
 
 def list_import_path() -> list[str]:

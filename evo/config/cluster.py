@@ -20,13 +20,10 @@ class ClusterOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cpus: float = Field(1.0, ge=0.0, description="CPUs of a task: one run of a comparison, or one shard of a run.")
+    cpus: float = Field(1.0, ge=0.0, description="CPUs of a task, which is one run.")
     gpus: float = Field(0.0, ge=0.0, description="GPUs of a task, if its policy runs in it.")
     resources: dict[str, float] = Field(
         default_factory=dict, description="Resources of a task, as Ray names them: NAME:1,NAME:2."
-    )
-    shards: int | None = Field(
-        None, ge=1, description="Tasks that a run's problems are divided between; default: as many as fit."
     )
     scorers: int = Field(0, ge=0, description="Scoring processes on the nodes; 0 scores in the task.")
     scorer_cpus: float = Field(
@@ -46,11 +43,6 @@ class ClusterOptions(BaseModel):
             return value
         parts = [part.partition(":") for part in value.split(",") if part]
         return {name: amount or 1.0 for name, _, amount in parts}
-
-    def describe_task(self) -> str:
-        """The resources of a task, in words."""
-        asked = {"CPUs": self.cpus, "GPUs": self.gpus, **self.resources}
-        return ", ".join(f"{amount:g} {name}" for name, amount in asked.items() if amount)
 
 
 @dataclass(frozen=True)

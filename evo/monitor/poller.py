@@ -22,7 +22,6 @@ from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
 from evo.comparison.verdict import farthest, summarise, verdicts_of
 from evo.monitor.answer import NO_ORIGIN, best_known_of, read_answers, statement_of, walk_of
-from evo.monitor.cluster import read_cluster
 from evo.monitor.live_cache import LiveCache, RunCache
 from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, Telemetry, TrainingCurve
 from evo.search.active_time import active_periods, union
@@ -159,7 +158,6 @@ class Poller:
             loaded=loaded,
             runs=len(records),
             reasons=tuple(dict.fromkeys(r.reason for r in records if r.reason)),
-            cluster=read_cluster(self.store, self.name),
         )
         snapshot = replace(snapshot, remaining=self._seconds_left(now, snapshot, records))
         if not cache.problems:

@@ -170,7 +170,6 @@ class Snapshot:
     active: the periods in which any of the runs was searched, in order
     heard: the time of the last heartbeat of any run
     fault: why the database cannot be read now
-    cluster: its nodes, tasks and losses in words, "" for one machine
     """
 
     name: str
@@ -190,7 +189,6 @@ class Snapshot:
     runs: int = 0
     fault: str = ""
     reasons: tuple[str, ...] = ()
-    cluster: str = ""
 
     @property
     def groups(self) -> int:

@@ -1,6 +1,6 @@
 """Run the stages of a pipeline, each in a separate process. Its result is stored before a stage that reads it begins.
 
-One stage runs at a time, in the file's order; on a cluster (evo.pipelines.cluster) all stages whose inputs are done.
+One stage runs at a time, in the file's order.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evo.command_process import CommandProcess
 from evo.errors import INTERRUPTED
@@ -21,9 +20,6 @@ from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import PipelineFolder
 from evo.pipelines.state import StageState, State, Status, save
-
-if TYPE_CHECKING:
-    from evo.pipelines.cluster import ClusterStages
 
 _WITHOUT_SCREEN = ("report", "problems")
 
@@ -43,10 +39,9 @@ class PipelineRunner:
         plain: bool,
         quiet: bool,
         report: Report,
-        cluster: ClusterStages | None = None,
     ) -> None:
         self.place, self.state, self.lock = place, state, lock
-        self.plain, self.quiet, self.report, self.cluster = plain, quiet, report, cluster
+        self.plain, self.quiet, self.report = plain, quiet, report
         self.interrupted = self._failed = False
         self._processes: list[CommandProcess] = []
         self._writing = threading.RLock()  # for the state and the reports
@@ -59,27 +54,10 @@ class PipelineRunner:
                 self.state.stages[planned.stage.name] = planned.record
         save(self.place.folder, self.state)  # stages that are done again count as undone from now on
         with self._obeying_interrupts():
-            if self.cluster is None:
-                for planned in plan:
-                    if self._may_begin(planned, keep_going):
-                        self._stage(planned)
-            else:
-                self._run_together(plan, keep_going, self.cluster)
+            for planned in plan:
+                if self._may_begin(planned, keep_going):
+                    self._stage(planned)
         return Status.INTERRUPTED if self.interrupted else Status.FAILED if self._failed else Status.DONE
-
-    def _run_together(self, plan: Sequence[Planned], keep_going: bool, cluster: ClusterStages) -> None:
-        """Run each stage as soon as its inputs are done."""
-        waiting, running = list(plan), set[Future[None]]()
-        with ThreadPoolExecutor(cluster.at_once, "stage") as pool:
-            while True:
-                for planned in [one for one in waiting if self._may_begin(one, keep_going)]:
-                    waiting.remove(planned)
-                    running.add(pool.submit(self._stage, planned))
-                if not running:
-                    return
-                ended, running = wait(running, return_when=FIRST_COMPLETED)
-                for one in ended:
-                    one.result()
 
     def _may_begin(self, planned: Planned, keep_going: bool) -> bool:
         if self.interrupted or not planned.works or (self._failed and not keep_going):
@@ -119,29 +97,15 @@ class PipelineRunner:
             self.report(planned, planned.record, what)
 
     def _do(self, planned: Planned) -> tuple[int, str]:
-        stage, record, cluster = planned.stage, planned.record, self.cluster
+        return self._process_of(self.place.command(planned.stage, planned.record, self.state))
 
-        def arguments() -> list[str]:
-            return self.place.command(stage, record, self.state)
-
-        if cluster is None:
-            return self._process_of(arguments())
-        if cluster.takes(stage.kind):
-            return cluster.run(stage.name, arguments)
-        return self._process_of([*arguments(), *cluster.options(stage.kind)], stage.name)
-
-    def _process_of(self, arguments: Sequence[str], among: str = "") -> tuple[int, str]:
-        """Run `evo ARGUMENTS`. Returns its exit code (negative: the signal that killed it) and its last line on stderr.
-
-        among: its name, if other stages run at the same time
-        """
-        shown = ["--plain"] if (self.plain or self.quiet or among) and arguments[0] not in _WITHOUT_SCREEN else []
-        together = self.cluster if among else None
+    def _process_of(self, arguments: Sequence[str]) -> tuple[int, str]:
+        """Run `evo ARGUMENTS`: its exit code (negative: the signal that killed it) and its last line on stderr."""
+        shown = ["--plain"] if (self.plain or self.quiet) and arguments[0] not in _WITHOUT_SCREEN else []
         process = CommandProcess(
             [*arguments, *shown],
             environment={"EVO_DB": self.place.db},
             held=(self.lock,),
-            write=None if together is None else lambda _, line: together.write(among, line),
             stdout=2 if self.quiet else None,  # stderr
         )
         self._processes.append(process)
@@ -158,8 +122,6 @@ class PipelineRunner:
 
         def interrupted(number: int, frame: FrameType | None) -> None:
             self.interrupted = True
-            if self.cluster is not None:
-                self.cluster.interrupt()
             # the terminal sends Ctrl-C to the stage too: passed on, it would count twice and stop the stage at once
             if number != signal.SIGINT or not _at_the_terminal():
                 for process in list(self._processes):

@@ -95,8 +95,6 @@ def _progress(snapshot: Snapshot, width: int) -> Line:
         words += f", {sum(arm.telemetry.sampled_ahead or 0 for arm in snapshot.arms):,} of {flying:,} in flight sampled"
     if cost := sum(arm.telemetry.totals.cost for arm in snapshot.arms):
         words += f", cost {cost:.4g}"
-    if snapshot.cluster:
-        words += f", {clean(snapshot.cluster)}"
     line = Line(width)
     bar = max(10, width - width_of(words))
     full = int(bar * min(1.0, groups / planned))

@@ -38,7 +38,7 @@ DOCSTRING_HABITS = {
 }
 ROOMS = (
     "vpo/chain", "vpo/hf", "vpo/embedded", "islands/population", "islands/db", "islands/interop",
-    "evo/api", "evo/checks", "evo/config", "evo/doctor", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
+    "evo/api", "evo/checks", "evo/config", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
     "evo/cli", "evo/cluster", "evo/comparison", "evo/monitor", "evo/openevolve", "evo/pipelines", "evo/report",
     "evo/runs", "evo/stats", "evo/training", "evo/tui", "evo/ui", "vpo/training",
     "problems/custom", "problems/maze", "problems/openevolve", "problems/plugins/maths",

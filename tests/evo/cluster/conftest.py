@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from vllm_stubbed import STUBS
 
 NODES = 3
 ROOT = Path(__file__).parents[3]
@@ -26,8 +24,7 @@ def session_cluster() -> Iterator[Any]:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, session_cluster: Any) -> Iterator[Any]:
-    """Three nodes of one CPU, where a stub of vLLM is installed, and a head without any; what a test kills is replaced
-    after it."""
+    """Three nodes of one CPU and a head without any; what a test kills is replaced after it."""
     _for_nodes(monkeypatch)
     yield session_cluster
     while len(session_cluster) < NODES:
@@ -36,6 +33,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch, session_cluster: Any) -> Iterator[A
 
 def _for_nodes(patch: pytest.MonkeyPatch) -> None:
     """What nodes that start now have in their environment."""
-    patch.setenv("PYTHONPATH", os.pathsep.join([str(STUBS), str(ROOT)]))
+    patch.setenv("PYTHONPATH", str(ROOT))
     patch.setenv("OMP_NUM_THREADS", "1")  # as Ray has it for a task of one CPU
     patch.setenv("RAY_AUTH_MODE", "disabled")

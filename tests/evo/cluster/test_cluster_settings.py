@@ -1,11 +1,10 @@
-"""What is refused before a cluster is asked, and what shards come to together."""
+"""What is refused before a cluster is asked."""
 
 from __future__ import annotations
 
 import builtins
 import socket
 import sys
-from collections import Counter
 
 import pytest
 
@@ -15,15 +14,13 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.runs.launch import plan_run
 from evo.search.resources import Resources
-from islands.db.shards import ShardRecord
-from islands.db.totals import Totals
 
 
 def test_an_address_and_its_options():
-    place = parse_cluster("head:6379?cpus=2&gpus=0.5&shards=8&resources=fpga:1,disk:2.5&scorers=3")
+    place = parse_cluster("head:6379?cpus=2&gpus=0.5&resources=fpga:1,disk:2.5&scorers=3")
     assert place.where == "head:6379" and str(place) == "head:6379"
     options = place.options
-    assert (options.cpus, options.gpus, options.shards, options.scorers) == (2, 0.5, 8, 3)
+    assert (options.cpus, options.gpus, options.scorers) == (2, 0.5, 3)
     assert options.resources == {"fpga": 1.0, "disk": 2.5}
     assert parse_cluster("local").options.cpus == 1
 
@@ -50,7 +47,7 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
     config = RunConfig.model_validate({"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 8})
     plan_run(config, Resources(), db=db, name="run", command="test")
     started: list[ClusterOptions] = []
-    monkeypatch.setattr(running, "check_resources", lambda place, beside: None)
+    monkeypatch.setattr(running, "check_resources", lambda place: None)
     monkeypatch.setattr(running, "start_scorer_actors", lambda options: started.append(options) or [])
     running.ClusterRunner(parse_cluster("local?scorers=2"), db)._start_scorer_actors(["run"])
     assert (started[0].scorers, started[0].scorer_gpus, started[0].scorer_cpus) == (2, 0.5, 1)
@@ -60,7 +57,12 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("nearby", "expected local, auto, or HOST:PORT"), ("auto?speed=3", "speed"), ("local?shards=0", "shards")],
+    [
+        ("nearby", "expected local, auto, or HOST:PORT"),
+        ("auto?speed=3", "speed"),
+        ("local?scorers=-1", "scorers"),
+        ("local?shards=2", "shards was removed"),
+    ],
 )
 def test_what_is_no_cluster(text, said):
     with pytest.raises(BadInput, match=said):
@@ -100,28 +102,3 @@ def test_a_file_is_no_database_of_several_machines(monkeypatch, nodes, refused):
             connection.check_database("sqlite:///runs.db", place)
     else:
         connection.check_database("sqlite:///runs.db", place)
-
-
-def shard(number: int, status: str, summary: dict, reason: str = "") -> ShardRecord:
-    return ShardRecord(1, number, 2, status, reason, summary, "n", 1, None)
-
-
-def test_shards_add_up():
-    pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
-    from evo.cluster.summary import merge_outcomes, merge_problems, merge_shards
-
-    one = {"groups": 3, "solved": 1, "active": [[100.0, 110.0]], "errors": {"timeout": 1}, "at": 110.0}
-    two = {"groups": 2, "solved": 2, "active": [[105.0, None]], "errors": {"timeout": 1}, "at": 112.0}
-    shards = [
-        shard(0, "done", {**one, "problems": [{"name": "a"}, {"name": "c"}]}),
-        shard(1, "running", {**two, "problems": [{"name": "b"}]}),
-    ]
-    committed = Totals(groups=6, answers=15, tokens=33, errors=Counter(timeout=3))
-    merged = merge_shards(shards, committed, 120.0)
-    assert (merged["groups"], merged["answers"], merged["errors"]) == (6, 15, {"timeout": 3}), "not the last reports'"
-    assert merged["solved"] == 3
-    assert merged["active"] == [[100.0, None]] and merged["seconds"] == 20.0 and merged["answers_per_second"] == 0.75
-    assert [problem["name"] for problem in merge_problems(shards)] == ["a", "b", "c"]
-    assert merge_outcomes(shards) == ("interrupted", "")
-    assert merge_outcomes([shards[0], shard(1, "failed", two, "gone")]) == ("failed", "gone")
-    assert merge_outcomes([shards[0]]) == ("done", "")
