@@ -107,9 +107,6 @@ def ours(kind: str, folder: Path, url: str, calls: int, seed: int, tokens: int) 
         settings = {"islands": 1, "strategy": kind}
     elif kind == "best-of-n":
         settings = {"prompt": {"show_parent": False}}
-    elif kind == "islands-reflect":
-        settings = {"reflect": policy}
-        calls = calls // 2  # at most one reflection beside every call
     evo.run(
         Remote(), policy=policy, iterations=calls, answers=1, rollouts=1, seed=seed, parallel=1,
         temperature=0.8, max_new_tokens=tokens, db=f"sqlite:///{folder}/run.db", progress=False, **settings,

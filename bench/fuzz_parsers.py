@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from evo.prompts.reflection import read_reflection
 from problems.contract import Problem
 from problems.identity import identity
 from problems.maze.moves import UnreadableRoute, parse_moves
@@ -145,7 +144,6 @@ def parsers() -> list[Parser]:
             "identities", lambda text: [identity(text, kind) for kind in ("python", "text", "route", "tagged")], marked
         ),
         Parser("moves of a route", _refusing(parse_moves, UnreadableRoute), ("RRDD", "right, down", "R\nD")),
-        Parser("reflections", read_reflection, ("It fails on 0. Try a guard. More.", _PROGRAM)),
         Parser("beginnings", lambda text: draw_prefill(text, "python", np.random.default_rng(1)), marked),
         Parser("outputs of programs", lambda text: same_output(text, "1 2.50\nyes\n"), ("1 2.5\nYES", "0.1\n" * 9)),
         Parser("replies of servers", _reply, (_REPLY, '{"error": {"message": "no"}}', "[]")),

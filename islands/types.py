@@ -76,7 +76,6 @@ class Candidate:
 
     generation: parent's + 1, 0 for a seed and for an answer to a prompt without a parent
     island: where it was born; copies may live on others
-    reflection: what a policy says that it needs, "" for nothing; only what builds a prompt sets it
     """
 
     id: int
@@ -89,7 +88,6 @@ class Candidate:
     generation: int
     island: int
     parent: int | None
-    reflection: str = ""
 
 
 class ParentKind(StrEnum):

@@ -18,11 +18,14 @@ COMMANDS: dict[str, str] = {
 FLAGS: dict[str, str] = {
     "--serve": "use `evo ui`, which shows runs in a browser",
     "--ray": "a cluster takes whole searches: evo run, evo resume and evo compare have --ray",
+    "--reflect": "let the scorer's feedback call a model",
 }
 """Flags of any command, as `--reflect`."""
 
 KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "shards": ("a run is one task of a cluster; ?scorers=N spreads its scoring", (None,)),
+    "reflect": ("let the scorer's feedback call a model", ()),
+    "feedback": ("let the scorer's feedback call a model", (None, {}, {"policy": None, "max_new_tokens": None})),
 }
 """Dotted keys of settings: what replaces one, and the values that meant "not used".
 

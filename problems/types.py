@@ -158,24 +158,6 @@ class ScoredRollout:
         return None if self.rollout.text.strip() else Unanswered.EMPTY
 
 
-@dataclass(frozen=True)
-class Reflection:
-    """A policy's reflection on a candidate, written once, when the candidate is first chosen as a parent.
-
-    candidate: its database id
-    text: a sentence or two, "" if the policy wrote none
-    policy_version: of its author
-    tokens, prompt_tokens, cost: of its sampling
-    """
-
-    candidate: int
-    text: str
-    policy_version: str
-    tokens: int
-    prompt_tokens: int
-    cost: float = 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class ScoredGroup:
     """G rollouts of one prompt, scored: one database transaction and one training example.
@@ -187,8 +169,6 @@ class ScoredGroup:
     answers: m, the answers per rollout
     seed: the run's sampling seed; with prompt.stream it reproduces the rollouts
     operator: the index of the sampled operator in the configuration
-    reflection: on the parent, if this group's prompt was the first to need it; stored with the group, but not read back
-        with it
     """
 
     problem: int
@@ -206,7 +186,6 @@ class ScoredGroup:
     sampling_seconds: float = 0.0
     scoring_seconds: float = 0.0
     operator: int = 0
-    reflection: Reflection | None = None
 
     def rewards(self, dimensions: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """Reward vectors (G, m, d) with zero rows for missing answers, and which rows are answers (G, m)."""

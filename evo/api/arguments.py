@@ -25,7 +25,6 @@ FLAGS: Mapping[str, str] = {
     "strategy": "population.strategy",
     "fresh": "prompt.fresh",
     "prefill": "prompt.prefill",
-    "reflect": "feedback.policy",
     "train_every": "train.every",
     "train_steps": "train.steps",
     "train_unsolved": "train.unsolved",

@@ -71,10 +71,8 @@ class PolicyKeywords(SearchKeywords, ModelKeywords, total=False):
     start: Sequence[str]
     parallel: int | None
     lag: int
-    feedback: Mapping[str, Any]
     scoring_resources: Mapping[str, float] | None
     prefill: float
-    reflect: str | None
     train_every: int
     train_steps: int | None
     train_unsolved: bool

@@ -81,8 +81,8 @@ def run(
         ray: a Ray cluster that does the work: "local", "auto" or "HOST:PORT", with "?cpus=2&scorers=8" and the like.
         settings: every other flag of `evo run` by its name: answers, rollouts, seed, limit, temperature, until_solved,
             max_answers, max_total_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill,
-            reflect, train (a method), train_every, sandbox, device ...; and the sections of --config: population,
-            prompt, feedback, train, as mappings.
+            train (a method), train_every, sandbox, device ...; and the sections of --config: population,
+            prompt, train, as mappings.
 
     Returns:
         The run's result; everything is in the database.

@@ -141,7 +141,6 @@ _SEARCH_FLAGS = together(
         flag(RunConfig, "population.strategy"),
         flag(RunConfig, "prompt.fresh", metavar="SHARE|auto", type=str),
         flag(RunConfig, "prompt.prefill", metavar="SHARE"),
-        flag(RunConfig, "feedback.policy", "--reflect", metavar="POLICY"),
         flag(RunConfig, "start", metavar="FILE"),
         flags(RunConfig, ("until_solved", "patience", "max_answers", "max_total_tokens", "max_cost", "max_seconds")),
         flags(RunConfig, ("max_unanswered", "parallel", "lag")),

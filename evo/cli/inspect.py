@@ -246,8 +246,6 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
             "feedback": candidate.feedback,
             "error": candidate.error,
             "best_known": best_known_of(problem),
-            "reflection": answer.reflection,
-            "parent_reflection": answer.parent_reflection,
             "generation": candidate.generation,
             "island": candidate.island,
             "iteration": detail.iteration,
@@ -280,10 +278,6 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
         console.print(f"error: {candidate.error}", soft_wrap=True)
     if candidate.feedback and candidate.feedback != candidate.error:
         console.print(f"feedback: {candidate.feedback}", soft_wrap=True)
-    if answer.reflection:
-        console.print(f"reflection: {answer.reflection}", soft_wrap=True)
-    if parent is not None and answer.parent_reflection:
-        console.print(f"reflection on its parent {parent.id}: {answer.parent_reflection}", soft_wrap=True)
     console.print(
         "\nlineage (fitness): " + " <- ".join(_format_ancestor(c) for c in line[:LINEAGE_SHOWN]), soft_wrap=True
     )

@@ -50,8 +50,6 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
         for name, arm in arms.items():
             given = {key: getattr(arm, key) for key in OF_THE_ARM if getattr(arm, key) is not None}
             prompt = {f"prompt.{key}": getattr(arm, key) for key in OF_ITS_PROMPTS if getattr(arm, key) is not None}
-            if arm.reflect is not None:
-                prompt["feedback.policy"] = arm.reflect
             if arm.population is not None:
                 layers = (config.search.population, arm.population)
                 given["population"] = {k: v for one in layers for k, v in one.model_dump(exclude_unset=True).items()}

@@ -16,6 +16,7 @@ from evo.config.sampling import Answers, Count, Fresh, Share, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.address import did_you_mean
+from problems.retired import KEYS, replace_hint
 from vpo.policies.address import parse_address, split_policies
 
 OF_EACH_ARM = ("policy", "rollouts", "train")
@@ -44,7 +45,6 @@ class ArmConfig(BaseModel):
     fresh: Fresh | None = Field(None, description="The share of prompts that show only the task.")
     prefill: Share | None = Field(None, description="The share of prompts that begin the answer.")
     mixing: Literal["bandit", "phase", "turns"] | None = Field(None, description="How it chooses between its policies.")
-    reflect: str | None = Field(None, description="A policy that reflects on the parents of this arm.")
     population: PopulationConfig | None = Field(
         None, description="Settings of this arm's islands, which override those of all arms."
     )
@@ -174,6 +174,8 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
             continue
         if not equals or key not in ArmConfig.model_fields or key in ("policy", "population"):
             known = [*(key for key in ArmConfig.model_fields if key not in ("policy", "population")), "population.KEY"]
+            if retired := replace_hint(KEYS, key):
+                raise BadInput(f"--arm {text}: {retired}")
             hint = did_you_mean(key, known, most=1) or f"; known: {', '.join(known)}"
             raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm{hint}")
         values[key] = value.strip()

@@ -21,6 +21,8 @@ OPTIONS = "the options"
 _ALTERNATIVE = re.compile(r"str|int|float|bool|(list|tuple|dict|literal)\[.*\]")
 """The part of pydantic's path to an error that names a member of a union, not a key."""
 
+_OF_AN_ARM = re.compile(r"^arms\.[^.]+\.")
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -80,7 +82,7 @@ def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: 
         path = path[1:]
     key, message = ".".join(path), first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        if retired := replace_hint(KEYS, key):
+        if retired := replace_hint(KEYS, _OF_AN_ARM.sub("", key)):
             return f"{source}: {retired}"
         known = set(_keys([model], path[:-1]))
         if inlined and not path[:-1]:

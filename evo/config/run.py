@@ -51,23 +51,6 @@ class PromptConfig(BaseModel):
     )
 
 
-class FeedbackConfig(BaseModel):
-    """Feedback on a candidate in addition to its scorer's."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
-
-    policy: str | None = Field(
-        None,
-        description="A policy (the search's or another) that writes two sentences on the failing parts of a parent, "
-        "for the prompts of its children.",
-    )
-    max_new_tokens: Count | None = Field(
-        None,
-        description="Tokens per reflection at most; default: ?max_tokens= of its policy, else 96, and more for a model "
-        "that reasons.",
-    )
-
-
 class PolicyChange(BaseModel):
     """A change of a run's policies by a resume. sequence: of the first group that may be of the new ones; created:
     seconds since 1970"""
@@ -128,7 +111,6 @@ class RunConfig(SamplingConfig):
     )
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     prompt: PromptConfig = Field(default_factory=PromptConfig)
-    feedback: FeedbackConfig = Field(default_factory=FeedbackConfig)
     train: SearchTraining | None = Field(None, description="Train the policy during the search.")
     scorer: ScorerSettings | None = Field(None, description="The declarations of a scoring function given in Python.")
     policy_changes: list[PolicyChange] = Field(

@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from evo.errors import BadInput
-from islands.db.reflections import reflections_on
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.lineage import Origin, origins
@@ -35,14 +34,11 @@ class StoredAnswer:
 
     parent: None for a seed, and for an answer whose prompt showed none
     origin: the prompt and rollout that gave it first; None for a seed
-    reflection, parent_reflection: a policy's notes on what the answer and its parent need; "" for none
     """
 
     candidate: Candidate
     parent: Candidate | None
     origin: Origin | None
-    reflection: str
-    parent_reflection: str
 
 
 def read_answers(store: Store, ids: Sequence[int]) -> dict[int, StoredAnswer]:
@@ -52,15 +48,12 @@ def read_answers(store: Store, ids: Sequence[int]) -> dict[int, StoredAnswer]:
         part = ids[start : start + AT_ONCE]
         candidates, given = reader.fetch(part), origins(store, part)
         parents = {parent.id: parent for parent in reader.fetch([c.parent for c in candidates if c.parent is not None])}
-        notes = reflections_on(store, [*part, *parents])
         for candidate in candidates:
             parent = None if candidate.parent is None else parents[candidate.parent]
             answers[candidate.id] = StoredAnswer(
                 candidate,
                 parent,
                 given.get(candidate.id),
-                notes.get(candidate.id, ""),
-                "" if parent is None else notes.get(parent.id, ""),
             )
     return answers
 

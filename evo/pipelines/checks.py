@@ -19,7 +19,7 @@ from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import TASK_ALONE, check_request
 from evo.pipelines.file import Pipeline, Stage, addresses, stage_named
 from evo.prompts.registry import open_format
-from evo.runs.preflight import check_price, policies_of, prompt_format_at
+from evo.runs.preflight import check_price, prompt_format_at
 from evo.search.defaults import iterations_for, resolve_settings
 from evo.search.resources import check_apart, problems_at
 from problems.contract import BadAddress, Problem
@@ -119,7 +119,7 @@ class _Checks:
         problems = self._at(config.problems, config.limit)
         config = resolve_settings(config, problems)
         self._together(config.policy, problems, config.prompt, config.answers)
-        check_price(config.max_cost, policies_of(config))
+        check_price(config.max_cost, [config.policy])
         each = config.rollouts * config.answers
         iterations = [iterations_for(config, problem) for problem in problems]
         text = (

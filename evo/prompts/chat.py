@@ -141,8 +141,6 @@ class ChatFormat(MessageFormat):
         lines = [f"Fitness {candidate.fitness:.4g} ({vector})"]
         if feedback and candidate.feedback and self.config.max_feedback_chars:
             lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
-        if feedback and candidate.reflection:
-            lines.append("What it needs: " + candidate.reflection)
         return "\n".join([*lines, text])
 
 

@@ -83,8 +83,5 @@ class OpenEvolveFormat(MessageFormat):
         return {"id": str(candidate.id), "code": code, "metrics": self._metrics(candidate), "metadata": {}}
 
     def _artifacts(self, candidate: Candidate) -> dict[str, str | bytes] | None:
-        shown = {
-            "feedback": cut(candidate.feedback, self.config.max_feedback_chars),
-            "what it needs": candidate.reflection,
-        }
-        return {name: text for name, text in shown.items() if text} or None
+        feedback = cut(candidate.feedback, self.config.max_feedback_chars)
+        return {"feedback": feedback} if feedback else None

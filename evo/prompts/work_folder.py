@@ -82,6 +82,4 @@ class WorkFolderFormat(MessageFormat):
         lines = [self._scores(candidate)]
         if candidate.feedback and self.config.max_feedback_chars:
             lines.append(cut(candidate.feedback, self.config.max_feedback_chars))
-        if candidate.reflection:
-            lines.append("What it needs: " + candidate.reflection)
         return "\n\n".join(lines)

@@ -39,7 +39,6 @@ class BestAnswer:
     rewards: (objective, reward, the seed answer's reward); seed_fitness: of the fittest valid seed answer; None without
         one
     language: "python" for a program, else ""
-    reflection: a policy's note on what to improve in it; "" for none
     drawn: a maze with the route of the answer; "" for other problems
     lineage: (iteration, fitness) of its parent, its parent's parent and so on, at most ANCESTORS of them
     difference: from its parent, in `unit`s; empty without a parent
@@ -58,7 +57,6 @@ class BestAnswer:
     text: str
     language: str
     feedback: str
-    reflection: str
     drawn: str
     lineage: tuple[tuple[int, float], ...]
     difference: tuple[Piece, ...]
@@ -142,7 +140,6 @@ def _answer(
         bounded(here.text, room),
         "python" if answer_format == "python" else "",
         bounded(here.feedback, room // 4),
-        stored.reflection,
         "" if stated.board is None else _draw_walk(walk_of(stated.board, here.text)),
         tuple((int(search.born[ancestor]) + 1, float(search.fitness[ancestor])) for ancestor in above),
         tuple(difference(parent, here.text, unit, room)) if parent.strip() else (),

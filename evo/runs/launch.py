@@ -13,7 +13,7 @@ from typing import Any
 from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.errors import UnusableScorer
-from evo.runs.preflight import check_new_run, check_price, policies_of
+from evo.runs.preflight import check_new_run, check_price
 from evo.runs.problem_runs import add_problems, open_learner, open_operators, score_all_seeds
 from evo.search.core import SearchCore
 from evo.search.defaults import (
@@ -27,12 +27,10 @@ from evo.search.defaults import (
 from evo.search.loop import SearchLoop
 from evo.search.operator_selection import Operator, Operators, operator_selection
 from evo.search.problem_run import ProblemRun
-from evo.search.reflection import Reflector
 from evo.search.resources import Resources
 from evo.search.schedule import CountedSchedule, Scheduler, Shard, in_flight
 from evo.search.status import ProblemStatus, SearchStatus, describe_machine
 from evo.search.stop import FINISHING, Stop, StopReason
-from islands.db.reflections import read_reflections
 from islands.db.shards import write_shard
 from islands.db.store import Store
 from islands.db.transaction import Transaction
@@ -146,7 +144,6 @@ async def launch(
         config = resolve_run(config, problems)
         # 2) load the policies
         operators = open_operators(config, problems, resources)
-        reflecting = resources.reflecting(config, problems)
         # 3) score the seeds
         scorer = resources.scorer_for(config, problems)
         seeds = await score_all_seeds(config, problems, scorer)
@@ -162,7 +159,7 @@ async def launch(
         # 5) put the search together
         schedule = CountedSchedule(problem_runs, async_window=config.lag)
         core = open_core(store, run, config, problem_runs, operators, schedule)
-        return assemble(core, run, scorer, reflecting, resources)
+        return assemble(core, run, scorer, resources)
     except BaseException:
         await resources.close()
         if store is not None:
@@ -212,27 +209,21 @@ def assemble(
     core: SearchCore,
     run: RunRecord,
     scorer: Scorer,
-    reflecting: Policy | None,
     resources: Resources,
     *,
     shared: Resources | None = None,
     shard: Shard | None = None,
     node: str = "",
 ) -> Launched:
-    """The loop around a core, with the learner of its configuration.
-
-    reflecting: the policy that reflects on parents, if there is one
-    """
-    known = read_reflections(core.store, [problem_run.record.id for problem_run in core.problem_runs])
-    reflector = Reflector(reflecting, core.config, known)
-    search = SearchLoop(core, open_learner(core, run, scorer), scorer, reflector)
+    """The loop around a core, with the learner of its configuration."""
+    search = SearchLoop(core, open_learner(core, run, scorer), scorer)
     return Launched(search, run, resources, shared or resources, shard, node)
 
 
 def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """The configuration with the settings that its problems decide."""
     config = resolve_rollouts(resolve_settings(resolve_policy(config, problems), problems))
-    check_price(config.max_cost, policies_of(config))
+    check_price(config.max_cost, [config.policy])
     return config
 
 

@@ -37,10 +37,9 @@ def check_new_run(config: RunConfig, resources: Resources, db: str | None, name:
     # opening a user's scorer scores its seed, which may take long: this happens after the screen is shown
     own = any(Path(address).exists() for address in config.problems)
     problems = [] if own else resources.problems(config)
-    check_policies(policies_of(config))
-    check_reflection(config, problems)
+    check_policies([config.policy])
     if "policy" in config.model_fields_set or not own:
-        check_price(config.max_cost, policies_of(config))  # a directory's config may name models
+        check_price(config.max_cost, [config.policy])  # a directory's config may name models
     for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
         check_speaks(str(address), config, problems)
     if db is not None:
@@ -63,25 +62,6 @@ def check_policies(policies: Iterable[str]) -> None:
     for policy in dict.fromkeys(policies):
         for address in parse_addresses(policy):
             check_policy(address)
-
-
-def check_reflection(config: RunConfig, problems: Sequence[Problem]) -> None:
-    """Raise BadInput if a policy cannot write or read reflections, as far as files show."""
-    reflecting = config.feedback.policy
-    if reflecting is None:
-        return
-    if is_token_format(prompt_format_at(reflecting)):
-        raise BadInput(f"feedback.policy: {reflecting} has its own token language and cannot reflect in words")
-    # the default policy is used only for mazes
-    asked = "policy" in config.model_fields_set or any(problem.answer_format == "route" for problem in problems)
-    for address in parse_addresses(config.policy) if asked else ():
-        if is_token_format(prompt_format_at(str(address))):
-            raise BadInput(f"policy {address} reads no words, so no reflection either: leave out --reflect")
-
-
-def policies_of(config: RunConfig) -> list[str]:
-    """The addresses of all policies of a run: those that search, and the one that reflects."""
-    return [config.policy, *filter(None, [config.feedback.policy])]
 
 
 def check_price(max_cost: float | None, policies: Iterable[str]) -> None:
@@ -110,7 +90,7 @@ def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None
     """Check the runs of a new comparison, whose problems are resolved."""
     if name is not None:
         check_name(name)
-    policies = [policy for config in configs for policy in policies_of(config)]
+    policies = [config.policy for config in configs]
     check_policies(policies)
     check_price(configs[0].max_cost, policies)
     check_storage(db, name)

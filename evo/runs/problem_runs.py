@@ -30,7 +30,6 @@ from problems.types import ScoredAnswer
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
 from vpo.policies.contract import Policy, TrainablePolicy
-from vpo.policies.prompt_formats import is_token_format
 from vpo.training.config import BY_EXAMPLES
 
 
@@ -105,8 +104,6 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
     for operator in operators:
         if operator.prompt.prefill and not operator.policy.traits.prefill:
             raise BadInput(f"policy {operator.address} cannot continue the beginning of an answer: leave out prefill")
-        if config.feedback.policy and is_token_format(operator.policy.prompt_format):
-            raise BadInput(f"policy {operator.address} reads no words, so no reflection either: leave out --reflect")
         for problem in problems:
             open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
     check_trainable(config, problems, operators, resources.held_out(config))

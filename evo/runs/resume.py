@@ -77,7 +77,6 @@ async def relaunch(
         problems = parts.problems(config)
         of_policies = own if config.train else parts
         operators = open_operators(config, problems, of_policies)
-        reflecting = of_policies.reflecting(config, problems)
         scorer = parts.scorer_for(config, problems)
         # 3) become its writer; check that its problems and their scorers are unchanged
         store.lease(run.id, take_over)
@@ -106,7 +105,7 @@ async def relaunch(
         schedule = CountedSchedule(problem_runs, progress.next_sequence, config.lag)
         core = open_core(store, run, config, problem_runs, operators, schedule)
         core.status.carry(run.summary, run.created, run_totals(store, run.id))
-        launched = assemble(core, run, scorer, reflecting, own, shared=parts)
+        launched = assemble(core, run, scorer, own, shared=parts)
         await launched.search.learner.restore()
         recall_groups(core, run.id)
         return launched
@@ -133,7 +132,6 @@ async def relaunch_shard(
         check_divisible(config, f"run {name}")
         problems = parts.problems(config)
         operators = open_operators(config, problems, parts)
-        reflecting = parts.reflecting(config, problems)
         scorer = parts.scorer_for(config, problems)
         take_shard(store, run.id, number, node)
         records = store.problems(run.id)
@@ -153,7 +151,7 @@ async def relaunch_shard(
         if summary:  # a killed process left a period of work without an end
             summary["active"] = ended_periods(summary, run.created)
         core.status.carry(summary, run.created, problem_totals(store, [record.id for _, record in mine], summary))
-        launched = assemble(core, run, scorer, reflecting, own, shared=parts, shard=shard, node=node)
+        launched = assemble(core, run, scorer, own, shared=parts, shard=shard, node=node)
         recall_groups(core, run.id)
         return launched
     except BaseException:

@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from evo.config.run import RunConfig
-from evo.search.iteration import Choice, choose
+from evo.search.iteration import Choice, Proposal, choose
 from evo.search.operator_selection import FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Scheduler, Window
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import SOLVED, Stop, StopReason
-from islands.db.reflections import write_reflection
 from islands.db.store import Store
 from islands.db.totals import REPLIES
 from islands.db.transaction import Transaction
@@ -31,8 +30,6 @@ WORTH_A_WARNING = 3
 """Replies that hold no answer for one reason."""
 OFTEN_CUT = 0.02
 """Cut replies per requested answer from which on more tokens are worth a warning; a few long ones are no reason."""
-PROMPT_TOKENS = 4000
-"""Of a prompt, as long as none is known; for the most that a group may cost."""
 WriteMetrics = Callable[[Mapping[str, Any], Transaction], None]
 """Puts a search's metrics on record, with the groups that the transaction stores."""
 
@@ -44,7 +41,7 @@ class SearchCore:
     is committed, call `release` with it.
 
     stopped: why it proposes no more; None while it does
-    in_flight: gives the choices whose groups are not back, with their prompts if these are built; set by what samples
+    in_flight: gives the proposals whose groups are not back; set by what samples
     """
 
     def __init__(
@@ -62,7 +59,7 @@ class SearchCore:
         self.operators, self.status, self.window, self.scheduler = operators, status, window, scheduler
         self.fresh_share = FreshShare()
         self.stopped: Stop | None = None
-        self.in_flight: Callable[[], Iterable[tuple[Choice, Prompt | None]]] = tuple
+        self.in_flight: Callable[[], Iterable[Proposal]] = tuple
         self._reserve = Reserve(operators.all)
         self._warned: set[Unanswered] = set()
         self._write_metrics, self._summarised = write_metrics, 0.0
@@ -99,7 +96,7 @@ class SearchCore:
         config, status = self.config, self.status
         if not (config.max_total_tokens or config.max_cost):
             return True
-        held = [self._reserve.of(choice, prompt) for choice, prompt in self.in_flight()]
+        held = [self._reserve.of(proposal) for proposal in self.in_flight()]
         tokens, cost = status.tokens + sum(one[0] for one in held), status.cost + sum(one[1] for one in held)
         if not held:
             return True
@@ -116,7 +113,6 @@ class SearchCore:
         placements = problem_run.population.add(group, transaction)
         shown = _kind(problem_run, group.parent)
         self.fresh_share.count(group, shown, [not placement.new for placement in placements])
-        write_reflection(self.store, problem_run.record.run_id, group, transaction)
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
         self.status.count(group, placements)
@@ -247,15 +243,15 @@ class Reserve:
             self._tokens, self._ratio, self._known = tokens, ratio, True
         self._tokens, self._ratio = max(self._tokens, tokens), max(self._ratio, ratio)
 
-    def of(self, choice: Choice, prompt: Prompt | None) -> tuple[float, float]:
-        """Generated tokens, and the cost of a group in flight. prompt: None if it is not built yet"""
-        return self._tokens, self._ratio * self._cost(choice.operator, prompt, self._tokens)
+    def of(self, proposal: Proposal) -> tuple[float, float]:
+        """Generated tokens, and the cost of a group in flight."""
+        return self._tokens, self._ratio * self._cost(proposal.choice.operator, proposal.prompt, self._tokens)
 
-    def _cost(self, operator: int, prompt: Prompt | None, tokens: float) -> float:
+    def _cost(self, operator: int, prompt: Prompt, tokens: float) -> float:
         price = self._operators[operator].policy.traits.price
         if price is None:
             return 0.0
-        read = PROMPT_TOKENS if prompt is None else -(-len((prompt.system + prompt.user).encode()) // 4)
+        read = -(-len((prompt.system + prompt.user).encode()) // 4)
         return price.cost(read, int(tokens)) if math.isfinite(tokens) else math.inf
 
 

@@ -17,36 +17,31 @@ import asyncio
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from evo.search.iteration import Choice, Proposal, score_group
 from evo.search.operator_selection import Operators
-from evo.search.reflection import Reflector
 from evo.search.sampler import Sampled, Sampler
 from evo.search.schedule import Scheduler, Window
-from problems.types import Prompt, ScoredGroup
+from problems.types import ScoredGroup
 from vpo.policies.address import parse_address
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 
-@dataclass(frozen=True)
-class Submitted:
-    """A proposal whose prompt a sampler has taken."""
+@dataclass(eq=False)
+class InFlight:
+    """A group: its prompt at a sampler, then its scoring. late: it was set aside"""
 
     proposal: Proposal
     sampled: asyncio.Future[Sampled]
-
-
-@dataclass
-class InFlight:
-    """A group: its prompt on the way to a sampler, then its scoring. late: it was set aside"""
-
-    choice: Choice
-    submitted: asyncio.Future[Submitted]
     group: asyncio.Task[ScoredGroup]
     late: bool = False
+
+    @property
+    def choice(self) -> Choice:
+        return self.proposal.choice
 
     @property
     def is_paid(self) -> bool:
@@ -55,64 +50,25 @@ class InFlight:
             return False
         return any(rollout.rollout.usage is not None for rollout in self.group.result().rollouts)
 
-    @property
-    def sampled(self) -> asyncio.Future[Sampled] | None:
-        """The rollouts of the prompt; None while no sampler has it."""
-        done = self.submitted.done() and not self.submitted.cancelled() and self.submitted.exception() is None
-        return self.submitted.result().sampled if done else None
-
-    @property
-    def prompt(self) -> Prompt | None:
-        """None while it waits for a reflection."""
-        done = self.submitted.done() and not self.submitted.cancelled() and self.submitted.exception() is None
-        return self.submitted.result().proposal.prompt if done else None
-
-    @property
-    def is_sampled(self) -> bool:
-        return self.sampled is not None and self.sampled.done()
-
 
 class Submissions:
-    """Hands prompts to samplers in the order of their choices, even if some wait for a reflection first: calls of
-    several prompts are then made of the same prompts in every run.
+    """Hands prompts to samplers.
 
     Of several operators one that does not answer is left alone for a while, and another answers its prompt. A prompt
     that does not fit its model is made shorter.
     """
 
-    def __init__(self, reflector: Reflector, operators: Operators, seed: int) -> None:
-        self.reflector, self.operators, self.seed = reflector, operators, seed
+    def __init__(self, operators: Operators, seed: int) -> None:
+        self.operators, self.seed = operators, seed
         self.samplers: Sequence[Sampler] = ()
-        self._last: asyncio.Future[Submitted] | None = None
 
     def submit(self, choice: Choice) -> InFlight:
-        """Start a choice; its prompt is handed in at once unless it or one before it waits."""
-        proposal, before, sampler = self.reflector.propose(choice), self._last, self.samplers[choice.operator]
-        waits = before is not None and not before.done()
-        if isinstance(proposal, Proposal) and not waits:
-            submitted = asyncio.get_running_loop().create_future()
-            submitted.set_result(Submitted(proposal, sampler.submit(proposal.prompt)))
-        else:
-            submitted = asyncio.create_task(self._hand_in(proposal, before, sampler))
-        self._last = submitted
-        return InFlight(choice, submitted, asyncio.create_task(self._score(submitted)))
+        """Build the prompt of a choice and hand it in."""
+        proposal = choice.ask()
+        sampled = self.samplers[choice.operator].submit(proposal.prompt)
+        return InFlight(proposal, sampled, asyncio.create_task(self._score(proposal, sampled)))
 
-    async def _hand_in(
-        self, proposal: Proposal | asyncio.Task[Proposal], before: asyncio.Future[Submitted] | None, sampler: Sampler
-    ) -> Submitted:
-        try:
-            if before is not None:
-                await asyncio.wait([before])
-            built = proposal if isinstance(proposal, Proposal) else await proposal
-        except asyncio.CancelledError:
-            if not isinstance(proposal, Proposal):
-                proposal.cancel()
-            raise
-        return Submitted(built, sampler.submit(built.prompt))
-
-    async def _score(self, submitted: asyncio.Future[Submitted]) -> ScoredGroup:
-        first = await submitted
-        proposal, sampled = first.proposal, first.sampled
+    async def _score(self, proposal: Proposal, sampled: asyncio.Future[Sampled]) -> ScoredGroup:
         failed: dict[int, PolicyUnavailable] = {}
         while True:
             number = proposal.choice.operator
@@ -159,12 +115,6 @@ class Submissions:
         return sampled
 
 
-async def wait_for(futures: list[asyncio.Future[Submitted]], seconds: float, report: Callable[[], None]) -> None:
-    """Wait until all are done, and report at this interval (seconds) that they are not."""
-    while futures and (await asyncio.wait(futures, timeout=seconds))[1]:
-        report()
-
-
 WAITING_SECONDS = 5.0
 """Seconds without a commit after which a search reports how many groups are sampled and wait for the oldest."""
 
@@ -189,8 +139,8 @@ class Order(Protocol):
         """Remove a group that has left."""
         ...
 
-    async def push(self, samplers: Sequence[Sampler], report: Callable[[], None]) -> None:
-        """Begin the calls that will not fill up further. report: called every WAITING_SECONDS"""
+    def push(self, samplers: Sequence[Sampler]) -> None:
+        """Begin the calls that will not fill up further."""
         ...
 
     async def wait(self, seconds: float) -> bool:
@@ -254,16 +204,13 @@ class StrictOrder:
             self._late.append(late)
             self._since = time.monotonic()
 
-    async def push(self, samplers: Sequence[Sampler], report: Callable[[], None]) -> None:
+    def push(self, samplers: Sequence[Sampler]) -> None:
         if not self._flying:
             return
         oldest = self._flying[0]
         sampler = samplers[oldest.choice.operator]
-        for futures in ([oldest.submitted], [flying.submitted for flying in self._flying]):
-            await wait_for(futures, WAITING_SECONDS, report)
-            if oldest.sampled is None or not sampler.holds(oldest.sampled):
-                return
-        sampler.flush()
+        if sampler.holds(oldest.sampled):
+            sampler.flush()
 
     async def wait(self, seconds: float) -> bool:
         watched = [one.group for one in (*self._late, *list(self._flying)[:1])]
@@ -298,12 +245,7 @@ class LooseOrder:
         choice = flying.choice
         choice.problem_run.uncommitted.add(choice.iteration)
         flying.group.add_done_callback(lambda _: self._comes_back(key))
-        flying.submitted.add_done_callback(lambda done: self._is_handed_in(done, key))
-
-    def _is_handed_in(self, done: asyncio.Future[Submitted], key: int) -> None:
-        self._changed.set()
-        if not done.cancelled() and done.exception() is None:
-            done.result().sampled.add_done_callback(lambda sampled: self._is_sampled(sampled, key))
+        flying.sampled.add_done_callback(lambda sampled: self._is_sampled(sampled, key))
 
     def _is_sampled(self, sampled: asyncio.Future[Sampled], key: int) -> None:
         self._asked.pop(key, None)
@@ -330,10 +272,10 @@ class LooseOrder:
     def set_aside(self, longest: float) -> None:
         """Nothing: no group waits for another."""
 
-    async def push(self, samplers: Sequence[Sampler], report: Callable[[], None]) -> None:
+    def push(self, samplers: Sequence[Sampler]) -> None:
         """Flush only if the policy has begun none of the groups in flight, since otherwise none would come back."""
         asked = self._asked.values()
-        if all(group.sampled is not None and samplers[group.choice.operator].holds(group.sampled) for group in asked):
+        if all(samplers[group.choice.operator].holds(group.sampled) for group in asked):
             for sampler in samplers:
                 sampler.flush()
 

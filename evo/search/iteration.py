@@ -1,4 +1,4 @@
-"""One iteration of one problem: selection -> (reflection) -> prompt -> rollouts -> chain -> scores -> group.
+"""One iteration of one problem: selection -> prompt -> rollouts -> chain -> scores -> group.
 
 `choose` and the population's `add` run in the search's strict order; everything between them overlaps freely.
 """
@@ -17,7 +17,7 @@ from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampled
 from evo.search.score import score_rollouts
 from islands.types import NOTHING_SHOWN, Candidate, Selection
-from problems.types import Prompt, Reflection, ScoredGroup, ScoredRollout
+from problems.types import Prompt, ScoredGroup, ScoredRollout
 
 STREAMS_PER_PROBLEM = 1 << 32
 """Each problem owns a block of random streams, so its rollouts do not depend on which other problems are searched."""
@@ -40,21 +40,9 @@ class Choice:
     def prompt_format(self) -> PromptFormat:
         return self.problem_run.prompt_formats[self.operator]
 
-    @property
-    def parent(self) -> Candidate | None:
-        """The parent that the prompt shows."""
-        return self.prompt_format.select_shown(self.selection).parent
-
-    def ask(self, said: str = "", reflection: Reflection | None = None) -> Proposal:
-        """The prompt, to be built once.
-
-        said: the reflection on the parent that the prompt shows
-        reflection: the same, if it was written for this prompt and is stored with its group
-        """
-        parent, selection = self.selection.parent, self.selection
-        if said and parent is not None:
-            selection = replace(selection, parent=replace(parent, reflection=said))
-        return Proposal(self, selection, self.prompt_format.build(selection, self.stream, self.rng), reflection)
+    def ask(self) -> Proposal:
+        """The prompt, to be built once."""
+        return Proposal(self, self.selection, self.prompt_format.build(self.selection, self.stream, self.rng))
 
 
 @dataclass(frozen=True)
@@ -64,7 +52,6 @@ class Proposal:
     choice: Choice
     selection: Selection
     prompt: Prompt
-    reflection: Reflection | None = None
 
     def by(self, operator: int) -> Proposal:
         """The same proposal, put to another operator."""
@@ -77,15 +64,15 @@ class Proposal:
         if shown.best or shown.inspirations:
             best, inspirations = len(selection.best) // 2, len(selection.inspirations) // 2
             fewer = replace(selection, best=selection.best[:best], inspirations=selection.inspirations[:inspirations])
-        elif parent is not None and (parent.feedback or parent.reflection):
-            fewer = replace(selection, parent=replace(parent, feedback="", reflection=""))
+        elif parent is not None and parent.feedback:
+            fewer = replace(selection, parent=replace(parent, feedback=""))
         else:
             return None
         return self._rebuilt(self.choice, fewer)
 
     def _rebuilt(self, choice: Choice, selection: Selection) -> Proposal:
         prompt = choice.prompt_format.build(selection, choice.stream, choice.rng)
-        return Proposal(choice, selection, prompt, self.reflection)
+        return Proposal(choice, selection, prompt)
 
 
 def choose(
@@ -161,5 +148,4 @@ def make_group(
         sampling_seconds=sampling_seconds,
         scoring_seconds=scoring_seconds,
         operator=choice.operator,
-        reflection=proposal.reflection,
     )

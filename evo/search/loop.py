@@ -20,7 +20,6 @@ from evo.search.continuous_batching import sampler_for
 from evo.search.core import SearchCore
 from evo.search.in_flight import WAITING_SECONDS, InFlight, Submissions, order_of
 from evo.search.problem_run import ProblemRun
-from evo.search.reflection import Reflector
 from evo.search.sampler import Learner, Sampler, SyncFailed
 from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
 from islands.db.transaction import Transaction
@@ -46,15 +45,15 @@ class SearchLoop:
     on_commit: called with every committed group
     """
 
-    def __init__(self, core: SearchCore, learner: Learner, scorer: Scorer, reflector: Reflector) -> None:
+    def __init__(self, core: SearchCore, learner: Learner, scorer: Scorer) -> None:
         self.core, self.learner, self.scorer = core, learner, scorer
-        self.reflector, self._submissions = reflector, Submissions(reflector, core.operators, core.config.seed)
+        self._submissions = Submissions(core.operators, core.config.seed)
         self.on_commit: Callable[[ScoredGroup], None] | None = None
         self.paused = False
         self.samplers: list[Sampler] = []
         self._flying = order_of(core.window)
         self._ending: asyncio.Task[None] | None = None
-        core.in_flight = lambda: [(one.choice, one.prompt) for one in self._flying]
+        core.in_flight = lambda: [one.proposal for one in self._flying]
 
     def stop(self, stop: Stop) -> None:
         """Propose no more; groups in flight are finished and committed."""
@@ -68,8 +67,6 @@ class SearchLoop:
             self._ending = asyncio.create_task(self._give_up(stop))
         for sampler in self.samplers:
             sampler.abandon()
-        for flying in self._flying:
-            flying.submitted.cancel()  # of those that no sampler has yet
         self.resume()
 
     async def _give_up(self, stop: Stop) -> None:
@@ -114,7 +111,7 @@ class SearchLoop:
             with core.store.begin() as transaction:
                 core.write_metrics(transaction, self.scorer.queued)
             while self._fill_window():
-                await self._flying.push(self.samplers, self._report_waiting)
+                self._flying.push(self.samplers)
                 await self._wait()
                 ready = self._flying.ready()
                 if ready is not None and ready.group.cancelled():
@@ -146,13 +143,12 @@ class SearchLoop:
 
     def _open_samplers(self) -> list[Sampler]:
         config, window, operators = self.core.config, self.core.window, self.core.operators
-        alone = len(operators) == 1 and not self.learner.learns and self.reflector.policy is None
+        alone = len(operators) == 1 and not self.learner.learns
         strict = not window.async_window
-        samplers = [
+        return [
             sampler_for(operator.policy, operator.rollouts, operator.answers, config.seed, window.batch, alone, strict)
             for operator in operators.all
         ]
-        return samplers + self.reflector.open()
 
     def _fill_window(self) -> bool:
         """Propose while there is room; whether anything is in flight."""
@@ -215,9 +211,7 @@ class SearchLoop:
         """Add what servers counted and no committed group holds to the totals."""
         status = self.core.status
         paid = sum((sampler.meter.paid for sampler in self.samplers), NO_USAGE)
-        held, reflecting = status.held, self.reflector.sampler
-        if reflecting is not None and reflecting.meter.paid != NO_USAGE:
-            held += status.held_reflections
+        held = status.held
         lost = Usage(
             paid.prompt_tokens - held.prompt_tokens,
             paid.completion_tokens - held.completion_tokens,
@@ -242,8 +236,7 @@ class SearchLoop:
                     break  # groups before the fault are kept
                 self._flying.pop(flying)
                 left.append(flying)
-                if flying.sampled is not None:
-                    self.samplers[flying.choice.operator].leaving(flying.sampled)
+                self.samplers[flying.choice.operator].leaving(flying.sampled)
                 problem_run = flying.choice.problem_run
                 if isinstance(fault, PromptTooLong):
                     core.fail(problem_run, str(fault), transaction, StopReason.TOO_LONG)
@@ -256,7 +249,7 @@ class SearchLoop:
                 self._fill_window()
             core.write_metrics_if_due(transaction, self.scorer.queued)
         for number, sampler in enumerate(self.samplers):
-            sampler.left([gone.sampled for gone in left if gone.choice.operator == number and gone.sampled is not None])
+            sampler.left([gone.sampled for gone in left if gone.choice.operator == number])
         core.status.commit_seconds += time.perf_counter() - started
         self._release(committed)
         if core.stopped is not None and core.stopped.reason is StopReason.UNANSWERED and self._ending is None:
@@ -267,7 +260,7 @@ class SearchLoop:
     def _report_waiting(self) -> None:
         """While the oldest group in flight keeps the others waiting, put on record how many are sampled already."""
         self._time_sampling()
-        ahead = sum(flying.is_sampled for flying in self._flying)
+        ahead = sum(flying.sampled.done() for flying in self._flying)
         with self.core.store.begin() as transaction:
             self.core.write_metrics(transaction, self.scorer.queued, in_flight=len(self._flying), sampled_ahead=ahead)
 

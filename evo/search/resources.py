@@ -17,7 +17,6 @@ from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, OF_THE_SEARCH, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
-from vpo.policies.prompt_formats import is_token_format
 
 OpenProblems = Callable[[RunConfig], list[Problem]]
 """Every problem that a configuration names."""
@@ -101,20 +100,6 @@ class Resources:
         own = parse(RunConfig, {**config.model_dump(), **changes}, f"--policy {address}")
         weight = address.common.weight
         return Operator(str(address), self.policy(own, problems), own.rollouts, own.answers, own.prompt, weight)
-
-    def reflecting(self, config: RunConfig, problems: Sequence[Problem]) -> Policy | None:
-        """The policy that reflects on parents. It is shared with the search if they name the same one, unless that
-        learns: its weights change. Raises BadInput if it does not read English."""
-        if config.feedback.policy is None:
-            return None
-        address = parse_address(config.feedback.policy).without(*OF_THE_SEARCH)
-        own = config.model_copy(update={"policy": str(address), "train": None})
-        key = f"{policy_key(own)} reflects" if config.train else policy_key(own)
-        if key not in self._policies:
-            self._policies[key] = self._open_policy(own, problems)
-        if is_token_format(self._policies[key].prompt_format):
-            raise BadInput(f"feedback.policy: {address} has its own token language and cannot reflect in words")
-        return self._policies[key]
 
     async def close(self) -> None:
         for policy in self._policies.values():

@@ -49,7 +49,7 @@ class SearchStatus(Totals):
         requests, and of replies that could not be committed
     estimated: tokens that are estimates, because a server reported no usage
     unanswered: replies in a row without an answer, up to now
-    held, held_reflections: what servers counted for the groups that this process committed, and for their reflections
+    held: what servers counted for the groups that this process committed
     untimed_answers, untimed_tokens: from before the run's time was recorded, as an import's
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
@@ -67,7 +67,6 @@ class SearchStatus(Totals):
     estimated: int = 0
     unanswered: int = 0
     held: Usage = NO_USAGE
-    held_reflections: Usage = NO_USAGE
     untimed_answers: int = 0
     untimed_tokens: int = 0
     commit_seconds: float = 0.0
@@ -159,8 +158,6 @@ class SearchStatus(Totals):
     def count(self, group: ScoredGroup, placements: Sequence[Placement]) -> None:
         """Add a committed group."""
         self.add(totals_of(group, placements))
-        if (said := group.reflection) is not None:
-            self.held_reflections += Usage(said.prompt_tokens, said.tokens, said.cost)
         for scored in group.rollouts:
             usage = scored.rollout.usage
             if usage is not None:

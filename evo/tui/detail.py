@@ -82,11 +82,7 @@ def _body(problem: ProblemLine, detail: Detail, width: int) -> Lines:
     if len(steps) > 1 and candidate.generation >= len(steps):
         steps.append(f"{candidate.generation + 1 - len(steps)} more")
     lines += _labelled("lineage ", " ← ".join(steps), width, 3)
-    for label, text in (
-        ("scorer  ", candidate.feedback or candidate.error or ""),
-        ("needs   ", answer.reflection),
-        ("its parent needed  ", answer.parent_reflection),
-    ):
+    for label, text in (("scorer  ", candidate.feedback or candidate.error or ""),):
         lines += _labelled(label, text, width, 6) if text.strip() else []
     lines.append(Line(width))
     if detail.walk is not None:

@@ -358,7 +358,6 @@ def show_candidate(database: RunDatabase, place: int, name: str, candidate_id: i
         "prompt": bounded(origin.user, TEXT_CHARS),
         "chain": "" if origin.chain.strip() == answer.text.strip() else bounded(origin.chain, TEXT_CHARS),
         "position": origin.place + 1,
-        "reflection": stored.reflection,
         "chart_values": _line_chart([ancestor.fitness for ancestor in reversed(line)]),
     }
     return UiPage("candidate.html.jinja", values)

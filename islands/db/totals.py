@@ -35,11 +35,10 @@ class Totals:
 
     answers: given, repeats among them; missing: requested answers that no rollout held
     repeats: answers that were stored before, also earlier in their own group
-    tokens: generated; prompt_tokens: of prompts, each once for its group; both with those of reflections
+    tokens: generated; prompt_tokens: of prompts, each once for its group
     cost: of all tokens, if the policy has a price
     sampling_seconds: of the policy, summed over groups; scoring_seconds: summed over the scorer's workers
     migrations: times that candidates were copied from island to island
-    reflections, reflection_tokens: parents that were reflected on, and what was generated for that
     errors: of distinct answers, and of rollouts (FORMAT), by kind
     """
 
@@ -53,8 +52,6 @@ class Totals:
     sampling_seconds: float = 0.0
     scoring_seconds: float = 0.0
     migrations: int = 0
-    reflections: int = 0
-    reflection_tokens: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Totals) -> None:
@@ -76,8 +73,6 @@ class Totals:
             "cost": round(self.cost, 6),
             "scoring_seconds": round(self.scoring_seconds, 3),
             "migrations": self.migrations,
-            "reflections": self.reflections,
-            "reflection_tokens": self.reflection_tokens,
             "errors": dict(sorted(self.errors.items(), key=lambda kind: (-kind[1], kind[0]))),
         }
 
@@ -116,16 +111,6 @@ def totals_of(group: ScoredGroup, placements: Sequence[Placement]) -> Totals:
     for answer, placement in zip(group.all_answers(), placements, strict=True):
         if placement.new and answer.score.error:
             totals.errors[error_kind(answer.score.error)] += 1
-    if (said := group.reflection) is not None:
-        totals.add(
-            Totals(
-                tokens=said.tokens,
-                prompt_tokens=said.prompt_tokens,
-                cost=said.cost,
-                reflections=1,
-                reflection_tokens=said.tokens,
-            )
-        )
     return totals
 
 

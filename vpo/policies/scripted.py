@@ -140,10 +140,8 @@ def _installed(name: str, address: PolicyAddress) -> Generator | TokenGenerator:
 
 
 def find_asked_format(prompt: Prompt) -> str:
-    """Which form the prompt asks for, by marks of vpo.chain.wording: "diff", "route", "text", "tagged", "python", or
-    "plain" where it wants sentences, as a reflection is."""
-    if "Write no code." in prompt.user:
-        return "plain"
+    """Which form the prompt asks for, by marks of vpo.chain.wording: "diff", "route", "text", "tagged" or
+    "python"."""
     if "<<<<<<< SEARCH" in prompt.user:
         return "diff"
     if "<route_1>" in prompt.user:
@@ -157,7 +155,7 @@ def find_asked_format(prompt: Prompt) -> str:
 
 def format_answers(answers: Sequence[str], form: str) -> str:
     """A chain of these answers in the form asked for, one that vpo.chain.parse reads back."""
-    if form in ("diff", "plain"):
+    if form == "diff":
         return answers[0]
     if form == "python":
         return "\n---\n".join([f"```python\n{answer}\n```" for answer in answers])

@@ -48,3 +48,15 @@ def test_every_row_is_a_sentence_that_says_what_to_do():
     rows = [*retired.COMMANDS.values(), *retired.FLAGS.values(), *retired.NAMES.values()]
     for line in [*rows, *(line for line, _ in retired.KEYS.values())]:
         assert line and not line.endswith(".") and "\n" not in line
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["run", "maze:test/0", "--reflect", "scripted:mutate"],
+        ["compare", "maze:test/0", "--arm", "a=scripted:mutate,reflect=x"],
+    ],
+)
+def test_reflections_say_what_replaces_them(argv, capsys):
+    assert invoke(argv) == 2
+    assert "let the scorer's feedback call a model" in capsys.readouterr().err

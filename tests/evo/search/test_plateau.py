@@ -1,4 +1,4 @@
-"""A search stops at a plateau, starts from several answers, and reflects at the length that its policy needs."""
+"""A search stops at a plateau, and starts from several answers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from completion_server import completion_server
 from stored_rows import assert_same_run, stored_answers
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
-from evo.search.reflection import Reflector
 from evo.search.schedule import couples_its_problems
 from islands.db.store import Store
 from islands.queries.groups import read_groups
-from vpo.policies.contract import Policy
-from vpo.policies.registry import load_policy
 
 SCORER = """
 seed_answer = ["aa", "bbb"]
@@ -74,15 +70,3 @@ def test_patience_and_weights_say_what_can_be_divided() -> None:
     assert "--patience" in str(couples_its_problems(RunConfig(patience=3)))
     assert couples_its_problems(RunConfig(policy="scripted:mutate,scripted:random-route")) is not None
     assert couples_its_problems(RunConfig(policy="scripted:mutate?weight=2,scripted:random-route")) is None
-
-
-@pytest.mark.parametrize(
-    ("options", "given", "most"),
-    [("", None, 96), ("?max_tokens=700", None, 700), ("?thinking=on", None, 32768), ("?thinking=on", 50, 50)],
-)
-def test_a_reflection_is_as_long_as_its_policy_needs(options: str, given: int | None, most: int) -> None:
-    with completion_server() as server:
-        address = f"{server.address}{options}"
-        policy: Policy = load_policy(address)
-        config = RunConfig.model_validate({"feedback": {"policy": address, "max_new_tokens": given}})
-        assert Reflector(policy, config, {}).most == most

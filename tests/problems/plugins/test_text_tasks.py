@@ -59,7 +59,6 @@ def test_the_prompt_asks_for_responses_and_shows_what_was_wrong():
         fitness=0.0,
         feedback="more calls are needed",
         error=None,
-        reflection="",
     )
     style = ChatFormat(problem, PromptConfig(), 3)
     prompt = style.build(Selection(shown, (), ()), 0).user
