@@ -105,13 +105,11 @@ class Selection:
     parent: None only while the population holds nothing at all (under scs: no successful answer)
     inspirations: diverse ones, never the parent
     best: the island's fittest in falling order; the parent may be among them (under hill and scs: none)
-    left: iterations that the search of the problem has left, this one included; None outside a search
     """
 
     parent: Candidate | None
     inspirations: tuple[Candidate, ...]
     best: tuple[Candidate, ...]
-    left: int | None = None
 
 
 NOTHING_SHOWN = Selection(None, (), ())

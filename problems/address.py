@@ -20,6 +20,7 @@ from typing import Generic, TypeVar
 from urllib.parse import parse_qsl
 
 from problems.contract import BadAddress
+from problems.retired import OPTIONS, replace_hint
 
 Value = TypeVar("Value")
 LIKE = 0.6
@@ -122,6 +123,8 @@ def unknown_option(address: str, name: str, known: Iterable[str]) -> BadAddress:
     """The error of an option that an address of this kind does not have."""
     names = list(known)
     there = f"; there are {', '.join(names)}" if names else "; there are none"
+    if retired := replace_hint(OPTIONS, name):
+        return BadAddress(f"{address}: {retired}")
     return BadAddress(f"{address}: unknown option {name}{did_you_mean(name, names, most=1) or there}")
 
 

@@ -25,13 +25,21 @@ FLAGS: dict[str, str] = {
 KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "shards": ("a run is one task of a cluster; ?scorers=N spreads its scoring", (None,)),
     "reflect": ("let the scorer's feedback call a model", ()),
+    "prompt.horizon": ("leave it out: no gain was shown", (False, None)),
     "feedback": ("let the scorer's feedback call a model", (None, {}, {"policy": None, "max_new_tokens": None})),
 }
 """Dotted keys of settings: what replaces one, and the values that meant "not used".
 
 A stored run with one of these values is read without the key. One with another value used what is gone: refused."""
 
-NAMES: dict[str, str] = {}
+OPTIONS: dict[str, str] = {
+    "horizon": "leave it out: no gain was shown",
+}
+"""Options of addresses, as in ?horizon=true."""
+
+NAMES: dict[str, str] = {
+    "phase": "use mixing: bandit or turns",
+}
 """Values and addresses by their text: methods, strategies, policies, formats, problem sets."""
 
 

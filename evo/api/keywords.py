@@ -63,7 +63,7 @@ class SearchKeywords(ProblemKeywords, ScorerKeywords, total=False):
 class PolicyKeywords(SearchKeywords, ModelKeywords, total=False):
     """Those of every search with a policy."""
 
-    mixing: Literal["bandit", "phase", "turns"]
+    mixing: Literal["bandit", "turns"]
     max_total_tokens: int | None
     max_cost: float | None
     max_unanswered: int

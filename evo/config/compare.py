@@ -44,7 +44,7 @@ class ArmConfig(BaseModel):
     show_parent: bool | None = Field(None, description="Show parents; off: no evolution.")
     fresh: Fresh | None = Field(None, description="The share of prompts that show only the task.")
     prefill: Share | None = Field(None, description="The share of prompts that begin the answer.")
-    mixing: Literal["bandit", "phase", "turns"] | None = Field(None, description="How it chooses between its policies.")
+    mixing: Literal["bandit", "turns"] | None = Field(None, description="How it chooses between its policies.")
     population: PopulationConfig | None = Field(
         None, description="Settings of this arm's islands, which override those of all arms."
     )

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from evo.errors import BadInput
 from problems.address import did_you_mean
-from problems.retired import KEYS, replace_hint
+from problems.retired import KEYS, NAMES, replace_hint
 
 OPTIONS = "the options"
 """The source of settings that came as flags."""
@@ -92,6 +92,8 @@ def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: 
         return f"{source}: unknown key {key}; {hint or 'known: ' + ', '.join(sorted(known))}"
     if first["type"] == "missing":
         return f"{source}: {key} is missing"
+    if isinstance(first["input"], str) and (retired := replace_hint(NAMES, first["input"])):
+        return f"{source}: {key} = {retired}"
     if isinstance(first["input"], dict | BaseModel):  # a rule about several keys, whose message names them
         section = f"{key}: " if key else ""
         return message if source == OPTIONS and not key else f"{source}: {section}{message}"

@@ -44,11 +44,6 @@ class PromptConfig(BaseModel):
         "repeats because a parent was shown.",
     )
     prefill: Share = Field(0.0, description="The share of prompts that begin the answer with a part of the parent.")
-    horizon: bool = Field(
-        False,
-        description="Show the iterations left and the parent's share of the target in one line, for policies that are "
-        "trained with it.",
-    )
 
 
 class PolicyChange(BaseModel):
@@ -66,10 +61,9 @@ class PolicyChange(BaseModel):
 class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
-    mixing: Literal["bandit", "phase", "turns"] = Field(
+    mixing: Literal["bandit", "turns"] = Field(
         "bandit",
-        description="How a search chooses between policies A,B; bandit: by recent progress; phase: by progress in the "
-        "problem's phase, which is the share of the target and how long nothing improved; turns: each in its turn.",
+        description="How a search chooses between policies A,B; bandit: by recent progress; turns: each in its turn.",
     )
 
     iterations: Count | None = Field(

@@ -202,11 +202,6 @@ class TrainRun(TraceSettings, TrainerSettings):
         return parse_address(self.policy).common.prefill or 0.0
 
     @property
-    def shows_horizon(self) -> bool:
-        """Whether prompts show the iterations left and the parent's level (`?horizon=` of the policy's address)."""
-        return bool(parse_address(self.policy).common.horizon)
-
-    @property
     def asked_temperature(self) -> float:
         """The sampling temperature: the address's, or else `temperature`."""
         temperature = parse_address(self.policy).common.temperature

@@ -53,14 +53,6 @@ class MessageFormat:
         start = self.problem.seed_answer() if self.diff or self.problem.answer_format == "python" else ""
         return (start if shown.parent is None else shown.parent.text, *(candidate.text for candidate in others))
 
-    def horizon(self, selection: Selection) -> str:
-        """The iterations left and the level of the parent shown, in one line; "" if the prompt does not show them."""
-        if not self.config.horizon or selection.left is None:
-            return ""
-        line = f"Iterations left, this one included: {selection.left:,}."
-        level = level_of(self.problem, self.select_shown(selection).parent)
-        return line if level is None else f"{line} The answer to improve reaches {level:.0%} of the target."
-
     def begin_answer(self, selection: Selection, rng: np.random.Generator | None) -> str:
         """The prefill: the first part of the parent, "" for none."""
         from vpo.chain import draw_prefill
@@ -120,8 +112,6 @@ class ChatFormat(MessageFormat):
         if others:
             others_shown = "\n\n".join(self.describe(c, feedback=False) for c in others.values())
             sections.append("# Other answers found so far\n" + others_shown)
-        if horizon := self.horizon(selection):
-            sections.append(f"# Budget\n{horizon}")
         sections.append(self.request)
         text, texts = "\n\n".join(sections), self.texts_shown(shown, others.values())
         begun = self.begin_answer(selection, rng)
@@ -142,11 +132,6 @@ class ChatFormat(MessageFormat):
         if feedback and candidate.feedback and self.config.max_feedback_chars:
             lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
         return "\n".join([*lines, text])
-
-
-def level_of(problem: Problem, parent: Candidate | None) -> float | None:
-    """The parent's share of the target; None without a parent or a positive target."""
-    return parent.fitness / problem.target if parent is not None and problem.target and problem.target > 0 else None
 
 
 def begins(config: PromptConfig, rng: np.random.Generator) -> bool:

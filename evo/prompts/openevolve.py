@@ -64,10 +64,9 @@ class OpenEvolveFormat(MessageFormat):
             program_artifacts=self._artifacts(parent) if parent is not None else None,
             feature_dimensions=self.features,
         )
-        horizon = self.horizon(selection)
-        request = f"\n\n{horizon}" if horizon else ""
+        request = ""
         if self.answers > 1:
-            request += "\n\n" + instructions(self.problem.answer_format, self.answers)
+            request = "\n\n" + instructions(self.problem.answer_format, self.answers)
         others = {c.id: c for c in (*shown.best[: self.top], *shown.inspirations)}
         if parent is not None:
             others.pop(parent.id, None)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.prompts.chat import begins, level_of
+from evo.prompts.chat import begins
 from islands.types import NOTHING_SHOWN, Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
-from vpo.policies.prompt_formats import HORIZON_FORMAT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,11 +37,6 @@ class TokenFormat:
                 "--policy a hub id or directory, openai:MODEL@URL, or scripted:mutate, which learns nothing and needs "
                 "no model"
             )
-        if config.horizon and name != HORIZON_FORMAT:
-            raise BadInput(
-                "this policy has no words for the iterations left; training gives it them, and its prompts then always "
-                "show them: evo train improve --from-traces RUN --policy 'ADDRESS?horizon=true'"
-            )
         try:
             self._text(NOTHING_SHOWN)
         except ValueError as error:
@@ -55,7 +49,7 @@ class TokenFormat:
     def select_shown(self, selection: Selection) -> Selection:
         parent = selection.parent if self.config.show_parent else None
         readable = parent is not None and parent.text and not parent.error
-        return Selection(parent if readable else None, (), (), selection.left)
+        return Selection(parent if readable else None, (), ())
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         shown = self.select_shown(selection)
@@ -78,11 +72,6 @@ class TokenFormat:
         return self.dialect.write(self.problem, answers, self._text(self.select_shown(selection)))
 
     def _text(self, shown: Selection) -> str:
-        from vpo.embedded.words import with_horizon
-
         parent = shown.parent
         text, rewards = ("", None) if parent is None else (parent.text, parent.rewards)
-        prompt = self.dialect.prompt(self.problem, text, rewards, self.answers)
-        if self.name != HORIZON_FORMAT or shown.left is None:
-            return prompt
-        return with_horizon(prompt, shown.left, level_of(self.problem, parent))
+        return self.dialect.prompt(self.problem, text, rewards, self.answers)

@@ -34,12 +34,11 @@ class WorkFolderFormat(MessageFormat):
         others = {candidate.id: candidate for candidate in (*shown.best, *shown.inspirations)}
         if parent is not None:
             others.pop(parent.id, None)
-        horizon = self.horizon(selection)
         request = {
             "format": WORK_FOLDER,
             "task": self.problem.statement().strip(),
             "files": self._files(self.problem.seed_answer() if parent is None else parent.text),
-            "feedback": "\n\n".join(filter(None, ("" if parent is None else self._describe(parent), horizon))),
+            "feedback": "" if parent is None else self._describe(parent),
             "others": [
                 {"files": self._files(candidate.text), "scores": self._scores(candidate)}
                 for candidate in others.values()

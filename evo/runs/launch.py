@@ -25,7 +25,7 @@ from evo.search.defaults import (
     to_stored,
 )
 from evo.search.loop import SearchLoop
-from evo.search.operator_selection import Operator, Operators, operator_selection
+from evo.search.operators import Operator, Operators, open_selection
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
 from evo.search.schedule import CountedSchedule, Scheduler, Shard, in_flight
@@ -183,7 +183,6 @@ def open_core(
     shard, breadths: if these are only a part of the run's problems: the part, and the number of islands of each problem
     """
     shown = [ProblemStatus(one.record.name, one.problem.target, one.iterations) for one in problem_runs]
-    targets = {one.record.id: one.problem.target for one in problem_runs}
     for problem_run, its in zip(problem_runs, shown, strict=True):
         problem_run.describe(its)
 
@@ -197,7 +196,7 @@ def open_core(
         store,
         config,
         problem_runs,
-        Operators(operators, operator_selection(config, operators, targets)),
+        Operators(operators, open_selection(config, operators)),
         SearchStatus(run=run.name, policy=config.policy, problem_runs=shown, machines=[describe_machine()]),
         in_flight(config, operators[0].policy, problem_runs, breadths),
         scheduler,

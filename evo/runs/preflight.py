@@ -20,7 +20,6 @@ from vpo.policies.contract import Price
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import PolicySettings, check_policy
 from vpo.policies.scripted import load_scripted
-from vpo.training.config import BY_EXAMPLES
 
 
 def check_new_run(config: RunConfig, resources: Resources, db: str | None, name: str | None) -> None:
@@ -153,9 +152,6 @@ def check_new_training(run: TrainRun, output: str) -> None:
     problems_at([*run.problems, *run.evaluate], 1)
     check_one_policy(run.policy, "evo train trains")
     named = parse_address(run.policy).common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)
-    if run.shows_horizon and run.method not in BY_EXAMPLES:
-        raise BadInput(f"{run.method} cannot show what a search has left: ?horizon= is for {', '.join(BY_EXAMPLES)}")
-    named.pop("horizon", None)
     if run.from_traces and named:
         raise BadInput(f"stored traces are already sampled: leave out ?{next(iter(named))}= of {run.policy}")
     check_policies([run.policy])

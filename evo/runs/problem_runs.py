@@ -12,7 +12,7 @@ from evo.errors import BadInput, not_trainable
 from evo.prompts.registry import open_format
 from evo.search.core import SearchCore
 from evo.search.defaults import iterations_for, population_config
-from evo.search.operator_selection import KEPT, Operator
+from evo.search.operators import WINDOW, Operator
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources, check_apart
 from evo.search.sampler import FrozenLearner, Learner
@@ -136,7 +136,7 @@ def recall_groups(core: SearchCore, run_id: int) -> None:
     Groups are read only if its settings need them."""
     mine = {problem_run.record.id for problem_run in core.problem_runs}
     if any(operator.prompt.fresh == "auto" for operator in core.operators.all):
-        repeats = repeats_by_group(core.store, run_id, KEPT + core.window.groups)
+        repeats = repeats_by_group(core.store, run_id, WINDOW + core.window.groups)
         core.fresh_share.recall(row for row in repeats if row[1] in mine)
     core.operators.recall(group for _, group in read_groups(core.store, run_id) if group.problem in mine)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from evo.config.run import RunConfig
 from evo.search.iteration import Choice, Proposal, choose
-from evo.search.operator_selection import FreshShare, Operator, Operators
+from evo.search.operators import FreshShare, Operator, Operators, Repeats
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Scheduler, Window
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
@@ -78,8 +78,7 @@ class SearchCore:
         if self.stopped is not None or problem_run is None or not self._affords():
             return None
         seed, problem = self.config.seed, problem_run.record
-        number = self.operators.selection.choose(seed, problem.index, problem_run.upcoming, problem.id)
-        number = self.operators.rests.instead_of(number, len(self.operators))
+        number = self.operators.choose(seed, problem.index, problem_run.upcoming)
         fresh = self.operators[number].prompt.fresh
 
         def fresh_share(parent: Candidate | None) -> float:
@@ -112,7 +111,9 @@ class SearchCore:
         group = self.scheduler.commit(problem_run, group)
         placements = problem_run.population.add(group, transaction)
         shown = _kind(problem_run, group.parent)
-        self.fresh_share.count(group, shown, [not placement.new for placement in placements])
+        repeated = sum(not placement.new for placement in placements)
+        seen = Repeats(group.sequence, group.problem, group.operator, shown, repeated, len(placements))
+        self.fresh_share.recall([seen])
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
         self.status.count(group, placements)
@@ -232,8 +233,6 @@ class Reserve:
 
     def count(self, group: ScoredGroup) -> None:
         """Learn from a committed group."""
-        if group.operator >= len(self._operators):
-            return
         usages = [one.rollout.usage for one in group.rollouts if one.rollout.usage is not None]
         tokens = float(sum(rollout.rollout.tokens for rollout in group.rollouts))
         cost = sum(usage.cost for usage in usages)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evo.search.iteration import Choice, Proposal, score_group
-from evo.search.operator_selection import Operators
+from evo.search.operators import Operators
 from evo.search.sampler import Sampled, Sampler
 from evo.search.schedule import Scheduler, Window
 from problems.types import ScoredGroup
@@ -81,7 +81,7 @@ class Submissions:
                     seed=self.seed,
                     temperature=operator.policy.temperature,
                 )
-                self.operators.rests.answered(number)
+                self.operators.backoff.responded(number)
                 return group
             except PromptTooLong:
                 shorter = None if operator.policy.batch else proposal.shorter()
@@ -93,18 +93,16 @@ class Submissions:
                 others = [one for one in range(len(self.operators)) if one not in failed]
                 if not others:
                     raise next(iter(failed.values())) from None
-                others.sort(key=self.operators.rests.is_resting)
+                others.sort(key=self.operators.backoff.is_resting)
                 proposal = proposal.by(others[0])
                 self._leave_alone(number, error)
             sampled = self._hand_in_again(proposal)
 
     def _leave_alone(self, number: int, error: PolicyUnavailable) -> None:
-        pause = self.operators.rests.rest(number)
+        pause = self.operators.backoff.rest(number)
         if pause is not None:
             address = parse_address(self.operators[number].address).plain
-            text = (
-                f"{address} does not answer: {error}; the other policies continue, and it is tried again in {pause:g} s"
-            )
+            text = f"{address} is not responding ({error}). Continuing with the others; retrying in {pause:g} s"
             warnings.warn(text, stacklevel=2)
 
     def _hand_in_again(self, proposal: Proposal) -> asyncio.Future[Sampled]:

@@ -87,7 +87,6 @@ def choose(
     chance = fresh(selection.parent)
     if chance and rng.random() < chance:
         selection = NOTHING_SHOWN
-    selection = replace(selection, left=problem_run.iterations - iteration)
     stream = problem_run.record.index * STREAMS_PER_PROBLEM + iteration
     return Choice(problem_run, sequence, iteration, island, selection, stream, rng, operator)
 

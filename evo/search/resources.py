@@ -10,7 +10,7 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
 from evo.search.defaults import warn_of_resources, workers
-from evo.search.operator_selection import Operator
+from evo.search.operators import Operator
 from problems.address import grouped
 from problems.contract import Problem
 from problems.scoring import Scorer

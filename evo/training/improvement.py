@@ -31,7 +31,6 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
-from evo.search.defaults import planned_iterations
 from evo.training.lineage import lineages
 from evo.training.loop import Evaluate, StoredTraining
 from evo.training.offline import TOO_LONG
@@ -89,10 +88,6 @@ class LessonSource(StoredRun):
     def __post_init__(self) -> None:
         self.reader = CandidateReader(self.store, CACHE_BYTES)
 
-    def left(self, candidate: int) -> int:
-        """The iterations that the search had left when it found a candidate."""
-        return planned_iterations(self.run.config) - max(self.iterations[candidate], 0)
-
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "pairs": self.pairs}
 
@@ -135,7 +130,7 @@ class Improvements(LearningSource):
         source, wanted = self.runs[lesson.run], (lesson.parent, *lesson.inspirations, *chosen)
         parent, *others = source.reader.fetch(wanted)
         beside = others[: len(lesson.inspirations)]
-        return Selection(parent, tuple(beside), (), source.left(chosen[0])), others[len(lesson.inspirations) :]
+        return Selection(parent, tuple(beside), ()), others[len(lesson.inspirations) :]
 
 
 def _by_level(lessons: Sequence[ImprovementLesson], wanted: Callable[[ImprovementLesson], bool]) -> list[list[int]]:
@@ -345,7 +340,7 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
     ):
         super().__init__(run, improvements, run.steps, policy, trainer, log=log, evaluate=evaluate)
         self.improvements = improvements
-        prompt = PromptConfig(style="evo", horizon=run.shows_horizon)
+        prompt = PromptConfig(style="evo")
 
         @lru_cache(maxsize=4096)
         def opened(problem: tuple[int, int], answers: int) -> PromptFormat:
@@ -374,10 +369,6 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
             weighed = [
                 f"A child weighs the share of the way to the target that it and its descendants went ({within})."
             ]
-        if run.shows_horizon:
-            weighed.append(
-                "Prompts show the iterations that the search had left, and the parent's share of the target."
-            )
         return ["## Traces", "\n".join(lines), *weighed, f"Left out of the lessons drawn: {self.reasons}."]
 
     def _next_answers(self) -> int:

@@ -17,7 +17,6 @@ from problems.types import Prompt
 from vpo.embedded.dialects import open_dialect
 from vpo.embedded.lessons import Lessons
 from vpo.embedded.words import EDIT_DIALECT, MOST_NEW
-from vpo.policies.prompt_formats import HORIZON_FORMAT
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.forward import completion_logprobs, pack
 
@@ -129,13 +128,8 @@ def test_batches_lose_and_gain_rows():
     assert allowed == [words_after(PROMPT, ">00"), set(WORDS), {">00"}]
 
 
-def test_compact_routes_are_free_and_the_horizon_changes_nothing():
+def test_compact_routes_are_free():
     assert open_dialect("maze-compact").grammar is None
-    horizon = open_dialect(HORIZON_FORMAT)
-    text = PROMPT.replace("m1", "h7 v8 m1")
-    ids = np.array([horizon.vocabulary().index(word) for word in text.split()], dtype=np.int32)
-    allowed = horizon.grammar([ids], torch.zeros(1, dtype=torch.long)).allowed()
-    assert allowed.shape == (1, len(horizon.vocabulary())) and int(allowed.sum()) == 1
 
 
 def test_sampling_and_training_keep_to_the_grammar():

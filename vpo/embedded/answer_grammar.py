@@ -24,12 +24,23 @@ from problems.maze.board import MOVES, SIZE, beside
 from problems.maze.rules import END, START, WALL
 from vpo.embedded.decoding import Shown
 from vpo.embedded.row_grammar import RowGrammar
-from vpo.embedded.words import BUDGETS, COPY, COUNTED, MOST_ANSWERS, MOST_NEW, REST, STOP, grid_of, size_of, vocabulary
-from vpo.policies.prompt_formats import HORIZON_FORMAT
+from vpo.embedded.words import (
+    BUDGETS,
+    COPY,
+    COUNTED,
+    EDIT_DIALECT,
+    MOST_ANSWERS,
+    MOST_NEW,
+    REST,
+    STOP,
+    grid_of,
+    size_of,
+    vocabulary,
+)
 
 Array = npt.NDArray[np.int16]
 
-_WORDS = vocabulary(HORIZON_FORMAT)
+_WORDS = vocabulary(EDIT_DIALECT)
 """The longest of the vocabularies; the others are its beginning."""
 _ID = {word: number for number, word in enumerate(_WORDS)}
 _REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from problems.address import did_you_mean
 from problems.contract import BadAddress
-from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
-from vpo.policies.prompt_formats import DIALECT_KEY, HORIZON_FORMAT
+from vpo.embedded.words import DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN
+from vpo.policies.prompt_formats import DIALECT_KEY
 
 if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 PREFIX = "embedded:"
@@ -132,30 +132,6 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
         eos_token_id=config.eos_token_id,
     )
     return model
-
-
-def add_horizon(model: PreTrainedModel) -> PreTrainedTokenizerFast | None:
-    """Give a policy of maze-edit the words for a horizon, and return its new tokenizer; None if it has them. Until they
-    are trained they read like an unknown word, and are written as seldom as the word for a parent. Raises BadAddress on
-    another language."""
-    import torch
-
-    from vpo.embedded.dialects import open_dialect
-    from vpo.policies.encoding import named_prompt_format
-
-    dialect = named_prompt_format(model.config)
-    if dialect == HORIZON_FORMAT:
-        return None
-    if dialect != EDIT_DIALECT:
-        raise BadAddress(f"only policies of {EDIT_DIALECT} can learn the words for a horizon, not one of {dialect}")
-    words, known = open_dialect(HORIZON_FORMAT).vocabulary(), model.config.vocab_size
-    model.resize_token_embeddings(len(words), mean_resizing=False)
-    with torch.no_grad():
-        for table, like in ((model.get_input_embeddings(), UNKNOWN), (model.get_output_embeddings(), PARENT)):
-            weight: Any = table.weight
-            weight[known:] = weight[words.index(like)]
-    setattr(model.config, DIALECT_KEY, HORIZON_FORMAT)
-    return build_tokenizer(HORIZON_FORMAT)
 
 
 def fill(model: LlamaForCausalLM, folder: str | Path) -> None:

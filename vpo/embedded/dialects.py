@@ -22,7 +22,7 @@ from vpo.embedded import words as maze
 from vpo.embedded.decoding import Shown, decode_chain
 from vpo.embedded.language import encode_prompt, encode_walk
 from vpo.embedded.words import COPY, EDIT_DIALECT, REST, grid_of
-from vpo.policies.prompt_formats import DIALECT_ENTRY_POINTS, HORIZON_FORMAT
+from vpo.policies.prompt_formats import DIALECT_ENTRY_POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -179,7 +179,7 @@ through random way-points and knows nothing of gold, diamonds or lava; training 
             moves = parse_moves(parent) if parent else None
         except UnreadableRoute:
             moves = None
-        return encode_prompt(board, moves, rewards if moves else None, answers, self._routes)
+        return encode_prompt(board, moves, rewards if moves else None, answers, self.name)
 
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
         """A chain cut inside its first answer, which walks as `parent` does up to there; "" if the parent is too
@@ -196,21 +196,16 @@ through random way-points and knows nothing of gold, diamonds or lava; training 
         return decode_chain(text, prompt)
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
-        return write_routes(require(problem, MazeProblem, self).maze, answers, prompt, self._routes)
+        return write_routes(require(problem, MazeProblem, self).maze, answers, prompt, self.name)
 
     @property
     def grammar(self) -> StartGrammar | None:
         """That of edits. Routes of maze-compact are free, so that any engine can sample them."""
-        if self._routes != EDIT_DIALECT:
+        if self.name != EDIT_DIALECT:
             return None
         from vpo.embedded.answer_grammar import MazeGrammar
 
         return partial(MazeGrammar, len(self.vocabulary()))
-
-    @property
-    def _routes(self) -> str:
-        """The language of its boards and routes."""
-        return EDIT_DIALECT if self.name == HORIZON_FORMAT else self.name
 
 
 def require(problem: Problem, kind: type[_P], dialect: Dialect) -> _P:
@@ -256,8 +251,6 @@ def open_dialect(name: str) -> Dialect:
     """The token language of this prompt format. Raises BadAddress if nothing installed has it."""
     if name in MAZE_DIALECTS:
         return MAZE_DIALECTS[name]
-    if name == HORIZON_FORMAT:  # made of a maze-edit policy, never pretrained
-        return MazeDialect(HORIZON_FORMAT, "maze-edit")
     point = find_entry_points(DIALECT_ENTRY_POINTS).get(name)
     if point is None:
         raise BadAddress(f"the token language {name!r} is not installed (entry points {DIALECT_ENTRY_POINTS})")

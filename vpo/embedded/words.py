@@ -15,7 +15,7 @@ from functools import cache
 from problems.maze import large
 from problems.maze.board import MOVES, SIZE, beside
 from problems.maze.rules import DIAMOND, END, GOLD, JADE, LAVA, PEARL, START, WALL
-from vpo.policies.prompt_formats import HORIZON_FORMAT, MAZE_FORMATS
+from vpo.policies.prompt_formats import MAZE_FORMATS
 
 DIALECT, EDIT_DIALECT = MAZE_FORMATS
 SIZES: Mapping[str, tuple[int, ...]] = {DIALECT: (SIZE,), EDIT_DIALECT: (SIZE, large.SIZE)}
@@ -35,8 +35,6 @@ MOST_NEW = 24
 unbounded ones; of 12, a third of the mazes whose optimum is a compromise (bench/results/mutation.md)."""
 LEFT = range(33)
 """Steps left by a parent that have a token; other numbers are written as the nearest."""
-MOST_BITS, LEVELS = 10, 10
-"""Of the words for a horizon: iterations left are written as their number of bits, a level in tenths of the target."""
 COUNTS: Mapping[str, str] = {GOLD: "g", DIAMOND: "d", LAVA: "l", JADE: "j", PEARL: "p"}
 
 _DIGITS = "0123456789abc"
@@ -88,7 +86,7 @@ def vocabulary(dialect: str = DIALECT) -> tuple[str, ...]:
         REACHED,
         FAILED,
     ]
-    if dialect in (EDIT_DIALECT, HORIZON_FORMAT):
+    if dialect == EDIT_DIALECT:
         words += [*(f"{COPY}{step}" for step in COUNTED), REST, *(f"+{steps}" for steps in LEFT)]
         words += [
             *(role + name for role in _ON_CELLS for name in whole.names if name not in small.numbers),
@@ -96,19 +94,7 @@ def vocabulary(dialect: str = DIALECT) -> tuple[str, ...]:
             *(role + whole.names[corner] for role in _ON_CORNERS for corner in whole.corners[1:]),
             *(COUNTS[tile] + str(count) for tile in _ON_LARGE for count in range(MOST_ITEMS + 1)),
         ]
-    if dialect == HORIZON_FORMAT:
-        words += [*(f"h{bits}" for bits in range(MOST_BITS + 1)), *(f"v{tenths}" for tenths in range(LEVELS + 1))]
     return tuple(words)
-
-
-def with_horizon(prompt: str, left: int, level: float | None) -> str:
-    """A prompt that also shows the iterations left and, if it is known, the parent's share of the target: `h7 v8`
-    before the number of answers."""
-    *words, answers = prompt.split()
-    words.append(f"h{min(left.bit_length(), MOST_BITS)}")
-    if level is not None:
-        words.append(f"v{min(max(int(LEVELS * level + 1e-9), 0), LEVELS)}")
-    return " ".join([*words, answers])
 
 
 def cell_of(token: str, size: int = SIZE) -> int | None:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from problems.contract import BadAddress
-from vpo.embedded.checkpoint import add_horizon
 from vpo.hf.int8 import round_to_int8
 from vpo.hf.policy import TransformersPolicy
 from vpo.hf.progress_bars import without_bars
@@ -40,8 +39,6 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
             model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
-            if address.common.horizon and named_prompt_format(model.config) != CHAT:
-                tokenizer = add_horizon(model) or tokenizer
             form = address.common.format
             if form is None and adapters and named_prompt_format(model.config) == CHAT:
                 form = trained_format(adapters[-1])

@@ -76,9 +76,6 @@ class CommonOptions(BaseModel):
         le=1.0,
         description="share of prompts in which the answer begins with a part of the parent",
     )
-    horizon: bool | None = Field(
-        None, description="whether prompts show the iterations left and the parent's share of the target"
-    )
     format: str | None = Field(
         None, description="the prompt format that a model is asked in; a checkpoint trained from it keeps it"
     )
@@ -87,7 +84,7 @@ class CommonOptions(BaseModel):
     )
 
 
-OF_ITS_PROMPTS = ("fresh", "prefill", "horizon")
+OF_ITS_PROMPTS = ("fresh", "prefill")
 """Options that say how a search asks, of no concern to the policy itself."""
 OF_THE_SEARCH = (*OF_ITS_PROMPTS, "weight")
 """These, and the one that says how often."""

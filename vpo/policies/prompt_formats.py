@@ -15,13 +15,11 @@ CHAT = "chat"
 WORK_FOLDER = "work-folder"
 """Files in a folder, for commands (vpo.policies.command)."""
 MAZE_FORMATS = ("maze-compact", "maze-edit")
-HORIZON_FORMAT = "maze-edit-horizon"
-"""maze-edit with words for the iterations left and the parent's share of the target."""
 
 
 def is_token_format(name: str) -> bool:
     """Whether it is a token language of embedded policies (vpo.embedded.dialects): a maze's, or an entry point's."""
-    return name in (*MAZE_FORMATS, HORIZON_FORMAT) or (name not in (CHAT, WORK_FOLDER) and name in _of_entry_points())
+    return name in MAZE_FORMATS or (name not in (CHAT, WORK_FOLDER) and name in _of_entry_points())
 
 
 @cache

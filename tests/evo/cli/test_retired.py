@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from evo.cli import invoke
@@ -51,12 +53,18 @@ def test_every_row_is_a_sentence_that_says_what_to_do():
 
 
 @pytest.mark.parametrize(
-    "argv",
+    ("argv", "line"),
     [
-        ["run", "maze:test/0", "--reflect", "scripted:mutate"],
-        ["compare", "maze:test/0", "--arm", "a=scripted:mutate,reflect=x"],
+        (["run", "maze:test/0", "--reflect", "scripted:mutate"], "let the scorer's feedback call a model"),
+        (["compare", "maze:test/0", "--arm", "a=scripted:mutate,reflect=x"], "let the scorer's feedback call a model"),
+        (["run", "maze:test/0", "--config", "c.yaml"], "mixing = phase was removed; use mixing: bandit or turns"),
+        (["run", "maze:test/0", "--config", "d.yaml"], "prompt.horizon was removed; leave it out"),
+        (["run", "maze:test/0", "--policy", "embedded:base?horizon=true"], "horizon was removed; leave it out"),
     ],
 )
-def test_reflections_say_what_replaces_them(argv, capsys):
+def test_a_removed_setting_of_a_search_names_its_replacement(argv, line, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text("mixing: phase")
+    Path("d.yaml").write_text("prompt: {horizon: true}")
     assert invoke(argv) == 2
-    assert "let the scorer's feedback call a model" in capsys.readouterr().err
+    assert line in capsys.readouterr().err

@@ -7,7 +7,7 @@ import pytest
 from stored_rows import stored_answers
 
 from evo.cli import invoke
-from evo.search.operator_selection import KEPT, FreshShare
+from evo.search.operators import WINDOW, FreshShare
 from islands.db.store import Store
 from islands.queries.progress import repeats_by_group
 from islands.types import ParentKind
@@ -43,9 +43,9 @@ def test_a_seed_that_is_not_copied_says_nothing_of_answers_that_are():
 def test_old_groups_are_forgotten_and_later_ones_not_seen_before_their_time():
     copies = [(n, 1, 0, ANSWER, 1, 1) for n in range(30)]
     share = FreshShare()
-    share.recall([*copies, *((n, 1, 0, ANSWER, 0, 1) for n in range(30, 30 + KEPT))])
+    share.recall([*copies, *((n, 1, 0, ANSWER, 0, 1) for n in range(30, 30 + WINDOW))])
     share.advance(29)
-    assert share.of(1, 0, ANSWER) == pytest.approx(KEPT / (KEPT + 1))
+    assert share.of(1, 0, ANSWER) == pytest.approx(WINDOW / (WINDOW + 1))
     share.advance(None)
     assert share.of(1, 0, ANSWER) == 0.0
     # of other problems, operators and parents nothing is known

@@ -142,10 +142,10 @@ def test_a_budget_of_seconds_does_not_wait_for_retries(capsys) -> None:
 
 
 def test_one_failing_member_of_an_ensemble_is_left_alone_and_the_others_continue(monkeypatch, capsys) -> None:
-    monkeypatch.setattr("evo.search.operator_selection.RESTS", (0.2, 0.4))
+    monkeypatch.setattr("evo.search.operators.BACKOFF", (0.2, 0.4))
     with misbehaving_server(lambda number: "500" if number < 3 else "") as bad, misbehaving_server(scripted()) as good:
         policies = f"{bad.address}?retries=0&n=off,{good.address}?n=off&temperature=0.9"
-        with pytest.warns(UserWarning, match="does not answer: .*; the other policies continue, and it is tried again"):
+        with pytest.warns(UserWarning, match=r"is not responding \(.*\). Continuing with the others; retrying in"):
             arguments = ["--iterations", "60", "--parallel", "2", "--plain"]
             assert invoke([*SEARCH, "--policy", policies, *arguments]) == 0
         assert len(bad.requests) > 3, "it is tried again"
@@ -155,7 +155,7 @@ def test_one_failing_member_of_an_ensemble_is_left_alone_and_the_others_continue
 def test_an_ensemble_ends_when_none_answers(capsys) -> None:
     with misbehaving_server(scripted(after="500")) as bad, misbehaving_server(scripted(after="quota")) as worse:
         policies = f"{bad.address}?retries=0&n=off,{worse.address}?n=off"
-        with pytest.warns(UserWarning, match="does not answer"):
+        with pytest.warns(UserWarning, match="is not responding"):
             assert invoke([*SEARCH, "--policy", policies, "--plain"]) == 1
     assert "cannot answer" in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ from evo.search.defaults import (
     to_stored,
     workers,
 )
-from evo.search.operator_selection import Bandit, Operator, WeightedMix, operator_selection
+from evo.search.operators import Bandit, EvenMix, Operator, open_selection
 from evo.search.schedule import Window, in_flight
 
 
@@ -129,12 +129,14 @@ def test_weights_are_shares_of_the_iterations():
     def operators(*weights):
         return [Operator("p", None, 1, 1, RunConfig().prompt, weight) for weight in weights]
 
-    mixed = operator_selection(RunConfig(), operators(0.8, 0.2))
+    mixed = open_selection(RunConfig(), operators(0.8, 0.2))
     drawn = [mixed.choose(3, problem, iteration) for problem in range(4) for iteration in range(500)]
     assert drawn.count(0) / len(drawn) == pytest.approx(0.8, abs=0.03)
     assert drawn == [mixed.choose(3, problem, iteration) for problem in range(4) for iteration in range(500)]
-    assert isinstance(operator_selection(RunConfig(), operators(None, 3.0)), WeightedMix)
-    assert isinstance(operator_selection(RunConfig(), operators(None, None)), Bandit)
+    assert open_selection(RunConfig(), operators(None, 3.0)).chances.tolist() == [0.25, 0.75]
+    assert isinstance(open_selection(RunConfig(), operators(None, None)), Bandit)
+    turns = open_selection(RunConfig(mixing="turns"), operators(None, None))
+    assert type(turns) is EvenMix and turns.chances is None
 
 
 def test_a_directorys_population_survives_settling_and_storing():

@@ -103,7 +103,7 @@ def test_an_answer_is_a_line(problem, text, finish, answers):
 def test_what_it_cannot_show_is_one_line(problem):
     with pytest.raises(BadInput, match="is for formula: problems, not for maze:test/0"):
         opened(resolve("maze:test/0")[0])
-    with pytest.raises(BadInput, match=r"neither prompt\.horizon nor prompt\.prefill"):
+    with pytest.raises(BadInput, match=r"has no prompt\.prefill"):
         opened(problem, prefill=0.5)
 
 

@@ -1,0 +1,243 @@
+"""Several policies as the mutation operators of one search, and the bandit that chooses between them.
+
+Every operator gives the same number of answers per group, in chains of the operator's length. It may have another
+temperature and another share of prompts that begin the answer with a part of the parent. A group earns its operator a
+reward of 1 if it improved its problem: a new best fitness, or a reward vector that no earlier answer dominates or
+equals. Rewards fade (an operator that was good early may have nothing left to give), and the choice is a draw from the
+posterior of each (Thompson 1933; discounted as in Raj and Kalyani, arXiv 1707.09727). A proposal sees the rewards up to
+the group that the search's order lets it see, so one seed gives one run, resumed or not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.config.run import PromptConfig, RunConfig
+from islands.types import ParentKind
+from problems.types import ScoredGroup
+from vpo.policies.contract import Policy
+
+DISCOUNT = 0.99
+"""The factor by which a reward fades per group."""
+STREAM = 7
+"""Sets the draws of the bandit apart from those of the population."""
+BACKOFF = (15.0, 600.0)
+"""Seconds for which an operator that does not respond is left alone: doubling from the first to the second."""
+WINDOW = 16
+"""Groups of a problem and operator that count for its share of fresh prompts, of each kind of parent: its last ones."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A policy with its sampling settings: G rollouts of m answers, and how its prompts are built.
+
+    weight: its part of the iterations, relative to the other operators' (1 each); if no operator has one, the search
+        chooses between them
+    """
+
+    address: str
+    policy: Policy
+    rollouts: int
+    answers: int
+    prompt: PromptConfig
+    weight: float | None = None
+
+
+class EvenMix:
+    """Operators in turn: no choice at all with one, an even mixture with several; or each with its chance, as in
+    OpenEvolve's ensembles.
+
+    weights: (count,) the relative chances; None for turns
+    """
+
+    def __init__(self, count: int, weights: Sequence[float] | None = None) -> None:
+        self.count = count
+        self.chances = None if weights is None else np.array(weights) / sum(weights)
+
+    def choose(self, seed: int, problem: int, iteration: int) -> int:
+        """The operator of an iteration. problem: its index in the run"""
+        if self.chances is None:
+            return (iteration + problem) % self.count
+        return int(_draws(seed, problem, iteration).choice(self.count, p=self.chances))
+
+    def credit(self, sequence: int, operator: int, improved: bool) -> None:
+        """Take in a committed group."""
+
+    def advance(self, upto: int | None) -> None:
+        """Count the groups up to this sequence; all of them with None."""
+
+
+class Bandit(EvenMix):
+    """Discounted Thompson sampling over operators, all problems together.
+
+    reward, failures: (count,) of each operator's pulls, the discounted ones that improved their problem, and the rest
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.reward, self.failures = np.zeros(count), np.zeros(count)
+        self._waiting: deque[tuple[int, int, bool]] = deque()
+
+    def choose(self, seed: int, problem: int, iteration: int) -> int:
+        return int(np.argmax(_draws(seed, problem, iteration).beta(1 + self.reward, 1 + self.failures)))
+
+    def credit(self, sequence: int, operator: int, improved: bool) -> None:
+        self._waiting.append((sequence, operator, improved))
+
+    def advance(self, upto: int | None) -> None:
+        while self._waiting and (upto is None or self._waiting[0][0] <= upto):
+            _, operator, improved = self._waiting.popleft()
+            self.reward *= DISCOUNT
+            self.failures *= DISCOUNT
+            self.reward[operator] += improved
+            self.failures[operator] += not improved
+
+
+def _draws(seed: int, problem: int, iteration: int) -> np.random.Generator:
+    return np.random.default_rng([seed, problem, iteration, STREAM])
+
+
+def open_selection(config: RunConfig, operators: Sequence[Operator]) -> EvenMix:
+    """What chooses between operators: fixed chances if one has a weight, else as the configuration says."""
+    count = len(operators)
+    if count > 1 and any(operator.weight is not None for operator in operators):
+        return EvenMix(count, [1.0 if operator.weight is None else operator.weight for operator in operators])
+    return Bandit(count) if count > 1 and config.mixing == "bandit" else EvenMix(count)
+
+
+class ParetoFront:
+    """The reward vectors of a problem's valid answers that none of its others dominates, and the best fitness."""
+
+    def __init__(self) -> None:
+        self.best = -np.inf
+        self._vectors: npt.NDArray[np.float64] | None = None
+
+    def improved_by(self, group: ScoredGroup) -> bool:
+        """Take in a group's answers; whether they improved the best fitness or the front."""
+        improved = False
+        for answer in group.all_answers():
+            if answer.score.error is not None:
+                continue
+            if answer.score.fitness > self.best:
+                self.best, improved = answer.score.fitness, True
+            improved |= self._add(np.asarray(answer.score.rewards, dtype=np.float64))
+        return improved
+
+    def _add(self, vector: npt.NDArray[np.float64]) -> bool:
+        if self._vectors is None:
+            self._vectors = vector[None]
+            return True
+        if (self._vectors >= vector).all(axis=1).any():
+            return False
+        kept = self._vectors[~(vector >= self._vectors).all(axis=1)]
+        self._vectors = np.concatenate([kept, vector[None]])
+        return True
+
+
+class Backoff:
+    """Which of several operators do not respond, and until when each is left alone."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, float] = {}
+        self._pauses: dict[int, float] = {}
+
+    def is_resting(self, operator: int) -> bool:
+        return time.monotonic() < self._until.get(operator, 0.0)
+
+    def rest(self, operator: int) -> float | None:
+        """Leave an operator alone; for how many seconds. None if it is resting already."""
+        if self.is_resting(operator):
+            return None
+        pause = self._pauses.get(operator, BACKOFF[0])
+        self._until[operator] = time.monotonic() + pause
+        self._pauses[operator] = min(2 * pause, BACKOFF[1])
+        return pause
+
+    def responded(self, operator: int) -> None:
+        self._until.pop(operator, None)
+        self._pauses.pop(operator, None)
+
+
+class Operators:
+    """The operators of a search and what selects between them."""
+
+    def __init__(self, operators: Sequence[Operator], selection: EvenMix) -> None:
+        self.all, self.selection = list(operators), selection
+        self.backoff = Backoff()
+        self._fronts: defaultdict[int, ParetoFront] = defaultdict(ParetoFront)  # by problem id
+
+    def __getitem__(self, number: int) -> Operator:
+        return self.all[number]
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def choose(self, seed: int, problem: int, iteration: int) -> int:
+        """The operator of an iteration, or the next one that responds; itself if none does."""
+        chosen = self.selection.choose(seed, problem, iteration)
+        others = ((chosen + step) % len(self.all) for step in range(len(self.all)))
+        return next((operator for operator in others if not self.backoff.is_resting(operator)), chosen)
+
+    def credit(self, group: ScoredGroup) -> None:
+        """Credit a group's operator."""
+        if len(self.all) > 1:
+            improved = self._fronts[group.problem].improved_by(group)
+            self.selection.credit(group.sequence, group.operator, improved)
+
+    def recall(self, groups: Iterable[ScoredGroup]) -> None:
+        """Count the rewards of committed groups again; with one operator none are read."""
+        if len(self.all) > 1:
+            for group in groups:
+                self.credit(group)
+
+
+class Repeats(NamedTuple):
+    """The repeats of one committed group. repeated: of its answers, those that the run had stored before"""
+
+    sequence: int
+    problem: int
+    operator: int
+    shown: ParentKind
+    repeated: int
+    answers: int
+
+
+class FreshShare:
+    """The share of fresh prompts, by problem and operator. A proposal sees it up to the group that the search's
+    order allows, so one seed gives one run, resumed or not.
+
+    A policy that copies its own answers seldom copies a seed, so parents of each kind are counted apart: else the first
+    iterations, which show the seed, would hide the copying of the next ones.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Repeats] = deque()
+        self._counted: defaultdict[tuple[int, int, ParentKind], deque[Repeats]] = defaultdict(
+            lambda: deque(maxlen=WINDOW)
+        )
+
+    def recall(self, groups: Iterable[tuple[int, int, int, ParentKind, int, int]]) -> None:
+        """Take in committed groups, in the run's order: the fields of Repeats."""
+        self._waiting.extend(Repeats(*group) for group in groups)
+
+    def advance(self, upto: int | None) -> None:
+        """See the groups up to this sequence; all of them with None."""
+        while self._waiting and (upto is None or self._waiting[0].sequence <= upto):
+            group = self._waiting.popleft()
+            self._counted[group.problem, group.operator, group.shown].append(group)
+
+    def of(self, problem: int, operator: int, shown: ParentKind) -> float:
+        """The chance that a prompt with such a parent shows none instead. One answer that is no repeat is believed of
+        each kind, so that the first copy does not decide."""
+        with_parent, without = (
+            sum(group.repeated for group in counted) / (1 + sum(group.answers for group in counted))
+            for counted in (self._counted[problem, operator, kind] for kind in (shown, ParentKind.NOTHING))
+        )
+        return max(0.0, with_parent - without)
