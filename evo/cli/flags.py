@@ -175,7 +175,7 @@ BUDGET = (
     *("max_unanswered", "until_solved", "patience"),
 )
 SEARCH = (
-    *("population__islands", "population__strategy", "prompt__fresh", "prompt__prefill", "feedback__policy"),
+    *("population__islands", "population__strategy", "prompt__fresh", "prompt__prefill"),
     *("start", "parallel", "lag"),
 )
 SAMPLING = ("temperature", "top_p", "max_new_tokens", "device", "dtype")
