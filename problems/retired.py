@@ -12,6 +12,8 @@ from problems.contract import BadAddress
 
 COMMANDS: dict[str, str] = {
     "problems fuzz": "add tests to the rows of the file, as further lines of `test_list`",
+    "runs note": "give the run a telling name: evo runs rename RUN NAME",
+    "runs prune": "evo runs --json lists each run's groups and status; evo runs delete RUN... removes runs",
 }
 """Commands of `evo`, as `pretrain` or `problems fuzz`."""
 
@@ -19,6 +21,7 @@ FLAGS: dict[str, str] = {
     "--serve": "use `evo ui`, which shows runs in a browser",
     "--ray": "a cluster takes whole searches: evo run, evo resume and evo compare have --ray",
     "--reflect": "let the scorer's feedback call a model",
+    "--openevolve": "`evo best RUN -o DIR` writes the programs, which OpenEvolve starts from",
 }
 """Flags of any command, as `--reflect`."""
 
@@ -27,6 +30,8 @@ KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "reflect": ("let the scorer's feedback call a model", ()),
     "prompt.horizon": ("leave it out: no gain was shown", (False, None)),
     "feedback": ("let the scorer's feedback call a model", (None, {}, {"policy": None, "max_new_tokens": None})),
+    "population.puct_exploration": ("the strategy puct is gone; leave it out", (1.0,)),
+    "population.puct_temperature": ("the strategy puct is gone; leave it out", (0.1,)),
 }
 """Dotted keys of settings: what replaces one, and the values that meant "not used".
 
@@ -39,6 +44,9 @@ OPTIONS: dict[str, str] = {
 
 NAMES: dict[str, str] = {
     "phase": "use mixing: bandit or turns",
+NAMES: dict[str, str] = {
+    "puct": "strategies are auto, openevolve, weighted, pareto, lexicase, hill and scs",
+    "auto_weighted": "use auto, or weighted",
 }
 """Values and addresses by their text: methods, strategies, policies, formats, problem sets."""
 

@@ -53,7 +53,7 @@ class SearchKeywords(ProblemKeywords, ScorerKeywords, total=False):
     max_answers: int | None
     max_seconds: float | None
     islands: int
-    strategy: Literal["auto", "auto_weighted", "openevolve", "weighted", "pareto", "lexicase", "puct", "hill", "scs"]
+    strategy: Literal["auto", "openevolve", "weighted", "pareto", "lexicase", "hill", "scs"]
     fresh: float | Literal["auto"]
     population: Mapping[str, Any]
     prompt: Mapping[str, Any]

@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("evo.cli.run", "Continue a run after its last committed iteration."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),
     "ui": ("evo.cli.ui", "Show runs, charts and candidates in a browser."),
-    "runs": ("evo.cli.runs", "List the runs in a database; delete, rename, prune them."),
+    "runs": ("evo.cli.runs", "List the runs in a database; delete or rename them."),
     "show": ("evo.cli.inspect", "Show a run, a comparison, or a candidate with its lineage."),
     "best": ("evo.cli.best", "Print the best answers of a run or a comparison."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),

@@ -27,7 +27,6 @@ from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
 from islands.db.totals import current_summary, run_totals
 from islands.errors import UnknownRun
-from islands.interop.origin import originals_of
 from islands.queries.lineage import Ancestor, ancestors
 from islands.queries.progress import run_progress
 from islands.queries.runs import best, failed_candidates, format_errors, run_of_candidate
@@ -235,7 +234,6 @@ def _make_versions_table(versions: Sequence[VersionUse]) -> Table:
 def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:
     detail = detail_of(store, run.id, candidate_id)
     line = ancestors(store, candidate_id)
-    originals = originals_of(store, candidate_id)
     candidate, problem = detail.candidate, detail.problem
     answer = read_answers(store, [candidate_id])[candidate_id]
     parent = answer.parent
@@ -252,7 +250,6 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
             "policy_version": detail.policy_version,
             "times_found": detail.found,
             "cells": [{"island": island, "cell": cell} for island, cell in detail.cells],
-            "openevolve": [{"id": original.id, "iteration": original.iteration} for original in originals],
             "lineage": [ancestor._asdict() for ancestor in line],
         }
         print_json(shown)
@@ -271,9 +268,6 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
     if detail.cells:
         console.print("holds " + ", ".join(f"cell {cell} of island {island}" for island, cell in detail.cells))
     console.print(f"found {detail.found} times")
-    if originals:
-        first, more = originals[0], f" and {len(originals) - 1} more" if len(originals) > 1 else ""
-        console.print(f"imported: OpenEvolve's program {first.id}, iteration {first.iteration}{more}", soft_wrap=True)
     if candidate.error:
         console.print(f"error: {candidate.error}", soft_wrap=True)
     if candidate.feedback and candidate.feedback != candidate.error:

@@ -1,11 +1,9 @@
-"""`evo runs`: list, delete, rename and prune the runs of a database. Listing is safe while a run writes."""
+"""`evo runs`: list, delete and rename the runs of a database. Listing is safe while a run writes."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -18,23 +16,31 @@ from evo.errors import BadInput
 from evo.search.status import format_time
 from islands.db.address import hide_password
 from islands.db.comparisons import runs_named
-from islands.db.housekeeping import annotate_runs, delete_runs, rename_runs
+from islands.db.housekeeping import delete_runs, rename_runs
 from islands.db.store import Store
 from islands.queries.runs import RunOverview, overview
 from islands.queries.training import checkpoints
-from islands.types import RUN_STATUSES, RunRecord
+from problems.retired import COMMANDS, replace_hint
 
 F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 20
-DAY = 86400.0
 
 
-@click.group(invoke_without_command=True)
+class _Runs(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if retired := replace_hint(COMMANDS, f"runs {args[0]}"):
+            ctx.fail(retired)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(invoke_without_command=True, cls=_Runs)
 @db_option
 @json_option
 @click.pass_context
 def runs(context: click.Context, db: str, as_json: bool) -> None:
-    """List the runs in a database; delete, rename or prune them; upgrade the database."""
+    """List the runs in a database; delete or rename them; upgrade the database."""
     if context.invoked_subcommand is not None:
         return
     with open_store(db) as store:
@@ -67,15 +73,12 @@ def _to_dict(line: RunOverview) -> dict[str, Any]:
         "updated": line.run.updated,
         "comparison": line.run.comparison,
         "arm": line.run.arm,
-        "tags": list(line.run.tags),
-        "note": line.run.note,
     }
 
 
 def _print(lines: Sequence[RunOverview]) -> None:
     """Print a line for each run, and the reasons of those that failed."""
-    tagged = any(line.run.tags for line in lines)
-    titles = ("run", "status", "solved", "best", "groups", "seed", "started", "policy", *["tags"] * tagged)
+    titles = ("run", "status", "solved", "best", "groups", "seed", "started", "policy")
     rows = [
         (
             line.run.name,
@@ -86,7 +89,6 @@ def _print(lines: Sequence[RunOverview]) -> None:
             str(line.run.seed),
             format_time(line.run.created),
             str(line.run.config.get("policy", "")),
-            *[", ".join(line.run.tags)] * tagged,
         )
         for line in lines
     ]
@@ -160,74 +162,9 @@ def rename(context: click.Context, old: str, new: str, db: str) -> None:
 
 
 @runs.command()
-@click.argument("name", metavar="RUN")
-@click.argument("text", metavar="[TEXT]", required=False)
-@click.option("--tag", "added", multiple=True, metavar="TAG", help="Add a tag. Repeat the option for several.")
-@click.option("--untag", "removed", multiple=True, metavar="TAG", help="Remove a tag. Repeat the option for several.")
-@db_option
-@click.pass_context
-def note(
-    context: click.Context, name: str, text: str | None, added: tuple[str, ...], removed: tuple[str, ...], db: str
-) -> None:
-    """Write TEXT as the note of RUN, a run or a comparison, and change its tags, also while it runs. Without any of
-    these, print both. An empty TEXT removes the note."""
-    with Store.open(_choose_db(context, db), must_exist=True) as store:
-        annotated = runs_named(store, name)
-        if text is not None or added or removed:
-            tags = [*(tag for tag in annotated[0].tags if tag not in removed), *added]
-            annotate_runs(store, annotated, note=text, tags=tags)
-            annotated = runs_named(store, name)
-    click.echo(f"tags: {', '.join(annotated[0].tags) or 'none'}")
-    click.echo(f"note: {annotated[0].note or 'none'}")
-
-
-@runs.command()
 @db_option
 @click.pass_context
 def upgrade(context: click.Context, db: str) -> None:
     """Upgrade a database of an older evo to the schema of this one. Commands that write do this by themselves."""
     with Store.open(_choose_db(context, db), must_exist=True) as store:
         click.echo(f"{store.address} has the schema of this evo")
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """A single run or a comparison, which is kept or deleted as a whole."""
-
-    lines: list[RunOverview]
-
-    @property
-    def records(self) -> list[RunRecord]:
-        return [line.run for line in self.lines]
-
-
-@runs.command()
-@click.option(
-    "--status", "statuses", multiple=True, type=click.Choice(RUN_STATUSES), help="Choose only runs of this status."
-)
-@click.option(
-    "--days", type=click.FloatRange(0), help="Choose only runs that have not been written for this many days."
-)
-@yes_option
-@db_option
-@click.pass_context
-def prune(context: click.Context, statuses: tuple[str, ...], days: float | None, yes: bool, db: str) -> None:
-    """Delete runs without any iteration, or those that --status and --days choose. A comparison is deleted or kept as a
-    whole."""
-    with Store.open(_choose_db(context, db), must_exist=True) as store:
-        units: dict[str, _Unit] = {}
-        for line in overview(store):
-            units.setdefault(line.run.comparison or f"/{line.run.name}", _Unit([])).lines.append(line)
-        chosen = [unit for unit in units.values() if _is_chosen(unit, statuses, days)]
-        if not chosen:
-            click.echo("nothing to prune")
-            return
-        _delete(store, [line for unit in chosen for line in unit.lines], yes)
-
-
-def _is_chosen(unit: _Unit, statuses: Sequence[str], days: float | None) -> bool:
-    if days is not None and time.time() - max(run.updated for run in unit.records) < days * DAY:
-        return False
-    if statuses:
-        return all(run.status in statuses for run in unit.records)
-    return days is not None or not any(line.groups for line in unit.lines)

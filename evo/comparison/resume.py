@@ -18,8 +18,7 @@ from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.db.totals import run_totals
-from islands.interop.importing import POLICY as IMPORTED
-from islands.interop.origin import source_of
+from islands.openevolve import POLICY as IMPORTED
 from islands.queries.progress import run_progress
 from islands.types import RunRecord
 
@@ -65,7 +64,7 @@ def plan_resume(
     on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
     with Store.open(db, must_exist=True) as store:  # open it for writing: a resume upgrades an older schema
         runs = runs_named(store, name)
-        imported = source_of(store, runs[0].id) is not None
+        imported = "imported" in runs[0].summary or runs[0].config["policy"] == IMPORTED
         if changed.keys() & {"rollouts", "answers"} and not imported:
             raise BadInput(f"{name} keeps its rollouts and answers; only those of an imported run can be set")
         if "policy" in changed and runs[0].comparison == name:

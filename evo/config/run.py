@@ -153,14 +153,12 @@ def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
 def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """A run's configuration as the database holds it, ready to be validated; see complete_trainer.
 
-    Existing runs keep their original defaults. Runs without a strategy use openevolve. `auto` means `weighted` in runs
-    without a pareto_pool. Runs without a number of islands have five, under pareto too. Runs without a climb or a share
-    of fresh prompts have none. The budget max_total_tokens was called max_tokens.
+    Existing runs keep their original defaults. Runs without a strategy use openevolve. Runs without a number of islands
+    have five, under pareto too. Runs without a climb or a share of fresh prompts have none. The budget max_total_tokens
+    was called max_tokens.
     """
     values = {"max_total_tokens" if key == "max_tokens" else key: value for key, value in drop_retired(values).items()}
     train, population = values.get("train"), {"strategy": "openevolve", **(values.get("population") or {})}
-    if population["strategy"] == "auto" and "pareto_pool" not in population:
-        population["strategy"] = "auto_weighted"
     if population["strategy"] in ("auto", "pareto"):
         population.setdefault("islands", ISLANDS)
         population.setdefault("climb", 0)

@@ -25,7 +25,7 @@ from islands.db.shards import read_shards, revoke_shards, take_shard
 from islands.db.store import Store
 from islands.db.totals import Totals, problem_totals, run_totals
 from islands.db.transaction import Transaction
-from islands.interop.importing import POLICY as IMPORTED
+from islands.openevolve import POLICY as IMPORTED
 from islands.queries.progress import RunProgress, group_count, last_sequences, run_progress
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem

@@ -1,5 +1,4 @@
-"""Removes, renames and annotates runs and comparisons (with all their runs). The first two never while one of them is
-being written."""
+"""Removes and renames runs and comparisons (with all their runs), never while one of them is being written."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from collections.abc import Sequence
 from sqlalchemy import Table, delete, select, text, update
 
 from islands.db.comparisons import check_free, run_name
-from islands.db.names import check_name
 from islands.db.schema import (
     Answer,
     Candidate,
@@ -33,7 +31,6 @@ from islands.db.schema import (
 from islands.db.store import Store
 from islands.types import RunRecord
 
-NOTE_CHARACTERS = 10_000
 _OF_PROBLEMS: tuple[Table, ...] = (
     Elite, Improvement, OperatorCount, Total, Migration, Reflection, ScorerChange, ImportedProgram, Import
 )  # fmt: skip
@@ -103,16 +100,3 @@ def rename_runs(store: Store, runs: Sequence[RunRecord], name: str) -> None:
     finally:
         for lease in leases:
             lease.release()
-
-
-def annotate_runs(
-    store: Store, runs: Sequence[RunRecord], *, note: str | None = None, tags: Sequence[str] | None = None
-) -> None:
-    """Replace the note and the tags of runs, also while they are being written; None keeps what is there. Raises
-    BadName for a tag that cannot be one."""
-    values: dict[str, object] = {} if note is None else {"note": note.strip()[:NOTE_CHARACTERS]}
-    if tags is not None:
-        values["tags"] = sorted({check_name(tag, "tag") for tag in tags})
-    if values:
-        with store.begin() as tx:
-            tx.connection.execute(update(Run).where(Run.c.id.in_([run.id for run in runs])).values(**values))

@@ -17,18 +17,18 @@ Rules, OpenEvolve's unless noted:
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 import numpy as np
-from sortedcontainers import SortedList
 
 from islands.population import migration
 from islands.population.archive import Archive, GridArchive, ParetoArchive, cell_name
 from islands.population.columns import Columns
 from islands.population.config import PopulationConfig
 from islands.population.features import Cell, FeatureSpace
+from islands.population.indexed_set import IndexedSet
 from islands.population.island import Island
-from islands.population.weighted_sampler import IndexedSet
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,14 @@ class Entry:
 
 
 class Archipelago:
-    """The islands of one problem. Every change costs O(log members), apart from the re-placing of elites that a growing
-    feature range causes (islands.population.features bounds how often)."""
+    """The islands of one problem."""
 
     def __init__(self, config: PopulationConfig, columns: Columns, space: FeatureSpace) -> None:
         self.config = config
         self.columns = columns
         self.space = space
         archives: list[Archive] = [self._archive() for _ in range(config.islands)]
-        self.islands = [Island(columns, archive, config.strategy == "puct") for archive in archives]
+        self.islands = [Island(columns, archive) for archive in archives]
         self.hall = HallOfFame(columns, config.archive_size, config.islands)
         self.best: int | None = None
         self.members = 0
@@ -57,8 +56,8 @@ class Archipelago:
         self.migrations = 0
         self.copies = 0
         # (valid, fitness, ordinal, island), first to be removed first; kept only if there is a cap
-        self._ordinary: SortedList = SortedList()
-        self._elite: SortedList = SortedList()
+        self._ordinary: list[_Key] = []
+        self._elite: list[_Key] = []
 
     def _archive(self) -> Archive:
         if self.config.archive == "pareto":
@@ -149,22 +148,20 @@ class Archipelago:
             return True
         return False
 
-    def _eviction_key(self, ordinal: int, number: int) -> tuple[bool, float, int, int]:
+    def _eviction_key(self, ordinal: int, number: int) -> _Key:
         return (bool(self.columns.valid[ordinal]), self.columns.fitness[ordinal], ordinal, number)
 
     def _join(self, ordinal: int, number: int, elite: bool) -> None:
         self.islands[number].join(ordinal)
         self.members += 1
         if self.config.population_size is not None:
-            (self._elite if elite else self._ordinary).add(self._eviction_key(ordinal, number))
+            insort(self._elite if elite else self._ordinary, self._eviction_key(ordinal, number))
 
     def _leave(self, ordinal: int, number: int) -> None:
         if self.config.population_size is not None:
             key = self._eviction_key(ordinal, number)
-            if key in self._ordinary:
-                self._ordinary.remove(key)
-            else:
-                self._elite.remove(key)
+            if not _remove(self._ordinary, key):
+                _remove(self._elite, key)
         self.islands[number].leave(ordinal)
         self.hall.discard(ordinal, number)
         self.members -= 1
@@ -172,8 +169,8 @@ class Archipelago:
     def _demote(self, ordinal: int, number: int) -> None:
         if self.config.population_size is not None:
             key = self._eviction_key(ordinal, number)
-            self._elite.remove(key)
-            self._ordinary.add(key)
+            _remove(self._elite, key)
+            insort(self._ordinary, key)
 
     def _enforce_cap(self, newcomer: tuple[int, int]) -> None:
         size = self.config.population_size
@@ -183,12 +180,24 @@ class Archipelago:
                 return
             self._leave(*victim)
 
-    def _least_fit(self, ranked: SortedList, newcomer: tuple[int, int]) -> tuple[int, int] | None:
+    def _least_fit(self, ranked: list[_Key], newcomer: tuple[int, int]) -> tuple[int, int] | None:
         """The first that may go; at most islands + 1 are passed over."""
         for _, _, ordinal, number in ranked:
             if ordinal != self.best and (ordinal, number) != newcomer:
                 return ordinal, number
         return None
+
+
+_Key = tuple[bool, float, int, int]
+
+
+def _remove(ranked: list[_Key], key: _Key) -> bool:
+    """Take a key out of a sorted list; whether it was there."""
+    place = bisect_left(ranked, key)
+    there = place < len(ranked) and ranked[place] == key
+    if there:
+        del ranked[place]
+    return there
 
 
 Member = tuple[int, int]
@@ -197,12 +206,12 @@ Member = tuple[int, int]
 
 class HallOfFame:
     """At most `size` members. While there is room every newcomer enters, as in OpenEvolve; then a newcomer must be
-    fitter than the least fit, which leaves. O(log size)."""
+    fitter than the least fit, which leaves."""
 
     def __init__(self, columns: Columns, size: int, islands: int) -> None:
         self._columns = columns
         self._size = size
-        self._ranked: SortedList = SortedList()  # (valid, fitness, -ordinal, island), least fit first
+        self._ranked: list[_Key] = []  # (valid, fitness, -ordinal, island), least fit first
         self._all: IndexedSet[Member] = IndexedSet()
         self._of_island: list[IndexedSet[int]] = [IndexedSet() for _ in range(islands)]
 
@@ -222,13 +231,13 @@ class HallOfFame:
             self.discard(-age, least_island)
         self._all.add((ordinal, island))
         self._of_island[island].add(ordinal)
-        self._ranked.add((*self._columns.rank_key(ordinal), island))
+        insort(self._ranked, (*self._columns.rank_key(ordinal), island))
 
     def discard(self, ordinal: int, island: int) -> None:
         if (ordinal, island) in self._all:
             self._all.discard((ordinal, island))
             self._of_island[island].discard(ordinal)
-            self._ranked.remove((*self._columns.rank_key(ordinal), island))
+            _remove(self._ranked, (*self._columns.rank_key(ordinal), island))
 
     def draw(self, island: int, rng: np.random.Generator) -> int | None:
         """A uniform member of that island, else of any; None if there is none."""

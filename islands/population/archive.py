@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from islands.population.columns import Columns
 from islands.population.features import Cell, FeatureSpace
-from islands.population.weighted_sampler import index_below
+from islands.population.indexed_set import index_below
 
 
 @dataclass

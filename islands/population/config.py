@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from problems.retired import NAMES, replace_hint
+
 BASELINES = ("hill", "scs")
 """Strategies that decide everything that a prompt shows, without islands (islands.population.selection)."""
 ISLANDS = 5
@@ -43,13 +45,11 @@ class PopulationConfig(BaseModel):
     diversity_reference_size: int = Field(
         20, ge=1, le=200, description="How many of the first valid answers diversity is measured against."
     )
-    strategy: Literal[
-        "auto", "auto_weighted", "openevolve", "weighted", "pareto", "lexicase", "puct", "hill", "scs"
-    ] = Field(
+    strategy: Literal["auto", "openevolve", "weighted", "pareto", "lexicase", "hill", "scs"] = Field(
         "auto",
         description="How parents are chosen; auto: a new best answer at first (see climb), then as pareto for several "
-        "objectives and as openevolve for one (auto_weighted: as weighted or openevolve, without climb); two baselines "
-        "without islands: hill shows only the best answer so far, scs random successful ones.",
+        "objectives and as openevolve for one; two baselines without islands: hill shows only the best answer so far, "
+        "scs random successful ones.",
     )
     climb: float = Field(
         1.0,
@@ -72,10 +72,6 @@ class PopulationConfig(BaseModel):
     lexicase_epsilon: float = Field(
         0.0, ge=0, description="How far below the best a candidate may be and pass (lexicase)."
     )
-    puct_exploration: float = Field(1.0, ge=0, description="PUCT's exploration constant c.")
-    puct_temperature: float = Field(
-        0.1, ge=0, description="How far PUCT's ranks may swap, so that selections in flight at the same time differ."
-    )
     num_top_programs: int = Field(3, ge=0, le=100, description="The best candidates that a prompt shows.")
     num_diverse_programs: int = Field(2, ge=0, le=100, description="Inspirations that a prompt shows.")
     elite_selection_ratio: float = Field(
@@ -92,6 +88,8 @@ class PopulationConfig(BaseModel):
     @classmethod
     def _without_islands(cls, values: Any) -> Any:
         """A baseline keeps one population, even if an OpenEvolve directory's config sets islands."""
+        if isinstance(values, Mapping) and (retired := replace_hint(NAMES, str(values.get("strategy")))):
+            raise ValueError(retired)
         if isinstance(values, Mapping) and values.get("strategy") in BASELINES:
             return {"islands": 1, **values}
         return values

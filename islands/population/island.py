@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from sortedcontainers import SortedList
+import numpy as np
 
 from islands.population.archive import Archive
 from islands.population.columns import Columns
-from islands.population.weighted_sampler import WeightedSampler
+from islands.population.indexed_set import IndexedSet
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e12
+"""A candidate of no fitness is still drawn now and then (OpenEvolve's floor); the cap keeps the sums finite."""
 
 
 class Island:
-    """Candidates by ordinal. Join and leave cost O(log members); the members are all valid or all failed.
+    """Candidates by ordinal; the members are all valid or all failed.
 
     A visit is a stored group whose parent was a member of this island. Stored groups count and not selections, so that
     a resumed search has the counts of the one that was cut off.
     """
 
-    def __init__(self, columns: Columns, archive: Archive, orders_by_visits: bool) -> None:
+    def __init__(self, columns: Columns, archive: Archive) -> None:
         self.columns = columns
         self.archive = archive
-        self.members: WeightedSampler[int] = WeightedSampler()
+        self.members: IndexedSet[int] = IndexedSet()
         self.migrants: set[int] = set()
         self.generation = 0
-        self._ranked: SortedList = SortedList()  # (fitness, -ordinal), least fit first
-        self._orders_by_visits = orders_by_visits
+        self._ranked: list[tuple[float, int]] = []  # (fitness, -ordinal), least fit first
         self._visits: dict[int, int] = {}
-        self.by_visits: dict[int, SortedList] = {}  # visits -> the members with that many, least fit first
-        self.total_visits = 0
 
     def __len__(self) -> int:
         return len(self.members)
@@ -42,20 +43,15 @@ class Island:
         return len(self.members) > 0 and bool(self.columns.valid[self.members.items[0]])
 
     def join(self, ordinal: int) -> None:
-        fitness = self.columns.fitness[ordinal]
-        self.members.add(ordinal, fitness)
-        self._ranked.add((fitness, -ordinal))
-        if self._orders_by_visits:
-            self._file(ordinal)
+        self.members.add(ordinal)
+        insort(self._ranked, (self.columns.fitness[ordinal], -ordinal))
 
     def leave(self, ordinal: int) -> None:
         """Remove a member from everything the island keeps, its cell included."""
         self.members.discard(ordinal)
-        self._ranked.remove((self.columns.fitness[ordinal], -ordinal))
+        del self._ranked[bisect_left(self._ranked, (self.columns.fitness[ordinal], -ordinal))]
         self.archive.discard(ordinal)
         self.migrants.discard(ordinal)
-        if self._orders_by_visits:
-            self._unfile(ordinal)
 
     def top(self, n: int) -> list[int]:
         """The n fittest, fittest first; the older of two equals comes first."""
@@ -65,10 +61,13 @@ class Island:
         """Every member, fittest first, lazily."""
         return (-age for _, age in reversed(self._ranked))
 
-    def rank(self, ordinal: int) -> int:
-        """0 for the fittest member. O(log members)."""
-        below: int = self._ranked.index((self.columns.fitness[ordinal], -ordinal))
-        return len(self._ranked) - 1 - below
+    def draw_by_fitness(self, rng: np.random.Generator) -> int:
+        """A member in proportion to its fitness, clipped to [LEAST_WEIGHT, MOST_WEIGHT]. Raises IndexError when empty.
+        O(members)."""
+        fitness = np.asarray(self.columns.fitness)[self.members.items]
+        sums = np.cumsum(np.clip(fitness, LEAST_WEIGHT, MOST_WEIGHT))
+        place = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
+        return self.members.items[min(place, len(sums) - 1)]  # rounding may point one past the end
 
     def visits(self, ordinal: int) -> int:
         """The stored groups that had this candidate as their parent."""
@@ -76,20 +75,4 @@ class Island:
 
     def visit(self, ordinal: int) -> None:
         """Count a group that had this candidate as its parent."""
-        self.total_visits += 1
-        present = self._orders_by_visits and ordinal in self.members
-        if present:
-            self._unfile(ordinal)
         self._visits[ordinal] = self.visits(ordinal) + 1
-        if present:
-            self._file(ordinal)
-
-    def _file(self, ordinal: int) -> None:
-        self.by_visits.setdefault(self.visits(ordinal), SortedList()).add((self.columns.fitness[ordinal], -ordinal))
-
-    def _unfile(self, ordinal: int) -> None:
-        visits = self.visits(ordinal)
-        shelf = self.by_visits[visits]
-        shelf.remove((self.columns.fitness[ordinal], -ordinal))
-        if not shelf:
-            del self.by_visits[visits]

@@ -3,8 +3,7 @@
 Strategies: `auto` is `pareto` for several objectives, else `openevolve` after `climb`; `openevolve` draws uniformly,
 from the hall of fame, or by fitness; `pareto` draws from the elites that no other dominates, after `climb`; `weighted`
 takes the elite that is best under a random scalarization w ~ Dir(1); `lexicase` filters elites by one objective after
-another in random order (Spector 2012; epsilon: La Cava et al. 2016); `puct` balances fitness rank against the number of
-groups that a member has already been parent of (AlphaZero's rule with the prior taken from ranks).
+another in random order (Spector 2012; epsilon: La Cava et al. 2016).
 
 Two baselines that an evolution has to beat use none of that: `hill` and `scs` choose a prompt's whole company
 themselves, from everything that was ever stored, evicted candidates too.
@@ -17,10 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from islands.population.archipelago import Archipelago
-from islands.population.weighted_sampler import index_below
-
-PUCT_PER_SHELF = 4
-"""Members with equal visits differ only by rank, so the best few of each number of visits include the maximum."""
+from islands.population.indexed_set import index_below
 
 
 def climb(population: Archipelago, number: int, rng: np.random.Generator) -> int | None:
@@ -35,7 +31,7 @@ def climb(population: Archipelago, number: int, rng: np.random.Generator) -> int
 
 def openevolve(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     """Uniform over the island with exploration_ratio, over its share of the hall of fame with exploitation_ratio (over
-    the whole hall if it has no share), else in proportion to fitness, floored at 0.001. O(log members).
+    the whole hall if it has no share), else in proportion to fitness, floored at 0.001.
 
     OpenEvolve's parallel runner uses the last for the `random` tenth."""
     config, island = population.config, population.islands[number]
@@ -46,7 +42,7 @@ def openevolve(population: Archipelago, number: int, rng: np.random.Generator) -
         famous = population.hall.draw(number, rng)
         if famous is not None:
             return famous
-    return island.members.draw_weighted(rng)
+    return island.draw_by_fitness(rng)
 
 
 def weighted(population: Archipelago, number: int, rng: np.random.Generator) -> int:
@@ -103,29 +99,6 @@ def lexicase(population: Archipelago, number: int, rng: np.random.Generator) -> 
     return rows[int(pool[index_below(len(pool), rng)])]
 
 
-def puct(population: Archipelago, number: int, rng: np.random.Generator) -> int:
-    """argmax of Q + c P sqrt(1 + N) / (1 + n) + Gumbel noise x puct_temperature.
-
-    Q in [0, 1] is the fitness rank, P the same as a probability, n the groups a member was parent of, N their sum. For
-    one n the score rises with rank, so only the best few members of each distinct n are scored:
-    O(distinct n x log members), and there are at most sqrt(2 N) distinct ones. The noise spreads selections made while
-    earlier ones are still in flight, whose visits count only when they are stored."""
-    config, island = population.config, population.islands[number]
-    size = len(island)
-    members: list[int] = []
-    scores: list[float] = []
-    spread = config.puct_exploration * (1 + island.total_visits) ** 0.5
-    for visits, shelf in sorted(island.by_visits.items()):
-        for _, age in shelf[: -PUCT_PER_SHELF - 1 : -1]:
-            quality = 1 - island.rank(-age) / size  # 1 for the fittest
-            prior = 2 * quality / (size + 1)  # sums to 1 over the island
-            members.append(-age)
-            scores.append(quality + spread * prior / (1 + visits))
-    if config.puct_temperature == 0:
-        return members[int(np.argmax(scores))]
-    return members[int(np.argmax(np.asarray(scores) + config.puct_temperature * rng.gumbel(size=len(scores))))]
-
-
 def auto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     """The default that won its benchmark (bench/results/selection.md): `pareto` for a vector of objectives, which
     keeps different answers; for a single one, where `pareto` would always take the fittest, OpenEvolve's choice after
@@ -136,19 +109,12 @@ def auto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     return openevolve(population, number, rng) if fittest is None else fittest
 
 
-def auto_weighted(population: Archipelago, number: int, rng: np.random.Generator) -> int:
-    """`auto` as it was before `pareto` joined, for the runs that were begun then."""
-    return (weighted if population.columns.objectives > 1 else openevolve)(population, number, rng)
-
-
 STRATEGIES: dict[str, Callable[[Archipelago, int, np.random.Generator], int]] = {
     "auto": auto,
-    "auto_weighted": auto_weighted,
     "openevolve": openevolve,
     "weighted": weighted,
     "pareto": pareto,
     "lexicase": lexicase,
-    "puct": puct,
 }
 
 
@@ -189,7 +155,7 @@ def choose_inspirations(
 ) -> list[int]:
     """OpenEvolve's inspirations for a parent: the island's best, its top elite_selection_ratio, then elites from
     cells near the parent's (three tries for each place left), then random members. Never the parent, none twice. An
-    island of at most `count` members gives only the first two kinds. O(count x log members)."""
+    island of at most `count` members gives only the first two kinds. O(count)."""
     config, island = population.config, population.islands[number]
     if count <= 0:
         return []

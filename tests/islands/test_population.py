@@ -20,7 +20,7 @@ CONFIGURATIONS = {
     "weighted": {"strategy": "weighted", "feature_dimensions": ("rewards",)},
     "fixed weights": {"strategy": "weighted", "weights": "island", "archive": "pareto"},
     "lexicase": {"strategy": "lexicase", "archive": "pareto", "archive_size": 4},
-    "puct": {"strategy": "puct", "feature_dimensions": ("score", "diversity", "reward:left")},
+    "climb": {"strategy": "auto", "feature_dimensions": ("score", "diversity", "reward:left")},
     "hill": {"strategy": "hill", "islands": 1},
     "scs": {"strategy": "scs", "islands": 1},
 }

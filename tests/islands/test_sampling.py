@@ -1,4 +1,4 @@
-"""Bags and wheels against lists."""
+"""Random members against lists."""
 
 from __future__ import annotations
 
@@ -7,56 +7,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from islands.population.weighted_sampler import LEAST_WEIGHT, MOST_WEIGHT, IndexedSet, WeightedSampler
+from islands.population.archive import ParetoArchive
+from islands.population.columns import Columns
+from islands.population.indexed_set import IndexedSet
+from islands.population.island import Island
 
-operations = st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.floats(-10, 1e4)), max_size=80)
 
-
-@settings(max_examples=150, deadline=None)
-@given(operations)
-def test_a_wheel_holds_what_was_put_in(steps):
-    wheel, bag, expected = WeightedSampler(), IndexedSet(), {}
-    rng = np.random.default_rng(0)
-    for put, item, weight in steps:
-        if put and item not in expected:
-            wheel.add(item, weight)
-            bag.add(item)
-            expected[item] = min(max(weight, LEAST_WEIGHT), MOST_WEIGHT)
-        elif put:
-            with pytest.raises(KeyError):
-                wheel.add(item, weight)
-            bag.add(item)
-        else:
-            wheel.discard(item)
-            bag.discard(item)
-            expected.pop(item, None)
-        assert set(wheel) == set(bag) == set(expected) and len(wheel) == len(bag) == len(expected)
-        assert wheel.items == bag.items and all(item in wheel and item in bag for item in expected)
-        for node in range(1, len(wheel) + 1):  # each node of the tree sums its own range
-            span = wheel.items[node - (node & -node) : node]
-            assert wheel._tree[node] == pytest.approx(sum(expected[i] for i in span), rel=1e-9, abs=1e-6)
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 20)), max_size=80))
+def test_a_set_holds_what_was_put_in(steps):
+    bag, expected = IndexedSet(), set()
+    for put, item in steps:
+        (bag.add if put else bag.discard)(item)
+        (expected.add if put else expected.discard)(item)
+        assert set(bag) == expected and len(bag) == len(expected)
         if expected:
-            assert wheel.draw(rng) in expected and wheel.draw_weighted(rng) in expected and bag.draw(rng) in expected
+            assert bag.draw(np.random.default_rng(0)) in expected
 
 
-def test_draws_follow_the_weights():
-    wheel = WeightedSampler()
-    weights = {"a": 1.0, "b": 0.0, "c": 3.0, "d": -5.0, "e": 6.0}
-    for item, weight in weights.items():
-        wheel.add(item, weight)
-    wheel.add("f", 90.0)
-    wheel.discard("f")
+def test_draws_follow_fitness():
+    fitness = [1.0, 0.0, 3.0, -5.0, 6.0, 90.0]
+    columns = Columns(1)
+    for number, value in enumerate(fitness):
+        columns.append(number, bytes([number]), value, (value,), (), 0, True)
+    island = Island(columns, ParetoArchive(columns, 5))
+    with pytest.raises(IndexError):
+        island.members.draw(np.random.default_rng(0))
+    for number in range(len(fitness)):
+        island.join(number)
+    island.leave(5)
     rng = np.random.default_rng(1)
-    drawn = [wheel.draw_weighted(rng) for _ in range(20_000)]
-    shares = {item: drawn.count(item) / 20_000 for item in weights}
-    assert shares["a"] == pytest.approx(0.1, abs=0.01)
-    assert shares["c"] == pytest.approx(0.3, abs=0.015)
-    assert shares["e"] == pytest.approx(0.6, abs=0.015)
-    uniform = [wheel.draw(rng) for _ in range(20_000)]
-    assert all(uniform.count(item) / 20_000 == pytest.approx(0.2, abs=0.015) for item in weights)
-
-
-def test_nothing_can_be_drawn_from_nothing():
-    for empty in (IndexedSet(), WeightedSampler()):
-        with pytest.raises(IndexError):
-            empty.draw(np.random.default_rng(0))
+    drawn = [island.draw_by_fitness(rng) for _ in range(20_000)]
+    assert [drawn.count(number) / 20_000 for number in range(6)] == pytest.approx([0.1, 0, 0.3, 0, 0.6, 0], abs=0.015)
+    uniform = [island.members.draw(rng) for _ in range(20_000)]
+    assert all(uniform.count(number) / 20_000 == pytest.approx(0.2, abs=0.015) for number in range(5))

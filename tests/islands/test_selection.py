@@ -86,38 +86,6 @@ def test_lexicase_takes_specialists():
     assert set(shares(lambda rng: selection.lexicase(pool.archipelago, 0, rng))) == {0, 1, 2, 3}  # 4 beats nobody
 
 
-def puct_by_hand(memory: Memory, island: int, c: float) -> dict[int, float]:
-    place = memory.archipelago.islands[island]
-    ranked, n = list(place.falling()), len(place)
-    total = sum(place._visits.values())
-    score = {}
-    for rank, o in enumerate(ranked):
-        quality = 1 - rank / n
-        prior = (n - rank) / (n * (n + 1) / 2)
-        score[o] = quality + c * prior * (1 + total) ** 0.5 / (1 + place._visits.get(o, 0))
-    return score
-
-
-@pytest.mark.parametrize("c", [0.0, 0.5, 3.0, 50.0])
-def test_puct_finds_the_maximum_over_all_members(c):
-    rng = np.random.default_rng(3)
-    memory = made([tuple(v) for v in rng.random((40, 2))], strategy="puct", puct_exploration=c, puct_temperature=0)
-    parents = []
-    for _ in range(120):
-        chosen = selection.puct(memory.archipelago, 0, rng)
-        scores = puct_by_hand(memory, 0, c)
-        assert scores[chosen] == pytest.approx(max(scores.values()), rel=1e-12)
-        memory.group(0, chosen + 1, [], set())
-        parents.append(chosen)
-    assert len(set(parents)) == 1 if c == 0 else len(set(parents)) > 1
-    assert memory.archipelago.islands[0].total_visits == 120
-
-
-def test_puct_spreads_what_is_in_flight():
-    memory = made([tuple(v) for v in np.random.default_rng(3).random((40, 2))], strategy="puct")
-    assert len(shares(lambda rng: selection.puct(memory.archipelago, 0, rng), 200)) > 1
-
-
 def test_inspirations_are_best_then_near_then_anybody():
     memory = made([(x / 30, 1 - x / 30) for x in range(30)], fitness=[float(n) for n in range(30)])
     archipelago = memory.archipelago

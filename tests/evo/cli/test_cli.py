@@ -92,19 +92,15 @@ def test_export_has_one_record_per_group_with_what_a_trainer_needs(finished, her
     assert evo(capsys, "export", "first", "-o", "t.jsonl")[0] == 0
     rows = [json.loads(line) for line in (here / "t.jsonl").read_text().splitlines()]
     assert len({row["id"] for row in rows}) == 18
-    assert evo(capsys, "export", "first", "-o", "t.parquet")[0] == 0
-    import pyarrow.parquet as parquet
-
-    table = parquet.read_table(here / "t.parquet").to_pylist()
-    assert [row["id"] for row in table] == [row["id"] for row in rows]
-    for row, other in zip(rows, table, strict=True):
+    assert "Parquet was removed" in evo(capsys, "export", "first", "-o", "t.parquet")[2]
+    assert "--openevolve was removed" in evo(capsys, "export", "first", "--openevolve", "out")[2]
+    for row in rows:
         assert {"problem", "island", "parent", "policy_version", "prompt", "rollouts"} <= set(row)
-        for rollout, same in zip(row["rollouts"], other["rollouts"], strict=True):
+        for rollout in row["rollouts"]:
             assert (
                 len(rollout["answers"]) == len(rollout["rewards"]) == len(rollout["fitness"]) == len(rollout["errors"])
             )
             assert len(rollout["token_ids"]) == len(rollout["logprobs"])
-            assert same["rewards"] == rollout["rewards"]
     assert not list(here.glob("*.partial"))
 
 

@@ -85,7 +85,7 @@ def test_a_search_and_all_that_is_made_of_it(here, capsys) -> None:
         for command in (
             *(["runs"], ["runs", "--json"], ["show", "one"], ["show", "one", "--json"], ["best", "one"]),
             *(["watch", "one", "--once"], ["watch", "one", "--plain"], ["watch", "one", "--svg", "screen.svg"]),
-            *(["export", "one", "-o", "traces.jsonl"], ["export", "one", "-o", "traces.parquet"]),
+            ["export", "one", "-o", "traces.jsonl"],
             ["report", "one", "-o", "report.html"],
             ["evaluate", "programs:easy", "--limit", "1", "--answers-total", "2", "--policy", policy, "--json"],
             ["compare", "programs:easy", "--arm", f"one={policy}", "--arm", "two=scripted:mutate", "--baseline", "none"]

@@ -88,7 +88,7 @@ def test_a_baseline_shows_what_its_name_says_whatever_the_arm_does():
         "own": {
             "policy": "embedded:vpo",
             "show_parent": False,
-            "population": {"strategy": "puct", "islands": 4, "num_diverse_programs": 0},
+            "population": {"strategy": "lexicase", "islands": 4, "num_diverse_programs": 0},
         }
     }
     by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1, baselines=["hill", "best-of-n"]))}
@@ -146,9 +146,9 @@ def test_classic_searches_mazes_alone():
         ("a=Qwen/Q,answers=5,temperature=0.8", "a", {"policy": "Qwen/Q", "answers": "5", "temperature": "0.8"}),
         ("b=embedded:vpo,show-parent=off", "b", {"policy": "embedded:vpo", "show_parent": "off"}),
         (
-            "c=embedded:vpo,population.strategy=puct,population.islands=1",
+            "c=embedded:vpo,population.strategy=lexicase,population.islands=1",
             "c",
-            {"policy": "embedded:vpo", "population": {"strategy": "puct", "islands": "1"}},
+            {"policy": "embedded:vpo", "population": {"strategy": "lexicase", "islands": "1"}},
         ),
     ],
 )
@@ -183,12 +183,12 @@ def test_an_arms_own_settings_reach_its_run_alone():
 
 
 def test_an_arms_islands_are_its_own_over_those_that_all_have():
-    arms = {**THREE, "puct": {"policy": "embedded:vpo", "population": {"strategy": "puct"}}}
+    arms = {**THREE, "lexicase": {"policy": "embedded:vpo", "population": {"strategy": "lexicase"}}}
     by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1, overrides={"population.islands": 2}))}
-    assert by_arm["puct"]["population"] == {"islands": 2, "strategy": "puct"}
+    assert by_arm["lexicase"]["population"] == {"islands": 2, "strategy": "lexicase"}
     assert by_arm["vpo"]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8, "climb": 1.0}
-    with pytest.raises(BadInput, match="unknown key arms.puct.population.strategie; did you mean strategy"):
-        config({"puct": {"policy": "embedded:vpo", "population": {"strategie": "puct"}}})
+    with pytest.raises(BadInput, match="unknown key arms.lexicase.population.strategie; did you mean strategy"):
+        config({"lexicase": {"policy": "embedded:vpo", "population": {"strategie": "lexicase"}}})
 
 
 def test_an_iteration_is_the_least_that_suits_all_or_what_is_asked_for():

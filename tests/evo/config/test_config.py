@@ -116,8 +116,6 @@ def test_a_run_that_names_no_strategy_goes_on_with_openevolves_choice_and_new_on
     of_five = {"population": {"strategy": "auto", "pareto_pool": 8}, "policy": "embedded:base"}
     five = parse(RunConfig, complete_run(of_five), "run of five").population
     assert (five.islands, five.climb) == (5, 0)
-    between = {"policy": "embedded:base", "population": {"strategy": "auto"}}  # when auto was of weighted
-    assert parse(RunConfig, complete_run(between), "run between").population.strategy == "auto_weighted"
 
 
 def test_a_run_stored_before_there_was_a_scale_trains_at_the_plain_one():

@@ -1,14 +1,12 @@
 """What grows with the length of a run: neither the memory of a live screen, nor its work, nor that of an export."""
 
 import tracemalloc
-import weakref
 
 import numpy as np
 import pytest
 from sqlalchemy import event
 
 from bench.watch_length import NAME, RISES, make
-from evo.cli.export import ROWS_PER_BATCH, _write_jsonl, _write_parquet
 from evo.comparison.results import Results, drawn_times
 from evo.comparison.survival import best_curve, solve_curve
 from evo.monitor.live_cache import STEPS_KEPT, TIMES_KEPT
@@ -133,29 +131,3 @@ def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(tmp_path):
             assert shown.metrics["loss"] == tuple(step / 2 for step in shown.steps) and "kl" not in shown.metrics
             fresh = Poller(store, NAME).poll().arms[0].training
             assert (fresh.steps, fresh.metrics, fresh.version) == (shown.steps, shown.metrics, shown.version)
-
-
-@pytest.mark.parametrize("write", [_write_jsonl, _write_parquet])
-def test_an_export_holds_a_batch_of_groups_at_a_time(tmp_path, write):
-    alive, most = weakref.WeakSet(), [0]
-
-    class Counted(dict):
-        __hash__ = object.__hash__  # so that it can be in a set while it is alive
-
-    def rows():
-        for n in range(5 * ROWS_PER_BATCH):
-            row = Counted(id=n, problem="p", rollouts=[{"text": "x", "answers": ["x"], "token_ids": [1, 2]}])
-            alive.add(row)
-            yield row
-            most[0] = max(most[0], len(alive))
-
-    assert write(rows(), tmp_path / "traces") == 5 * ROWS_PER_BATCH
-    assert most[0] <= 2 * ROWS_PER_BATCH
-
-
-def test_a_parquet_file_has_few_row_groups_of_many_small_batches(tmp_path):
-    import pyarrow.parquet as parquet
-
-    _write_parquet(({"id": n, "problem": "p"} for n in range(20 * ROWS_PER_BATCH)), tmp_path / "t.parquet")
-    file = parquet.ParquetFile(tmp_path / "t.parquet")
-    assert file.num_row_groups == 1 and file.metadata.num_rows == 20 * ROWS_PER_BATCH

@@ -234,7 +234,7 @@ def test_best_of_n_never_shows_a_parent(search_with, digits, digits_policy, db):
 def test_best_of_n_is_interrupted_and_resumed_as_if_it_had_not_been(search_with, digits, digits_policy, tmp_path):
     whole, parts = f"sqlite:///{tmp_path}/whole.db", f"sqlite:///{tmp_path}/parts.db"
     settings = dict(
-        iterations=20, prompt={"show_parent": False}, population={"strategy": "puct", "migration_interval": 2}
+        iterations=20, prompt={"show_parent": False}, population={"strategy": "lexicase", "migration_interval": 2}
     )
     search_with([digits("a")], digits_policy(), whole, **settings)
     search_with([digits("a")], digits_policy(), parts, stop_after=7, **settings)
