@@ -172,8 +172,10 @@ def test_what_has_no_score_is_scored_in_the_sandbox_when_asked(here, capsys):
     assert "1 of 5 programs have no score" in told and "--score missing" in told and not Path("evo.db").exists()
     assert evo(capsys, "import", "out", "--problem", "scorer.py", "--name", "some", "--score", "missing")[0] == 0
     assert evo(capsys, "import", "out", "--problem", "scorer.py", "--name", "all", "--score", "all")[0] == 0
-    best = [json.loads(evo(capsys, "best", name, "--json")[1])[0]["rewards"] for name in ("some", "all")]
-    assert best[1]["accuracy"] == 0.5 and best[0]["accuracy"] != 0.5
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        for name, scored in (("some", {False}), ("all", {True})):
+            answers = [group.all_answers()[0] for _, group in read_groups(store, store.run(name).id)]
+            assert {answer.score.rewards[1] == 0.5 for answer in answers} == scored
 
 
 def damaged(folder: Path, what: str) -> None:
