@@ -44,7 +44,6 @@ OPTIONS: dict[str, str] = {
 
 NAMES: dict[str, str] = {
     "phase": "use mixing: bandit or turns",
-NAMES: dict[str, str] = {
     "puct": "strategies are auto, openevolve, weighted, pareto, lexicase, hill and scs",
     "auto_weighted": "use auto, or weighted",
 }
