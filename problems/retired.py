@@ -74,3 +74,37 @@ def drop_retired(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
             continue
         kept[key] = drop_retired(value, path + ".") if isinstance(value, Mapping) else value
     return kept
+
+
+# Training.
+FLAGS.update(
+    {
+        "--train-credit": "an answer is paid for what it reached itself",
+        "--train-horizon": "an answer is paid for what it reached itself",
+        "--credit": "an answer is paid for what it reached itself",
+        "--horizon": "an answer is paid for what it reached itself",
+        "--discount": "an answer is paid for what it reached itself",
+        "--beta": "it was for dpo, kto and trajectory_balance; use --kl to stay near the start",
+        "--likelihood": "it was for dpo; use improve, which maximises the likelihood of better answers",
+    }
+)
+_OF_TRAINING: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "credit": ("an answer is paid for what it reached itself", ("own",)),
+    "horizon": ("an answer is paid for what it reached itself", (50,)),
+    "discount": ("an answer is paid for what it reached itself", (0.9,)),
+    "beta": ("use kl to stay near the start", (0.1,)),
+    "likelihood": ("use improve, which maximises the likelihood of better answers", (1.0,)),
+}
+KEYS.update(_OF_TRAINING)
+KEYS.update({f"train.{key}": row for key, row in _OF_TRAINING.items()})
+NAMES.update(
+    {
+        "dpo": "use improve, which learns from the better answers alone",
+        "kto": "use improve, which learns from the better answers alone",
+        "trajectory_balance": "use vpo with kl",
+        "entropic": "use max_at_k or pass_at_k",
+        "archive_vpo": "use vpo with reward gain, which pays what the set adds to the parents shown",
+        "per_answer": "use vpo, which pays the set",
+        "search-value": "use reward solve with pass_at_k or vpo_pass_at_k",
+    }
+)

@@ -1,7 +1,7 @@
 """Advantages of a prompt group, one table of methods: everything that distinguishes VPO from its baselines is here.
 
 Every estimator is a pure function of one group's rewards. It returns one number per rollout, (G,), which the loss gives
-to every token of that rollout, or one per answer, (G, m), which only that answer's tokens get.
+to every token of that rollout.
 
 Shapes: G rollouts, m answers each, d objectives, K weights. `valid` (G, m) marks the answers that exist; missing
 and failed ones are zero rows. Single-answer methods use the first answer of each rollout. `scalar` is the task's
@@ -15,7 +15,7 @@ together. The baselines exist at two scales, since a learning rate and a KL weig
 | grpo, random_weighting, multi_rlvr | divided by the sample deviation | by the population deviation |
 | max_at_k | normalised in the group, mean and sample deviation | in the units of the reward, leave-one-out baseline |
 | gdpo | summed over objectives, then whitened over the tokens of the batch | averaged over objectives |
-| vpo, maxrl and the ablations | the same at both | |
+| vpo, maxrl, pass_at_k, vpo_pass_at_k | the same at both | |
 
 Official is the scale of the authors' repository (github.com/ryanboldi/vpo, commit 767db79,
 verl/trainer/ppo/core_algos.py and vpo/utils/vpo.py); plain is the scale of this package before there was a choice.
@@ -26,13 +26,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from math import comb, log, sqrt
+from math import comb, sqrt
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from vpo.group_rewards import GroupRewards
-from vpo.scalarize import Bools, Floats, archive_gains, marginal_rewards, set_rewards, successes
+from vpo.scalarize import Bools, Floats, archive_gains, set_rewards, successes
 
 EPSILON = 1e-6
 """Added to every denominator, and the spread below which a group teaches nothing."""
@@ -41,6 +41,92 @@ WHITENING_EPSILON = 1e-8
 """Added to the variance that a batch is whitened by, as in veRL."""
 
 Scale = Literal["official", "plain"]
+
+
+@dataclass(frozen=True)
+class GroupRewards:
+    """One group, as every estimator receives it.
+
+    rewards: (G, m, d); valid: (G, m)
+    weights: (K, d), the scalarizations that VPO's family shares within the group
+    scalar: (d,), the deployment weighting
+    taste: (d,), the one random scalarization of random_weighting for this group
+    shown: (P, d), those of the parents in the prompt, if gains over them are rewarded; else none
+    shaping: weight of an answer's value in addition to its gain
+    goals: (K,), if reaching a goal is rewarded, the value that an answer must reach under each weight; inf if the
+        archive has reached it already; else none
+    solved: (G, m), the answers that solve the problem; they succeed under every weight
+    pass_at: K of pass@K, the number of answers that a search spends on such a prompt; 0 = G
+    """
+
+    rewards: Floats
+    valid: Bools
+    weights: Floats
+    scalar: Floats
+    taste: Floats
+    shown: Floats
+    goals: Floats
+    solved: Bools
+    shaping: float = 0.0
+    pass_at: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        rewards: npt.ArrayLike,
+        valid: npt.ArrayLike | None = None,
+        *,
+        weights: npt.ArrayLike | None = None,
+        scalar: npt.ArrayLike | None = None,
+        taste: npt.ArrayLike | None = None,
+        shown: npt.ArrayLike | None = None,
+        goals: npt.ArrayLike | None = None,
+        solved: npt.ArrayLike | None = None,
+        shaping: float = 0.0,
+        pass_at: int = 0,
+    ) -> GroupRewards:
+        """Fill in defaults: all answers valid, one uniform weight, the mean, no parents.
+
+        Raises ValueError for inconsistent shapes and for numbers that are not finite.
+        """
+        r = np.asarray(rewards, dtype=np.float64)
+        if r.ndim != 3:
+            raise ValueError(f"rewards must be (G, m, d), not {r.shape}")
+        d = r.shape[2]
+        v = np.ones(r.shape[:2], dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
+        if v.shape != r.shape[:2]:
+            raise ValueError(f"valid must be {r.shape[:2]}, not {v.shape}")
+        if not np.isfinite(r[v]).all():
+            raise ValueError("a valid answer has a reward that is not finite")
+        uniform = np.full(d, 1.0 / d)
+
+        def rows(given: npt.ArrayLike | None, default: Floats, shape: tuple[int, ...], name: str) -> Floats:
+            array = default if given is None else np.asarray(given, dtype=np.float64)
+            if array.ndim != len(shape) or array.shape[-1] != d:
+                raise ValueError(f"{name} must be {shape} with d = {d}, not {array.shape}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} holds a number that is not finite")
+            return array
+
+        return cls(
+            rewards=np.where(v[..., None], r, 0.0),
+            valid=v,
+            weights=rows(weights, uniform[None], (-1, d), "weights"),
+            scalar=rows(scalar, uniform, (d,), "scalar"),
+            taste=rows(taste, uniform, (d,), "taste"),
+            shown=rows(shown, np.zeros((0, d)), (-1, d), "shown"),
+            goals=np.zeros(0) if goals is None else np.asarray(goals, dtype=np.float64),
+            solved=np.zeros_like(v) if solved is None else np.asarray(solved, dtype=bool) & v,
+            shaping=shaping,
+            pass_at=pass_at,
+        )
+
+    @property
+    def first(self) -> Floats:
+        """Each rollout's first answer, (G, d); zeros if it is missing."""
+        if self.rewards.shape[1] == 0:
+            return np.zeros((len(self.rewards), self.rewards.shape[2]))
+        return self.rewards[:, 0]
 
 
 def normalise(r: Floats, *, sample: bool = False) -> Floats:
@@ -157,84 +243,13 @@ def vpo(group: GroupRewards) -> Floats:
     If gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))] + shaping R(S). If reaching
     goals is rewarded: the share of weights under which an answer reaches the goal.
     """
-    return normalise(_set_values(group))
-
-
-def trajectory_balance(group: GroupRewards) -> Floats:
-    """The set reward less the group's mean, for the loss that matches start x exp(reward / beta). -> (G,)
-
-    The reward is that of `vpo`, in its units, since beta is too (Malkin et al., arXiv 2201.13259; vpo.training.loss).
-    """
-    values = _set_values(group)
-    return np.asarray(values - values.mean()) if np.ptp(values) > 0 else np.zeros_like(values)
-
-
-def _set_values(group: GroupRewards) -> Floats:
     if len(group.goals):
-        return np.asarray(_successes(group).mean(axis=1))
+        return normalise(np.asarray(_successes(group).mean(axis=1)))
+    values = set_rewards(group.rewards, group.valid, group.weights)
     if len(group.shown):
-        return _shaped_gains(group, group.shown)
-    return set_rewards(group.rewards, group.valid, group.weights)
-
-
-def _shaped_gains(group: GroupRewards, held: Floats) -> Floats:
-    gains = archive_gains(group.rewards, group.valid, group.weights, held)
-    if len(group.shown) and group.shaping:
-        gains = gains + group.shaping * set_rewards(group.rewards, group.valid, group.weights)
-    return gains
-
-
-def entropic(group: GroupRewards) -> Floats:
-    """exp(beta r_i) / mean_{j != i} exp(beta r_j) - 1 on the fixed scalar (TTT-Discover). -> (G,)
-
-    beta is found by bisection so that the softmax of beta r is ln 2 nats away from uniform: however the rewards are
-    scaled, about half the group carries the weight. If ties at the top keep the distance below ln 2 for every beta
-    (half the group or more share the maximum), the largest beta is taken, which puts the weight on the tied ones.
-    """
-    r = group.first @ group.scalar
-    n = len(r)
-    if n < 2 or r.std() < EPSILON:
-        return np.zeros(n)
-    scaled = (r - r.max()) / (r.max() - r.min())
-
-    def distance(beta: float) -> float:
-        p = np.exp(beta * scaled)
-        p /= p.sum()
-        held = p > 0
-        return float((p[held] * np.log(p[held] * n)).sum())
-
-    low, high = 0.0, 1.0
-    while distance(high) < log(2) and high < 1e6:
-        low, high = high, high * 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if distance(middle) < log(2) else (low, middle)
-    w = np.exp(high * scaled)
-    others = (w.sum() - w) / (n - 1)
-    # two rollouts are ln 2 from uniform only in the limit, where the loser weighs nothing; for n >= 3 the ratio stays
-    # below 6 n, so this bound touches no other case
-    return np.asarray(np.minimum(w / np.maximum(others, 1e-12), 10.0 * n) - 1.0)
-
-
-def per_answer(group: GroupRewards) -> Floats:
-    """VPO with credit per answer of the chain. -> (G, m)
-
-    An answer's tokens get the answer's gain for its set and over the parents shown, R(S) - R(S without it), normalised
-    over the valid answers of the group; missing answers get 0.
-    """
-    gains = marginal_rewards(group.rewards, group.valid, group.weights, group.shown)
-    if len(group.shown) and group.shaping:
-        gains = gains + group.shaping * marginal_rewards(group.rewards, group.valid, group.weights)
-    advantage = np.zeros_like(gains)
-    if group.valid.any():
-        advantage[group.valid] = normalise(gains[group.valid])
-    return advantage
-
-
-def archive_vpo(group: GroupRewards) -> Floats:
-    """The set's gain over the archive, E_w[max(0, max_s w.r_s - best_w(archive))], normalised. -> (G,)"""
-    held = np.concatenate([group.archive, group.shown])
-    return normalise(_shaped_gains(group, held))
+        gains = archive_gains(group.rewards, group.valid, group.weights, group.shown)
+        values = gains + group.shaping * values if group.shaping else gains
+    return normalise(values)
 
 
 def _successes(group: GroupRewards) -> Bools:
@@ -277,8 +292,8 @@ def vpo_pass_at_k(group: GroupRewards) -> Floats:
 
 
 Estimator = Callable[[GroupRewards], Floats]
-ONLY_HERE = ("archive_vpo", "pass_at_k", "vpo_pass_at_k", "trajectory_balance")
-"""Methods that other trainers cannot run: they need what a search holds or ended with, or another loss."""
+ONLY_HERE = ("pass_at_k", "vpo_pass_at_k")
+"""Methods that other trainers cannot run: they need what a search held and ended with."""
 
 
 @dataclass(frozen=True)
@@ -288,22 +303,18 @@ class Method:
     estimate: at the official scale; plain: at the plain scale, None if the two agree
     chain: whether a rollout is a chain of m answers (else m = 1 is sampled)
     scalar: it sees only the fixed deployment scalar, never the vector
-    credit: "rollout" for advantages (G,), "answer" for (G, m)
     whitened: whether the official scale whitens the advantages over the batch
-    success: it learns from success and failure, and from no other reward
-    balance: its loss matches a distribution (vpo.training.loss.balance_loss); groups without spread count in it too
     goals: it takes a goal per weight where reaching goals is rewarded
+    success: it learns from success and failure, and from no other reward
     """
 
     estimate: Estimator
     chain: bool
     plain: Estimator | None = None
     scalar: bool = False
-    credit: Literal["rollout", "answer"] = "rollout"
     whitened: bool = False
     goals: bool = False
     success: bool = False
-    balance: bool = False
 
     @property
     def solves(self) -> bool:
@@ -314,11 +325,6 @@ class Method:
     def gains(self) -> bool:
         """Whether a gain over the parents that a prompt shows can take the place of the reward."""
         return self.scalar or self.chain
-
-    @property
-    def lineages(self) -> bool:
-        """Whether an answer can be worth what its descendants reached: a number, or the best of a set of vectors."""
-        return not self.success and (self.scalar or (self.chain and self.credit == "rollout"))
 
     @property
     def about(self) -> str:
@@ -335,13 +341,7 @@ METHODS: dict[str, Method] = {
     "pass_at_k": Method(pass_at_k, chain=False, scalar=True, success=True),
     "vpo": Method(vpo, chain=True, goals=True),
     "vpo_pass_at_k": Method(vpo_pass_at_k, chain=True, goals=True, success=True),
-    "trajectory_balance": Method(trajectory_balance, chain=True, goals=True, balance=True),
-    "entropic": Method(entropic, chain=False, scalar=True),
-    "per_answer": Method(per_answer, chain=True, credit="answer"),
-    "archive_vpo": Method(archive_vpo, chain=True),
 }
-
-OF_LINEAGES = [name for name, method in METHODS.items() if method.lineages]
 
 
 def advantages(method: str, group: GroupRewards, scale: Scale = "official") -> Floats:

@@ -33,6 +33,7 @@ import torch
 
 from problems.contract import Score, ScorerFault
 from problems.identity import identity
+from problems.retired import refuse_retired
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS, ONLY_HERE, Scale, whitening
 from vpo.chain import parse as parse_chain
@@ -60,14 +61,16 @@ class VPOTrainer(GRPOTrainer):
     """TRL's GRPOTrainer over chains of answers with reward vectors.
 
     score: (row, answer) -> the answer's reward vector (d,), one d for all answers of a row, higher is better; or a
-    problems.contract.Score. An exception stops the training method: a row of vpo.advantage.METHODS (not archive_vpo,
-    which needs a search's archive) answers: m, the most answers a completion may hold; None = 3 for the methods of
-    chains, else 1. The prompts must request them (vpo.chain.instructions has the words) scalar: (d,) deployment
-    weighting, which gives a vector's fitness; the mean if None answer_format: one of problems.contract.ANSWER_FORMATS;
-    decides how answers are read and when two are the same parse: (row, text) -> the answers in a completion;
-    vpo.chain.parse if None samples, alpha, sampler: of the weights for a group, drawn from args.seed and the group's
-    place scale: of the baselines' advantages, see vpo.advantage others: GRPOTrainer's (args, train_dataset,
-    processing_class, peft_config, ...)
+        problems.contract.Score. An exception stops the training
+    method: a row of vpo.advantage.METHODS, without those that need what a search held (vpo.advantage.ONLY_HERE)
+    answers: m, the most answers a completion may hold; None = 3 for the methods of chains, else 1. The prompts must
+        request them (vpo.chain.instructions has the words)
+    scalar: (d,) deployment weighting, which gives a vector's fitness; the mean if None
+    answer_format: one of problems.contract.ANSWER_FORMATS; decides how answers are read and when two are the same
+    parse: (row, text) -> the answers in a completion; vpo.chain.parse if None
+    samples, alpha, sampler: of the weights for a group, drawn from args.seed and the group's place
+    scale: of the baselines' advantages, see vpo.advantage
+    others: GRPOTrainer's (args, train_dataset, processing_class, peft_config, ...)
     """
 
     _tag_names = ["trl", "grpo", "vpo"]
@@ -90,6 +93,7 @@ class VPOTrainer(GRPOTrainer):
         scale: Scale = "official",
         **others: Any,
     ) -> None:
+        refuse_retired(method)
         if method not in METHODS or method in ONLY_HERE:
             known = ", ".join(name for name in METHODS if name not in ONLY_HERE)
             raise ValueError(f"no method {method!r} for TRL; there is {known}")
@@ -123,12 +127,11 @@ class VPOTrainer(GRPOTrainer):
             self._group(tuple(rollouts[i : i + size]), i // size, len(rollouts) // size)
             for i in range(0, len(rollouts), size)
         ]
-        self._credit = []
-        for group in groups:
-            credit = group_advantages(group, self.estimation)
-            self._credit += token_advantages(group, credit, self._tokenizer, self.prompt_format)
-        if self.estimation.whitened:
-            every = np.concatenate(self._credit).astype(np.float64)
+        self._credit = [
+            row for group in groups for row in token_advantages(group, group_advantages(group, self.estimation))
+        ]
+        every = np.concatenate([np.zeros(0), *self._credit]).astype(np.float64)
+        if self.estimation.whitened and every.any():  # a batch without advantages teaches nothing, at any scale
             mean, divisor = whitening(len(every), float(every.sum()), float(every @ every))
             self._credit = [(row - mean) / divisor for row in self._credit]
         best = [max((a.score.fitness for a in rollout.answers), default=0.0) for rollout in rollouts]
@@ -141,8 +144,7 @@ class VPOTrainer(GRPOTrainer):
         advantages = torch.zeros(output["completion_ids"].shape)
         for row, credit in zip(advantages, own, strict=True):
             row[: len(credit)] = torch.from_numpy(np.array(credit))
-        whole = METHODS[self.estimation.method].credit == "rollout"
-        output["advantages"] = (advantages[:, 0] if whole else advantages).to(output["advantages"])
+        output["advantages"] = advantages[:, 0].to(output["advantages"])
         logged: Any = self._logs["advantages"]
         for _ in range(min(len(self._credit), len(logged))):
             logged.pop()

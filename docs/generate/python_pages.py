@@ -34,7 +34,7 @@ SECTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "vpo": (
         "Vector Policy Optimization",
         "The mathematics, as pure functions of arrays.",
-        ("vpo.scalarize", "vpo.advantage", "vpo.group_rewards.GroupRewards"),
+        ("vpo.scalarize", "vpo.advantage"),
     ),
     "trl": ("TRL", "The same methods inside TRL's trainer.", ("vpo.trl",)),
     "testing": ("Tests for third parties", "Suites for your own problem, policy or store.", ("evo.testing",)),

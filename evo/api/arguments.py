@@ -29,8 +29,6 @@ FLAGS: Mapping[str, str] = {
     "train_steps": "train.steps",
     "train_unsolved": "train.unsolved",
     "train_reward": "train.reward",
-    "train_credit": "train.credit",
-    "train_horizon": "train.horizon",
     "train_check": "train.check",
     "lr": "train.lr",
     "kl": "train.kl",

@@ -77,8 +77,6 @@ class PolicyKeywords(SearchKeywords, ModelKeywords, total=False):
     train_steps: int | None
     train_unsolved: bool
     train_reward: Reward
-    train_credit: Literal["own", "lineage"]
-    train_horizon: int
     train_check: Sequence[str]
     lr: float | None
     kl: float
@@ -164,9 +162,6 @@ class TrainKeywords(TypedDict, total=False):
     trace_iterations: str | None
     trace_most_behind: int | None
     passes: int
-    credit: Literal["own", "lineage"]
-    horizon: int
-    discount: float
     # the step
     lr: float | None
     kl: float
@@ -178,8 +173,6 @@ class TrainKeywords(TypedDict, total=False):
     alpha: float
     sampler: Literal["iid", "sobol"]
     pass_at: int
-    beta: float
-    likelihood: float
     betas: Sequence[float]
     weight_decay: float
     schedule: Literal["constant", "linear", "cosine"]

@@ -96,8 +96,8 @@ def train(
     """Fine-tune a policy by reward, as `evo train` does, and write it to `output` as a Hugging Face checkpoint.
 
     Args:
-        method: vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting, multi_rlvr, entropic,
-            per_answer, archive_vpo, trajectory_balance.
+        method: vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting, multi_rlvr; and
+            improve, from stored searches.
         address: the problems to learn from, as for `evo.run`; none with `from_traces`.
         policy: where training starts: "embedded:base" (the default), a hub id or directory.
         steps: optimiser steps, 200 by default.

@@ -81,10 +81,8 @@ def train(
     **options: Any,
 ) -> int:
     """Train a policy with METHOD (vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting,
-    multi_rlvr, trajectory_balance, entropic, per_answer, archive_vpo) on PROBLEMSET, or on stored searches
-    (--from-traces), and write it to -o as a Hugging Face checkpoint with its card. Three methods learn from the
-    examples of stored searches: improve from answers that are better than their parents, dpo from pairs of a better
-    and a worse answer, kto from better and worse answers that are not paired.
+    multi_rlvr) on PROBLEMSET, or on stored searches (--from-traces), and write it to -o as a Hugging Face checkpoint
+    with its card. improve learns from the examples of stored searches: answers that are better than their parents.
 
     \b
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo

@@ -7,30 +7,23 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from evo.config.traces import LineageSettings
 from problems.retired import drop_retired
-from vpo.advantage import METHODS, OF_LINEAGES
+from vpo.advantage import METHODS
 from vpo.training.config import Reward, TrainerSettings
 
-MOST_BEHIND = 8
 
-
-class SearchTraining(LineageSettings, TrainerSettings):
+class SearchTraining(TrainerSettings):
     """Training during a search: its prompt groups, as they are stored, are the batches.
 
     The newest version of the policy learns from a group once enough groups are there. The PPO ratio, the truncated
-    importance weights and the cap correct for the version that wrote it. With credit lineage a group waits until the
-    iterations of its horizon are stored.
+    importance weights and the cap correct for the version that wrote it.
     """
 
     method: str = Field(description="Train the policy during the search by this method: vpo, grpo, ...")
     every: int = Field(16, ge=1, description="Iterations per training step.")
     steps: int | None = Field(None, ge=1, description="Training steps at most; the search continues after them.")
     most_behind: int | None = Field(
-        None,
-        ge=0,
-        description="Drop (and count) groups of versions that are older than this many; default 8, with credit lineage "
-        "no limit.",
+        8, ge=0, description="Drop (and count) groups of versions that are older than this many."
     )
     truncate: float | None = Field(2.0, gt=0.0, description="The cap of truncated importance weights.")
     reward: Reward = Field(
@@ -67,15 +60,6 @@ class SearchTraining(LineageSettings, TrainerSettings):
                 "reward solve takes its goals from a stored search: evo train pass_at_k --reward solve "
                 "--parents-from archive:RUN"
             )
-        if self.reward == "search-value":
-            raise ValueError(
-                "reward search-value is fitted to a stored search: evo train max_at_k --reward search-value "
-                "--parents-from archive:RUN"
-            )
-        if self.credit == "lineage" and self.method in METHODS and not METHODS[self.method].lineages:
-            raise ValueError(f"{self.method} cannot credit a lineage; {', '.join(OF_LINEAGES)} can")
-        if self.most_behind is None and self.credit == "own":
-            self.most_behind = MOST_BEHIND
         if self.check and self.most_behind is not None and self.check_every > self.most_behind:
             raise ValueError(
                 f"check_every {self.check_every} must be at most most_behind {self.most_behind}: between checks the "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -16,25 +15,10 @@ TRUNCATE = 2.0
 _RUN_AT = re.compile(r"(?P<run>[^@]+)@(?P<address>[A-Za-z][A-Za-z0-9+]*://.*)")
 
 
-class LineageSettings(BaseModel):
-    """Whether an answer is also paid for what its descendants reached."""
+class TraceSettings(BaseModel):
+    """The place of the traces, and which of them to learn from. A group is taken whole or not at all."""
 
     model_config = ConfigDict(extra="forbid")
-
-    credit: Literal["own", "lineage"] = Field(
-        "own",
-        description="What an answer is paid for. own: what it reached; lineage: also what its descendants reached.",
-    )
-    horizon: int = Field(
-        50, ge=0, description="With credit lineage: the iterations within which descendants of an answer count."
-    )
-    discount: float = Field(
-        0.9, ge=0.0, le=1.0, description="With credit lineage: the factor on a descendant's gain for each generation."
-    )
-
-
-class TraceSettings(LineageSettings):
-    """The place of the traces, and which of them to learn from. A group is taken whole or not at all."""
 
     from_traces: list[str] = Field(
         default_factory=list,

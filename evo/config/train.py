@@ -13,9 +13,9 @@ from evo.config.traces import TraceSettings
 from evo.errors import BadInput
 from islands.db.address import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
-from vpo.advantage import METHODS, OF_LINEAGES
+from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
-from vpo.training.config import BY_EXAMPLES, IMPROVE, KTO, Reward, TrainerSettings
+from vpo.training.config import IMPROVE, Reward, TrainerSettings
 
 _OF_SAMPLING = (
     "problems",
@@ -31,8 +31,8 @@ _OF_SAMPLING = (
     "stop_at_chance",
 )
 """Settings that decide which prompts are sampled, and how; traces have been sampled already."""
-_OF_EXAMPLES = ("from_traces", "db", "trace_problems", "credit", "horizon", "discount")
-"""Trace settings that methods by examples take."""
+_OF_EXAMPLES = ("from_traces", "db", "trace_problems")
+"""Trace settings that the method of examples takes."""
 
 
 class TrainRun(TraceSettings, TrainerSettings):
@@ -80,9 +80,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     reward: Reward = Field(
         "value",
         description="The reward of an answer. value: its fitness or its objectives; gain: its gain over the prompt's "
-        "parent; solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0; "
-        "search-value: its lift of the chance that a search with archive:RUN's budget solves the problem (without a "
-        "target: of the expected best), by a critic that is fitted to archive:RUN.",
+        "parent; solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0.",
     )
     shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
 
@@ -117,16 +115,14 @@ class TrainRun(TraceSettings, TrainerSettings):
             raise ValueError(f"children is for improve; {self.method} has rollouts")
         if self.dtype is not None and not self.lora_rank:
             raise ValueError("dtype is for LoRA (--lora-rank): without it all weights are trained, in float32")
-        if self.method in BY_EXAMPLES:
+        if self.method == IMPROVE:
             self._by_examples()
             return self
         if self.answers is not None and self.answers > 1 and not METHODS[self.method].chain:
             raise ValueError(f"{self.method} learns from single answers: answers must be 1, not {self.answers}")
-        if self.rollouts < 2 and METHODS[self.method].credit == "rollout":
+        if self.rollouts < 2:
             raise ValueError("a group of one rollout has nothing to compare: rollouts must be 2 or more")
         self._check_goals()
-        if self.credit == "lineage" and not METHODS[self.method].lineages:
-            raise ValueError(f"{self.method} cannot credit a lineage; {', '.join(OF_LINEAGES)} and improve can")
         if self.reward == "gain" and not METHODS[self.method].gains:
             raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
         if self.parent_level and self.parents_from == "step":
@@ -141,10 +137,6 @@ class TrainRun(TraceSettings, TrainerSettings):
         method = METHODS[self.method]
         if method.success and self.reward != "solve":
             raise ValueError(f"{self.method} learns from success and failure: use it with reward solve")
-        if self.reward == "search-value" and not method.lineages:
-            raise ValueError(f"{self.method} cannot take the value of a set; {', '.join(OF_LINEAGES)} can")
-        if self.reward == "search-value" and self.archive_run is None:
-            raise ValueError("reward search-value is fitted to a stored search: --parents-from archive:RUN")
         if self.reward == "solve" and not method.solves:
             raise ValueError(f"{self.method} has no goals to reach; use reward solve with vpo_pass_at_k or pass_at_k")
         if self.reward == "solve" and method.goals and self.archive_run is None:
@@ -153,10 +145,6 @@ class TrainRun(TraceSettings, TrainerSettings):
     def _by_examples(self) -> None:
         if not self.from_traces:
             raise ValueError(f"{self.method} learns from stored searches: name them with --from-traces RUN")
-        if self.method == KTO and self.prompts < 2 * self.minibatches:
-            raise ValueError("kto compares answers to different prompts: prompts must be 2 or more for each minibatch")
-        if self.credit == "lineage" and self.method != IMPROVE:
-            raise ValueError(f"{self.method} has no weights for credit lineage; improve has")
         self._as_stored()
         for name in TraceSettings.model_fields:
             default = TraceSettings.model_fields[name].get_default(call_default_factory=True)
@@ -210,7 +198,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     @property
     def chain(self) -> int:
         """m, as the method needs it."""
-        return self.answers or (3 if self.method in BY_EXAMPLES or METHODS[self.method].chain else 1)
+        return self.answers or (3 if self.method == IMPROVE or METHODS[self.method].chain else 1)
 
 
 RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}

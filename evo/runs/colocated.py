@@ -11,7 +11,7 @@ from evo.search.core import SearchCore
 from evo.search.resources import problems_at
 from evo.training.colocated import CoLocated, Promotion
 from islands.db.store import Store
-from islands.queries.groups import rewards_before, shown_answers
+from islands.queries.groups import shown_answers
 from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy, TrainablePolicy
@@ -59,7 +59,6 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
         trainer=trainer,
         settings=settings,
         solved_at=lambda problem: searched[problem].solved_sequence,
-        settled=lambda problem, iteration: searched[problem].settled(iteration),
         status=core.status,
         folder=folder,
         card=model_card(run, config, policy.version),
@@ -72,8 +71,7 @@ def open_trainer(
     policy: TrainablePolicy, settings: SearchTraining, store: Store, *, seed: int, folder: Path
 ) -> PolicyTrainer:
     """A trainer of a copy of the policy's weights. Its default learning rate is the paper's, or that of the embedded
-    policies. archive_vpo measures the gain over all answers of the search before a group; a reward of gains measures it
-    over the parent and the inspirations in the group's prompt."""
+    policies. A reward of gains measures them over the parent and the inspirations in the group's prompt."""
     from vpo.training.trainer import PolicyTrainer  # imported here: torch takes seconds, and only training needs it
 
     if settings.lr is None:
@@ -87,10 +85,7 @@ def open_trainer(
         config,
         version=policy.version,
         folder=folder,
-        context=lambda group: SearchContext(
-            rewards_before(store, group.problem, group.sequence) or None,
-            shown_answers(store, group) if settings.reward == "gain" else (),
-        ),
+        context=lambda group: SearchContext(shown_answers(store, group) if settings.reward == "gain" else ()),
     )
 
 

@@ -30,7 +30,7 @@ from problems.types import ScoredAnswer
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
 from vpo.policies.contract import Policy, TrainablePolicy
-from vpo.training.config import BY_EXAMPLES
+from vpo.training.config import IMPROVE
 
 
 def check_trainable(
@@ -42,7 +42,7 @@ def check_trainable(
     if len(operators) > 1:
         raise BadInput("--train takes one policy; a search with several operators keeps them as they are")
     policy = operators[0].policy
-    if (name := config.train.method) in BY_EXAMPLES:
+    if (name := config.train.method) == IMPROVE:
         raise BadInput(f"{name} learns from stored searches: evo train {name} --from-traces RUN -o DIR")
     method = METHODS[config.train.method]
     if parse_address(config.policy).kind == "openai" and not isinstance(policy, TrainablePolicy):
@@ -61,7 +61,7 @@ def check_trainable(
         raise not_trainable(config.policy)
     if config.answers > 1 and not method.chain:
         raise BadInput(f"{config.train.method} learns from single answers: --answers must be 1, not {config.answers}")
-    if config.rollouts < 2 and method.credit == "rollout":
+    if config.rollouts < 2:
         raise BadInput(f"{config.train.method} compares the rollouts of a prompt group: --rollouts must be 2 or more")
     if policy.temperature == 0:
         raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")

@@ -106,8 +106,6 @@ def resolve_rollouts(config: RunConfig) -> RunConfig:
     here, with a warning."""
     if config.train is None or config.train.method not in METHODS or "rollouts" in config.model_fields_set:
         return config
-    if METHODS[config.train.method].credit != "rollout":
-        return config
     warnings.warn(
         f"{config.train.method} compares the rollouts of an iteration: using --rollouts {TRAINING_ROLLOUTS}",
         stacklevel=2,

@@ -75,12 +75,6 @@ class ProblemRun:
         """Whether it may propose now, being open."""
         return self.spread is None or not self.uncommitted or self.upcoming - min(self.uncommitted) < self.spread
 
-    def settled(self, iteration: int) -> bool:
-        """Whether every iteration up to this one is stored or will not be taken."""
-        if any(flying <= iteration for flying in self.uncommitted):
-            return False
-        return not self.open or self.upcoming > iteration
-
     def take(self) -> int:
         """The iteration that is proposed now."""
         if self.missing:

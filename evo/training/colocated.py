@@ -11,10 +11,6 @@ the search continues with the version that was promoted last, while the learner 
 held-out problems in equal numbers. Harm is shown if the interval of the paired difference in best fitness, over
 problems, is below 0; the learner then goes back to the promoted weights and the optimiser's state of that moment.
 Anything else promotes: a check this small cannot show that a version is better.
-
-With credit along the lineage a step waits until the horizon of each of its groups is stored, or their problem takes no
-more iterations. Steps still follow the order of the groups. The record names the newest group that counted, so that a
-step that is made again is paid the same.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,12 +34,10 @@ from evo.evaluation.evaluate import evaluate
 from evo.search.sampler import Sampler, SyncFailed
 from evo.search.status import SearchStatus
 from evo.stats import difference
-from evo.training.lineage import LineageCredit
 from islands.db.checkpoints import set_checkpoint
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy
-from islands.queries.groups import groups_at, read_groups
-from islands.queries.progress import group_count
+from islands.queries.groups import read_groups
 from islands.queries.training import TrainingStepRecord, training_steps
 from problems import temp_dirs
 from problems.contract import Problem
@@ -51,7 +45,6 @@ from problems.scoring import Scorer
 from problems.types import Rollout, ScoredGroup
 from vpo.metrics import diversity
 from vpo.policies.contract import Policy, TrainablePolicy
-from vpo.training.examples import Lineage
 
 if TYPE_CHECKING:
     from vpo.training.trainer import PolicyTrainer
@@ -160,7 +153,6 @@ class CoLocated:
     policy: the one whose weights are replaced
     trainer: holds the learner's weights, which are another model than the policy's
     solved_at: problem id -> the sequence that solved it, None while unsolved
-    settled: problem id, iteration -> whether all its iterations up to that one are stored or will not be taken
     folder: of checkpoints; card: their description; answers: m of the search
     promotion: decides which versions may search; None allows all
     """
@@ -176,7 +168,6 @@ class CoLocated:
         trainer: PolicyTrainer,
         settings: SearchTraining,
         solved_at: Callable[[int], int | None],
-        settled: Callable[[int, int], bool],
         status: SearchStatus,
         folder: Path,
         card: str,
@@ -185,11 +176,9 @@ class CoLocated:
     ) -> None:
         self.store, self.run_id, self.policy, self.trainer = store, run_id, policy, trainer
         self.settings, self.status, self.folder, self.promotion = settings, status, folder, promotion
-        self._solved_at, self._settled, self._card, self._answers = solved_at, settled, card, answers
+        self._solved_at, self._card, self._answers = solved_at, card, answers
         self._sampler: Sampler | None = None
         self._waiting: list[ScoredGroup] = []
-        self._credit = LineageCredit(settings.horizon, settings.discount) if settings.credit == "lineage" else None
-        self._lineages: dict[int, dict[bytes, Lineage]] = {}
         self._planned = self._recorded = 0  # steps that have their groups; recorded steps
         self._probe: tuple[list[Rollout], float] | None = None
         self._saved = 0
@@ -197,9 +186,6 @@ class CoLocated:
         self._checkpoints: list[tuple[str, bool]] = []  # path, whether it was promoted; oldest first
         if promotion is not None:
             promotion.start(trainer)
-        if self._credit is not None:
-            context = trainer.context
-            trainer.context = lambda group: replace(context(group), lineages=self._lineages[group.sequence])
 
     def attach(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -208,25 +194,13 @@ class CoLocated:
     def learn(self, groups: Sequence[ScoredGroup]) -> None:
         self._waiting += [group for group in groups if self._counts(group)]
         every, most = self.settings.every, self.settings.steps
-        while self._is_due(self._waiting[:every]) and (most is None or self._planned < most):
+        while len(self._waiting) >= every and (most is None or self._planned < most):
             batch, self._waiting = self._waiting[:every], self._waiting[every:]
             self._planned += 1
             assert self._sampler is not None
             self._sampler.between(partial(self._train, batch))
         if most is not None and self._planned >= most:
             self._waiting.clear()
-
-    def _is_due(self, batch: Sequence[ScoredGroup]) -> bool:
-        """Whether these groups suffice for a step, and the horizon of each is stored."""
-        if len(batch) < self.settings.every or self._credit is None:
-            return len(batch) == self.settings.every
-        return all(self._settled(group.problem, group.iteration + self._credit.horizon) for group in batch)
-
-    def _pay(self, groups: Sequence[ScoredGroup], newest: int) -> None:
-        """Find what the answers of a step's groups led to, up to the group `newest`."""
-        if self._credit is not None:
-            stored = groups_at(self.store, self.run_id, [group.sequence for group in groups])
-            self._lineages = {group.sequence: self._credit.of(group, self.store, newest) for group in stored}
 
     def _collapsed(self) -> bool:
         """Whether the policy's answers have become so similar that training must end."""
@@ -251,12 +225,10 @@ class CoLocated:
         if self._collapsed():
             return
         started = time.perf_counter()
-        known = {} if self._credit is None else {"known": group_count(self.store, self.run_id)[1]}
-        self._pay(groups, known.get("known", -1))
         stats = await self.policy.between(partial(self.trainer.step, groups))
         trained = time.perf_counter()
         self._probe = self._probe or _probe_of(groups)
-        metrics = {**stats.metrics, **known, "diversity": diversity_of(groups)}
+        metrics = {**stats.metrics, "diversity": diversity_of(groups)}
         self._diversity.append(metrics["diversity"])
         if stats.policy_version or self.promotion is not None:
             metrics |= await self._offered()
@@ -363,7 +335,6 @@ class CoLocated:
             upto = int(record.stats["upto"])
             self._probe = self._probe or _probe_of(groups)
             if number > start:
-                self._pay(groups, int(record.stats.get("known", upto)))
                 stats = await self.policy.between(partial(self.trainer.step, groups))
                 if (stats.policy_version or None) != record.policy_version:
                     made = stats.policy_version or "nothing"

@@ -7,9 +7,9 @@ step (`Curriculum`), or from archives that grow while their problems are repeate
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from evo.config.traces import run_and_address
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.search.defaults import planned_iterations
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
@@ -85,7 +84,7 @@ class Curriculum:
         return int(np.random.default_rng([self.seed, 2, epoch]).permutation(self.problems)[place])
 
     def vectors(self, problem: int) -> list[tuple[float, ...]]:
-        """The stored reward vectors of a problem, over which archive_vpo measures gains."""
+        """The distinct reward vectors of a problem's archive."""
         return sorted({candidate.rewards for candidate in self.pool.get(problem, [])})
 
     def learn(self, questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> None:
@@ -103,34 +102,6 @@ class Curriculum:
         self.pool = {int(p): _candidates(found) for p, found in state["pool"].items()}
 
 
-class Moment(NamedTuple):
-    """How far the search of an archive is. elapsed: iterations so far; improved: those until its best answer came"""
-
-    elapsed: int
-    improved: int
-
-    @property
-    def stale(self) -> int:
-        """Iterations since a better best."""
-        return self.elapsed - self.improved
-
-    @classmethod
-    def of(cls, elapsed: int, answers: Iterable[tuple[int, float]]) -> Moment:
-        """answers: iteration (-1 for a seed) and fitness, in order"""
-        best, improved = float("-inf"), 0
-        for iteration, fitness in answers:
-            if fitness > best:
-                best, improved = fitness, iteration + 1
-        return cls(elapsed, improved)
-
-
-class StoredArchive(NamedTuple):
-    """An archive of a stored search at a moment."""
-
-    candidates: list[Candidate]
-    moment: Moment
-
-
 @dataclass
 class ArchiveCurriculum(Curriculum):
     """Asks some problems again and again, as a search does: a prompt with a parent shows an answer that was found for
@@ -146,7 +117,6 @@ class ArchiveCurriculum(Curriculum):
     asks: current problem -> the prompts it has had
     pool: problem -> its archive, at most PER_VECTOR newest answers of a reward vector
     stored: what a problem's archive begins with; None = nothing
-    moments: problem -> how far its search is; visit: iterations of a search that a prompt's answers make
     """
 
     targets: Sequence[float | None] = ()
@@ -154,9 +124,7 @@ class ArchiveCurriculum(Curriculum):
     under_way: int = 32
     visits: int = 16
     asks: dict[int, int] = field(default_factory=dict)
-    stored: Callable[[int, np.random.Generator], StoredArchive] | None = None
-    moments: dict[int, Moment] = field(default_factory=dict)
-    visit: int = 1
+    stored: Callable[[int, np.random.Generator], list[Candidate]] | None = None
 
     def questions(self, step: int, count: int) -> list[Question]:
         rng = np.random.default_rng([self.seed, 1, step, self.rank])
@@ -166,7 +134,7 @@ class ArchiveCurriculum(Curriculum):
             self.asks.setdefault(problem, 0)
             if self.stored is not None and problem not in self.pool:
                 moment = np.random.default_rng([self.seed, 5, self.asked, self.rank])
-                self.pool[problem], self.moments[problem] = self.stored(problem, moment)
+                self.pool[problem] = self.stored(problem, moment)
         waiting = list(self.asks)
         turns = [waiting[i] for _ in range(-(-count // len(waiting))) for i in rng.permutation(len(waiting))]
         return [self._question(problem, rng) for problem in turns[:count]]
@@ -197,9 +165,7 @@ class ArchiveCurriculum(Curriculum):
                 continue
             self.asks[problem] += 1
             found = {c.text: c for c in self.pool.get(problem, [])}
-            answers = _valid(group)
-            self._pass_visit(problem, found.values(), answers)
-            for candidate in answers:
+            for candidate in _valid(group):
                 found.pop(candidate.text, None)  # the newest come last
                 found[candidate.text] = candidate
             self.pool[problem] = _newest(list(found.values()))
@@ -207,25 +173,13 @@ class ArchiveCurriculum(Curriculum):
             solved = target is not None and any(c.fitness >= target for c in found.values())
             if solved or self.asks[problem] >= self.visits:
                 del self.asks[problem], self.pool[problem]
-                self.moments.pop(problem, None)
-
-    def _pass_visit(self, problem: int, held: Iterable[Candidate], answers: Sequence[Candidate]) -> None:
-        if (moment := self.moments.get(problem)) is None:
-            return
-        elapsed = moment.elapsed + self.visit
-        best = max((c.fitness for c in held), default=float("-inf"))
-        better = any(c.fitness > best for c in answers)
-        self.moments[problem] = Moment(elapsed, elapsed if better else moment.improved)
 
     def state(self) -> dict[str, Any]:
-        asks = {str(problem): count for problem, count in self.asks.items()}
-        return {**super().state(), "asks": asks, "moments": {str(p): list(at) for p, at in self.moments.items()}}
+        return {**super().state(), "asks": {str(problem): count for problem, count in self.asks.items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.asks = {int(problem): count for problem, count in state["asks"].items()}
-        # older checkpoints have no moments, and no reward that needs them
-        self.moments = {int(problem): Moment(*at) for problem, at in state.get("moments", {}).items()}
 
 
 def at_level(found: Sequence[Candidate], target: float | None, level: float) -> Sequence[Candidate]:
@@ -275,15 +229,6 @@ MOST = 48
 CACHE_BYTES = 8 << 20
 
 
-class StoredSearch(NamedTuple):
-    """A finished search of a problem: its valid answers in order as (iteration, rewards, fitness), and its budget of
-    iterations. iteration: -1 for a seed"""
-
-    target: float | None
-    budget: int
-    answers: list[tuple[int, tuple[float, ...], float]]
-
-
 class StoredArchives:
     """The archives of a run's problems, each as it was after a random share of the run's stored answers.
 
@@ -292,33 +237,15 @@ class StoredArchives:
     """
 
     def __init__(self, store: Store, run: str, problems: Sequence[Problem], *, level: float = 0.0) -> None:
-        self.run = run
         self._store, self._problems, self._level = store, problems, level
         self._reader = CandidateReader(store, CACHE_BYTES)
         self._ended: dict[int, list[tuple[tuple[float, ...], float]]] = {}
-        self._runs = runs_named(store, run)
-        self._ids = {record.address: record.id for one in self._runs for record in store.problems(one.id)}
+        self._ids = {record.address: record.id for one in runs_named(store, run) for record in store.problems(one.id)}
         lost = [problem.name for problem in problems if problem.name not in self._ids]
         if lost:
             raise BadInput(f"run {run} has not searched {lost[0]}; train on problems of the run")
 
-    @property
-    def answers_per_iteration(self) -> int:
-        """How many answers an iteration of the run samples."""
-        config = self._runs[0].config
-        return int(config.get("rollouts", 1)) * int(config.get("answers", 1))
-
-    def searches(self) -> Iterator[StoredSearch]:
-        """The run's searches that solved their problem or spent their budget, in order."""
-        for run in self._runs:
-            budget = planned_iterations(run.config)
-            for record in self._store.problems(run.id):
-                if record.status in ("solved", "done"):
-                    rows = children(self._store, record.id)
-                    answers = [(row.iteration, row.rewards, row.fitness) for row in rows if not row.failed]
-                    yield StoredSearch(record.target, budget, answers)
-
-    def __call__(self, problem: int, rng: np.random.Generator) -> StoredArchive:
+    def __call__(self, problem: int, rng: np.random.Generator) -> list[Candidate]:
         """The archive of the problem with this index at a random moment, without solutions."""
         target = self._problems[problem].target
         rows = [
@@ -329,10 +256,8 @@ class StoredArchives:
         rows = rows[: int(rng.integers(self._first_moment(rows, target), len(rows) + 1))] if rows else []
         newest = list({row.rewards: row for row in rows}.values())
         if not newest:
-            return StoredArchive([], Moment(0, 0))
-        chosen = self._choose(newest, rng)
-        moment = Moment.of(rows[-1].iteration + 1, ((row.iteration, row.fitness) for row in rows))
-        return StoredArchive(self._reader.fetch(sorted(row.id for row in chosen)), moment)
+            return []
+        return self._reader.fetch(sorted(row.id for row in self._choose(newest, rng)))
 
     def ended(self, problem: int) -> list[tuple[tuple[float, ...], float]]:
         """The distinct (rewards, fitness) at the end of the run, for the problem with this index."""

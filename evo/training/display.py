@@ -15,7 +15,7 @@ from rich.text import Text
 
 from evo.search.status import clock
 from evo.search.stop import Stop, StopReason
-from evo.training.metrics import CRITIC, HELD_OUT, ON_POLICY
+from evo.training.metrics import HELD_OUT, ON_POLICY
 from evo.training.run_directory import shown_metrics
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ class TrainingDisplay:
 
     def log(self, line: dict[str, Any]) -> None:
         """Show a step or an evaluation."""
-        if line["kind"] == "critic":
-            self.console.print(f"critic on held-out problems: {format_metrics(line, CRITIC)}", soft_wrap=True)
-        elif line["kind"] == "evaluation":
+        if line["kind"] == "evaluation":
             self.console.print(f"step {line['step']}  held out: {format_metrics(line, HELD_OUT)}", soft_wrap=True)
         elif not self.live and time.monotonic() - self._last >= PLAIN_SECONDS:
             self._last = time.monotonic()

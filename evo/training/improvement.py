@@ -8,11 +8,8 @@ good in every objective: it is then on the front from which parents are drawn. I
 moment could have led to such a child too: the fittest of the front that are less fit. The answers are written in the
 form of the learning policy, so that any policy or operator can teach another.
 
-`improve` maximises the likelihood of the better children, `dpo` the preference for them over as many worse children of
-the same parent. `kto` takes better and worse children of any parents, by turns. Lessons are balanced over the levels of
-their parents, so that the many weak parents of a search's beginning do not outweigh the few late ones. With credit
-lineage a child weighs the share of the parent's way to the target that it and its descendants went
-(evo.training.lineage). Every draw comes from (seed, step).
+`improve` maximises the likelihood of the better children. Lessons are balanced over the levels of their parents, so
+that the many weak parents of a search's beginning do not outweigh the few late ones. Draws come from (seed, step).
 """
 
 from __future__ import annotations
@@ -20,8 +17,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,7 +28,6 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
-from evo.training.lineage import lineages
 from evo.training.loop import Evaluate, StoredTraining
 from evo.training.offline import TOO_LONG
 from evo.training.traces import LearningSource, StoredRun, open_stored, resolve_wanted
@@ -41,8 +37,7 @@ from islands.types import Candidate, ProblemRecord, Selection
 from problems.contract import Problem
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
-from vpo.training.config import DPO, KTO
-from vpo.training.examples import Example, ExampleGroup, Lineage
+from vpo.training.examples import Example, ExampleGroup
 from vpo.training.trainer import PolicyTrainer
 
 LEVELS = 10
@@ -58,11 +53,9 @@ UNWRITABLE = "that the policy's language cannot say"
 
 @dataclass(frozen=True)
 class ImprovementLesson:
-    """A parent and the children that improve it, by id, and its other children, which are less fit than it. Only `kto`
-    has lessons of parents that no child improves.
+    """A parent and the children that improve it, by id.
 
     run: its source's place
-    weights: of the children, above 0
     level: which of LEVELS parts of the way from zero to the target (or to the best that was found) the parent stood in
     """
 
@@ -71,19 +64,15 @@ class ImprovementLesson:
     parent: int
     inspirations: tuple[int, ...]
     children: tuple[int, ...]
-    weights: tuple[float, ...]
     level: int
-    worse: tuple[int, ...] = ()
 
 
 @dataclass
 class LessonSource(StoredRun):
-    """A run that lessons come from. answers: how many different ones; pairs: how many are better than a parent;
-    iterations: of candidates, in which they were found"""
+    """A run that lessons come from. answers: how many different ones; pairs: how many are better than a parent"""
 
     answers: int = 0
     pairs: int = 0
-    iterations: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.reader = CandidateReader(self.store, CACHE_BYTES)
@@ -94,17 +83,17 @@ class LessonSource(StoredRun):
 
 @dataclass
 class Improvements(LearningSource):
-    """All lessons of a training run. by_level: the indices of those with better children, by the parent's level;
-    worse_by_level: of those with worse children, which `kto` draws too."""
+    """All lessons of a training run. by_level: their indices, by the parent's level"""
 
     runs: list[LessonSource]
     lessons: list[ImprovementLesson]
     by_level: list[list[int]] = field(default_factory=list)
-    worse_by_level: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.by_level = _by_level(self.lessons, lambda lesson: bool(lesson.children))
-        self.worse_by_level = _by_level(self.lessons, lambda lesson: bool(lesson.worse))
+        levels: dict[int, list[int]] = {}
+        for i, lesson in enumerate(self.lessons):
+            levels.setdefault(lesson.level, []).append(i)
+        self.by_level = [levels[level] for level in sorted(levels)]
 
     def __len__(self) -> int:
         return len(self.lessons)
@@ -116,17 +105,15 @@ class Improvements(LearningSource):
     def records(self) -> dict[tuple[int, int], ProblemRecord]:
         return {(one.run, one.problem): self.runs[one.run].problems[one.problem] for one in self.lessons}
 
-    def draw(self, rng: np.random.Generator, *, worse: bool = False) -> ImprovementLesson:
-        """Draw a lesson that has better children, or worse ones. All levels of parents have the same chance, but a
-        level of fewer than FEW parents has less, so that its lessons are not memorised. Within a level every parent has
-        the same chance."""
-        levels = self.worse_by_level if worse else self.by_level
-        shares = np.minimum([len(level) for level in levels], FEW, dtype=np.float64)
-        level = levels[int(rng.choice(len(shares), p=shares / shares.sum()))]
+    def draw(self, rng: np.random.Generator) -> ImprovementLesson:
+        """Draw a lesson. All levels of parents have the same chance, but a level of fewer than FEW parents has less, so
+        that its lessons are not memorised. Within a level every parent has the same chance."""
+        shares = np.minimum([len(level) for level in self.by_level], FEW, dtype=np.float64)
+        level = self.by_level[int(rng.choice(len(shares), p=shares / shares.sum()))]
         return self.lessons[level[int(rng.integers(len(level)))]]
 
     def read(self, lesson: ImprovementLesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
-        """The selection of the prompt, at the moment of the first chosen child, and the chosen children."""
+        """The selection of the prompt, and the chosen children."""
         source, wanted = self.runs[lesson.run], (lesson.parent, *lesson.inspirations, *chosen)
         parent, *others = source.reader.fetch(wanted)
         beside = others[: len(lesson.inspirations)]
@@ -146,34 +133,15 @@ def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
 
     def find(sources: list[LessonSource]) -> Improvements:
         wanted = {id(source): resolve_wanted(run.trace_problems, source.problems) for source in sources}
-        return find_improvements(
-            sources,
-            lambda source, record: record.id in wanted[id(source)],
-            contrasted=run.method == DPO,
-            unpaired=run.method == KTO,
-            credit=None if run.credit == "own" else partial(lineages, horizon=run.horizon, discount=run.discount),
-        )
+        return find_improvements(sources, lambda source, record: record.id in wanted[id(source)])
 
     return open_stored(run, began, LessonSource, lambda name, records: records, find)
 
 
-Credit = Callable[[Sequence[Child]], Mapping[int, Lineage]]
-
-
 def find_improvements(
-    sources: Sequence[LessonSource],
-    wanted: Callable[[LessonSource, ProblemRecord], bool],
-    *,
-    contrasted: bool = False,
-    unpaired: bool = False,
-    credit: Credit | None = None,
+    sources: Sequence[LessonSource], wanted: Callable[[LessonSource, ProblemRecord], bool]
 ) -> Improvements:
-    """The lessons of the wanted problems of all sources. Raises BadInput if there is none.
-
-    contrasted: only lessons of parents that have a worse child too
-    unpaired: also lessons of parents that have only worse children; both kinds must occur
-    credit: what the candidates of a problem are worth, by which children are weighted; None weights them alike
-    """
+    """The lessons of the wanted problems of all sources. Raises BadInput if there is none."""
     lessons: list[ImprovementLesson] = []
     for place, source in enumerate(sources):
         digest = hashlib.blake2b(digest_size=16)
@@ -182,31 +150,21 @@ def find_improvements(
                 continue
             rows = list(children(source.store, record.id, upto=source.upto))
             source.answers += len(rows)
-            source.iterations.update((row.id, row.iteration) for row in rows)
-            for lesson in _lessons(place, record, rows, credit):
-                if not (lesson.children or unpaired) or (contrasted and not lesson.worse):
-                    continue
+            for lesson in _lessons(place, record, rows):
                 lessons.append(lesson)
                 source.pairs += len(lesson.children)
                 digest.update(repr((record.id, lesson.parent, lesson.children)).encode())
         source.digest = digest.hexdigest()
-    names = ", ".join(source.name for source in sources)
-    if not any(lesson.children for lesson in lessons):
-        worse = ", and none is worse" if contrasted else ""
-        raise BadInput(f"no answer of {names} improves on a parent that it was shown{worse}; search longer")
-    if unpaired and not any(lesson.worse for lesson in lessons):
-        raise BadInput(f"no answer of {names} is worse than the parent that it was shown; kto needs both kinds")
+    if not lessons:
+        names = ", ".join(source.name for source in sources)
+        raise BadInput(f"no answer of {names} improves on a parent that it was shown; search longer")
     return Improvements(list(sources), lessons)
 
 
-def _lessons(
-    place: int, record: ProblemRecord, rows: Sequence[Child], credit: Credit | None = None
-) -> list[ImprovementLesson]:
+def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[ImprovementLesson]:
     by_id = {row.id: row for row in rows}
     better: dict[int, dict[int, None]] = {}
     beside: dict[int, tuple[int, ...]] = {}
-    worse: dict[int, list[int]] = {}
-    beside_worse: dict[int, tuple[int, ...]] = {}
     front: list[Child] = []
     for row in rows:
         if row.failed:
@@ -216,9 +174,6 @@ def _lessons(
         if parent is not None and not parent.failed and (new or row.fitness > parent.fitness + LEAST):
             better.setdefault(parent.id, {})[row.id] = None
             beside.setdefault(parent.id, row.inspirations)
-        elif parent is not None and row.fitness < parent.fitness - LEAST:
-            worse.setdefault(parent.id, []).append(row.id)
-            beside_worse.setdefault(parent.id, row.inspirations)
         if not new:
             continue
         fittest = sorted(front, key=lambda other: (-other.fitness, other.id))[:OTHERS]
@@ -228,29 +183,12 @@ def _lessons(
         front = [*(other for other in front if not _covers(row, other)), row]
     top = max((row.fitness for row in rows if not row.failed), default=0.0)
     target = record.target if record.target is not None else top
-    worth = None if credit is None else credit(rows)
-    lessons = []
-    for shown in {**better, **worse}:
-        found, fitness = better.get(shown, {}), by_id[shown].fitness
-        weights = {id: 1.0 if worth is None else way_gone(fitness, worth[id].fitness, target) for id in found}
-        kept = {id: weight for id, weight in weights.items() if weight > 0}
-        regressions = tuple(id for id in worse.get(shown, ()) if id not in found)
-        if kept or regressions:
-            level, others = tenth_of(fitness, target), beside.get(shown, ()) if found else beside_worse[shown]
-            lessons.append(
-                ImprovementLesson(
-                    place, record.id, shown, others, tuple(kept), tuple(kept.values()), level, regressions
-                )
-            )
-    return lessons
-
-
-def way_gone(start: float, reached: float, target: float) -> float:
-    """The share of the way from a parent's fitness to the target, in [0, 1], that was gone; 1 for any gain of a parent
-    that is there already."""
-    if reached <= start + LEAST:
-        return 0.0
-    return min(1.0, (reached - start) / (target - start)) if target > start else 1.0
+    return [
+        ImprovementLesson(
+            place, record.id, shown, beside.get(shown, ()), tuple(found), tenth_of(by_id[shown].fitness, target)
+        )
+        for shown, found in better.items()
+    ]
 
 
 def tenth_of(fitness: float, target: float) -> int:
@@ -280,27 +218,21 @@ class Writer:
         self,
         lesson: ImprovementLesson,
         improvements: Improvements,
-        kinds: Sequence[Sequence[int]],
         most: int,
         rng: np.random.Generator,
         *,
         apart: bool = False,
-    ) -> tuple[PromptFormat, Selection, list[str], list[float]] | None:
-        """(format, selection of the prompt, rollouts, their weights) of a lesson: for each of `kinds`, better or worse
-        children, one rollout with as many of them, at most `most`. apart: one rollout for each child of the first kind
-        instead. A rollout weighs the mean of its children. None if the format can write none of the children."""
-        selection, chain = self._writable(lesson, improvements, kinds[0], most, rng)
-        chains = [[child] for child in chain] if apart else [chain]
-        chains += [self._writable(lesson, improvements, ids, max(1, len(chain)), rng)[1] for ids in kinds[1:]]
-        count = min(map(len, chains), default=0)
-        if not count:
+    ) -> tuple[PromptFormat, Selection, list[str]] | None:
+        """(format, selection of the prompt, rollouts) of a lesson: one rollout with at most `most` of its children.
+        apart: one rollout for each of them instead. None if the format can write none of the children."""
+        selection, writable = self._writable(lesson, improvements, lesson.children, most, rng)
+        chains = [[child] for child in writable] if apart else [writable]
+        if not writable:
             return None
-        prompt_format = self._formats((lesson.run, lesson.problem), count)
-        texts = [prompt_format.write([child.text for child in chain[:count]], selection) for chain in chains]
+        prompt_format = self._formats((lesson.run, lesson.problem), len(chains[0]))
+        texts = [prompt_format.write([child.text for child in chain], selection) for chain in chains]
         written = [text for text in texts if text is not None]
-        weights = dict(zip(lesson.children, lesson.weights, strict=True))
-        means = [sum(weights.get(child.id, 1.0) for child in chain[:count]) / count for chain in chains]
-        return (prompt_format, selection, written, means) if len(written) == len(texts) else None
+        return (prompt_format, selection, written) if len(written) == len(texts) else None
 
     def _writable(
         self,
@@ -324,8 +256,7 @@ TRIES = 50
 
 
 class ImitationTraining(StoredTraining[list[ExampleGroup]]):
-    """Runs a TrainRun of the methods `improve`, `dpo` and `kto`. problems: of the lessons, by the run's index and the
-    problem's id"""
+    """Runs a TrainRun of the method `improve`. problems: of the lessons, by the run's index and the problem's id"""
 
     def __init__(
         self,
@@ -351,10 +282,8 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
 
     @property
     def source(self) -> str:
-        found, worse = self.improvements, ""
-        if self.run_config.method == KTO:
-            worse = f" and {sum(len(lesson.worse) for lesson in found.lessons):,} worse answers"
-        return f"{found.pairs:,} improvements{worse} of {len(found):,} parents in {found.run_names}"
+        found = self.improvements
+        return f"{found.pairs:,} improvements of {len(found):,} parents in {found.run_names}"
 
     def notes(self) -> list[str]:
         """Paragraphs on the lessons, and on those that were left out."""
@@ -363,13 +292,7 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
             "of their moment, or dominated by nothing when they were found"
             for source in self.improvements.runs
         ]
-        run, weighed = self.run_config, []
-        if run.credit == "lineage":
-            within = f"{run.horizon} iterations, a gain counting {run.discount:g} for each generation"
-            weighed = [
-                f"A child weighs the share of the way to the target that it and its descendants went ({within})."
-            ]
-        return ["## Traces", "\n".join(lines), *weighed, f"Left out of the lessons drawn: {self.reasons}."]
+        return ["## Traces", "\n".join(lines), f"Left out of the lessons drawn: {self.reasons}."]
 
     def _next_answers(self) -> int:
         return 0
@@ -391,10 +314,8 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         examples: list[ExampleGroup] = []
         for _ in range(count * TRIES):
             if len(examples) == count:
-                return _of_mean_one(examples)
-            # kto: by turns, so that neither kind outweighs the other at any level of parents
-            worse = self.run_config.method == KTO and len(examples) % 2 == 1
-            example = self._example(rng, worse=worse)
+                return examples
+            example = self._example(rng)
             if example is not None:
                 examples.append(example)
         raise BadInput(
@@ -402,40 +323,25 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
             + ", ".join(f"{count:,} {reason}" for reason, count in self.writer.left_out.most_common())
         )
 
-    def _example(self, rng: np.random.Generator, *, worse: bool) -> ExampleGroup | None:
-        run, lesson = self.run_config, self.improvements.draw(rng, worse=worse)
-        kinds = [lesson.worse] if worse else [lesson.children, lesson.worse] if run.method == DPO else [lesson.children]
+    def _example(self, rng: np.random.Generator) -> ExampleGroup | None:
+        run, lesson = self.run_config, self.improvements.draw(rng)
         most, apart = (run.children, True) if run.children > 1 else (run.chain, False)
-        written = self.writer.write(lesson, self.improvements, kinds, most, rng, apart=apart)
+        written = self.writer.write(lesson, self.improvements, most, rng, apart=apart)
         if written is None:
             return None
-        prompt_format, selection, texts, weights = written
+        prompt_format, selection, texts = written
         prompt = self.policy.encode(prompt_format.build(selection, 0))
-        rows = [self._row(text, -w if worse else w) for text, w in zip(texts, weights, strict=True)]
+        rows = [self._row(text) for text in texts]
         if len(prompt) + max(len(row.token_ids) for row in rows) > self.policy.context:
             self.writer.left_out[TOO_LONG] += 1
             return None
         return ExampleGroup(prompt, tuple(rows), 1.0)
 
-    def _row(self, text: str, weight: float) -> Example:
+    def _row(self, text: str) -> Example:
         ids = np.array([*self.policy.tokenizer(text, add_special_tokens=False).input_ids, self._end], dtype=np.int32)
-        return Example(ids, None, np.full(len(ids), weight, np.float32))
+        return Example(ids, None, np.ones(len(ids), np.float32))
 
     def check_teaches(self) -> None:
         """Raise BadInput if the policy's language cannot express the lessons."""
         self._examples(np.random.default_rng([self.run_config.seed, 4]))
         self.writer.left_out.clear()
-
-
-def _of_mean_one(groups: Sequence[ExampleGroup]) -> list[ExampleGroup]:
-    """The groups with weights whose mean over rollouts is 1, so that a learning rate fits whatever the credit.
-    Undesirable rollouts, of negative weight, weigh together what desirable ones do: KTO's rule for unequal counts
-    (arXiv 2402.01306: lambda_D n_D / lambda_U n_U from 1 to 4/3) at 1."""
-    weights = np.array([example.advantages[0] for group in groups for example in group.examples])
-    kinds = np.unique(np.sign(weights))
-    mean = {kind: np.abs(weights[np.sign(weights) == kind]).sum() * len(kinds) / len(weights) for kind in kinds}
-
-    def scaled(one: Example) -> Example:
-        return replace(one, advantages=one.advantages / mean[np.sign(one.advantages[0])])
-
-    return [replace(group, examples=tuple(map(scaled, group.examples))) for group in groups]

@@ -23,7 +23,6 @@ import torch
 from evo.config.traces import TRUNCATE
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.training.lineage import LineageCredit
 from evo.training.loop import Evaluate, StoredTraining
 from evo.training.traces import Traces, lineage
 from problems.address import name_few
@@ -31,7 +30,7 @@ from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
-from vpo.training.examples import SearchContext, group_advantages
+from vpo.training.examples import group_advantages
 from vpo.training.trainer import PolicyTrainer
 
 SILENT = "without log-probabilities"
@@ -57,10 +56,7 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
         super().__init__(run, traces, plan_steps(run, traces), policy, trainer, log=log, evaluate=evaluate)
         self.traces = traces
         self.status.left_out = dict(traces.left_out)
-        self._contexts: dict[int, SearchContext] = {}
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
-        trainer.context = lambda group: self._contexts[id(group)]
-        self._credit = LineageCredit(run.horizon, run.discount) if run.credit == "lineage" else None
 
     @property
     def source(self) -> str:
@@ -100,23 +96,12 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
     def read(self, places: npt.NDArray[np.int64]) -> tuple[list[ScoredGroup], Counter[str]]:
         """The usable groups with these indices, and the reasons why the others are unusable."""
         usable, lacking = [], Counter[str]()
-        self._contexts.clear()
-        for place, group in zip(places, self.traces.read(places), strict=True):
-            reason = unusable(group, self.policy)
-            if reason:
+        for group in self.traces.read(places):
+            if reason := unusable(group, self.policy):
                 lacking[reason] += 1
-                continue
-            usable.append(group)
-            self._contexts[id(group)] = self._context(int(place), group)
+            else:
+                usable.append(group)
         return usable, lacking
-
-    def _context(self, place: int, group: ScoredGroup) -> SearchContext:
-        run = self.run_config
-        archive = self.traces.archive(place) if run.method == "archive_vpo" else None
-        if self._credit is None:
-            return SearchContext(archive)
-        source = self.traces.runs[int(self.traces.chosen.run[place])]
-        return SearchContext(archive, lineages=self._credit.of(group, source.store, source.upto))
 
     async def _learn(self, batch: tuple[list[ScoredGroup], Counter[str]]) -> TrainStats:
         return self.trainer.step(batch[0])
@@ -135,7 +120,7 @@ class OfflineTraining(StoredTraining[tuple[list[ScoredGroup], Counter[str]]]):
             groups, unfit = self.read(self.places(step))
             lacking += unfit
             for group in groups:
-                if np.any(group_advantages(group, self.trainer.config, self.trainer.context(group))):
+                if np.any(group_advantages(group, self.trainer.config)):
                     return
                 lacking[SPREADLESS] += 1
         method = self.run_config.method

@@ -22,9 +22,8 @@ from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
 from evo.search.score import score_all
 from evo.search.stop import Stop, StopReason
-from evo.training.curriculum import ArchiveCurriculum, Curriculum, Moment, Question, StoredArchives
+from evo.training.curriculum import ArchiveCurriculum, Curriculum, Question, StoredArchives
 from evo.training.loop import Evaluate, SteppedTraining
-from evo.training.search_value import Held, fit_search_value, scale_of
 from islands.types import Candidate
 from problems.address import name_few
 from problems.contract import Problem, Score
@@ -171,12 +170,8 @@ class TrainingLoop(SteppedTraining[Batch]):
                 stored=stored,
             )
         self._stored = stored
-        self._value = None
-        if run.reward == "search-value" and stored is not None and isinstance(self.curriculum, ArchiveCurriculum):
-            self._value = fit_search_value(stored, answers=run.rollouts * run.chain, seed=run.seed)
-            self.curriculum.visit = self._value.visit
         self._parents: dict[int, Candidate] = {}  # by the sequence of the group with this parent
-        self._watch, self._valued = ParentUsageWatch(), dict[str, float]()
+        self._watch = ParentUsageWatch()
         self._warned = False
         trainer.context = self._context
 
@@ -187,14 +182,6 @@ class TrainingLoop(SteppedTraining[Batch]):
     @property
     def example(self) -> str:
         return self.run_config.problems[0]
-
-    def notes(self) -> list[str]:
-        return [] if self._value is None else [self._value.note()]
-
-    async def run(self) -> Stop:
-        if self._value is not None and self.status.step == 0:
-            self._write("critic", self._value.metrics)
-        return await super().run()
 
     def close(self) -> None:
         if self._stored is not None:
@@ -249,7 +236,6 @@ class TrainingLoop(SteppedTraining[Batch]):
         stats = self.trainer.step(groups)
         if stats.policy_version and self.trainer.sharded:
             await self.policy.between(lambda: self.trainer.copy_weights(self.policy.model))
-        self._valued = {} if self._value is None else self._value.observe([self._visit(group) for group in groups])
         self.curriculum.learn(questions, groups)
         return stats
 
@@ -265,7 +251,7 @@ class TrainingLoop(SteppedTraining[Batch]):
                 "--max-new-tokens. If `length` rises at every step, lower --lr too",
                 stacklevel=2,
             )
-        return usage | self._valued
+        return usage
 
     def _context(self, group: ScoredGroup) -> SearchContext:
         run, parent = self.run_config, self._parents.get(group.sequence)
@@ -273,29 +259,7 @@ class TrainingLoop(SteppedTraining[Batch]):
         if run.reward == "gain" and parent is not None:
             key = identity(parent.text, self.problems[group.problem].answer_format)
             shown.append(ScoredAnswer(parent.text, key, Score(parent.rewards, parent.fitness)))
-        archive = self.curriculum.vectors(group.problem) if run.method == "archive_vpo" else None
-        goal = self._goal(group) if run.reward == "solve" else None
-        return SearchContext(archive or None, shown, goal, lifts=self._lifts(group))
-
-    def _lifts(self, group: ScoredGroup) -> list[float] | None:
-        if self._value is None:
-            return None
-        held, scale, moment, _ = self._visit(group)
-        sets = [
-            {a.score.rewards: a.score.fitness for a in rollout.answers if a.score.error is None}
-            for rollout in group.rollouts
-        ]
-        return self._value.lifts(held, sets, scale, moment)
-
-    def _visit(self, group: ScoredGroup) -> tuple[Held, float, Moment, float]:
-        """The archive of a group's problem, its scale and moment before the group, and the group's best fitness."""
-        assert self._stored is not None and isinstance(self.curriculum, ArchiveCurriculum)
-        problem = group.problem
-        held = {candidate.rewards: candidate.fitness for candidate in self.curriculum.pool.get(problem, [])}
-        ended = max((fitness for _, fitness in self._stored.ended(problem)), default=0.0)
-        best = max((a.score.fitness for a in group.all_answers() if a.score.error is None), default=0.0)
-        scale = scale_of(self.problems[problem].target, ended)
-        return held, scale, self.curriculum.moments[problem], best
+        return SearchContext(shown, self._goal(group) if run.reward == "solve" else None)
 
     def _goal(self, group: ScoredGroup) -> Goal:
         target = self.problems[group.problem].target
@@ -305,15 +269,10 @@ class TrainingLoop(SteppedTraining[Batch]):
         return Goal(target, [rewards for rewards, _ in ended], self.curriculum.vectors(group.problem))
 
     def state(self) -> dict[str, Any]:
-        curriculum = self.curriculum.state()
-        if self._value is not None:  # each process has seen other outcomes
-            curriculum["value"] = self._value.state()
-        return {**super().state(), "curriculum": curriculum, "watch": self._watch.state()}
+        return {**super().state(), "curriculum": self.curriculum.state(), "watch": self._watch.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.curriculum.restore(state["curriculum"])
-        if self._value is not None:
-            self._value.restore(state["curriculum"]["value"])
         if "watch" in state:  # older checkpoints have none
             self._watch.restore(state["watch"])

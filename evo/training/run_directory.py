@@ -20,7 +20,7 @@ from evo.errors import BadInput, SearchFailed
 from evo.training.metrics import BY_EXAMPLE, HELD_OUT, OFFLINE, ON_POLICY
 from evo.whole_file import write_whole
 from islands.queries.training import current_names
-from vpo.training.config import BY_EXAMPLES
+from vpo.training.config import IMPROVE
 
 SETTINGS, METRICS, CHECKPOINTS, WRITER = "train.json", "metrics.jsonl", "checkpoints", ".writer"
 _CURVE_ROWS = 12
@@ -30,7 +30,7 @@ def shown_metrics(run: TrainRun) -> tuple[str, ...]:
     """The metrics of its steps that are shown, in order."""
     if not run.from_traces:
         return ON_POLICY
-    return BY_EXAMPLE if run.method in BY_EXAMPLES else OFFLINE
+    return BY_EXAMPLE if run.method == IMPROVE else OFFLINE
 
 
 class TrainingRecord:

@@ -36,7 +36,7 @@ from vpo.policies.address import parse_address
 from vpo.policies.contract import LocalPolicy, Policy
 from vpo.policies.registry import load_policy
 from vpo.training.checkpoint import load_state, save_checkpoint
-from vpo.training.config import BY_EXAMPLES, TrainConfig, default_rate
+from vpo.training.config import IMPROVE, TrainConfig, default_rate
 from vpo.training.distribution import ShardSettings
 from vpo.training.trainer import PolicyTrainer
 
@@ -189,7 +189,7 @@ def _open_stored(
         raise BadInput("training from traces runs in one process; start it without accelerate launch")
     stored: Traces | Improvements | None = None
     if run.from_traces:
-        stored = open_improvements(run, began) if run.method in BY_EXAMPLES else open_traces(run, began)
+        stored = open_improvements(run, began) if run.method == IMPROVE else open_traces(run, began)
     try:
         yield stored
     except BaseException:

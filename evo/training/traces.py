@@ -24,7 +24,7 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
-from islands.queries.groups import TraceRow, groups_at, rewards_before, trace_rows
+from islands.queries.groups import TraceRow, groups_at, trace_rows
 from islands.queries.progress import group_count
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import BadAddress
@@ -165,13 +165,6 @@ class Traces(LearningSource):
                 ) from None
             found |= {(number, group.sequence): group for group in groups}
         return [found[key] for key in keys]
-
-    def archive(self, place: int) -> npt.NDArray[np.float64]:
-        """(A, d) reward vectors of the search on the group's problem before this group."""
-        chosen = self.chosen
-        source, problem = self.runs[int(chosen.run[place])], int(chosen.problem[place])
-        rows = rewards_before(source.store, problem, int(chosen.sequence[place]))
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(source.problems[problem].objectives))
 
     def keep(self, kept: npt.NDArray[np.bool_], reason: str) -> None:
         """Keep only these groups."""
@@ -348,7 +341,6 @@ class Lack(Enum):
 
 def _lacks(run: TrainRun, source: TraceRun) -> Callable[[TraceRow], Lack | None]:
     """A function that gives the reason why a group is unusable, as far as its row shows; None if it is usable."""
-    compares = METHODS[run.method].credit == "rollout"
     newest: dict[str, int] = {}
     if run.trace_most_behind is not None:
         for row in trace_rows(source.store, source.run.id, upto=source.upto):
@@ -360,7 +352,7 @@ def _lacks(run: TrainRun, source: TraceRun) -> Callable[[TraceRow], Lack | None]
             return Lack.OTHER_LENGTH
         if run.answers is None and row.answers > 1 and not METHODS[run.method].chain:
             return Lack.CHAIN
-        if row.rollouts < (2 if compares else 1):
+        if row.rollouts < 2:
             return Lack.ONE_ROLLOUT if row.rollouts else Lack.NO_ROLLOUT
         if row.temperature <= 0:
             return Lack.NOT_SAMPLED

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from vpo.advantage import METHODS, advantages, whitening
-from vpo.group_rewards import GroupRewards
+from vpo.advantage import METHODS, GroupRewards, advantages, whitening
 from vpo.scalarize import dirichlet_weights, reachable_goals
 
 unit = st.floats(0, 1, width=16)
@@ -20,8 +19,7 @@ rewards_and_valid = shapes.flatmap(
 def group_of(rewards, valid=None, seed=0):
     d = np.shape(rewards)[2]
     weights = dirichlet_weights(32, d, seed=seed)
-    archive = np.random.default_rng(seed).random((2, d)) * 0.5
-    return GroupRewards.of(rewards, valid, weights=weights, taste=weights[0], archive=archive)
+    return GroupRewards.of(rewards, valid, weights=weights, taste=weights[0])
 
 
 def single(*scalars):
@@ -77,7 +75,7 @@ def test_official_gdpo_by_hand():
         whitening(1, 0.5, 0.25)
 
 
-@pytest.mark.parametrize("method", ["vpo", "maxrl", "entropic", "per_answer", "archive_vpo"])
+@pytest.mark.parametrize("method", ["vpo", "maxrl"])
 def test_the_other_methods_have_one_scale(method):
     group = group_of(np.random.default_rng(1).random((5, 3, 2)))
     np.testing.assert_array_equal(advantages(method, group), advantages(method, group, "plain"))
@@ -125,30 +123,6 @@ def test_plain_max_at_k_estimates_the_gradient_of_the_expected_maximum():
     assert expected == pytest.approx(k * (1 - p) ** k * p, rel=1e-5)
 
 
-def test_entropic_weights_are_ln2_from_uniform_and_ignore_the_scale():
-    r = np.array([0.1, 0.4, 0.5, 0.9, 0.2, 0.3])
-    a = advantages("entropic", single(*r))
-    assert a == pytest.approx(advantages("entropic", single(*(r * 100 + 7))), rel=1e-3)
-    w = (a + 1) / (a + 1 + 5)  # w_i / mean of the others = a_i + 1, so p_i = (a_i + 1) / (a_i + 1 + n - 1)
-    assert w.sum() == pytest.approx(1, abs=1e-6)
-    assert (w * np.log(w * 6)).sum() == pytest.approx(np.log(2), abs=1e-4)
-
-
-def test_per_answer_credits_the_answer_that_adds():
-    rewards = np.array([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.9]], [[0.1, 0.1], [0.1, 0.1], [0.0, 0.0]]])
-    a = advantages("per_answer", group_of(rewards, np.array([[1, 1, 1], [1, 1, 0]], bool)))
-    assert a.shape == (2, 3)
-    assert a[0, 0] > a[0, 2]
-    assert a[1, 2] == 0, "a missing answer has no tokens to credit"
-
-
-def test_archive_vpo_pays_for_what_the_archive_lacks():
-    rewards = np.array([[[1.0, 0.0]], [[0.0, 0.8]]])
-    weights = dirichlet_weights(64, 2, seed=0)
-    group = GroupRewards.of(rewards, weights=weights, archive=[[1.0, 0.0]])
-    assert advantages("archive_vpo", group)[1] > 0 > advantages("archive_vpo", group)[0]
-
-
 @given(case=rewards_and_valid)
 def test_shape_finiteness_and_permutation(case):
     rewards, valid, seed = case
@@ -157,7 +131,7 @@ def test_shape_finiteness_and_permutation(case):
     permuted = group_of(rewards[order], valid[order], seed)
     for method, scale in itertools.product(METHODS, ["official", "plain"]):
         a = advantages(method, group, scale)
-        assert a.shape == (rewards.shape[:2] if METHODS[method].credit == "answer" else rewards.shape[:1]), method
+        assert a.shape == rewards.shape[:1], method
         assert np.isfinite(a).all(), method
         assert np.allclose(advantages(method, permuted, scale), a[order], atol=1e-6), (method, scale)
 
@@ -248,7 +222,7 @@ def test_unknown_methods_and_shapes_are_refused():
         GroupRewards.of(np.zeros((3, 1, 2)), weights=np.ones((4, 3)))
 
 
-@pytest.mark.parametrize("name", ["weights", "scalar", "taste", "archive", "shown"])
+@pytest.mark.parametrize("name", ["weights", "scalar", "taste", "shown"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_number_that_is_not_finite_raises(name, value):
     row = np.array([value, 0.5])

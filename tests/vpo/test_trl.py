@@ -19,7 +19,7 @@ from trl import GRPOConfig  # noqa: E402
 from problems.contract import Score, ScorerFault  # noqa: E402
 from problems.types import ScoredGroup  # noqa: E402
 from vpo.training.config import TrainConfig  # noqa: E402
-from vpo.training.examples import Estimation, group_advantages, token_advantages  # noqa: E402
+from vpo.training.examples import Estimation, group_advantages  # noqa: E402
 from vpo.training.trainer import PolicyTrainer  # noqa: E402
 from vpo.trl import VPOTrainer  # noqa: E402
 
@@ -123,7 +123,7 @@ def as_groups(trainer: VPOTrainer, batch: dict[str, Any], behaviour: torch.Tenso
     return groups
 
 
-@pytest.mark.parametrize("method", ["vpo", "grpo", "max_at_k", "multi_rlvr", "per_answer"])
+@pytest.mark.parametrize("method", ["vpo", "grpo", "max_at_k", "multi_rlvr"])
 def test_its_advantages_are_those_of_the_table(checkpoint: Path, tmp_path: Path, method: str) -> None:
     answers = 1 if method in ("grpo", "max_at_k") else 3
     trainer = trainer_of(checkpoint, tmp_path, method=method, answers=answers)
@@ -132,17 +132,18 @@ def test_its_advantages_are_those_of_the_table(checkpoint: Path, tmp_path: Path,
     for group in as_groups(trainer, batch):
         estimation = Estimation(method=method, seed=3)
         credit = group_advantages(group, estimation)
-        if method == "per_answer":
-            expected += token_advantages(group, credit, trainer.processing_class)
-        else:
-            expected += [np.array(value) for value in credit]
+        expected += [np.array(value) for value in credit]
     assert sum(bool(value.any()) for value in expected) > 6, "most completions should teach"
     found = batch["advantages"]
-    assert found.shape == (batch["completion_ids"].shape if method == "per_answer" else (len(PROMPTS) * SIZE,))
-    for row, value in zip(found, expected, strict=True):
-        np.testing.assert_allclose(row[: value.size].numpy() if value.ndim else row.item(), value, atol=1e-6)
-    assert len(trainer._logs["advantages"]) == len(expected)
-    np.testing.assert_allclose(list(trainer._logs["advantages"]), [v.mean() for v in expected], atol=1e-6)
+    assert found.shape == (len(PROMPTS) * SIZE,)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(list(trainer._logs["advantages"]), expected, atol=1e-6)
+
+
+def test_a_batch_without_tokens_has_no_advantages_to_whiten(checkpoint: Path, tmp_path: Path) -> None:
+    trainer = trainer_of(checkpoint, tmp_path, method="gdpo", answers=1)
+    best = trainer._calculate_rewards(ROWS[:1] * SIZE, [""] * SIZE, [""] * SIZE, [[]] * SIZE)
+    assert best.tolist() == [[0.0]] * SIZE and all(len(row) == 0 for row in trainer._credit)
 
 
 def test_official_gdpo_is_whitened_over_the_batch(checkpoint: Path, tmp_path: Path) -> None:
@@ -248,7 +249,7 @@ def test_faults_of_the_scorer_and_of_the_settings_are_said(checkpoint: Path, tmp
         generated(trainer_of(checkpoint, tmp_path, score=lambda row, answer: 1 / 0))
     for settings, message in (
         ({"method": "ppo"}, "no method"),
-        ({"method": "archive_vpo"}, "no method"),
+        ({"method": "archive_vpo"}, "archive_vpo was removed; use vpo with reward gain"),
         ({"method": "grpo", "answers": 3}, "single answers"),
         ({"reward_funcs": []}, "score"),
     ):

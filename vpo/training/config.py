@@ -7,23 +7,30 @@ them: it can be passed wherever a part is wanted.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from problems.address import did_you_mean
+from problems.retired import refuse_retired
 from vpo.advantage import METHODS, Scale
 from vpo.policies.prompt_formats import is_token_format
 from vpo.scalarize import Sampler
 
 Aggregation = Literal["token", "sequence"]
-Reward = Literal["value", "gain", "solve", "search-value"]
 Precision = Literal["auto", "fp32", "bf16"]
-IMPROVE, DPO, KTO = "improve", "dpo", "kto"
-BY_EXAMPLES = (IMPROVE, DPO, KTO)
-"""Methods that learn by examples from traces, and estimate no advantages: from improvements, by maximum likelihood;
-from improvements against regressions, by direct preference optimization (arXiv 2305.18290); or from both, unpaired, by
-Kahneman-Tversky optimization (arXiv 2402.01306)."""
+IMPROVE = "improve"
+"""The method of examples: maximum likelihood of what improved on its parent in stored searches. It estimates no
+advantages."""
+
+
+def _refuse_retired(value: object) -> object:
+    if isinstance(value, str):
+        refuse_retired(value)
+    return value
+
+
+Reward = Annotated[Literal["value", "gain", "solve"], BeforeValidator(_refuse_retired)]
 PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 """The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
 
@@ -57,11 +64,11 @@ class EstimationSettings(_Settings):
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
-        if method not in METHODS and method not in BY_EXAMPLES:
+        refuse_retired(method)
+        if method not in METHODS and method != IMPROVE:
             raise ValueError(
-                f"no method {method!r}; there is {', '.join(METHODS)} and, from traces, "
-                + f"{', '.join(BY_EXAMPLES[:-1])} and {BY_EXAMPLES[-1]}"
-                + did_you_mean(method, [*METHODS, *BY_EXAMPLES])
+                f"no method {method!r}; there is {', '.join(METHODS)} and, from traces, {IMPROVE}"
+                + did_you_mean(method, [*METHODS, IMPROVE])
             )
         return method
 
@@ -71,7 +78,7 @@ class Estimation(EstimationSettings):
 
     seed: with a group's place in the run it fixes that group's weights
     reward: of an answer to a prompt that shows parents: its value, or its gain over them, a copy being worth nothing;
-        or solve: 1 if it reaches its Goal, else 0; or search-value: the lift of its set, which the context gives
+        or solve: 1 if it reaches its Goal, else 0
     shaping: the weight of the value in addition to the gain, for gains too rare to teach what a valid answer is
     """
 
@@ -112,17 +119,6 @@ class LossConfig(LossSettings):
     trust: bool = False
 
 
-class PreferenceSettings(_Settings):
-    """How preferences and rewards are traded against the distance from the start."""
-
-    beta: float = Field(
-        0.1, gt=0.0, description="How strongly dpo, kto and trajectory_balance hold the policy to its start."
-    )
-    likelihood: float = Field(
-        1.0, ge=0.0, description="dpo: the weight of the better answer's likelihood, in addition to the preference."
-    )
-
-
 class LoraSettings(_Settings):
     """A low-rank adapter instead of full fine-tuning (needs peft)."""
 
@@ -133,7 +129,7 @@ class LoraSettings(_Settings):
     )
 
 
-class TrainerSettings(EstimationSettings, LossSettings, PreferenceSettings, LoraSettings):
+class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
     """How a policy learns, as the user gives it. The defaults are VPO's (arXiv 2605.22817), for models of a billion
     parameters; see the cards of the embedded policies for settings that suit a small one."""
 
@@ -162,12 +158,7 @@ class TrainerSettings(EstimationSettings, LossSettings, PreferenceSettings, Lora
     @property
     def has_reference(self) -> bool:
         """Whether the loss compares with the policy as it was at the start."""
-        return self.kl > 0 or self.method in (DPO, KTO) or self.balances
-
-    @property
-    def balances(self) -> bool:
-        """Whether the loss matches a distribution."""
-        return self.method in METHODS and METHODS[self.method].balance
+        return self.kl > 0
 
 
 class TrainConfig(TrainerSettings, Estimation, LossConfig):

@@ -20,7 +20,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from vpo.training import loss
 from vpo.training.adapters import with_adapter
-from vpo.training.config import DPO, KTO, Precision, TrainConfig
+from vpo.training.config import Precision, TrainConfig
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,12 +42,6 @@ def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedMod
 
 def metrics_of(config: TrainConfig) -> tuple[str, ...]:
     """What the loss reports."""
-    if config.method == DPO:
-        return loss.PREFERENCE_METRICS
-    if config.method == KTO:
-        return loss.DESIRABILITY_METRICS
-    if config.balances:
-        return loss.BALANCE_METRICS
     return (*loss.METRICS, "kl") if config.kl > 0 else loss.METRICS
 
 

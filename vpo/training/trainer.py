@@ -30,11 +30,10 @@ import torch
 from problems.types import Rollout, ScoredGroup
 from vpo.hf.cache import is_windowed
 from vpo.hf.progress_bars import without_bars
-from vpo.policies.encoding import context_of, read_prompt_format
-from vpo.training import TrainingDiverged, TrainStats, loss
+from vpo.training import TrainingDiverged, TrainStats
 from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, set_adapter_weights, without_adapter
 from vpo.training.checkpoint import save_diverged
-from vpo.training.config import DPO, KTO, TrainConfig
+from vpo.training.config import TrainConfig
 from vpo.training.distribution import Batch, Replicated, ShardSettings
 from vpo.training.examples import (
     Context,
@@ -46,6 +45,7 @@ from vpo.training.examples import (
     without_context,
 )
 from vpo.training.forward import Packed, completion_logprobs, flat, pack, starts
+from vpo.training.loss import policy_loss
 from vpo.training.trainable import (
     give_back,
     make_optimizer,
@@ -64,7 +64,7 @@ class PolicyTrainer:
     """Trains a causal language model on prompt groups as they are scored.
 
     model: as it is to be trained; moved nowhere, cast to float32 unless it gets an adapter
-    tokenizer: used by per-answer credit and for saving
+    tokenizer: for saving
     version: name of the untrained weights; step n makes `version+method.n`
     reference: frozen model for the KL term; None copies the model now where the term is on (or leaves the adapter out)
     context: what the search held when it sampled a group
@@ -126,16 +126,13 @@ class PolicyTrainer:
             fresh,
             self.config,
             self.context,
-            tokenizer=self.tokenizer,
-            prompt_format=read_prompt_format(self.model.config, self.version),
-            add_up=self.add_up,
+            self.add_up,
         )
         return self._learn(examples, group_metrics(groups, fresh, examples, self.add_up))
 
     def teach(self, examples: Sequence[ExampleGroup]) -> TrainStats:
-        """One step on examples that no policy sampled: of maximum likelihood, their advantages being their weights;
-        under `dpo` on pairs of a better answer and a worse; under `kto` on desirable answers and, with negative
-        weights, undesirable ones. Raises as `step`."""
+        """One step of maximum likelihood on examples that no policy sampled, their advantages being their weights.
+        Raises as `step`."""
         return self._learn(list(examples), {"tokens": self.add_up(sum(group.tokens for group in examples))})
 
     def _learn(self, examples: list[ExampleGroup], metrics: dict[str, float]) -> TrainStats:
@@ -173,10 +170,9 @@ class PolicyTrainer:
         # named beforehand: a process without groups must come to the same sums as the others
         sums: dict[str, Any] = dict.fromkeys(("loss", *metrics_of(config)), 0.0)
         weights = token_weights(groups, config.aggregation, total)
-        point = self._reference_point(groups) if config.method == KTO else 0.0
         for batch in self._micro_batches(groups, weights):
             with use_attention(self.model, config):
-                total_loss, metrics = self._loss(batch, start, point)
+                total_loss, metrics = self._loss(batch, start)
                 total_loss.backward()
             for name, value in {"loss": total_loss.detach(), **metrics}.items():
                 sums[name] = sums[name] + value
@@ -196,35 +192,9 @@ class PolicyTrainer:
         return values
 
     def _micro_batches(self, groups: Sequence[ExampleGroup], weights: list[list[float]]) -> list[Batch]:
-        together = 2 if self.config.method == DPO else 1
-        if self.config.balances:  # a group's mean is needed whole
-            together = max((len(group.examples) for group in groups), default=1)
         self._shares = self._may_share and self._over_processes.shares_prefix(groups)
-        batches = micro_batches(groups, weights, self.config.token_budget, shared=self._shares, together=together)
+        batches = micro_batches(groups, weights, self.config.token_budget, shared=self._shares)
         return self._over_processes.even_out(batches)
-
-    def _reference_point(self, groups: Sequence[ExampleGroup]) -> float:
-        """KTO's reference point: an estimate of KL(policy || reference), in nats and at least 0. As in the paper it is
-        the mean log-ratio of rollouts that answer other prompts: each group's are given to the next group's prompt."""
-        context, others = context_of(self.model.config), [groups[-1], *groups[:-1]]
-        pairs = [
-            replace(
-                group,
-                examples=tuple(
-                    replace(example, token_ids=example.token_ids[: context - len(group.prompt_ids)])
-                    for example in other.examples
-                ),
-            )
-            for group, other in zip(groups, others, strict=True)
-        ]
-        count = self.add_up(batch_total(pairs, "sequence"))
-        total = 0.0
-        for batch in self._micro_batches(pairs, [[1.0 / count] * len(group.examples) for group in pairs]):
-            packed = pack([group for group, _ in batch], self._device)
-            with torch.no_grad():
-                apart = self._forward(self.model, packed) - self._reference_logprobs(packed)
-            total += float((self._per_token(batch) * apart).sum())
-        return max(0.0, self.add_up(total))
 
     def _per_token(self, batch: Batch) -> torch.Tensor:
         """(N,) weights of the micro-batch's completion tokens."""
@@ -239,30 +209,17 @@ class PolicyTrainer:
             model = stack.enter_context(without_adapter(self.model)) if fixed is None else fixed
             return self._forward(model, packed)
 
-    def _loss(
-        self, batch: Batch, start: Mapping[int, torch.Tensor], point: float
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def _loss(self, batch: Batch, start: Mapping[int, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         groups = [group for group, _ in batch]
         examples = [example for group in groups for example in group.examples]
         device = self._device
         packed = pack(groups, device)
-        lengths = [len(example.token_ids) for example in examples]
         # examples that nothing sampled are never mixed with rollouts
         behaviour = [example.behaviour for example in examples if example.behaviour is not None] or None
         reference = self._reference_logprobs(packed) if self.config.has_reference else None
         logprobs, weights = self._forward(self.model, packed), self._per_token(batch)
-        if self.config.method == DPO:
-            assert reference is not None
-            return loss.preference_loss(logprobs, reference, lengths, weights, self.config)
         advantages = flat([example.advantages for example in examples], device)
-        if self.config.method == KTO:
-            assert reference is not None
-            return loss.desirability_loss(logprobs, reference, advantages, lengths, weights, point, self.config.beta)
-        if self.config.balances:
-            assert reference is not None
-            sizes = [len(group.examples) for group in groups]
-            return loss.balance_loss(logprobs, reference, advantages, lengths, sizes, weights, self.config.beta)
-        return loss.policy_loss(
+        return policy_loss(
             logprobs,
             None if behaviour is None else flat(behaviour, device),
             advantages,
@@ -370,19 +327,17 @@ def micro_batches(
     budget: int,
     *,
     shared: bool = True,
-    together: int = 1,
 ) -> list[list[tuple[ExampleGroup, Sequence[float]]]]:
     """Groups with their rollouts' token weights, in batches of at most `budget` padded tokens; a group that is larger
     alone is split over its rollouts, each part with the prompt. A single rollout that is larger is a batch by itself.
 
     shared: the prompt is run once a group; else once a rollout, and counts as often
-    together: rollouts in a row that are never split: a pair's two
     Groups of like length go together, so that little of a batch is padding.
     """
     parts = [
         part
         for group, weights in zip(groups, token_weights, strict=True)
-        for part in _split(group, weights, budget, shared, together)
+        for part in _split(group, weights, budget, shared)
     ]
     parts.sort(key=lambda part: (_longest(part[0]), len(part[0].prompt_ids)))
     batches: list[list[tuple[ExampleGroup, Sequence[float]]]] = []
@@ -395,11 +350,11 @@ def micro_batches(
 
 
 def _split(
-    group: ExampleGroup, weights: Sequence[float], budget: int, shared: bool, together: int
+    group: ExampleGroup, weights: Sequence[float], budget: int, shared: bool
 ) -> list[tuple[ExampleGroup, Sequence[float]]]:
     prompt, longest = len(group.prompt_ids), _longest(group)
     fitting = (budget - prompt) // longest if shared else budget // (prompt + longest)
-    rows = max(together, fitting - fitting % together)
+    rows = max(1, fitting)
     return [
         (replace(group, examples=group.examples[i : i + rows]), weights[i : i + rows])
         for i in range(0, len(group.examples), rows)

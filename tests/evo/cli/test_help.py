@@ -27,7 +27,7 @@ def test_every_flag_is_described_by_itself(path, command):
     for option in (param for param in command.params if isinstance(param, click.Option)):
         text = re.sub(r"\s*\[[^]]*(\[[^]]*\][^]]*)?\]$", "", option.help or "")
         assert text and text.endswith((".", "...")), f"{path} {option.name}: {option.help!r}"
-        assert text[0].isupper() or text.startswith("dpo:"), f"{path} {option.name}: {option.help!r}"
+        assert text[0].isupper(), f"{path} {option.name}: {option.help!r}"
         assert not text.startswith(("Of ", "For ")), f"{path} {option.name}: {option.help!r}"
 
 

@@ -63,7 +63,7 @@ def here(here, monkeypatch):
         (["evaluate", "maze:test", "--policy", "mien"], "did you mean mine?"),
         (
             ["train", "vpoo", "maze:train", "-o", "x"],
-            "archive_vpo and, from traces, improve, dpo and kto; did you mean vpo?",
+            "vpo_pass_at_k and, from traces, improve; did you mean vpo?",
         ),
         (["problems", "broken/half.py"], "broken/half.py, line 1 is not Python: '(' was never closed"),
         (["compare", "maze:test", "--arm", "é=embedded:base"], "up to 40 letters from a to z"),

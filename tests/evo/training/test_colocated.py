@@ -20,15 +20,12 @@ from evo.runs.resume import relaunch
 from evo.search.sampler import SyncFailed
 from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated, Promotion
-from evo.training.lineage import lineages
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
-from islands.queries.children import children
 from islands.queries.groups import read_groups
 from islands.queries.training import training_steps
 from vpo.policies.contract import PolicyTraits
 from vpo.training import TrainStats, examples
-from vpo.training.examples import SearchContext
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -126,9 +123,8 @@ def test_one_seed_gives_one_run(db, tmp_path):
 
 
 @pytest.mark.parametrize("checkpoints", ["kept", "lost"])
-@pytest.mark.parametrize("train", [{}, {"credit": "lineage", "horizon": 1}], ids=["own", "lineage"])
-def test_what_a_kill_takes_of_the_learner_is_made_again(db, tmp_path, checkpoints, train):
-    whole = run(db, config(train=train), stop_after=10)
+def test_what_a_kill_takes_of_the_learner_is_made_again(db, tmp_path, checkpoints):
+    whole = run(db, stop_after=10)
     before = steps_of(db)
     assert len(before) >= 2
     if checkpoints == "lost":
@@ -267,7 +263,8 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         (["--lr", "0.001"], "is for a search that trains"),
         (["--train", "vpo", "--rollouts", "2", "--train-check", "maze:test/0-3"], "would be searched and checked on"),
         (["--train", "vpo", "--rollouts", "2", "--temperature", "0"], "at temperature 0"),
-        (["--train", "gdpo", "--rollouts", "4", "--train-credit", "lineage"], "gdpo cannot credit a lineage"),
+        (["--train", "vpo", "--train-credit", "lineage"], "--train-credit was removed; an answer is paid for what it"),
+        (["--train", "kto", "--rollouts", "4"], "kto was removed; use improve"),
         (["--config", "train.yaml"], "check_every 9 must be at most most_behind 8"),
     ],
 )
@@ -299,84 +296,14 @@ def test_the_last_checkpoint_is_an_ordinary_one(db, tmp_path):
     asyncio.run(policy.close())
 
 
-@pytest.mark.parametrize("method", ["archive_vpo", "entropic", "per_answer", "multi_rlvr"])
+@pytest.mark.parametrize("method", ["gdpo", "multi_rlvr"])
 def test_every_objective_learns_from_a_search(db, method):
-    changes = {"answers": 1} if method == "entropic" else {}
+    changes = {"answers": 1} if method == "gdpo" else {}
     run(db, config(iterations=4, train={"method": method, "every": 4}, **changes))
     steps = steps_of(db)
     assert len(steps) == 2
     taught = [step for step in steps if step.policy_version is not None]
-    assert taught or method == "archive_vpo"  # whose groups may all have found nothing new
-    assert all(np.isfinite(step.stats["loss"]) and f"+{method}." in step.policy_version for step in taught)
-
-
-def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db, monkeypatch):
-    credited = {}
-    estimated = examples.group_advantages
-
-    def recorded(group, estimation, context):
-        credit = estimated(group, estimation, context)
-        credited[group.sequence] = estimation, credit
-        return credit
-
-    monkeypatch.setattr(examples, "group_advantages", recorded)
-    run(db, config(train={"method": "archive_vpo"}))
-    assert sorted(credited) == list(range(12))
-    held, differs = {}, 0
-    for group in groups_of(db):
-        estimation, credit = credited[group.sequence]
-        before = held.setdefault(group.problem, [(0.0,) * 4])  # the seed answer is worth nothing
-        assert credit == pytest.approx(estimated(group, estimation, SearchContext(before)))
-        differs += not np.allclose(credit, estimated(group, estimation))
-        before.extend(a.score.rewards for a in group.all_answers() if a.score.error is None)
-    assert differs  # what was held made a difference to what was paid
-
-
-def test_an_answer_is_paid_for_its_descendants_once_its_horizon_is_stored(db, monkeypatch):
-    contexts, due = {}, {}
-    example_group = examples.example_group
-
-    def recorded(group, estimation, context, **rest):
-        contexts[group.sequence] = context
-        return example_group(group, estimation, context, **rest)
-
-    def look(launched):
-        learner = launched.search.learner
-        pay = learner._pay
-
-        def paid(groups, newest):
-            for group in groups:
-                due[group.sequence] = newest
-            pay(groups, newest)
-
-        learner._pay = paid
-
-    monkeypatch.setattr(examples, "example_group", recorded)
-    horizon = 6
-    train = {"method": "grpo", "credit": "lineage", "horizon": horizon, "discount": 1.0, "every": 4}
-    searched = config(problems=["maze:hard"], policy="embedded:edit-improve", iterations=16, answers=1, train=train)
-    run(db, searched, change=look)
-    groups = groups_of(db)
-    assert sorted(contexts) == sorted(due) == list(range(32))
-    last = {(group.problem, group.iteration): group.sequence for group in groups}
-    with Store.open(db, read_only=True) as store:
-        worth = {group.problem: lineages(list(children(store, group.problem)), horizon, 1.0) for group in groups}
-    risen = 0
-    for group in groups:
-        assert due[group.sequence] >= last[group.problem, min(group.iteration + horizon, 15)]
-        for answer in group.all_answers():
-            lineage = contexts[group.sequence].lineages.get(answer.identity)
-            if lineage is not None:
-                assert lineage == worth[group.problem][answer.candidate]
-                risen += lineage.fitness > answer.score.fitness
-    assert risen
-    assert [step.stats["known"] for step in steps_of(db)] == [due[sequence] for sequence in range(3, 32, 4)]
-
-
-def test_versions_may_be_as_old_as_the_horizon_makes_them():
-    assert SearchTraining(method="vpo").most_behind == 8
-    assert SearchTraining(method="vpo", credit="lineage").most_behind is None
-    assert SearchTraining(method="vpo", credit="lineage", most_behind=30).most_behind == 30
+    assert taught and all(np.isfinite(step.stats["loss"]) and f"+{method}." in step.policy_version for step in taught)
 
 
 def test_show_tells_which_versions_wrote_the_run(db, capsys):
@@ -504,7 +431,6 @@ def learning(db, tmp_path, search_with, digits, digits_policy):
             trainer=FixedTrainer(),
             settings=SearchTraining(method="vpo", every=1, tolerance=0.1, save_every=100),
             solved_at=lambda problem: None,
-            settled=lambda problem, iteration: True,
             status=SimpleNamespace(training_seconds=0.0, syncing_seconds=0.0, training={}),
             folder=tmp_path / "learner",
             card="",

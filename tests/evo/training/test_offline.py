@@ -254,17 +254,6 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
     traces.close()
 
 
-def test_archive_vpo_takes_the_gain_over_what_the_search_had_found(db, tmp_path):
-    training = begin(settings(db, "archive_vpo"), str(tmp_path / "out"), "")
-    groups = groups_of(db)
-    (late,), _ = training.loop.read(np.array([11]))
-    archive = {tuple(row) for row in training.loop.trainer.context(late).archive}
-    earlier = [g for g in groups if g.problem == late.problem and g.sequence < late.sequence]
-    found = {a.score.rewards for g in earlier for a in g.all_answers() if a.score.error is None}
-    assert late.sequence == 11 and found and found <= archive and len(archive) <= len(found) + 1  # the seed
-    assert trained(training) == ""
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -19,7 +19,8 @@ from training_samples import (
     tokens,
 )
 
-from problems.types import ScoredGroup
+from problems.contract import Score
+from problems.types import ScoredAnswer, ScoredGroup
 from vpo.training import trainer as trainer_module
 from vpo.training.config import TrainConfig
 from vpo.training.examples import Estimation, SearchContext, example_groups, group_advantages, without_context
@@ -102,7 +103,7 @@ def test_a_step_of_gdpo_whitens_its_whole_batch() -> None:
     sums = {}
     for scale in ("official", "plain"):
         config = config_of(method="gdpo", scale=scale)
-        found = example_groups(groups, config, without_context, tokenizer=None, prompt_format="chat")
+        found = example_groups(groups, config, without_context)
         parts = [one.advantages for group in found for one in group.examples]
         tokens = np.concatenate(parts)
         sums[scale] = (float(tokens.mean()), float(tokens.std(ddof=1)))
@@ -361,7 +362,7 @@ def test_half_precision_weights_are_trained_in_full_and_bf16_stays_close() -> No
     assert 1e-4 < relative_error(found, expected) < 0.1
 
 
-def test_archive_and_per_answer_credit_reach_the_trainer() -> None:
+def test_the_context_of_a_group_reaches_the_trainer() -> None:
     model = tiny_model()
     rng = np.random.default_rng(0)
     prompt, completions = tokens(rng, 5), [tokens(rng, 4), tokens(rng, 4)]
@@ -370,9 +371,9 @@ def test_archive_and_per_answer_credit_reach_the_trainer() -> None:
 
     def context(of: ScoredGroup) -> SearchContext:
         asked.append(of)
-        return SearchContext([[1.0, 0.0]])
+        return SearchContext([ScoredAnswer("shown", b"shown", Score((1.0, 0.0), 0.5))])
 
-    trainer = trainer_of(model, config_of(method="archive_vpo"), context=context)
+    trainer = trainer_of(model, config_of(reward="gain"), context=context)
     before = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]
     trainer.step([group])
     after = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]

@@ -1,4 +1,4 @@
-"""From scored groups to examples: what a method sees, what is dropped, which tokens an answer's credit reaches."""
+"""From scored groups to examples: what a method sees, what is dropped, the scale of its advantages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from training_samples import scored_group, tokens
 
 from problems.contract import Score
 from problems.types import ScoredAnswer
-from vpo.advantage import METHODS, OF_LINEAGES, advantages, normalise
-from vpo.group_rewards import GroupRewards
+from vpo.advantage import METHODS, advantages, normalise
 from vpo.scalarize import dirichlet_weights, set_rewards
 from vpo.training.examples import Estimation, SearchContext, example_group, group_advantages, group_rewards, whiten
 
@@ -19,7 +18,7 @@ THREE = [tokens(RNG, n) for n in (4, 7, 2)]
 REWARDS = [[[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.6]], [[0.2, 0.1], [0.1, 0.3]]]
 
 
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if not row.balance])
+@pytest.mark.parametrize("method", METHODS)
 def test_a_group_without_spread_teaches_nothing(method: str) -> None:
     same = scored_group(PROMPT, THREE, [[[0.5, 0.5]]] * 3)
     assert example_group(same, Estimation(method=method)) is None
@@ -115,63 +114,23 @@ def test_groups_of_any_number_of_objectives_and_answers(method: str) -> None:
         rewards = [rng.random((m, d)).tolist() for m in sizes]
         group = scored_group(PROMPT, THREE, rewards, answers=2)  # one wrote more answers than were asked for
         found = group_advantages(group, Estimation(method=method))
-        assert found.shape == ((3, max(2, *sizes)) if METHODS[method].credit == "answer" else (3,))
+        assert found.shape == (3,)
         assert np.isfinite(found).all() and (found.any() or method.endswith("pass_at_k"))  # which need goals
         np.testing.assert_array_equal(found, advantages(method, group_rewards(group, Estimation(method=method))))
 
 
-def test_archive_vpo_pays_only_for_what_the_archive_lacks() -> None:
-    group = scored_group(PROMPT, THREE, [[[1.0, 0.0]], [[0.0, 1.0]], [[0.0, 0.0]]])
-    estimation = Estimation(method="archive_vpo")
-    left, right, none = group_advantages(group, estimation, SearchContext([[0.9, 0.0]]))
-    assert right > left > none
-    np.testing.assert_allclose(
-        group_advantages(group, estimation), group_advantages(group, Estimation(method="vpo")), atol=1e-9
-    )
-    assert isinstance(group_rewards(group, estimation, SearchContext([[0.9, 0.0]])), GroupRewards)
-
-
-@pytest.mark.parametrize("method", OF_LINEAGES)
-def test_a_lift_is_the_whole_reward_of_a_set(method: str) -> None:
-    """Neither the answers' rewards nor the archive count any more."""
-    context = SearchContext([[2.0, 2.0]], lifts=[0.0, 0.3, 0.1])
-    credit = group_advantages(scored_group(PROMPT, THREE, REWARDS), Estimation(method=method), context)
-    np.testing.assert_allclose(credit, advantages(method, GroupRewards.of([[[0.0]], [[0.3]], [[0.1]]])))
-    assert credit[1] > credit[2] >= credit[0]
-
-
-@pytest.mark.parametrize("method", ["vpo", "archive_vpo", "grpo"])
+@pytest.mark.parametrize("method", ["vpo", "grpo"])
 def test_a_group_of_which_nothing_can_be_read_teaches_nothing_whatever_there_was(method: str) -> None:
     group = scored_group(PROMPT, THREE, [[], [], []], answers=2)
     estimation = Estimation(method=method, reward="gain")
-    assert example_group(group, estimation, SearchContext([[0.9, 0.0]], [PARENT])) is None
-
-
-def test_per_answer_credit_reaches_the_answers_own_tokens() -> None:
-    from vpo.embedded.checkpoint import build_tokenizer
-
-    tokenizer = build_tokenizer()
-    texts = [">00 10 20 >00 01", ">00 10 >00 10 >00 01 02"]
-    moves = [["DD", "R"], ["D", "RR"]]
-    completions = [np.array(tokenizer(text + " <eos>").input_ids, np.int32) for text in texts]
-    group = scored_group(PROMPT, completions, [[[1.0, 0.0], [0.0, 0.2]], [[0.5, 0.0], [0.0, 1.0]]], texts=moves)
-    for rollout, text in zip(group.rollouts, texts, strict=True):
-        object.__setattr__(rollout.rollout, "text", text)
-    example = example_group(group, Estimation(method="per_answer"), tokenizer=tokenizer, prompt_format="maze-compact")
-    credit = group_advantages(group, Estimation(method="per_answer"))
-    assert example is not None
-    first, second = (row.advantages for row in example.examples)
-    np.testing.assert_allclose(first, [credit[0, 0]] * 3 + [credit[0, 1]] * 3, rtol=1e-5)
-    # `>00 10` a second time is a repeat: blamed like the least useful answer
-    worst = min(credit.min(), 0.0)
-    np.testing.assert_allclose(second, [credit[1, 0]] * 2 + [worst] * 2 + [credit[1, 1]] * 4, rtol=1e-5)
+    assert example_group(group, estimation, SearchContext([PARENT])) is None
 
 
 PARENT = ScoredAnswer("parent", b"parent", Score((0.5, 0.0), 0.25))
 FOUR = [*THREE, tokens(RNG, 3)]
 
 
-@pytest.mark.parametrize("method", ["vpo", "archive_vpo", "grpo", "max_at_k", "maxrl", "multi_rlvr", "entropic"])
+@pytest.mark.parametrize("method", ["vpo", "grpo", "max_at_k", "maxrl", "multi_rlvr"])
 def test_with_gains_a_copy_of_the_parent_is_worth_as_much_as_no_answer(method: str) -> None:
     """Rollouts: better than the parent, a copy of it, worse, nothing."""
     group = scored_group(PROMPT, FOUR, [[[1.0, 0.0]], [[0.5, 0.0]], [[0.25, 0.0]], []], answers=1)
@@ -193,13 +152,7 @@ def test_a_set_gains_under_every_weight_that_it_betters_the_parent() -> None:
     assert not np.any(group_advantages(group, Estimation(method="vpo", reward="gain"), SearchContext(shown=both)))
 
 
-def test_per_answer_credit_of_gains_goes_to_the_answer_that_betters_the_parent() -> None:
-    group = scored_group(PROMPT, THREE[:2], [[[1.0, 0.0], [0.5, 0.0]], [[0.25, 0.0], [0.1, 0.0]]])
-    credit = group_advantages(group, Estimation(method="per_answer", reward="gain"), SearchContext(shown=[PARENT]))
-    assert credit[0, 0] > 0 and credit[0, 1] == credit[1, 0] == credit[1, 1] < 0
-
-
-@pytest.mark.parametrize("method", ["vpo", "archive_vpo", "grpo", "entropic", "per_answer"])
+@pytest.mark.parametrize("method", ["vpo", "grpo"])
 def test_shaping_tells_a_worse_answer_from_none_and_a_copy_is_worth_nothing(method: str) -> None:
     """Rollouts: better than the parent, the parent itself, worse, nothing."""
     group = scored_group(PROMPT, FOUR, [[[1.0, 0.0]], [[0.5, 0.0]], [[0.25, 0.0]], []], answers=1)
@@ -209,10 +162,6 @@ def test_shaping_tells_a_worse_answer_from_none_and_a_copy_is_worth_nothing(meth
     better, same, worse, missing = np.asarray(group_advantages(group, shaped, SearchContext(shown=[parent]))).reshape(
         -1
     )
-    assert better > worse > same
-    if method == "per_answer":
-        assert missing == 0.0  # no token to credit
-    else:
-        assert same == missing
+    assert better > worse > same == missing
     other = np.asarray(group_advantages(group, shaped, SearchContext(shown=[PARENT]))).reshape(-1)
     assert other[0] > other[1] > other[2]  # as good as the parent, yet another answer
