@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from evo.plugins.maths.circles import TASKS as CIRCLES
+from evo.plugins.maths.erdos_min_overlap import TASKS as ERDOS
+from evo.plugins.maths.problem import MathsProblem
+from evo.plugins.maths.task import Best, MathsTask
 from problems.contract import Problem, Score
-from problems.plugins.maths.circles import TASKS as CIRCLES
-from problems.plugins.maths.erdos_min_overlap import TASKS as ERDOS
-from problems.plugins.maths.problem import MathsProblem
-from problems.plugins.maths.task import Best, MathsTask
 from problems.registry import resolve, shared_sandbox
 from problems.sandbox.contract import Limits, Program
 

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 
 from bench.formulas_proof import is_equivalent
-from problems.plugins.formulas.evaluation import Array
-from problems.plugins.formulas.generated import generate
-from problems.plugins.formulas.grammar import write
-from problems.plugins.formulas.published import Law, feynman, small
+from evo.plugins.formulas.evaluation import Array
+from evo.plugins.formulas.generated import generate
+from evo.plugins.formulas.grammar import write
+from evo.plugins.formulas.published import Law, feynman, small
 
 
 def generated() -> tuple[Law, ...]:
@@ -81,7 +81,7 @@ class Budget:
 
 def run_evo(x: Array, y: Array, budget: Budget, seed: int) -> Found:
     """This engine's recommended formula."""
-    from problems.plugins.formulas import search
+    from evo.plugins.formulas import search
 
     left = budget.clock()
     front = search(

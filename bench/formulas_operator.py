@@ -26,20 +26,20 @@ import numpy as np
 from bench.tables import markdown
 from evo.api.load import load_policy
 from evo.comparison.load import Arm, gather, load_results
+from evo.plugins.formulas.canonical import unnamed_shape
+from evo.plugins.formulas.edits.dialect import DIALECT
+from evo.plugins.formulas.edits.language import read_prompt
+from evo.plugins.formulas.edits.lessons import advised_answer, held_out_shapes
+from evo.plugins.formulas.edits.sketch import contexts, marking_passes, sketch_of
+from evo.plugins.formulas.evaluation import fit_constants, quiet
+from evo.plugins.formulas.generated import generate
+from evo.plugins.formulas.grammar import parse
+from evo.plugins.formulas.operator import generate as breed
+from evo.plugins.formulas.problem import FIT_STEPS, FormulaProblem
 from evo.stats.intervals import wilson
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.children import children
-from problems.plugins.formulas.canonical import unnamed_shape
-from problems.plugins.formulas.edits.dialect import DIALECT
-from problems.plugins.formulas.edits.language import read_prompt
-from problems.plugins.formulas.edits.lessons import advised_answer, held_out_shapes
-from problems.plugins.formulas.edits.sketch import contexts, marking_passes, sketch_of
-from problems.plugins.formulas.evaluation import fit_constants, quiet
-from problems.plugins.formulas.generated import generate
-from problems.plugins.formulas.grammar import parse
-from problems.plugins.formulas.operator import generate as breed
-from problems.plugins.formulas.problem import FIT_STEPS, FormulaProblem
 from problems.registry import resolve
 from problems.types import Prompt
 

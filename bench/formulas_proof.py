@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from problems.plugins.formulas.published import Law
-from problems.plugins.formulas.writing import to_sympy
+from evo.plugins.formulas.published import Law
+from evo.plugins.formulas.writing import to_sympy
 
 DIGITS = 4
 _TOLERANCE = 1e-3

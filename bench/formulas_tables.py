@@ -68,7 +68,7 @@ Fitted = tuple[Callable[[np.ndarray], np.ndarray], int, Any]
 
 
 def fit_evo(x: np.ndarray, y: np.ndarray, seed: int) -> Fitted:
-    from problems.plugins.formulas.estimator import FormulaRegressor
+    from evo.plugins.formulas.estimator import FormulaRegressor
 
     model = FormulaRegressor(max_evals=EVALUATIONS, random_state=seed).fit(x, y)
     return model.predict, model.get_best().complexity, [row.equation for row in model.front_]

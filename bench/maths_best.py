@@ -2,15 +2,13 @@
 
     python bench/maths_best.py circles:20:200 ratio2:12:40 tri:7:10     kind:size:seconds
 
-Kinds: circles, rect (sum of radii), ratio2, ratio3 (largest over smallest distance, squared), tri, convex (Heilbronn),
-simplices (sums and differences of at most `size` integers), roots (uncertainty). Local search is SLSQP from random
-starts, numbered from 1000 on; simplices are gone through. A value counts as found where several starts reach it.
+Kinds: circles, rect (sum of radii), ratio2, ratio3 (largest over smallest distance, squared), tri, convex (Heilbronn).
+Local search is SLSQP from random starts, numbered from 1000 on. A value counts as found where several starts reach it.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -18,10 +16,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 from scipy.spatial import ConvexHull
-
-from problems.plugins.maths.sums_differences import measure_set
-from problems.plugins.maths.task import Unfit
-from problems.plugins.maths.uncertainty import bound_of_roots
 
 Generator = np.random.Generator
 
@@ -153,27 +147,6 @@ def heilbronn(n: int, rng: Generator, convex: bool) -> float:
     return best
 
 
-def simplices(most: int, rng: Generator) -> float:
-    """One simplex {x : sum x <= k} in d dimensions, its points as digits to some base."""
-    d, k = int(rng.integers(2, 12)), int(rng.integers(1, 9))
-    base = int(rng.integers(k + 1, 2 * k + 3))
-    if math.comb(d + k, d) > most:
-        return 0.0
-    points = (p for p in itertools.product(range(k + 1), repeat=d) if sum(p) <= k)
-    return float(measure_set(sorted({sum(c * base**i for i, c in enumerate(p)) for p in points})))
-
-
-def roots(count: int, rng: Generator) -> float:
-    def value(z):
-        try:
-            return float(bound_of_roots(sorted(map(float, z))))
-        except Unfit:
-            return 99.0
-
-    start = np.concatenate([[3.64, 5.68], rng.uniform(30, 60, count - 2)])
-    return -minimize(value, start, method="Nelder-Mead", options={"maxfev": 500, "xatol": 1e-7, "fatol": 1e-12}).fun
-
-
 KINDS: dict[str, Callable[[int, Generator], float]] = {
     "circles": circles,
     "rect": lambda n, rng: circles(n, rng, rect=True),
@@ -181,8 +154,6 @@ KINDS: dict[str, Callable[[int, Generator], float]] = {
     "ratio3": lambda n, rng: ratio(n, 3, rng),
     "tri": lambda n, rng: heilbronn(n, rng, convex=False),
     "convex": lambda n, rng: heilbronn(n, rng, convex=True),
-    "simplices": simplices,
-    "roots": roots,
 }
 
 

@@ -10,6 +10,7 @@
 
 The functions are the verbs of the command line and take its flags as keywords: `--max-answers 500` is
 `max_answers=500`. They are in evo.api. Nothing is imported before it is first used.
+Plug-ins add names by entry points of the group `evo.exports`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from vpo.policies.contract import PolicyUnavailable as PolicyUnavailable
     from vpo.training import TrainingDiverged as TrainingDiverged
 
-    FormulaRegressor: Any  # the core imports no plug-in
+    FormulaRegressor: Any  # of a plug-in: type checkers read no entry points
 else:
     _HOMES = {
         "evo.api.ask_tell": "Search",
@@ -74,13 +75,19 @@ else:
     }
     _FOUND = {name: home for home, names in _HOMES.items() for name in names.split()}
     __all__ = sorted(_FOUND)
-    # a plug-in's, which needs an extra: `from evo import *` leaves it out
-    _FOUND["FormulaRegressor"] = "problems.plugins.formulas.estimator"
+
+    def _exports() -> dict[str, Any]:
+        """What plug-ins add, by entry points. `from evo import *` leaves it out, since it may need an extra."""
+        from problems.entry_points import find_entry_points
+
+        return find_entry_points("evo.exports")
 
     def __getattr__(name: str) -> Any:
-        if name not in _FOUND:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_FOUND[name]), name)
+        if name in _FOUND:
+            return getattr(import_module(_FOUND[name]), name)
+        if not name.startswith("_") and (point := _exports().get(name)) is not None:
+            return point.load()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted(_FOUND)
+        return sorted({*_FOUND, *_exports()})

@@ -13,7 +13,7 @@ A package adds a family with an entry point of the group "evo.problems", whose n
     KNOTS = Knots()
 
 `knots:small/0-9` is then a part of a set, `evo problems` lists it, and a mistyped name is answered with a known one.
-The built-in families are written the same way (problems.registry.BUILT_IN); those below problems/plugins are installed
+The built-in families are written the same way (problems.registry.BUILT_IN); those below evo/plugins are installed
 by entry points.
 """
 

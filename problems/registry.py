@@ -14,7 +14,7 @@
     PATH/directory/program.py                    the same, if several files may be its initial program
     score:NAME                                   a Python function, if the caller gives it (see `given`)
     NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
-                                                 group "evo.problems", as the families in problems/plugins are
+                                                 group "evo.problems", as the families in evo/plugins are
 
 A registered object is a ProblemFamily (problems.family), a Problem, or a class or function that makes one or a list of
 them; it is called with REST if it takes an argument.

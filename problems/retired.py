@@ -46,6 +46,10 @@ NAMES: dict[str, str] = {
     "phase": "use mixing: bandit or turns",
     "puct": "strategies are auto, openevolve, weighted, pareto, lexicase, hill and scs",
     "auto_weighted": "use auto, or weighted",
+    "maths:hexagon_packing_11": "maths:circle_packing_26 is a packing too",
+    "maths:hexagon_packing_12": "maths:circle_packing_32 is a packing too",
+    "maths:sums_differences": "maths:erdos_min_overlap is of additive combinatorics too",
+    "maths:uncertainty": "maths:autocorrelation_1 is a bound from one function too",
 }
 """Values and addresses by their text: methods, strategies, policies, formats, problem sets."""
 

@@ -28,7 +28,7 @@ SECTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "formulas": (
         "Formulas",
         "`evo.FormulaRegressor`, an estimator of scikit-learn. See [its guide](../../guides/regressor.md).",
-        ("problems.plugins.formulas.estimator.FormulaRegressor", "problems.plugins.formulas.front"),
+        ("evo.plugins.formulas.estimator.FormulaRegressor", "evo.plugins.formulas.front"),
     ),
     "prompts": ("Prompt formats", "How a problem becomes a prompt.", ("evo.prompts.contract",)),
     "vpo": (

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("evo.cli.demo", "A model that helps a search, one that does not, and a formula of a table."),
+    "demo": ("evo.cli.demo", "Measure whether a small model helps a search, in one to two minutes."),
     "run": ("evo.cli.run", "Search problems with a policy."),
     "resume": ("evo.cli.run", "Continue a run after its last committed iteration."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),

@@ -11,7 +11,7 @@ from child_processes import begin, wait_for_groups
 from command_line import evo
 
 from evo.cli import COMMANDS, invoke
-from evo.cli.demo import Standing, summarize
+from evo.cli.demo import MAZES, Standing
 from islands.db.address import hide_password
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
@@ -317,14 +317,11 @@ def test_a_search_that_trains_chooses_a_group_by_itself(here, capsys):
 
 
 def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
-    standings = [
-        Standing("a", 2, {"random": 0.0, "model": 1.0}, [], True),
-        Standing("b", 3, {"rules": 0.5, "model": 0.25}, [], None),
-    ]
-    assert summarize(standings, {"formula": "y = 2*x"}) == (
-        "on 2 mazes the model solved 100% and random edits 0%, so the model helps; "
-        "on 3 formulas the model solved 25% and rules without a model 50%, so no difference is shown; "
-        "evo fit found y = 2*x in 3 seconds without a model."
+    assert MAZES.describe(Standing("a", 2, {"random": 0.0, "model": 1.0}, [], True)) == (
+        "on 2 mazes the model solved 100% and random edits 0%, so the model helps"
+    )
+    assert MAZES.describe(Standing("b", 3, {"random": 0.5, "model": 0.25}, [], None)) == (
+        "on 3 mazes the model solved 25% and random edits 50%, so no difference is shown"
     )
     assert invoke(["problems"]) == 0
     assert "misses in 600 tries" in " ".join(capsys.readouterr().out.split())

@@ -1,0 +1,106 @@
+"""`formula-edit` as the entry point of "evo.dialects" names it: the language of policies for formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evo.plugins.formulas.edits import words
+from evo.plugins.formulas.edits.language import decode_chain, encode_answer, read_prompt
+from evo.plugins.formulas.edits.sketch import encode_prompt
+from evo.plugins.formulas.grammar import FormulaError, parse
+from evo.plugins.formulas.problem import FormulaProblem
+from problems.contract import Problem
+from vpo.embedded.dialects import require
+
+if TYPE_CHECKING:
+    import numpy as np
+    from transformers import LlamaForCausalLM
+
+    from evo.plugins.formulas.edits.answer_grammar import FormulaGrammar
+    from vpo.embedded.lesson import Teacher
+
+FORMULA_FORMAT = "formula-edit"
+CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoint"
+
+
+@dataclass
+class FormulaDialect:
+    name: str = FORMULA_FORMAT
+    speaks_of: str = "formulas of tables (formula:)"
+    answer_format: str = "text"
+    example: str = "formula:train/0"
+    searched: str = "formula:test"
+    language: str = "formula"
+    pretraining: Mapping[str, Any] = field(
+        default_factory=lambda: {"width": 64, "layers": 2, "batch": 32, "steps": 3000}
+    )
+    checkpoints: Mapping[str, Path] = field(default_factory=lambda: {"formula": CHECKPOINT})
+    rope_theta: float = 10_000.0
+
+    def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
+        from evo.plugins.formulas.edits.lessons import FormulaLessons
+
+        return FormulaLessons(seed)
+
+    def place(self, model: LlamaForCausalLM) -> None:
+        """Words of constants and marks train from random vectors like all others."""
+
+    def describe_policy(self, large_boards: bool) -> str:
+        return f"""that changes formulas of tables, in the `{self.name}` language
+(`evo/plugins/formulas/edits/language.py`). Its lessons are parts of generated formulas that lead back to them, as
+`evo/plugins/formulas/edits/lessons.py` draws them; no published formula and none of formula:test is among them."""
+
+    def understands(self, problem: Problem) -> bool:
+        return isinstance(problem, FormulaProblem)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        return words.WORDS
+
+    def most_tokens(self, answers: int) -> int:
+        return words.most_tokens(answers)
+
+    def prompt(self, problem: Problem, parent: str, rewards: Sequence[float] | None, answers: int) -> str:
+        """The rewards shown are computed from the parent's residual, which the prompt needs anyway."""
+        return encode_prompt(require(problem, FormulaProblem, self), parent, answers)
+
+    def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
+        """The beginning of the parent, written as a whole formula."""
+        asked = require(problem, FormulaProblem, self)
+        shown = read_prompt(encode_prompt(asked, "", 1))
+        try:
+            written = None if shown is None else encode_answer(parse(parent, asked.names), shown)
+        except FormulaError:
+            written = None
+        return " ".join([words.ANSWER, *written[: rng.integers(1, len(written))]]) if written and written[1:] else ""
+
+    def read(self, text: str, prompt: str) -> list[str]:
+        return decode_chain(text, prompt)
+
+    def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
+        """The chain that `read` reads as these answers up to their constants, which the problem fits."""
+        shown = read_prompt(prompt)
+        if shown is None:
+            return None
+        chain: list[str] = []
+        for answer in answers:
+            try:
+                written = encode_answer(parse(answer, shown.names), shown)
+            except FormulaError:
+                return None
+            if written is None:
+                return None
+            chain += [words.ANSWER, *written]
+        text = " ".join(chain)
+        return text if len(self.read(text, prompt)) == len(answers) else None
+
+    @property
+    def grammar(self) -> type[FormulaGrammar]:
+        from evo.plugins.formulas.edits.answer_grammar import FormulaGrammar
+
+        return FormulaGrammar
+
+
+DIALECT = FormulaDialect()

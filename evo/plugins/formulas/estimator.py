@@ -1,0 +1,319 @@
+"""`evo.FormulaRegressor`: the search for formulas as an estimator of scikit-learn, under the names of PySR.
+
+import evo
+
+model = evo.FormulaRegressor(maxsize=20, random_state=0).fit(X, y)
+model.equations_, model.sympy(), model.predict(X)
+"""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+    from threadpoolctl import threadpool_limits
+except ImportError as error:
+    needed = 'FormulaRegressor needs scikit-learn 1.6 or later: pip install "evo-search[formulas]"'
+    raise ImportError(needed) from error
+
+from evo.plugins.formulas.evaluation import Array
+from evo.plugins.formulas.front import FrontRow, ModelSelection
+from evo.plugins.formulas.grammar import Formula, OwnFunction, arity, register
+from evo.plugins.formulas.losses import read_loss
+from evo.plugins.formulas.rules import FormulaRules, UnitRules, read_function
+from evo.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch
+from evo.plugins.formulas.units import parse_unit
+
+_LONGEST = 1e9
+"""Seconds of a search that only its evaluations end."""
+
+
+class FormulaRegressor(RegressorMixin, BaseEstimator):
+    """Symbolic regression: a front of formulas, from small and rough to large and exact.
+
+    The names of the parameters are PySR's where they mean the same.
+
+    model_selection: which formula `predict` uses: "description", the shortest description of rows and formula (after
+        BIC), as `evo fit` recommends, or "best", "accuracy" or "score" as PySR defines them
+    binary_operators, unary_operators: functions of the grammar that may occur; by default all that the engine uses.
+        If only one of the two is given, the other is + - * / or none. + and * are necessary
+    maxsize: the most nodes of a formula
+    extra_functions: your own functions of one argument, added to those: (name, function of an array[, derivative or
+        None[, function of a sympy expression]])
+    maxsize, maxdepth: the most nodes of a formula, and of a path from its root to a leaf
+    constraints: the most nodes of a function's arguments, -1 for any: `{"sin": 5, "**": (-1, 1)}`
+    nested_constraints: how often functions may lie inside another: `{"sin": {"sin": 0, "cos": 0}}`
+    elementwise_loss: "absolute_error", "huber(1.0)", "quantile(0.9)", .. or a function of (prediction, target), or of
+        (prediction, target, weights), that gives one number a row and is smallest where the two are equal. It ranks the
+        formulas; constants come from least squares and are refined for the loss
+    dimensional_constraint_penalty: added to the loss of a formula that breaks the units given to `fit`
+    max_evals: passes over the rows, the budget; timeout_in_seconds: ends the search too, if given
+    early_stop_condition: ends the search at a loss below it, or if this function of loss and complexity is true
+    guesses: formulas to begin with, as text in the names of the columns (`x0`, `x1`, .. for an array)
+    warm_start: another `fit` continues the search if rows and parameters are the same; otherwise it begins with the
+        formulas of the front. A pickle keeps the front only
+    random_state: one number gives the same formulas for the same rows and `max_evals`
+
+    front_: a `Front`; equations_: its rows as a table; n_features_in_, feature_names_in_: as in scikit-learn
+    """
+
+    def __init__(
+        self,
+        model_selection: ModelSelection = "description",
+        *,
+        binary_operators: Sequence[str] | None = None,
+        unary_operators: Sequence[str] | None = None,
+        extra_functions: Sequence[tuple[Any, ...]] = (),
+        maxsize: int = 50,
+        maxdepth: int | None = None,
+        constraints: Mapping[str, int | tuple[int, int]] | None = None,
+        nested_constraints: Mapping[str, Mapping[str, int]] | None = None,
+        elementwise_loss: str | Callable[..., Any] | None = None,
+        dimensional_constraint_penalty: float = 1000.0,
+        max_evals: int | None = 20_000,
+        timeout_in_seconds: float | None = None,
+        early_stop_condition: float | Callable[[float, int], bool] | None = None,
+        guesses: Sequence[str | Formula] = (),
+        warm_start: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.model_selection = model_selection
+        self.binary_operators = binary_operators
+        self.unary_operators = unary_operators
+        self.extra_functions = extra_functions
+        self.maxsize = maxsize
+        self.maxdepth = maxdepth
+        self.constraints = constraints
+        self.nested_constraints = nested_constraints
+        self.elementwise_loss = elementwise_loss
+        self.dimensional_constraint_penalty = dimensional_constraint_penalty
+        self.max_evals = max_evals
+        self.timeout_in_seconds = timeout_in_seconds
+        self.early_stop_condition = early_stop_condition
+        self.guesses = guesses
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        variable_names: Sequence[str] | None = None,
+        X_units: Sequence[str] | None = None,
+        y_units: str | None = None,
+    ) -> Self:
+        """Search formulas of the columns of X (n, d) that give y (n,).
+
+        sample_weight: (n,) of the losses; variable_names: of the columns, in formulas; those of a data frame, or x0,
+        x1, .. by default; X_units, y_units: units of the columns and of y, such as "m/s^2" or "1"; "" may be any. A
+        constant may carry any unit. Raises ValueError, one line, for parameters and rows that cannot be used.
+        """
+        given_x, given_y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, given_x, dtype=np.float64)
+        names = self._names(variable_names)
+        if self.max_evals is None and self.timeout_in_seconds is None:
+            raise ValueError("max_evals or timeout_in_seconds is needed to end the search")
+        rows = _merge_rows(given_x, np.asarray(given_y, dtype=np.float64), weights)
+        rules = read_rules(self, read_units(self.dimensional_constraint_penalty, X_units, y_units, len(names)))
+        search, guesses = self._begin(rows, names, rules)
+        seconds = _LONGEST if self.timeout_in_seconds is None else float(self.timeout_in_seconds)
+        with threadpool_limits(limits=1, user_api="blas"):  # small matrices, and sums in one order
+            front = search.run(seconds, self.max_evals, guesses, enough=_read_condition(self.early_stop_condition))
+        front.select(self.model_selection)
+        self.front_ = front
+        if self.warm_start:
+            self._search = search
+        return self
+
+    def _begin(
+        self, rows: tuple[Array, Array, Array | None], names: tuple[str, ...], rules: FormulaRules
+    ) -> tuple[FormulaSearch, list[str | Formula]]:
+        """The search, that of the last fit if it can be continued, and its guesses."""
+        elementwise = read_loss(self.elementwise_loss)
+        guesses = list(self.guesses)
+        if self.warm_start and "front_" in vars(self):
+            last = vars(self).get("_search")
+            if last is not None and last.is_same(rows, names, rules, elementwise):
+                return last, guesses
+            if self.front_.names == names:
+                guesses += [row.formula for row in self.front_ if rules.express(row.formula) is not None]
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        table, goal, weights = rows
+        return FormulaSearch(table, goal, rules, names, seed, weights, elementwise), guesses
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the search that a warm start would continue."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_search"}
+
+    def _names(self, given: Sequence[str] | None) -> tuple[str, ...]:
+        names = given
+        if names is None:
+            names = vars(self).get("feature_names_in_")
+        if names is None:
+            names = [f"x{index}" for index in range(self.n_features_in_)]
+        if len(names) != self.n_features_in_:
+            raise ValueError(f"there are {len(names)} variable_names for {self.n_features_in_} columns")
+        return tuple(str(name) for name in names)
+
+    # -- the fitted front ----------------------------------------------------------------------------------------------
+
+    def get_best(self, index: int | None = None) -> FrontRow:
+        """The row of the front that `model_selection` chooses, or the one at `index`."""
+        check_is_fitted(self, "front_")
+        return self.front_.select(self.model_selection) if index is None else self.front_[index]
+
+    def predict(self, X: npt.ArrayLike, index: int | None = None) -> Array:
+        """Values (n,) of the chosen formula, or of the row at `index`, at X (n, d); nan where it has none."""
+        row = self.get_best(index)
+        return row(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def sympy(self, index: int | None = None) -> Any:
+        """The chosen formula, or the row at `index`, as a sympy expression."""
+        return self.get_best(index).sympy()
+
+    def latex(self, index: int | None = None, precision: int = 3) -> str:
+        """The chosen formula, or the row at `index`, as LaTeX; precision: significant digits of numbers."""
+        return self.get_best(index).latex(precision)
+
+    def python(self, index: int | None = None) -> str:
+        """The chosen formula, or the row at `index`, as the source of a function of numpy arrays."""
+        return self.get_best(index).python()
+
+    @property
+    def equations_(self) -> Any:
+        """The front as a pandas DataFrame, or as a list of dictionaries if pandas is not installed.
+
+        Columns: complexity, loss, score, equation, lambda_format (call it with X), and sympy_format if sympy is
+        installed.
+        """
+        check_is_fitted(self, "front_")
+        with_sympy = importlib.util.find_spec("sympy") is not None
+        rows = [
+            {
+                "complexity": row.complexity,
+                "loss": row.loss,
+                "score": row.score,
+                "equation": row.equation,
+                **({"sympy_format": row.sympy()} if with_sympy else {}),
+                "lambda_format": row,
+            }
+            for row in self.front_
+        ]
+        if importlib.util.find_spec("pandas") is None:
+            return rows
+        import pandas
+
+        return pandas.DataFrame(rows)
+
+    # -- notebooks -----------------------------------------------------------------------------------------------------
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._front_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._front_html()
+        return bundle
+
+    def _front_html(self) -> str:
+        """The front as a table, the chosen row marked; empty before `fit`."""
+        if "front_" not in vars(self):
+            return ""
+        best = self.get_best()
+        lines = []
+        for row in self.front_:
+            equation = html.escape(row.text(4))
+            cells = f"<td>{row.complexity}</td><td>{row.loss:.4g}</td><td>{row.score:.3g}</td>"
+            cells += f'<td style="text-align: left"><code>{equation}</code></td>'
+            mark = "&#9654;" if row is best else ""
+            lines.append(f"<tr><td>{mark}</td>{cells}</tr>")
+        head = "<tr><th></th><th>complexity</th><th>loss</th><th>score</th><th>equation</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _merge_rows(x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
+    """The rows in one order, equal rows once with the sum of their weights, and rows of weight 0 left out.
+
+    The formulas then depend on neither the order of the rows nor on how their weights are written.
+    """
+    weight = np.ones(len(y)) if weights is None else weights
+    if (weight < 0).any() or not weight.sum() > 0:
+        raise ValueError("sample_weight must be of numbers of at least 0, not all 0")
+    kept = weight > 0
+    whole = np.column_stack([x, y])[kept]
+    merged, places = np.unique(whole, axis=0, return_inverse=True)
+    total = np.bincount(places.ravel(), weights=weight[kept], minlength=len(merged)).astype(np.float64)
+    equal = bool(np.ptp(total) <= 1e-12 * total.max())
+    return np.ascontiguousarray(merged[:, :-1]), merged[:, -1].copy(), None if equal else total
+
+
+def _read_condition(given: float | Callable[[float, int], bool] | None) -> Callable[[float, int], bool] | None:
+    """early_stop_condition as a function of loss and complexity."""
+    if given is None or callable(given):
+        return given
+    if isinstance(given, str):
+        raise ValueError("early_stop_condition must be a number or a function of loss and complexity, not text")
+    return lambda loss, _complexity: loss < given
+
+
+def read_units(penalty: float, x_units: Sequence[str] | None, y_units: str | None, columns: int) -> UnitRules | None:
+    """The units of a table's columns; None without any. Raises ValueError."""
+    if x_units is None and y_units is None:
+        return None
+    if not penalty >= 0:
+        raise ValueError("dimensional_constraint_penalty must be a number of at least 0")
+    texts = [""] * columns if x_units is None else list(x_units)
+    if len(texts) != columns:
+        raise ValueError(f"there are {len(texts)} X_units for {columns} columns")
+    return UnitRules(tuple(map(parse_unit, texts)), parse_unit(y_units or ""), float(penalty))
+
+
+def read_rules(model: FormulaRegressor, units: UnitRules | None) -> FormulaRules:
+    """What a model's parameters allow on the front. Raises ValueError, one line."""
+    own = {}
+    for given in model.extra_functions:
+        if not isinstance(given, tuple) or not 2 <= len(given) <= 4 or not isinstance(given[0], str):
+            raise ValueError("extra_functions must be of (name, function[, derivative[, sympy function]])")
+        if given[0] in own:
+            raise ValueError(f"extra_functions has {given[0]!r} twice")
+        own[given[0]] = register(OwnFunction(*given))
+
+    def code_of(name: str) -> int:
+        return own[name] if name in own else read_function(name)
+
+    if model.binary_operators is None and model.unary_operators is None:
+        names: tuple[str, ...] = DEFAULT_FUNCTIONS
+    else:
+        binary = ("+", "-", "*", "/") if model.binary_operators is None else tuple(model.binary_operators)
+        if not {"+", "*"} <= set(binary):
+            raise ValueError("binary_operators must include '+' and '*'")
+        names = (*binary, *(model.unary_operators or ()))
+        for name in names:
+            if arity(code_of(name)) != (2 if name in binary else 1):
+                raise ValueError(f"{name!r} takes {arity(code_of(name))} argument(s): put it among the other operators")
+    if model.maxsize < 1 or model.maxdepth is not None and model.maxdepth < 1:
+        raise ValueError("maxsize and maxdepth must be at least 1")
+    arguments = {}
+    for name, most in (model.constraints or {}).items():
+        sizes = tuple(most) if isinstance(most, (tuple, list)) else (most,)
+        if len(sizes) != arity(code_of(name)):
+            raise ValueError(f"constraints: {name!r} takes {arity(code_of(name))} number(s), one for each argument")
+        arguments[code_of(name)] = sizes
+    nested = {
+        code_of(outer): {code_of(inner): most for inner, most in limits.items()}
+        for outer, limits in (model.nested_constraints or {}).items()
+    }
+    codes = frozenset(map(code_of, names)) | frozenset(own.values())
+    return FormulaRules(codes, model.maxsize, model.maxdepth, arguments, nested, units)

@@ -1,0 +1,284 @@
+"""Formulas on arrays: values, exact derivatives by the constants, and constants fitted by Levenberg-Marquardt.
+
+The rows are held by variable, X of shape (d, n), each variable contiguous. Numeric faults (a logarithm of a negative
+number, an overflow) show as values that are not finite; nothing raises. Callers silence numpy once, around many calls:
+`with quiet(): ...`.
+
+An evaluation is one pass of a formula over the rows. `fit_constants` counts each residual and each Jacobian as one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.plugins.formulas import grammar as g
+from evo.plugins.formulas.grammar import CONSTANT, VARIABLE, Formula
+
+Array = npt.NDArray[np.float64]
+Value = Any
+"""An array (n,), or a number where no variable occurs."""
+
+
+def quiet() -> AbstractContextManager[Any]:
+    """numpy reports no floating-point faults within."""
+    return np.errstate(all="ignore")
+
+
+def _power(a: Value, b: Value) -> Value:
+    if isinstance(b, float):
+        if b == 2.0:
+            return a * a
+        if b == -1.0:
+            return 1.0 / a
+        if b == 3.0:
+            return a * a * a
+    return np.power(a, b)
+
+
+_BINARY: dict[int, Callable[[Value, Value], Value]] = {
+    **{g.ADD: np.add, g.SUB: np.subtract, g.MUL: np.multiply, g.DIV: np.divide, g.POW: _power},
+}
+
+
+class _Values(dict[int, Callable[[Value], Value]]):
+    """The functions of one argument by code, those of callers when they are first used."""
+
+    def __missing__(self, code: int) -> Callable[[Value], Value]:
+        function = g.OWN[code].function
+        return self.setdefault(code, lambda a: _checked(function(a), a, code))
+
+
+class _Slopes(dict[int, Callable[[Value, Value], Value]]):
+    """Derivatives from argument and value, those of callers' functions when they are first used."""
+
+    def __missing__(self, code: int) -> Callable[[Value, Value], Value]:
+        derivative = g.OWN[code].derivative
+        if derivative is None:
+            return self.setdefault(code, lambda a, v: _difference(_UNARY[code], a))
+        return self.setdefault(code, lambda a, v: _checked(derivative(a), a, code))
+
+
+def _checked(values: Any, argument: Value, code: int) -> Value:
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != np.shape(argument):
+        raise ValueError(f"{g.name_of(code)} must give one number for each of its argument")
+    return found if found.ndim else float(found)
+
+
+def _difference(function: Callable[[Value], Value], a: Value) -> Value:
+    step = 1e-6 * np.maximum(np.abs(a), 1.0)
+    return (function(a + step) - function(a - step)) / (2 * step)
+
+
+_UNARY = _Values(
+    {
+        **{g.NEG: np.negative, g.SQUARE: np.square, g.CUBE: lambda a: a * a * a, g.SQRT: np.sqrt, g.EXP: np.exp},
+        **{g.LOG: np.log, g.SIN: np.sin, g.COS: np.cos, g.TAN: np.tan, g.ARCSIN: np.arcsin, g.ARCCOS: np.arccos},
+        **{g.ARCTAN: np.arctan, g.SINH: np.sinh, g.COSH: np.cosh, g.TANH: np.tanh, g.ABS: np.abs},
+    }
+)
+_SLOPES = _Slopes(
+    {
+        g.NEG: lambda a, v: -1.0,
+        g.SQUARE: lambda a, v: 2.0 * a,
+        g.CUBE: lambda a, v: 3.0 * a * a,
+        g.SQRT: lambda a, v: 0.5 / v,
+        g.EXP: lambda a, v: v,
+        g.LOG: lambda a, v: 1.0 / a,
+        g.SIN: lambda a, v: np.cos(a),
+        g.COS: lambda a, v: -np.sin(a),
+        g.TAN: lambda a, v: 1.0 + v * v,
+        g.ARCSIN: lambda a, v: 1.0 / np.sqrt(1.0 - a * a),
+        g.ARCCOS: lambda a, v: -1.0 / np.sqrt(1.0 - a * a),
+        g.ARCTAN: lambda a, v: 1.0 / (1.0 + a * a),
+        g.SINH: lambda a, v: np.cosh(a),
+        g.COSH: lambda a, v: np.sinh(a),
+        g.TANH: lambda a, v: 1.0 - v * v,
+        g.ABS: lambda a, v: np.sign(a),
+    }
+)
+"""The derivative of each function of one argument, from its argument and its value."""
+
+
+def evaluate(formula: Formula, x: Array) -> Array:
+    """The formula's values (n,) on rows x (d, n); not finite where it has no value."""
+    values = _evaluate(formula, x)
+    return np.broadcast_to(np.float64(values), x.shape[1:]) if np.ndim(values) == 0 else values
+
+
+def _evaluate(formula: Formula, x: Array) -> Value:
+    stack: list[Value] = []
+    push, pop = stack.append, stack.pop
+    numbers = iter(formula.values)
+    for code in formula.codes:
+        if code >= VARIABLE:
+            push(x[code - VARIABLE])
+        elif code >= CONSTANT:
+            push(next(numbers))
+        elif code <= g.POW:
+            right = pop()
+            push(_BINARY[code](pop(), right))
+        else:
+            push(_UNARY[code](pop()))
+    return stack[0]
+
+
+def evaluate_with_jacobian(formula: Formula, x: Array) -> tuple[Array, Array]:
+    """Values (n,) and their derivatives (p, n) by the constants of `Formula.fitted`, in one reverse sweep.
+
+    A value of row i depends on the constants through row i's nodes only. The adjoint of a constant's node is therefore
+    its column of the Jacobian, and one sweep finds all of them.
+    """
+    rows = x.shape[1]
+    codes = formula.codes
+    count = len(codes)
+    tape: list[Value] = [None] * count
+    left = [-1] * count
+    right = [-1] * count
+    depends = [False] * count
+    stack: list[int] = []
+    numbers = iter(formula.values)
+    for place, code in enumerate(codes):
+        if code >= VARIABLE:
+            tape[place] = x[code - VARIABLE]
+        elif code >= CONSTANT:
+            tape[place] = next(numbers)
+            depends[place] = code == CONSTANT
+        elif code <= g.POW:
+            b, a = stack.pop(), stack.pop()
+            left[place], right[place] = a, b
+            tape[place] = _BINARY[code](tape[a], tape[b])
+            depends[place] = depends[a] or depends[b]
+        else:
+            a = stack.pop()
+            left[place] = a
+            tape[place] = _UNARY[code](tape[a])
+            depends[place] = depends[a]
+        stack.append(place)
+    jacobian = np.empty((len(formula.fitted), rows))
+    adjoint: list[Value] = [None] * count
+    adjoint[-1] = 1.0
+    column = len(formula.fitted)
+    for place in range(count - 1, -1, -1):
+        code = codes[place]
+        if code == CONSTANT:
+            column -= 1
+            jacobian[column] = adjoint[place]
+        if not depends[place] or code >= CONSTANT:
+            continue
+        up, a, b = adjoint[place], left[place], right[place]
+        if b < 0:
+            adjoint[a] = up * _SLOPES[code](tape[a], tape[place])
+            continue
+        if depends[a]:
+            adjoint[a] = up * _left_slope(code, tape[a], tape[b])
+        if depends[b]:
+            adjoint[b] = up * _right_slope(code, tape[a], tape[b], tape[place])
+    values = tape[-1]
+    return (np.full(rows, values) if np.ndim(values) == 0 else values), jacobian
+
+
+def _left_slope(code: int, a: Value, b: Value) -> Value:
+    if code in (g.ADD, g.SUB):
+        return 1.0
+    if code == g.MUL:
+        return b
+    if code == g.DIV:
+        return 1.0 / b
+    return b * _power(a, b - 1.0)
+
+
+def _right_slope(code: int, a: Value, b: Value, value: Value) -> Value:
+    if code == g.ADD:
+        return 1.0
+    if code == g.SUB:
+        return -1.0
+    if code == g.MUL:
+        return a
+    if code == g.DIV:
+        return -value / b
+    return value * np.log(a)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A formula with fitted constants. loss: mean of the weighted squared errors, inf if no value of it is usable;
+    evaluations: passes over the rows that it took"""
+
+    formula: Formula
+    loss: float
+    evaluations: int
+
+
+def mean_squared_error(formula: Formula, x: Array, y: Array, weights: Array | None = None) -> float:
+    """The mean of the squared errors, each times its weight; inf if a value is not finite."""
+    residual = evaluate(formula, x) - y
+    total = float(residual @ residual if weights is None else (weights * residual) @ residual)
+    return total / len(y) if math.isfinite(total) else math.inf
+
+
+def fit_constants(formula: Formula, x: Array, y: Array, weights: Array | None = None, steps: int = 8) -> Fit:
+    """Least squares over the formula's constants, begun at its values: Levenberg-Marquardt with Marquardt's scaling.
+
+    steps: the most Jacobians; every step tries at most four dampings. It ends early once a step gains less than 1e-9
+    of the error. weights: (n,) of the squared errors
+    """
+    root = None if weights is None else np.sqrt(weights)
+
+    def loss_of(residual: Array) -> float:
+        total = float(residual @ residual)
+        return total / len(y) if math.isfinite(total) else math.inf
+
+    def residual_of(tried: Formula) -> Array:
+        difference: Array = evaluate(tried, x) - y
+        return difference if root is None else difference * root
+
+    places = formula.fitted
+    if not places:
+        return Fit(formula, loss_of(residual_of(formula)), 1)
+    constants = np.array([formula.values[place] for place in places])
+    damping, evaluations = 1e-3, 0
+    loss = math.inf
+    for _ in range(steps):
+        values, jacobian = evaluate_with_jacobian(formula, x)
+        evaluations += 2
+        residual = values - y
+        if root is not None:
+            residual, jacobian = residual * root, jacobian * root
+        loss = loss_of(residual)
+        if not math.isfinite(loss):
+            return Fit(formula, math.inf, evaluations)
+        gram = jacobian @ jacobian.T
+        gradient = jacobian @ residual
+        if not (math.isfinite(float(gradient.sum())) and math.isfinite(float(gram.sum()))):
+            break
+        diagonal = gram.diagonal() + 1e-12 * max(float(gram.diagonal().max()), 1e-300)
+        better = False
+        for _attempt in range(4):
+            try:
+                step = np.linalg.solve(gram + np.diag(damping * diagonal), gradient)
+            except np.linalg.LinAlgError:
+                damping = damping * 10 + 1e-12
+                continue
+            tried = formula.with_constants(constants - step)
+            evaluations += 1
+            reached = loss_of(residual_of(tried))
+            if reached < loss:
+                better = True
+                break
+            damping *= 10
+        if not better:
+            break
+        gain = loss - reached
+        formula, constants, loss = tried, constants - step, reached
+        damping = max(damping * 0.1, 1e-12)
+        if gain <= 1e-9 * loss or loss < 1e-28:
+            break
+    return Fit(formula, loss, evaluations)

@@ -1,0 +1,174 @@
+"""The family `formula:`: published sets, generated sets, and tables of the user's.
+
+formula:feynman  formula:small/3          published formulas, rows drawn here
+formula:train/0-9999  formula:test        generated formulas of graded difficulty
+formula:FILE.csv  formula:FILE.parquet?target=NAME
+formula:SET?noise=0.01&seed=3             noise of this share of the target's deviation on the training rows
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from evo.plugins.formulas.evaluation import Array
+from evo.plugins.formulas.generated import LEVELS, SIZES, generate
+from evo.plugins.formulas.grammar import FormulaError, parse
+from evo.plugins.formulas.problem import FormulaProblem
+from evo.plugins.formulas.published import Law, feynman, small
+from evo.plugins.formulas.table import TableOptions, read_table
+from problems.address import did_you_mean, parse_place, user_path
+from problems.contract import BadAddress
+from problems.family import AnswerReader, ProblemFamily, ProblemSet, Sandboxes
+
+_PUBLISHED = {"feynman": feynman, "small": small}
+_SOURCES = {
+    "feynman": ("AI Feynman (Udrescu and Tegmark 2020)", "facts"),
+    "small": ("published small problems of genetic programming", "facts"),
+    "train": ("own generator", "Apache-2.0"),
+    "test": ("own generator", "Apache-2.0"),
+}
+_HELD_BACK = 4
+"""One row in so many of a file is a test row."""
+_LEAST_ROWS, _MOST_ROWS = 8, 2000
+"""Of a file."""
+
+
+class LawProblem(FormulaProblem):
+    """A formula that is known, drawn when it is first needed."""
+
+    def __init__(self, name: str, law: Callable[[], Law], kind: str, noise: float, seed: int) -> None:
+        self._law, self._noise, self._seed = law, noise, seed
+        super().__init__(name, *_SOURCES[kind])
+
+    @property
+    def law(self) -> Law:
+        """The formula and the specification of its rows."""
+        return self._law()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.law.names
+
+    def draw_rows(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        x, y = self.law.rows("train", self._seed)
+        if self._noise:
+            y = y + np.random.default_rng([self._seed, 7]).normal(0, self._noise * float(y.std()), len(y))
+        return (x, y), self.law.rows("test", self._seed)
+
+    def known_answers(self, seed: int) -> list[str]:
+        """The law itself."""
+        return [] if self.law.text.startswith("harmonic") else [self.law.text]
+
+
+class TableProblem(FormulaProblem):
+    """Rows of a file; every fourth is a test row."""
+
+    def __init__(self, name: str, names: tuple[str, ...], units: tuple[str, ...], x: Array, y: Array) -> None:
+        super().__init__(name, "the file's", "as the file's source says")
+        *variables, self.output = names
+        self._names, self.units = tuple(variables), units
+        held_back = np.arange(len(y)) % _HELD_BACK == _HELD_BACK - 1
+        self._parts = ((x[:, ~held_back], y[~held_back]), (x[:, held_back], y[held_back]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    def draw_rows(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        return self._parts
+
+
+class FormulaFamily(ProblemFamily):
+    """`formula:SET`, `formula:SET/INDEX` and `formula:FILE.csv`."""
+
+    name = "formula"
+    reads_files = True
+    example = "formula:small/0"
+
+    def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[FormulaProblem]:
+        address = parse_place(self.name, rest, _OPTIONS)
+        place, options = address.path, address.options
+        noise, seed = float(str(options.get("noise", 0.0))), int(str(options.get("seed", 0)))
+        path = user_path(place)
+        if place not in _SOURCES:
+            if not path.is_file():
+                known = [f"formula:{name}" for name in _SOURCES]
+                hint = did_you_mean(f"formula:{place}", known)
+                raise BadAddress(
+                    f"there is no problem formula:{place}{hint}; there is {', '.join(known)}, and FILE.csv"
+                )
+            target = options.get("target")
+            return [read_problem(path, f"formula:{rest}", None if target is None else str(target))]
+        if "target" in options:
+            raise BadAddress(f"formula:{rest}: target is an option of files")
+        query = "&".join(f"{key}={options[key]:g}" for key in ("noise", "seed") if key in options)
+        total = SIZES[place] if place in SIZES else len(_PUBLISHED[place]())
+        indices = range(total if limit is None else min(limit, total))
+        if address.index:
+            index = int(address.index)
+            if index >= total:
+                raise BadAddress(f"formula:{place} has {total} problems, from 0; there is no {index}")
+            indices = range(index, index + 1)
+        whole = f"formula:{place}?{query}" if query else f"formula:{place}"
+        return [LawProblem(f"{whole}/{k}", _law(place, k), place, noise, seed) for k in indices]
+
+    def sets(self) -> list[ProblemSet]:
+        objectives = FormulaProblem.objectives
+        text = {
+            "feynman": "equations of the Feynman lectures, from 200 rows",
+            "small": "small problems of genetic programming, from their own rows",
+            "train": f"generated formulas at {LEVELS} levels, to learn from",
+            "test": f"generated formulas at {LEVELS} levels",
+        }
+        counts = {**SIZES, **{name: len(laws()) for name, laws in _PUBLISHED.items()}}
+        return [ProblemSet(f"formula:{name}", text[name], counts[name], objectives, *_SOURCES[name]) for name in text]
+
+    def readers(self) -> list[AnswerReader]:
+        def read(text: str) -> object:
+            try:
+                return parse(text, ("x1", "x2"))
+            except FormulaError as fault:
+                return fault
+
+        return [AnswerReader("formulas", read, ("1.0*x1 + sin(x2)**2", "def f(x1, x2):\n    return x1/(1.5 + x2)"))]
+
+
+def _law(place: str, index: int) -> Callable[[], Law]:
+    if place in _PUBLISHED:
+        return lambda: _PUBLISHED[place]()[index]
+    return lambda: generate(place, index)
+
+
+def read_problem(path: Path, name: str, target: str | None) -> TableProblem:
+    """The problem of a CSV or Parquet file. Raises BadAddress.
+
+    target: the column to explain, the last by default
+    """
+    table = read_table(path, -1 if target is None else target, TableOptions(least=_LEAST_ROWS, most=_MOST_ROWS))
+    for note in table.notes:
+        warnings.warn(f"{path}: {note}", stacklevel=2)
+    return TableProblem(name, (*table.names, table.target), table.units, np.ascontiguousarray(table.x.T), table.y)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 10:
+        raise ValueError("must be a number from 0 to 10")
+    return value
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ValueError("must be a whole number")
+    return int(text)
+
+
+_OPTIONS: dict[str, Callable[[str], object]] = {"noise": _share, "seed": _whole, "target": str}
+FAMILY = FormulaFamily()

@@ -1,0 +1,431 @@
+"""A fit of a table: rows held out, a search, and one JSON file that holds all of it.
+
+The file is whole at every time. It is written when the fit begins and after each tick of the search, so a killed fit
+loses at most the last tick; `evo fit --resume` starts from the formulas in it, with their constants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evo.plugins.formulas.evaluation import Array, evaluate, quiet
+from evo.plugins.formulas.front import Front, FrontRow, MeasuredFormula, make_rows, recommend
+from evo.plugins.formulas.grammar import Formula, FormulaError, constant, parse
+from evo.plugins.formulas.ledger import EXACT
+from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
+from evo.plugins.formulas.losses import read_loss
+from evo.plugins.formulas.rules import FormulaRules, UnitRules, read_functions
+from evo.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch, LossMeasure
+from evo.plugins.formulas.table import DataTable, TableOptions, read_table
+from evo.plugins.formulas.table_file import BadTable, hash_file
+from evo.plugins.formulas.units import parse_unit
+from evo.whole_file import write_whole
+from problems.address import did_you_mean
+
+FORMAT = 1
+FOLDER = Path("fits")
+SAVE_SECONDS = 1.0
+"""Between two writes of the file, at least."""
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What decides a fit, besides its file.
+
+    units: `header`, or units by column as text; loss: as `read_loss` takes it
+    policy: the address of a policy that changes formulas in the evolution
+    target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
+    out; the rest as in `search` and TableOptions
+    """
+
+    target: str | None
+    columns: tuple[str, ...] = ()
+    weights: str | None = None
+    drop_missing: bool = False
+    delimiter: str | None = None
+    header: bool = True
+    units: str | None = None
+    loss: str | None = None
+    policy: str | None = None
+    seconds: float | None = 60.0
+    evaluations: int | None = None
+    max_size: int = 50
+    functions: tuple[str, ...] = ()
+    seed: int = 0
+    guesses: tuple[str, ...] = ()
+    test_share: float = 0.2
+
+    @property
+    def table_options(self) -> TableOptions:
+        return TableOptions(self.columns, self.weights, self.drop_missing, self.delimiter, self.header, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class FitRow:
+    """One formula of a fit.
+
+    front: the formula with its losses on the fitted rows; test_r2: on the held-out rows, None without such rows or if
+    the formula has no finite value on `undefined` of them
+    """
+
+    front: FrontRow
+    test_r2: float | None
+    undefined: int
+
+    def record(self, number: int) -> dict[str, Any]:
+        """The row as JSON. number: from 1, as people see it"""
+        return {
+            "row": number,
+            "complexity": self.front.complexity,
+            "loss": self.front.loss,
+            "score": self.front.score,
+            "r2": self.front.r2,
+            "test_r2": self.test_r2,
+            "undefined": self.undefined,
+            "equation": self.front.equation,
+        }
+
+
+@dataclass(frozen=True)
+class FitSession:
+    """One search of a fit. evaluations, seconds: that it took; stopped: as Front.stopped, "" while it runs"""
+
+    seed: int
+    evaluations: int
+    seconds: float
+    stopped: str
+
+
+@dataclass(frozen=True)
+class SavedFit:
+    """A fit as its file holds it.
+
+    data: path, sha256 and rows of the file, the names and units of its columns, notes on what was changed
+    best: the index of the recommended row; made_by: the version and command
+    """
+
+    name: str
+    data: Mapping[str, Any]
+    settings: FitSettings
+    made_by: Mapping[str, str]
+    created: float
+    sessions: tuple[FitSession, ...] = ()
+    rows: tuple[FitRow, ...] = ()
+    best: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the variables."""
+        return tuple(self.data["names"])
+
+    @property
+    def target(self) -> str:
+        return str(self.data["target"])
+
+    @property
+    def recommended(self) -> FitRow | None:
+        return None if self.best is None else self.rows[self.best]
+
+    def record(self) -> dict[str, Any]:
+        """The fit as JSON."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "created": self.created,
+            "made_by": dict(self.made_by),
+            "data": dict(self.data),
+            "settings": asdict(self.settings),
+            "sessions": [asdict(session) for session in self.sessions],
+            "recommended": self.best,
+            "rows": [row.record(number) for number, row in enumerate(self.rows, 1)],
+        }
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """The rows of a table that are fitted and those that are held out, (n, d) and (n,)."""
+
+    table: DataTable
+    x: Array
+    y: Array
+    weights: Array | None
+    test_x: Array
+    test_y: Array
+
+
+def split(table: DataTable, share: float, seed: int) -> SplitTable:
+    """Hold out a random share of the rows, at least one unless the share is 0. Raises BadTable if too few are left."""
+    n = len(table.y)
+    held = 0 if share == 0 else min(n - 1, max(1, round(share * n)))
+    if n - held < 8:
+        raise BadTable(f"{n - held} of {n} rows are left to fit; at least 8 are needed: lower --test-share")
+    order = np.random.default_rng([seed, 1]).permutation(n)
+    test, train = np.sort(order[:held]), np.sort(order[held:])
+    if float(np.ptp(table.y[train])) == 0:
+        raise BadTable(f"the target {table.target!r} has the same value in all rows that are fitted")
+    weights = None if table.weights is None else table.weights[train]
+    return SplitTable(table, table.x[train], table.y[train], weights, table.x[test], table.y[test])
+
+
+def measure(formula: Formula, x: Array, y: Array) -> tuple[float | None, int]:
+    """R2 of a formula on rows (n, d), and on how many it has no finite value. R2 is None if there are such rows, if
+    there is no row, or if y is constant."""
+    if len(y) < 2 or float(np.ptp(y)) == 0:
+        return None, 0
+    with quiet():
+        values = evaluate(formula, np.ascontiguousarray(x.T))
+        undefined = int((~np.isfinite(values)).sum())
+        r2 = 1 - float(((values - y) ** 2).mean()) / float(y.var())
+    return (None, undefined) if undefined or not math.isfinite(r2) else (r2, 0)
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def load_fit(name: str) -> tuple[SavedFit, Path]:
+    """A fit by its name or by the path of its file. Raises BadTable."""
+    path = Path(name)
+    if not (path.suffix == ".json" and path.exists()):
+        path = FOLDER / f"{name}.json"
+    if not path.is_file():
+        known = list_fits()
+        hint = did_you_mean(name, known) or (f"; there is {', '.join(known[:12])}" if known else "")
+        raise BadTable(f"there is no fit {name!r} in {FOLDER}/{hint}")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return _fit_of(record), path
+    except OSError as error:
+        raise BadTable(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadTable(f"{path} is no file of evo fit: {type(error).__name__}: {error}") from None
+
+
+def list_fits() -> list[str]:
+    """The names of the saved fits, the newest last."""
+    files = sorted(FOLDER.glob("*.json"), key=lambda file: file.stat().st_mtime)
+    return [file.stem for file in files]
+
+
+def _fit_of(record: Mapping[str, Any]) -> SavedFit:
+    if record["format"] != FORMAT:
+        raise ValueError(f"its format is {record['format']}, and this version reads {FORMAT}")
+    known = {f.name for f in fields(FitSettings)}
+    settings: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in record["settings"].items()
+        if key in known
+    }
+    names = tuple(record["data"]["names"])
+    rows = tuple(
+        FitRow(
+            FrontRow(
+                parse(row["equation"], names), names, row["equation"], row["complexity"], row["loss"], row["r2"],
+                row["score"],
+            ),
+            row["test_r2"],
+            row["undefined"],
+        )
+        for row in record["rows"]
+    )  # fmt: skip
+    return SavedFit(
+        str(record["name"]),
+        record["data"],
+        FitSettings(**settings),
+        record["made_by"],
+        float(record["created"]),
+        tuple(FitSession(**session) for session in record["sessions"]),
+        rows,
+        record["recommended"],
+    )
+
+
+# -- fitting -----------------------------------------------------------------------------------------------------------
+
+
+Watch = Callable[[SavedFit], bool]
+"""Sees the fit after each tick; true stops the search."""
+
+
+def begin_fit(
+    path: Path, settings: FitSettings, name: str | None, made_by: Mapping[str, str]
+) -> tuple[SavedFit, SplitTable]:
+    """A new fit with its rows; nothing is written yet. Raises BadTable."""
+    digest = hash_file(path)
+    table = read_table(path, settings.target, settings.table_options)
+    parts = split(table, settings.test_share, settings.seed)
+    _check_search(settings, table)
+    notes = list(table.notes)
+    if settings.units is None and any(table.units):
+        notes.append("The header has units; --units header leaves out formulas that break them.")
+    data = {
+        "path": str(path.resolve()),
+        "sha256": digest,
+        "rows": table.rows,
+        "fitted": len(parts.y),
+        "held_out": len(parts.test_y),
+        "names": list(table.names),
+        "target": table.target,
+        "units": list(table.units),
+        "notes": notes,
+    }
+    return SavedFit(name or _free_name(f"{path.stem}-{table.target}"), data, settings, made_by, time.time()), parts
+
+
+def reopen_fit(fit: SavedFit) -> SplitTable:
+    """The rows of a saved fit. Raises BadTable if its file has changed, and for settings that do not suit it."""
+    path = Path(fit.data["path"])
+    if hash_file(path) != fit.data["sha256"]:
+        raise BadTable(f"{path} has changed since the fit {fit.name} read it; start a new fit")
+    table = read_table(path, fit.settings.target, fit.settings.table_options)
+    _check_search(fit.settings, table)
+    return split(table, fit.settings.test_share, fit.settings.seed)
+
+
+def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> SavedFit:
+    """Search from the fit's rows and guesses, and save after each tick and at the end.
+
+    A further session of a fit has another seed, so that it does not repeat the first. Raises OSError if the file cannot
+    be written, and BadInput, BadAddress or PolicyUnavailable for a policy that cannot answer.
+    """
+    settings = fit.settings
+    seed = settings.seed + len(fit.sessions)
+    guesses = [*(row.front.formula for row in fit.rows), *(_parse_guess(text, fit.names) for text in settings.guesses)]
+    scale = _Scale(parts, fit)
+    saved = [0.0]
+
+    def current(front: Front) -> SavedFit:
+        session = FitSession(seed, front.evaluations, round(front.seconds, 3), front.stopped)
+        rows, best = scale.merge([*(row.front.formula for row in fit.rows), *(row.formula for row in front.rows)])
+        return replace(fit, sessions=(*fit.sessions, session), rows=rows, best=best)
+
+    def tick(front: Front) -> bool:
+        now = current(front)
+        if time.monotonic() - saved[0] >= SAVE_SECONDS:
+            save_fit(now, path)
+            saved[0] = time.monotonic()
+        return watch(now)
+
+    save_fit(replace(fit, sessions=(*fit.sessions, FitSession(seed, 0, 0.0, ""))), path)
+    seconds = math.inf if settings.seconds is None else settings.seconds
+    with contextlib.ExitStack() as stack:
+        change = None
+        if settings.policy is not None:
+            from evo.plugins.formulas.policy_changes import FittedRows, PolicyChanges
+
+            rows = FittedRows(parts.x, parts.y, fit.names, fit.target)
+            change = stack.enter_context(PolicyChanges(settings.policy, rows, seed))
+        elementwise = read_loss(settings.loss)
+        begun = FormulaSearch(parts.x, parts.y, scale.rules, fit.names, seed, parts.weights, elementwise, change)
+        front = begun.run(seconds, settings.evaluations, guesses, tick)
+    ended = current(front)
+    save_fit(ended, path)
+    return ended
+
+
+def save_fit(fit: SavedFit, path: Path) -> None:
+    """Replace the file in one step. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(fit.record(), indent=1, ensure_ascii=False) + "\n")
+
+
+class _Scale:
+    """Measures formulas on the fitted and the held-out rows, always on the same ones."""
+
+    def __init__(self, parts: SplitTable, fit: SavedFit) -> None:
+        self._parts, self._names = parts, fit.names
+        self.rules = read_rules(fit.settings, parts.table)
+        weights = None if parts.weights is None else parts.weights / parts.weights.mean()
+        columns = np.ascontiguousarray(parts.x.T)
+        elementwise = read_loss(fit.settings.loss)
+        self._power = 2.0 if elementwise is None else elementwise.power(parts.y, weights)
+        self._loss = LossMeasure(columns, parts.y, weights, elementwise)
+        self._squared = LossMeasure(columns, parts.y, weights, None)
+        mean = constant(float(np.average(parts.y, weights=weights)))
+        self._variance = max(self._squared.loss(mean), 1e-300)
+        self._rounding = EXACT * max(self._loss.loss(self._loss.fit(mean)), 1e-300)
+        self._known: dict[Formula, MeasuredFormula] = {}
+        self._held_out: dict[Formula, tuple[float | None, int]] = {}
+
+    def merge(self, formulas: Iterable[Formula]) -> tuple[tuple[FitRow, ...], int | None]:
+        """The front of these formulas, and the index of its recommended row."""
+        candidates = [self._measure(formula) for formula in dict.fromkeys(formulas)]
+        rows = make_rows(candidates, self._names, self._variance, self._rounding)
+        best = recommend(rows, len(self._parts.y), self._rounding, self._power)
+        return tuple(FitRow(row, *self._test(row.formula)) for row in rows), None if best is None else rows.index(best)
+
+    def _measure(self, formula: Formula) -> MeasuredFormula:
+        if formula not in self._known:
+            with quiet():
+                loss = self._loss.loss(formula) + self.rules.penalty(formula)
+                self._known[formula] = MeasuredFormula(formula, loss, self._squared.loss(formula))
+        return self._known[formula]
+
+    def _test(self, formula: Formula) -> tuple[float | None, int]:
+        if formula not in self._held_out:
+            self._held_out[formula] = measure(formula, self._parts.test_x, self._parts.test_y)
+        return self._held_out[formula]
+
+
+def read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
+    """What may be on the front. Raises BadTable for units that cannot be read.
+
+    A formula that breaks the units pays an infinite penalty, so it is on no front.
+    """
+    codes = read_functions(("+", "-", "*", *(settings.functions or DEFAULT_FUNCTIONS)))
+    units = dict(zip((*table.names, table.target), table.units, strict=True))
+    if settings.units is None:
+        return FormulaRules(codes, settings.max_size)
+    if settings.units != "header":
+        units = {}
+        for part in filter(None, settings.units.split(",")):
+            name, equals, unit = (text.strip() for text in part.partition("="))
+            if not equals or name not in (*table.names, table.target):
+                known = ", ".join((*table.names, table.target))
+                raise BadTable(f"--units {part.strip()!r}: write header, or NAME=UNIT,... with names of {known}")
+            units[name] = unit
+    elif not any(units.values()):
+        raise BadTable("--units header: no name in the header has a unit, as in `mass [kg]`")
+    try:
+        dimensions = {name: parse_unit(unit) for name, unit in units.items()}
+    except ValueError as error:
+        raise BadTable(f"--units: {error}") from None
+    columns = tuple(dimensions.get(name) for name in table.names)
+    return FormulaRules(codes, settings.max_size, units=UnitRules(columns, dimensions.get(table.target), math.inf))
+
+
+def _check_search(settings: FitSettings, table: DataTable) -> None:
+    """Raises BadTable for settings of the search that it would refuse."""
+    rules = read_rules(settings, table)
+    for guess in settings.guesses:
+        formula = rules.express(_parse_guess(guess, table.names))
+        if formula is None:
+            raise BadTable(f"--guess {guess!r} is too large, or has functions that --functions leaves out")
+        if rules.penalty(formula):
+            raise BadTable(f"--guess {guess!r} breaks the units")
+    try:
+        read_loss(settings.loss)
+    except ValueError:
+        raise BadTable(f"there is no --loss {settings.loss!r}; there is {LOSS_NAMES}") from None
+
+
+def _parse_guess(text: str, names: Sequence[str]) -> Formula:
+    try:
+        return parse(text, names)
+    except FormulaError as fault:
+        raise BadTable(f"--guess {text!r}: {fault}") from None
+
+
+def _free_name(wanted: str) -> str:
+    plain = re.sub(r"[^\w.-]+", "-", wanted).strip("-.") or "fit"
+    taken = set(list_fits())
+    return next(name for k in range(1, 10**6) if (name := plain if k == 1 else f"{plain}-{k}") not in taken)

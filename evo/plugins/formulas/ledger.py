@@ -1,0 +1,171 @@
+"""What a search spent and what it found: the count of evaluations, the deadline, and the front of error against size.
+
+One evaluation is one pass of a formula over the training rows. A residual and a Jacobian of a fit count as one each. A
+pass over more than PASS_NODES nodes counts in proportion: fitting a linear model of 100 terms, or screening 100 terms
+against a residual, touches three nodes a term (coefficient, product, sum) and counts as 300 / PASS_NODES evaluations,
+beside the one that each term's own column cost.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evo.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error
+from evo.plugins.formulas.grammar import Formula, constant
+from evo.plugins.formulas.losses import ElementwiseLoss
+from evo.plugins.formulas.rules import FormulaRules
+
+PASS_NODES = 50
+TICK_SECONDS = 0.5
+EXACT = 1e-13
+"""A formula whose mean squared error is below this share of the target's variance fits to rounding."""
+_WORTH_REFINING = 1.5
+
+
+class BudgetSpent(Exception):
+    """No evaluation or no time is left."""
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One row of the front.
+
+    loss: the mean (weighted) loss on the training rows, with the penalty for units
+    exact: whether it fits to rounding and has far fewer constants than there are numbers to explain
+    """
+
+    formula: Formula
+    loss: float
+    exact: bool
+
+    @property
+    def size(self) -> int:
+        return self.formula.size
+
+
+@dataclass
+class Ledger:
+    """The books of one search.
+
+    x: (d, n); y: (n,); weights: (n,) with mean 1, or None; most: evaluations; deadline: of time.monotonic()
+    rules: what may be on the front; elementwise: the loss that ranks formulas, None for the squared error
+    variance: of y, weighted; worst: the loss of the best constant, which is the variance for the squared error
+    best: the smallest loss of each size; improved: called with the new equation when the front gets better
+    tick: called every TICK_SECONDS, and may raise
+    """
+
+    x: Array
+    y: Array
+    weights: Array | None
+    most: float
+    deadline: float
+    rules: FormulaRules
+    elementwise: ElementwiseLoss | None = None
+    improved: Callable[[Equation], None] | None = None
+    tick: Callable[[], None] | None = None
+    spent: float = 0.0
+    best: dict[int, Equation] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        w = np.ones_like(self.y) if self.weights is None else self.weights
+        mean = float((w * self.y).sum() / w.sum())
+        self.variance = max(float((w * (self.y - mean) ** 2).mean()), 1e-300)
+        self._squared: dict[int, float] = {}
+        self.worst = self.variance
+        if self.elementwise is not None:
+            _constant, loss, _passes = self.elementwise.refine(constant(mean), self.x, self.y, self.weights)
+            self.worst = max(loss, 1e-300)
+        self._next_tick = time.monotonic() + TICK_SECONDS
+
+    def charge(self, evaluations: float) -> None:
+        """Raises BudgetSpent if the budget was spent before."""
+        now = time.monotonic()
+        if self.spent >= self.most or now > self.deadline:
+            raise BudgetSpent
+        if self.tick is not None and now >= self._next_tick:
+            self._next_tick = now + TICK_SECONDS
+            self.tick()
+        self.spent += evaluations
+
+    def charge_pass(self, terms: int) -> None:
+        """A pass over a linear model of so many stored columns."""
+        self.charge(max(1.0, 3.0 * terms / PASS_NODES))
+
+    def offer(self, formula: Formula, squared: float) -> bool:
+        """Whether the formula is allowed, and smaller or better than all of the front.
+
+        squared: its mean squared error. Free, as that is known; another loss costs a pass, and more if its constants
+        are worth refining.
+        """
+        expressed = self.rules.express(formula) if math.isfinite(squared) else None
+        if expressed is None:
+            return False
+        formula, loss = expressed, max(squared, 0.0)
+        if self.elementwise is not None:
+            formula, loss = self._refine(formula, squared, self.elementwise)
+        penalty = self.rules.penalty(formula)
+        loss += penalty
+        if not loss < self._bar(formula.size):
+            return False
+        exact = squared <= EXACT * self.variance and not penalty and len(formula.fitted) <= 0.5 * len(self.y)
+        equation = Equation(formula, loss, exact)
+        self.best = {size: each for size, each in self.best.items() if size < formula.size or each.loss < loss}
+        self.best[formula.size] = equation
+        if self.improved is not None:
+            self.improved(equation)
+        return True
+
+    def _bar(self, size: int) -> float:
+        """The loss below which a formula of a size is new on the front; losses below rounding are equal."""
+        lowest = min((each.loss for at, each in self.best.items() if at <= size), default=math.inf)
+        floor = EXACT * self.worst * 1e-3
+        return lowest / (1 + 1e-9) if lowest > floor * (1 + 1e-9) else -math.inf
+
+    def _refine(self, formula: Formula, squared: float, elementwise: ElementwiseLoss) -> tuple[Formula, float]:
+        """The formula and its loss, with constants for the loss if it is near the front or has the smallest squared
+        error of its size: outliers hide how good a form is."""
+        self.spent += 1
+        loss = elementwise.mean(evaluate(formula, self.x), self.y, self.weights)
+        lowest = min((each for size, each in self._squared.items() if size <= formula.size), default=math.inf)
+        if squared < lowest:
+            self._squared[formula.size] = squared
+        elif not loss < _WORTH_REFINING * self._bar(formula.size):
+            return formula, loss
+        formula, loss, passes = elementwise.refine(formula, self.x, self.y, self.weights)
+        self.spent += passes
+        return formula, loss
+
+    def score(self, formula: Formula) -> float:
+        """The loss of a formula as it is; counted and offered."""
+        self.charge(1)
+        loss = mean_squared_error(formula, self.x, self.y, self.weights)
+        self.offer(formula, loss)
+        return loss
+
+    def fit(self, formula: Formula, steps: int = 8) -> tuple[Formula, float]:
+        """The formula with fitted constants, and its loss; counted and offered."""
+        self.charge(0)
+        fitted = fit_constants(formula, self.x, self.y, self.weights, steps)
+        self.spent += fitted.evaluations
+        self.offer(fitted.formula, fitted.loss)
+        return fitted.formula, fitted.loss
+
+    def column(self, formula: Formula) -> Array:
+        """The values of a term; counted."""
+        self.charge(1)
+        return evaluate(formula, self.x)
+
+    @property
+    def exact(self) -> bool:
+        """Whether a formula of the front is exact."""
+        return any(each.exact for each in self.best.values())
+
+    def front(self) -> Iterator[Equation]:
+        """Ascending in size, descending in loss."""
+        for size in sorted(self.best):
+            yield self.best[size]

@@ -1,0 +1,264 @@
+"""Evolution of sums of terms: the search that runs when least squares over known terms has not solved a problem.
+
+An individual is a target (a link, a prefactor) and a few terms; its coefficients come from least squares, the constants
+inside its terms from Levenberg-Marquardt. Every target has its island; terms migrate between islands by crossover.
+Parents are drawn by tournaments whose pressure on size differs from draw to draw, so that small and exact formulas both
+survive.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evo.plugins.formulas import grammar as g
+from evo.plugins.formulas.evaluation import fit_constants
+from evo.plugins.formulas.grammar import Formula, apply, constant
+from evo.plugins.formulas.ledger import Ledger
+from evo.plugins.formulas.regression import Target, TermColumns, remove_terms, select_terms, solve
+from evo.plugins.formulas.structure import fit_powers
+from evo.plugins.formulas.terms import split_terms, weighted_sum
+from evo.plugins.formulas.variation import Variation, uses_variables
+
+ISLAND = 60
+MOST_TERMS = 8
+LARGEST_TERM = 24
+Change = Callable[[Formula], tuple[list[Formula], float]]
+"""From a formula of the front to changes of it, and the passes over the rows that finding them cost."""
+_TURNS_OF_CHANGE = 4
+"""Turns of this search for each call of another operator."""
+
+
+@dataclass(frozen=True)
+class Individual:
+    """terms and their coefficients on a target; loss in y; size of the whole formula"""
+
+    terms: tuple[Formula, ...]
+    loss: float
+    size: int
+
+    def cost(self, pressure: float, variance: float) -> float:
+        """What a tournament compares, lower is better."""
+        return math.log(self.loss / variance + 1e-14) + pressure * self.size
+
+
+@dataclass
+class TermIsland:
+    """The individuals of one target."""
+
+    target: Target
+    members: list[Individual] = field(default_factory=list)
+    seen: set[frozenset[Formula]] = field(default_factory=set)
+
+    @property
+    def best(self) -> float:
+        return min((each.loss for each in self.members), default=math.inf)
+
+
+class Evolution:
+    """Islands that evolve until the ledger's budget is spent."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        columns: TermColumns,
+        targets: Sequence[Target],
+        functions: Sequence[int],
+        rng: random.Random,
+        change: Change | None = None,
+    ) -> None:
+        self._ledger, self._columns, self._rng, self._change = ledger, columns, rng, change
+        self.islands = [TermIsland(target) for target in targets]
+        self._variations = [Variation(t.indices, functions, rng) for t in targets]
+        self._functions = set(functions)
+        self._most_terms = max(1, min(MOST_TERMS, len(ledger.y) // 4))
+        self._begun, self._turn = False, 0
+        self._plain = next((k for k, target in enumerate(targets) if target.is_plain), None)
+
+    def seed(self, place: int, terms: Sequence[Formula]) -> None:
+        """Put a sum of these terms on an island."""
+        self._offer(place, tuple(terms))
+
+    def run(self) -> None:
+        """Evolve, from where an earlier call ended. Raises BudgetSpent at the end; returns if a formula is exact."""
+        if not self._begun:
+            self._begun = True
+            for place in range(len(self.islands)):
+                for _ in range(6):
+                    self._offer(place, self._random_terms(place))
+        while not self._ledger.exact:
+            place = self._choose_island()
+            island = self.islands[place]
+            self._turn += 1
+            turn = self._turn
+            if self._change is not None and turn % _TURNS_OF_CHANGE == 0:
+                self._place_changes(self._change)
+            if turn % 150 == 0:
+                self._select_from_random_pool(place)
+                continue
+            if turn % 150 == 75 and {g.DIV, g.POW} <= self._functions:
+                count = self._rng.choice((1, 2, 2, 3))
+                fit_powers(self._ledger, self._columns, island.target, count, self._rng, 1)
+                continue
+            if len(island.members) < 4:
+                self._offer(place, self._random_terms(place))
+                continue
+            self._offer(place, self._child(place))
+
+    def _place_changes(self, change: Change) -> None:
+        """Fit the changes that another operator makes of a formula of the front, and put them on an island."""
+        parent = self._rng.choice(list(self._ledger.front()))
+        self._ledger.charge(0)
+        changed, passes = change(parent.formula)
+        self._ledger.spent += passes
+        for formula in changed:
+            fitted, loss = self._ledger.fit(formula)
+            if self._plain is not None and math.isfinite(loss):
+                self._offer(self._plain, split_terms(fitted))
+
+    def _random_terms(self, place: int) -> tuple[Formula, ...]:
+        return tuple(self._variations[place].term() for _ in range(self._rng.choice((1, 2, 3))))
+
+    def _select_from_random_pool(self, place: int) -> None:
+        """Forward selection from random terms and the terms of good individuals."""
+        island, variation = self.islands[place], self._variations[place]
+        pool = [variation.term() for _ in range(100)]
+        for _ in range(20):
+            if island.members:
+                pool += self._parent(island).terms
+        terms, matrix = self._columns.matrix(list(dict.fromkeys(t for t in pool if uses_variables(t))))
+        if terms:
+            found = select_terms(self._ledger, island.target, terms, matrix, self._most_terms)
+            if found is not None:
+                self._offer(place, found.terms)
+
+    def _choose_island(self) -> int:
+        if self._rng.random() < 0.35:
+            return self._rng.randrange(len(self.islands))
+        best = sorted(range(len(self.islands)), key=lambda k: self.islands[k].best)
+        return best[min(int(self._rng.expovariate(0.7)), len(best) - 1)]
+
+    def _parent(self, island: TermIsland) -> Individual:
+        pressure = self._rng.choice((0.0, 0.01, 0.03, 0.1))
+        drawn = [self._rng.choice(island.members) for _ in range(5)]
+        return min(drawn, key=lambda each: each.cost(pressure, self._ledger.variance))
+
+    def _child(self, place: int) -> tuple[Formula, ...]:
+        island, variation = self.islands[place], self._variations[place]
+        parent = self._parent(island)
+        terms = list(parent.terms)
+        draw = self._rng.random()
+        if draw < 0.2 and len(terms) < self._most_terms:
+            return (*terms, variation.term())
+        if draw < 0.3 and len(terms) > 1:
+            terms.pop(self._rng.randrange(len(terms)))
+            return tuple(terms)
+        if draw < 0.45:
+            other = self._parent(island if self._rng.random() < 0.7 else self._any_island())
+            pool = [t for t in other.terms if set(t.variables) <= set(island.target.indices)]
+            if pool:
+                taken = self._rng.sample(pool, self._rng.randint(1, len(pool)))
+                kept = self._rng.sample(terms, self._rng.randint(1, len(terms)))
+                return tuple(dict.fromkeys((*kept, *taken)))[: self._most_terms]
+        chosen = self._rng.randrange(len(terms))
+        if draw < 0.55:
+            terms[chosen] = variation.term()
+            return tuple(terms)
+        if draw < 0.62 and len(terms) > 1:
+            other_place = self._rng.randrange(len(terms))
+            terms[chosen] = apply(g.MUL, terms[chosen], terms[other_place])
+            return tuple(terms)
+        others = [t for each in (self._parent(island),) for t in each.terms]
+        terms[chosen] = variation.change(terms[chosen], others)
+        return tuple(terms)
+
+    def _any_island(self) -> TermIsland:
+        filled = [island for island in self.islands if island.members]
+        return self._rng.choice(filled)
+
+    def _offer(self, place: int, terms: tuple[Formula, ...]) -> None:
+        """Fit a sum and put it on the island if it wins."""
+        island, ledger = self.islands[place], self._ledger
+        terms = tuple(dict.fromkeys(t for t in terms if t.size <= LARGEST_TERM and uses_variables(t)))
+        if not terms or sum(t.size + 3 for t in terms) > ledger.rules.max_size + 12:
+            ledger.charge(0.02)
+            return
+        key = frozenset(terms)
+        if key in island.seen:
+            ledger.charge(0.02)
+            return
+        island.seen.add(key)
+        kept, columns = self._columns.matrix(terms)
+        if not kept:
+            if ledger.rules.restricts:
+                ledger.charge(0.02)
+            return
+        ledger.charge_pass(len(kept))
+        target = island.target
+        solved = solve(columns, target.z, target.root)
+        if solved is None:
+            return
+        coefficients = solved[0]
+        loss = target.loss(ledger, coefficients[:-1] @ columns + coefficients[-1])
+        if not math.isfinite(loss):
+            return
+        inner = sum(len(t.fitted) for t in kept)
+        if inner and inner + len(kept) < len(ledger.y) // 2 and loss < 4 * self._bar(island):
+            kept, coefficients, loss = self._fit(target, kept, coefficients, loss)
+        self._place(island, kept, coefficients, loss)
+
+    def _bar(self, island: TermIsland) -> float:
+        """The loss of the island's middle."""
+        if len(island.members) < 8:
+            return math.inf
+        drawn = sorted(self._rng.choice(island.members).loss for _ in range(5))
+        return drawn[2]
+
+    def _fit(
+        self, target: Target, terms: Sequence[Formula], coefficients: np.ndarray, loss: float
+    ) -> tuple[list[Formula], np.ndarray, float]:
+        """Levenberg-Marquardt over coefficients and the constants inside of the terms."""
+        formula = constant(float(coefficients[-1]))
+        for term, coefficient in zip(terms, coefficients, strict=False):
+            formula = apply(g.ADD, formula, apply(g.MUL, constant(float(coefficient)), term))
+        whole = target.wrap(formula)
+        fitted = fit_constants(whole, self._ledger.x, self._ledger.y, self._ledger.weights, 4)
+        self._ledger.spent += fitted.evaluations
+        if not fitted.loss < loss:
+            return list(terms), coefficients, loss
+        values = fitted.formula.values[len(fitted.formula.values) - len(formula.values) :]
+        found, numbers, at = [], [], 1
+        for term in terms:
+            numbers.append(values[at])
+            found.append(Formula(term.codes, values[at + 1 : at + 1 + len(term.values)]))
+            at += 1 + len(term.values)
+        return found, np.array([*numbers, values[0]]), fitted.loss
+
+    def _place(self, island: TermIsland, terms: Sequence[Formula], coefficients: np.ndarray, loss: float) -> None:
+        ledger, target = self._ledger, island.target
+        *numbers, intercept = [_near(c) for c in np.asarray(coefficients).tolist()]
+        whole = target.wrap(weighted_sum(terms, numbers, intercept))
+        if ledger.rules.restricts and ledger.rules.express(whole) is None:
+            return
+        ledger.offer(whole, loss)
+        if ledger.exact:
+            kept, columns = self._columns.matrix(terms)
+            remove_terms(ledger, target, kept, columns)
+        child = Individual(tuple(terms), loss, whole.size)
+        members = island.members
+        if len(members) < ISLAND:
+            members.append(child)
+            return
+        pressure = self._rng.choice((0.0, 0.01, 0.03, 0.1))
+        drawn = [self._rng.randrange(len(members)) for _ in range(6)]
+        worst = max(drawn, key=lambda k: members[k].cost(pressure, ledger.variance))
+        if child.cost(pressure, ledger.variance) < members[worst].cost(pressure, ledger.variance):
+            members[worst] = child
+
+
+def _near(value: float) -> float:
+    return float(round(value)) if value and abs(value - round(value)) < 1e-9 * abs(value) else float(value)

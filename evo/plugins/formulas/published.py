@@ -1,0 +1,114 @@
+"""The published development sets: equations of the Feynman lectures, and small problems with their row specifications.
+
+Sources: the table of AI Feynman (Udrescu and Tegmark 2020), 100 equations with ranges; 66 small problems (Koza, Nguyen,
+Vladislavleva, Jin, Neat, Livermore's predecessors), as their sets specify rows. Rows are drawn here.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from evo.plugins.formulas.evaluation import Array, evaluate, quiet
+from evo.plugins.formulas.grammar import Formula, parse
+
+ROWS = {"feynman": (200, 1000)}
+MOST_ROWS = {"train": 2000, "test": 5000}
+
+
+@dataclass(frozen=True)
+class Law:
+    """A published formula and where its rows come from.
+
+    names: of the variables; train, test: per variable (kind, low, high, count or step), kind "U" or "E"
+    """
+
+    name: str
+    text: str
+    names: tuple[str, ...]
+    train: tuple[tuple[str, float, float, float], ...]
+    test: tuple[tuple[str, float, float, float], ...]
+    target: str = "y"
+
+    def value(self, x: Array) -> Array:
+        """y (n,) of rows x (d, n)."""
+        if self.text.startswith("harmonic"):
+            return np.array([np.sum(1 / np.arange(1, round(each) + 1)) for each in x[0]])
+        with quiet():
+            return evaluate(self.formula, x)
+
+    @property
+    def formula(self) -> Formula:
+        return parse(self.text, self.names)
+
+    def rows(self, split: str, seed: int) -> tuple[Array, Array]:
+        """x (d, n) and y (n,) of "train" or "test", rows without a value left out."""
+        spec = self.train if split == "train" else self.test
+        rng = np.random.default_rng([seed, split == "train"])
+        x = _draw(spec, rng, MOST_ROWS[split])
+        y = self.value(x)
+        kept = np.isfinite(y)
+        return np.ascontiguousarray(x[:, kept]), y[kept]
+
+
+def _draw(spec: tuple[tuple[str, float, float, float], ...], rng: np.random.Generator, most: int) -> Array:
+    """Uniform rows, or the grid of evenly spaced values (a step, or a count if the number is a large whole one)."""
+    if spec[0][0] == "U":
+        count = int(spec[0][3])
+        return np.array([rng.uniform(low, high, count) for _kind, low, high, _count in spec])
+    axes = []
+    for _kind, low, high, step in spec:
+        count = int(step) if step > high - low or step >= 10 else round((high - low) / step) + 1
+        axes.append(np.linspace(low, high, max(2, count)))
+    x = np.array([axis.ravel() for axis in np.meshgrid(*axes)])
+    if x.shape[1] > most:
+        x = x[:, np.sort(rng.choice(x.shape[1], most, replace=False))]
+    return x
+
+
+@cache
+def feynman() -> tuple[Law, ...]:
+    """The equations of the Feynman lectures: 200 training rows and 1,000 test rows, uniform in each range."""
+    laws = []
+    for row in _read("feynman.csv"):
+        count = int(row["# variables"])
+        names = tuple(row[f"v{i}_name"] for i in range(1, count + 1))
+        ranges = [(float(row[f"v{i}_low"]), float(row[f"v{i}_high"])) for i in range(1, count + 1)]
+        train, test = (tuple(("U", low, high, float(rows)) for low, high in ranges) for rows in ROWS["feynman"])
+        laws.append(Law(row["Filename"], row["Formula"], names, train, test, row["Output"]))
+    return tuple(laws)
+
+
+@cache
+def small() -> tuple[Law, ...]:
+    """The small problems. A set without test rows is tested on fresh rows of its training specification."""
+    laws = []
+    for row in _read("small.csv"):
+        count = int(row["variables"])
+        names = tuple(f"x{i}" for i in range(1, count + 1))
+        train = _specification(row["train_spec"], names)
+        test = train if row["test_spec"] in ("None", "") else _specification(row["test_spec"], names)
+        if test == train and train[0][0] == "U":
+            test = tuple((kind, low, high, max(count, 1000.0)) for kind, low, high, count in train)
+        laws.append(Law(row["name"], row["expression"], names, train, test))
+    return tuple(laws)
+
+
+def _specification(text: str, names: tuple[str, ...]) -> tuple[tuple[str, float, float, float], ...]:
+    held: Mapping[str, Mapping[str, list[float]]] = json.loads(text)
+    found = []
+    for name in names:
+        ((kind, (low, high, amount)),) = (held.get("all") or held[name]).items()
+        found.append((kind, float(low), float(high), float(amount)))
+    return tuple(found)
+
+
+def _read(file: str) -> list[dict[str, str]]:
+    with (files(__package__) / "data" / file).open(encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))

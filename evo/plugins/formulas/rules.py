@@ -1,0 +1,193 @@
+"""What a formula of the front may look like: its functions, size, depth, the arguments of its functions, its units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from evo.plugins.formulas import grammar as g
+from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, apply, arity, constant, fixed
+from evo.plugins.formulas.units import Dimension, is_consistent
+
+MOST_FACTORS = 6
+"""A whole power above it is not written as a product."""
+
+
+@dataclass(frozen=True)
+class UnitRules:
+    """Dimensions of the columns and of the target (None: any), and what a formula that breaks them pays in loss."""
+
+    columns: tuple[Dimension | None, ...]
+    target: Dimension | None
+    penalty: float
+
+
+@dataclass(frozen=True)
+class FormulaRules:
+    """What a search may put on its front.
+
+    functions: codes that may occur; max_size: nodes; max_depth: nodes from the root to a leaf, None for any
+    arguments: most nodes of each argument of a function, -1 for any
+    nested: how often, at most, a function may lie on a path below another one
+    """
+
+    functions: frozenset[int]
+    max_size: int = 50
+    max_depth: int | None = None
+    arguments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    nested: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    units: UnitRules | None = None
+
+    @cached_property
+    def restricts(self) -> bool:
+        """Whether formulas of the right functions and size may still be refused."""
+        return bool(self.max_depth is not None or self.arguments or self.nested)
+
+    @cached_property
+    def _allowed(self) -> frozenset[int]:
+        allowed = {*self.functions, CONSTANT, FIXED}
+        if g.SUB in allowed:
+            allowed.add(g.NEG)  # a sign
+        if g.POW in allowed:
+            allowed |= {g.SQUARE, g.CUBE}  # written as powers
+        return frozenset(allowed)
+
+    def express(self, formula: Formula) -> Formula | None:
+        """The formula with allowed functions only, if it can be written so and keeps all rules; None otherwise."""
+        if not all(code in self._allowed or code >= VARIABLE for code in formula.codes):
+            rewritten = self._rewrite(formula)
+            if rewritten is None:
+                return None
+            formula = rewritten
+        if formula.size > self.max_size or self.restricts and not self._keeps_shape(formula):
+            return None
+        return formula
+
+    def penalty(self, formula: Formula) -> float:
+        """What the formula pays for its units; 0 if it keeps them."""
+        units = self.units
+        if units is None or is_consistent(formula, units.columns, units.target):
+            return 0.0
+        return units.penalty
+
+    def admits_term(self, term: Formula, worst: float) -> bool:
+        """Whether a sum with this term can be on the front. worst: the loss of the best constant; a term whose penalty
+        is larger is of no use"""
+        if self.express(term) is None:
+            return False
+        units = self.units
+        return units is None or units.penalty < worst or is_consistent(term, units.columns, None)
+
+    # -- shape ---------------------------------------------------------------------------------------------------------
+
+    def _keeps_shape(self, formula: Formula) -> bool:
+        """One pass; the stack holds size, depth and how often each counted function lies on a path."""
+        counted = {inner for limits in self.nested.values() for inner in limits}
+        stack: list[tuple[int, int, dict[int, int]]] = []
+        for code in formula.codes:
+            count = arity(code)
+            parts = stack[len(stack) - count :]
+            del stack[len(stack) - count :]
+            below = {each: max((part[2].get(each, 0) for part in parts), default=0) for each in counted}
+            sizes = [part[0] for part in parts]
+            for kind in _kinds(code):
+                limits = self.arguments.get(kind, ())
+                if any(0 <= most < size for most, size in zip(limits, sizes, strict=False)):
+                    return False
+                if any(below[inner] > most for inner, most in self.nested.get(kind, {}).items()):
+                    return False
+                if kind in counted:
+                    below[kind] += 1
+            stack.append((1 + sum(sizes), 1 + max((part[1] for part in parts), default=0), below))
+        return self.max_depth is None or stack[0][1] <= self.max_depth
+
+    # -- other functions -----------------------------------------------------------------------------------------------
+
+    def _rewrite(self, formula: Formula) -> Formula | None:
+        stack: list[Formula] = []
+        numbers = iter(formula.values)
+        for code in formula.codes:
+            if code in (CONSTANT, FIXED):
+                stack.append(Formula((code,), (next(numbers),)))
+                continue
+            count = arity(code)
+            arguments = stack[len(stack) - count :]
+            del stack[len(stack) - count :]
+            written = Formula((code,)) if code >= VARIABLE else self._apply(code, arguments)
+            if written is None or written.size > g.MOST_NODES:
+                return None
+            stack.append(written)
+        return stack[0]
+
+    def _apply(self, code: int, arguments: Sequence[Formula]) -> Formula | None:
+        if code in self._allowed:
+            return apply(code, *arguments)
+        first, last = arguments[0], arguments[-1]
+        if code == g.SUB:
+            return apply(g.ADD, first, _negated(last))
+        if code == g.NEG:
+            return _negated(first)
+        if code in (g.SQUARE, g.CUBE):
+            return self._power(first, 2.0 if code == g.SQUARE else 3.0)
+        if code == g.SQRT:
+            return self._power(first, 0.5)
+        if code == g.POW and last.size == 1 and last.values:
+            return self._power(first, last.values[0])
+        if code == g.DIV:
+            if last.size == 1 and last.values and last.values[0]:
+                return apply(g.MUL, constant(1 / last.values[0]), first)
+            inverse = self._power(last, -1.0)
+            return None if inverse is None else apply(g.MUL, first, inverse)
+        return None
+
+    def _power(self, base: Formula, exponent: float) -> Formula | None:
+        """base ** exponent without the functions that are not allowed."""
+        if exponent == 2 and g.SQUARE in self._allowed:
+            return apply(g.SQUARE, base)
+        if exponent == 3 and g.CUBE in self._allowed:
+            return apply(g.CUBE, base)
+        if exponent == 0.5 and g.SQRT in self._allowed:
+            return apply(g.SQRT, base)
+        if g.POW in self._allowed:
+            return apply(g.POW, base, fixed(exponent))
+        if exponent < 0:
+            inverse = self._power(base, -exponent)
+            return None if inverse is None or g.DIV not in self._allowed else apply(g.DIV, fixed(1), inverse)
+        whole, half = int(exponent), exponent - int(exponent)
+        if half not in (0.0, 0.5) or half and g.SQRT not in self._allowed or not 0 < exponent <= MOST_FACTORS:
+            return None
+        factors = [base] * whole + ([apply(g.SQRT, base)] if half else [])
+        result = factors[0]
+        for factor in factors[1:]:
+            result = apply(g.MUL, result, factor)
+        return result
+
+
+def _kinds(code: int) -> tuple[int, ...]:
+    """The functions whose rules hold for a code: squares and cubes are powers too."""
+    return (code, g.POW) if code in (g.SQUARE, g.CUBE) else (code,)
+
+
+def _negated(formula: Formula) -> Formula:
+    """-formula with a negative number in place of a sign."""
+    if formula.size == 1 and formula.values:
+        return Formula(formula.codes, (-formula.values[0],))
+    if formula.codes[-1] == g.MUL:
+        left, right = formula.arguments()
+        if left.size == 1 and left.values:
+            return apply(g.MUL, _negated(left), right)
+    return apply(g.MUL, fixed(-1), formula)
+
+
+def read_functions(names: Iterable[str]) -> frozenset[int]:
+    """The codes of functions by name. Raises ValueError for a name that is none."""
+    return frozenset(map(read_function, names))
+
+
+def read_function(name: str) -> int:
+    """The code of a function by name or alias; `^` is `**`. Raises ValueError."""
+    code = g.CODES.get("**" if name == "^" else name)
+    if code is None:
+        raise ValueError(f"there is no function {name!r}; there is {', '.join(each.name for each in g.FUNCTIONS)}")
+    return code

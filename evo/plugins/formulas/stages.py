@@ -1,0 +1,301 @@
+"""The stages of a search, cheap and certain ones first: powers, spans, monomials, quotients, selection, evolution."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product as cartesian
+
+import numpy as np
+
+from evo.plugins.formulas import grammar as g
+from evo.plugins.formulas import regression as r
+from evo.plugins.formulas import structure
+from evo.plugins.formulas.grammar import Formula, apply, constant, variable
+from evo.plugins.formulas.ledger import Ledger
+from evo.plugins.formulas.population import Change, Evolution
+from evo.plugins.formulas.regression import Target, TermColumns, make_target
+from evo.plugins.formulas.terms import (
+    LINKS,
+    count_polynomial_terms,
+    library,
+    mixed_terms,
+    monomial,
+    multilinear_terms,
+    other_bases,
+    polynomial_terms,
+    power,
+    split_terms,
+    waves,
+)
+
+_COMMON = ("identity", "reciprocal", "exp", "sqrt", "inverse sqrt", "square", "tanh")
+
+
+_Stage = Callable[[Ledger, TermColumns, list[Target], list[float]], None]
+
+
+class Stages:
+    """What a search does until its ledger is spent or a formula is exact.
+
+    functions: codes that may occur; rng: of the search; change: another operator of the evolution
+    """
+
+    def __init__(self, functions: Sequence[int], rng: random.Random, change: Change | None = None) -> None:
+        self.functions, self._rng, self._change = functions, rng, change
+        self._seeds: list[tuple[int, tuple[Formula, ...]]] = []
+        self._left: list[_Stage] | None = None
+        self._columns: TermColumns | None = None
+        self._targets: list[Target] = []
+        self._reached: list[float] = []
+        self._evolution: Evolution | None = None
+
+    def run(self, ledger: Ledger, guesses: Sequence[Formula]) -> None:
+        """Raises BudgetSpent at the end of the budget; returns if a formula is exact. Another call continues with the
+        stage that was not over."""
+        if self._left is None:
+            self._begin(ledger, guesses)
+        else:
+            self._try(ledger, guesses)
+        columns = self._columns or TermColumns(ledger)
+        while self._left and not ledger.exact:
+            self._left[0](ledger, columns, self._targets, self._reached)
+            if ledger.exact:
+                return
+            self._left.pop(0)
+        if ledger.exact or not self._targets:
+            return
+        if self._evolution is None:
+            self._evolution = Evolution(ledger, columns, self._targets, self.functions, self._rng, self._change)
+            for place, chosen in self._seeds:
+                self._evolution.seed(place, chosen)
+        self._evolution.run()
+
+    def _begin(self, ledger: Ledger, guesses: Sequence[Formula]) -> None:
+        """The constant, the guesses, products of powers, and the targets of the stages that are left."""
+        y = ledger.y
+        mean = float(y.mean() if ledger.weights is None else (y * ledger.weights).mean())
+        ledger.score(constant(mean))
+        if float(y.std()) <= 1e-14 * max(1e-300, float(np.abs(y).max())):
+            return
+        fitted = self._try(ledger, guesses)
+        indices = [i for i in range(len(ledger.x)) if float(ledger.x[i].std()) > 0]
+        if not indices:
+            return
+        columns = self._columns = TermColumns(ledger)
+        if g.DIV in self.functions:
+            r.fit_power_law(ledger, indices)
+            if ledger.exact:
+                return
+            structure.fit_products(ledger, columns, indices, self.functions)
+            if ledger.exact:
+                return
+        self._targets = self._find_targets(ledger, indices)
+        self._reached = [math.inf] * len(self._targets)
+        plain = [k for k, target in enumerate(self._targets) if target.is_plain]
+        self._seeds = [(place, split_terms(guess)) for place in plain for guess in fitted]
+        self._left = [
+            self._inner_powers,
+            self._spans,
+            self._derived,
+            self._rationals,
+            self._powers,
+            partial(self._select, most=60),
+            partial(self._select, most=250),
+            self._select_special,
+            self._scan_frequencies,
+            partial(self._select, most=700, targets_most=6),
+        ]
+
+    def _try(self, ledger: Ledger, guesses: Sequence[Formula]) -> list[Formula]:
+        """The guesses with fitted constants. Each is scored as it is before the first is fitted."""
+        for guess in guesses:
+            ledger.score(guess)
+        return [ledger.fit(guess)[0] for guess in guesses]
+
+    def _find_targets(self, ledger: Ledger, indices: Sequence[int]) -> list[Target]:
+        """Every link that fits the target's range, alone and below the factors that the logarithms show."""
+        factors: list[structure.Prefactor] = []
+        if g.DIV in self.functions:
+            factors = structure.find_factors(ledger, indices)
+        found = []
+        for prefactor, rest in (*factors, (None, tuple(indices))):
+            if not rest:
+                continue
+            for name, link in LINKS.items():
+                if set(link.needs) <= set(self.functions):
+                    target = make_target(ledger, name, rest, prefactor)
+                    if target is not None and self._is_allowed(ledger, target):
+                        found.append(target)
+        return found
+
+    def _is_allowed(self, ledger: Ledger, target: Target) -> bool:
+        """Whether the rules allow a sum in its place."""
+        smallest = apply(g.MUL, constant(1.5), variable(target.indices[0]))
+        return target.is_plain or not ledger.rules.restricts or ledger.rules.express(target.wrap(smallest)) is not None
+
+    def _inner_powers(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+        if g.DIV not in self.functions:
+            return
+        for place, target in enumerate(targets):
+            reached[place] = min(reached[place], structure.fit_inner_power(ledger, columns, target))
+            if ledger.exact:
+                return
+
+    def _spans(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+        """Linear models of all terms of a kind, below every link; one that is exact is reduced."""
+        most = min(0.55 * len(ledger.y), 70)
+        for degree in range(1, 10):
+            for place, target in enumerate(targets):
+                bases = []
+                if count_polynomial_terms(len(target.indices), degree) <= most:
+                    bases.append(polynomial_terms(target.indices, degree))
+                if degree == 2:
+                    bases += [b for b in other_bases(target.indices, self.functions) if len(b) <= most]
+                for basis in bases:
+                    terms, matrix = columns.matrix(basis)
+                    fitted = r.fit_sum(ledger, target, terms, matrix) if terms else None
+                    if fitted is None:
+                        continue
+                    reached[place] = min(reached[place], fitted.loss)
+                    if fitted.loss < 1e-9 * ledger.variance:
+                        r.remove_terms(ledger, target, terms, matrix)
+                        if ledger.exact:
+                            return
+
+    def _derived(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+        """Functions of the monomials that curvatures show."""
+        if g.DIV not in self.functions:
+            return
+        known: dict[tuple[int, ...], list[Formula]] = {}
+        for place, target in enumerate(targets):
+            if target.link.name == "identity":
+                known[target.indices] = structure.find_monomials(ledger, target)
+            monomials = known.get(target.indices, [])
+            if not monomials or target.link.name not in _COMMON:
+                continue
+            terms, matrix = columns.matrix(structure.monomial_terms(monomials, target.indices, self.functions)[:250])
+            if not terms:
+                continue
+            found = r.select_terms(ledger, target, terms, matrix, 3)
+            if found is not None:
+                reached[place] = min(reached[place], found.loss)
+                self._seeds.append((place, found.terms))
+            if ledger.exact:
+                return
+
+    def _rationals(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+        """Quotients of polynomials, with and without mixed terms."""
+        if g.DIV not in self.functions:
+            return
+        most = min(0.7 * len(ledger.y), 60)
+        for degree in range(1, 7):
+            for target in targets:
+                if target.link.name not in ("identity", "sqrt"):
+                    continue
+                bases = []
+                if 2 * count_polynomial_terms(len(target.indices), degree) + 2 <= most:
+                    bases.append(polynomial_terms(target.indices, degree))
+                if degree > 1 and len(target.indices) > 1 and 2 * degree * len(target.indices) + 2 <= most:
+                    bases.append([power(i, e) for e in range(1, degree + 1) for i in target.indices])
+                if degree == 1 and len(target.indices) <= 3:
+                    waving = [apply(f, u) for u in multilinear_terms(target.indices, 2) for f in (g.SIN, g.COS)]
+                    if {g.SIN, g.COS} <= set(self.functions) and 2 * len(waving) + 2 <= most:
+                        bases.append(waving)
+                for basis in bases:
+                    terms, matrix = columns.matrix(basis)
+                    r.fit_rational(ledger, target, terms, terms, matrix, matrix)
+                    if ledger.exact:
+                        return
+
+    def _powers(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+        """Sums of one and two products of powers with fitted exponents."""
+        if not {g.DIV, g.POW} <= set(self.functions):
+            return
+        for count, starts in ((1, 1), (2, 3)):
+            for place in sorted(range(len(targets)), key=lambda k: reached[k])[:12]:
+                if targets[place].link.name in _COMMON:
+                    loss = structure.fit_powers(ledger, columns, targets[place], count, self._rng, starts)
+                    reached[place] = min(reached[place], loss)
+                    if ledger.exact:
+                        return
+
+    def _select(
+        self,
+        ledger: Ledger,
+        columns: TermColumns,
+        targets: list[Target],
+        reached: list[float],
+        most: int,
+        targets_most: int = 99,
+    ) -> None:
+        """Forward selection from a library, the targets that are best so far first."""
+        for place in sorted(range(len(targets)), key=lambda k: reached[k])[:targets_most]:
+            terms = library(targets[place].indices, self.functions, most)
+            self._select_from(ledger, columns, targets, reached, place, terms)
+            if ledger.exact:
+                return
+
+    def _select_special(
+        self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]
+    ) -> None:
+        """Forward selection of products of different variables, and of waves."""
+        for place, target in enumerate(targets):
+            if target.link.name in ("identity", "sqrt", "reciprocal"):
+                pools = [multilinear_terms(target.indices, 3)] if len(target.indices) > 3 else []
+                wavy = waves(target.indices, self.functions)
+                pools += [polynomial_terms(target.indices, 2) + wavy] if wavy else []
+                pools += [mixed_terms(target.indices, self.functions)] if 2 <= len(target.indices) <= 5 else []
+                for pool in pools:
+                    self._select_from(ledger, columns, targets, reached, place, pool, 3)
+                    if ledger.exact:
+                        return
+
+    def _scan_frequencies(
+        self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]
+    ) -> None:
+        """One wave of a product of variables: the best frequency of a grid, then all of its constants fitted."""
+        if not {g.SIN, g.COS, g.DIV} <= set(self.functions):
+            return
+        for target in targets:
+            if target.link.name != "identity" or len(target.indices) > 3:
+                continue
+            for signs in cartesian((1.0, -1.0), repeat=len(target.indices) - 1):
+                u = monomial(dict(zip(target.indices, (1.0, *signs), strict=True)))
+                values = columns.get(u)
+                if values is None:
+                    continue
+                grid = np.arange(1, 60) * (2.0 / max(float(np.ptp(values)), 1e-9))
+                angles = grid[:, None] * values
+                ledger.charge(2 * len(grid))
+                design = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+                design = design - design.mean(2, keepdims=True)
+                z = target.z - target.z.mean()
+                gram = design @ design.transpose(0, 2, 1) + 1e-9 * len(z) * np.eye(2)
+                along = design @ z
+                gains = (along * np.linalg.solve(gram, along[..., None])[..., 0]).sum(1)
+                best = float(grid[int(gains.argmax())])
+                inner = apply(g.ADD, apply(g.MUL, constant(best), u), constant(0.5))
+                wave = apply(g.MUL, constant(float(z.std())), apply(g.SIN, inner))
+                ledger.fit(target.wrap(apply(g.ADD, wave, constant(float(target.z.mean())))), 15)
+                if ledger.exact:
+                    return
+
+    def _select_from(
+        self,
+        ledger: Ledger,
+        columns: TermColumns,
+        targets: list[Target],
+        reached: list[float],
+        place: int,
+        pool: Sequence[Formula],
+        beam: int = 1,
+    ) -> None:
+        terms, matrix = columns.matrix(pool)
+        if terms:
+            found = r.select_terms(ledger, targets[place], terms, matrix, 7, beam)
+            if found is not None:
+                self._seeds.append((place, found.terms))
+                reached[place] = min(reached[place], found.loss)

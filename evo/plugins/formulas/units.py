@@ -1,0 +1,138 @@
+"""Units of columns as text, and whether a formula keeps them.
+
+A dimension is the exponents of base units. Constants may carry any unit, so `2.5*x` fits any target; sums need equal
+dimensions, and functions such as sin need arguments without one. A prefix (km) has the dimension of its unit. A name
+that is no unit of the table is a base unit of its own (`dollar`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from evo.plugins.formulas import grammar as g
+from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, arity
+from problems.python_syntax import parse_source
+
+Dimension = tuple[tuple[str, float], ...]
+"""Base units with exponents other than 0, sorted by name."""
+NONE: Dimension = ()
+
+_DERIVED: dict[str, dict[str, float]] = {
+    **{base: {base: 1} for base in ("m", "s", "A", "K", "mol", "cd")},
+    **{"kg": {"kg": 1}, "g": {"kg": 1}, "N": {"kg": 1, "m": 1, "s": -2}, "J": {"kg": 1, "m": 2, "s": -2}},
+    **{"W": {"kg": 1, "m": 2, "s": -3}, "Pa": {"kg": 1, "m": -1, "s": -2}, "Hz": {"s": -1}, "C": {"A": 1, "s": 1}},
+    **{"V": {"kg": 1, "m": 2, "s": -3, "A": -1}, "ohm": {"kg": 1, "m": 2, "s": -3, "A": -2}},
+    **{"F": {"kg": -1, "m": -2, "s": 4, "A": 2}, "H": {"kg": 1, "m": 2, "s": -2, "A": -2}},
+    **{"T": {"kg": 1, "s": -2, "A": -1}, "Wb": {"kg": 1, "m": 2, "s": -2, "A": -1}},
+    **{"S": {"kg": -1, "m": -2, "s": 3, "A": 2}, "L": {"m": 3}, "bar": {"kg": 1, "m": -1, "s": -2}},
+    **{"eV": {"kg": 1, "m": 2, "s": -2}, "min": {"s": 1}, "h": {"s": 1}, "hr": {"s": 1}, "day": {"s": 1}},
+    **{"yr": {"s": 1}, "rad": {}, "deg": {}, "sr": {}, "percent": {}},
+}
+_PREFIXES = ("da", "y", "z", "a", "f", "p", "n", "u", "µ", "m", "c", "d", "h", "k", "M", "G", "T", "P", "E", "Z", "Y")
+_LIKE_ITS_ARGUMENT = (g.NEG, g.ABS)
+_POWERS = {g.SQUARE: 2.0, g.CUBE: 3.0, g.SQRT: 0.5}
+
+
+def parse_unit(text: str) -> Dimension | None:
+    """The dimension of a unit such as `m/s^2`, `kg*m**2` or `1`; None, any dimension, for an empty text.
+
+    Raises ValueError, one line.
+    """
+    plain = text.strip().replace("^", "**").replace("%", "percent").replace("Ω", "ohm").replace("·", "*")
+    if not plain:
+        return None
+    try:
+        return _dimension(_read(parse_source("*".join(plain.split()), mode="eval").body))
+    except (SyntaxError, ValueError, RecursionError):
+        raise ValueError(f"{text[:60]!r} is not a unit; write, for example, 'm/s^2' or '1'") from None
+
+
+def _read(node: ast.expr) -> dict[str, float]:
+    match node:
+        case ast.Constant(value=int() | float()):
+            return {}
+        case ast.Name(id=name):
+            return dict(_named(name))
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _times(_read(left), _read(right), 1)
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return _times(_read(left), _read(right), -1)
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            return _times({}, _read(left), _number(right))
+    raise ValueError
+
+
+def _number(node: ast.expr) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return float(value)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(operand)
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return _number(left) / _number(right)
+    raise ValueError
+
+
+def _named(name: str) -> Mapping[str, float]:
+    if name in _DERIVED:
+        return _DERIVED[name]
+    for prefix in _PREFIXES:
+        if name.startswith(prefix) and name[len(prefix) :] in _DERIVED:
+            return _DERIVED[name[len(prefix) :]]
+    return {name: 1}
+
+
+def _times(left: Mapping[str, float], right: Mapping[str, float], power: float) -> dict[str, float]:
+    product = dict(left)
+    for name, exponent in right.items():
+        product[name] = product.get(name, 0.0) + power * exponent
+    return product
+
+
+def _dimension(exponents: Mapping[str, float]) -> Dimension:
+    rounded = {name: round(float(exponent), 6) for name, exponent in exponents.items()}
+    return tuple(sorted((name, exponent) for name, exponent in rounded.items() if exponent))
+
+
+def is_consistent(formula: Formula, columns: Sequence[Dimension | None], target: Dimension | None) -> bool:
+    """Whether the formula keeps the dimensions of its columns and gives the target's. None is any dimension."""
+    stack: list[Dimension | None] = []
+    numbers = iter(formula.values)
+    held: list[float | None] = []  # the value of each part that is a number
+    for code in formula.codes:
+        if code >= VARIABLE:
+            stack.append(columns[code - VARIABLE])
+            held.append(None)
+            continue
+        if code in (CONSTANT, FIXED):
+            stack.append(None)
+            held.append(next(numbers))
+            continue
+        count = arity(code)
+        parts, values = stack[-count:], held[-count:]
+        del stack[-count:], held[-count:]
+        consistent, dimension = _result(code, parts, values[-1])
+        if not consistent:
+            return False
+        stack.append(dimension)
+        held.append(None)
+    return stack[0] is None or target is None or stack[0] == target
+
+
+def _result(code: int, parts: Sequence[Dimension | None], number: float | None) -> tuple[bool, Dimension | None]:
+    """Whether the arguments of a function fit, and the dimension of its value. number: the last argument's value"""
+    first, last = parts[0], parts[-1]
+    if code in (g.ADD, g.SUB):
+        known = [part for part in parts if part is not None]
+        return len(set(known)) <= 1, known[0] if known else None
+    if code in (g.MUL, g.DIV):
+        if first is None or last is None:
+            return True, None
+        return True, _dimension(_times(dict(first), dict(last), 1 if code == g.MUL else -1))
+    if code in _LIKE_ITS_ARGUMENT:
+        return True, first
+    power = number if code == g.POW else _POWERS.get(code)
+    if power is not None:
+        return True, None if first is None else _dimension(_times({}, dict(first), power))
+    return all(part in (None, NONE) for part in parts), NONE

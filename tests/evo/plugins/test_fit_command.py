@@ -1,0 +1,223 @@
+"""`evo fit`: tables read and refused, fits saved, resumed and printed."""
+
+import json
+import signal
+import sys
+
+import numpy as np
+import pytest
+
+from evo.cli import invoke
+from evo.plugins.formulas import command, fit, table
+from evo.plugins.formulas.fit import begin_fit, load_fit, run_fit
+from evo.plugins.formulas.front import recommend
+from evo.plugins.formulas.losses import read_loss
+from evo.plugins.formulas.table import read_table
+from evo.plugins.formulas.units import is_consistent, parse_unit
+
+FEW = ["--evaluations", "300", "--plain"]
+
+
+@pytest.fixture
+def energy(here):
+    """A table of kinetic energies with units, a text column and an index without a name."""
+    rng = np.random.default_rng(0)
+    mass, speed = rng.uniform(1, 5, (2, 60)).round(4)
+    lines = [",mass [kg],top speed [m/s],who,energy [J]"]
+    for k in range(60):
+        lines.append(f"{k},{mass[k]},{speed[k]},r{k},{0.5 * mass[k] * speed[k] ** 2 + rng.normal(0, 0.05):.5f}")
+    (here / "energy.csv").write_text("\n".join(lines) + "\n")
+    return here / "energy.csv"
+
+
+def write(path, head, rows, delimiter=","):
+    path.write_text("\n".join(delimiter.join(map(str, row)) for row in ([head] if head else []) + rows) + "\n")
+
+
+ROWS = [[round(0.3 + k * 0.7 % 2.1, 3), k * k % 11, k % 7] for k in range(24)]
+
+
+def test_a_law_is_found_saved_and_printed_in_every_form(energy, capsys):
+    assert invoke(["fit", "energy.csv", "--target", "energy", *FEW]) == 0
+    printed = capsys.readouterr().out
+    assert "Renamed 'top speed' to top_speed." in printed and "Left out who: text." in printed
+    assert "no name and numbers the rows" in printed
+    assert "48 rows fitted, 12 held out" in printed and "held-out R2" in printed
+    assert "mass*top_speed**2" in printed and "residual against predicted" in printed
+    saved = load_fit("energy-energy")[0]
+    assert saved.recommended.front.r2 > 0.999 and saved.recommended.test_r2 > 0.999
+
+    def shown(form, row="best"):
+        assert invoke(["fit", "show", "energy-energy", "--row", row, "--as", form]) == 0
+        return capsys.readouterr().out
+
+    assert shown("text").strip() == saved.recommended.front.equation
+    assert shown("latex").startswith("\\mathrm{energy} = ")
+    assert "top_speed**2" in shown("sympy")
+    made = {}
+    exec(shown("python"), made)
+    x = np.array([[2.0, 3.0]])
+    assert made["energy"](*x.T)[0] == pytest.approx(saved.recommended.front(x)[0])
+    assert made["energy"](*x.T)[0] == pytest.approx(9.0, rel=0.02)
+    assert json.loads(shown("json"))["test_r2"] == saved.recommended.test_r2
+    assert len(shown("text", "all").splitlines()) == len(saved.rows)
+    assert "Row 1: energy = " in shown("table", "1")
+    assert invoke(["fit", "list"]) == 0 and "energy-energy" in capsys.readouterr().out
+    assert invoke(["fit", "show", "energy-energy", "--row", "99"]) == 2
+    assert "has the rows 1 to" in capsys.readouterr().err
+
+
+def test_one_seed_and_budget_give_one_front_and_a_resume_keeps_it(energy, capsys):
+    for name in ("one", "two"):
+        assert invoke(["fit", "energy.csv", "-y", "energy", "--name", name, "--json", *FEW]) == 0
+    one, two = (json.loads(line)["rows"] for line in capsys.readouterr().out.splitlines())
+    assert one == two
+    assert invoke(["fit", "--resume", "one", "--evaluations", "40", "--plain"]) == 0
+    resumed = load_fit("one")[0]
+    assert [session.stopped for session in resumed.sessions] == ["evaluations", "evaluations"]
+    for row in one:
+        assert min(r.front.loss for r in resumed.rows if r.front.complexity <= row["complexity"]) <= row["loss"]
+    energy.write_text(energy.read_text() + "61,1,1,r,1\n")
+    capsys.readouterr()
+    assert invoke(["fit", "--resume", "one"]) == 2
+    assert "has changed since" in capsys.readouterr().err
+    assert invoke(["fit", "energy.csv", "-y", "energy", "--name", "one"]) == 2
+
+
+def test_units_and_a_loss_decide_what_is_on_the_front(energy, capsys):
+    assert invoke(["fit", "energy.csv", "-y", "energy", "--units", "header", "--json", *FEW]) == 0
+    kept = load_fit("energy-energy")[0]
+    dimensions = [parse_unit(unit) for unit in kept.data["units"]]
+    assert all(is_consistent(row.front.formula, dimensions[:-1], dimensions[-1]) for row in kept.rows)
+    assert kept.recommended.front.r2 > 0.999
+    assert invoke(["fit", "energy.csv", "-y", "energy", "--loss", "absolute_error", "--name", "other", *FEW]) == 0
+    assert "loss        R2  held-out R2" in capsys.readouterr().out
+    other = load_fit("other")[0]
+    row, rows = other.recommended.front, [each.front for each in other.rows]
+    parts = fit.reopen_fit(other)
+    assert row.loss == pytest.approx(np.abs(row(parts.x) - parts.y).mean())
+    assert row == recommend(rows, len(parts.y), 0.0, read_loss("absolute_error").power(parts.y, None))
+
+
+def test_a_killed_fit_keeps_its_last_tick(energy, monkeypatch):
+    monkeypatch.setattr(fit, "SAVE_SECONDS", 0.0)
+    settings = fit.FitSettings("energy", seconds=600)
+    saved, parts = begin_fit(energy, settings, None, {})
+    seen = []
+
+    def killed(now):
+        seen.append(now)
+        if len(now.rows) > 1:
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        run_fit(saved, parts, fit.FOLDER / "energy-energy.json", killed)
+    left = load_fit("energy-energy")[0]
+    assert left.rows == seen[-1].rows and left.sessions[-1].stopped == ""
+    assert invoke(["fit", "--resume", "energy-energy", "--plain", "--evaluations", "40"]) == 0
+    assert len(load_fit("energy-energy")[0].sessions) == 2
+
+
+def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, capsys):
+    line = command.progress_line
+
+    def interrupted(now):
+        signal.raise_signal(signal.SIGINT)
+        return line(now)
+
+    monkeypatch.setattr(command, "progress_line", interrupted)
+    assert invoke(["fit", "energy.csv", "-y", "energy", "--seconds", "600", "--plain"]) == 130
+    assert load_fit("energy-energy")[0].sessions[-1].stopped == "callback" and "Interrupted;" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "arguments", "message"),
+    [
+        ("a,b,y", ROWS, [], "name the column to explain with --target; data.csv has a, b, y"),
+        ("a,b,y", ROWS, ["-y", "Y"], "no column 'Y' for the target; did you mean y?"),
+        ("a,b,y", ROWS, ["-y", "y", "--columns", "a,q"], "no column 'q' for --columns"),
+        ("a,b,y", ROWS, ["-y", "y", "--delimiter", ";"], "only one column, 'a,b,y' if it is split at ';'; try"),
+        ("a,b,y", ROWS, ["-y", "y", "--guess", "a*c"], "--guess 'a*c': there is no variable 'c'"),
+        ("a,b,y", ROWS, ["-y", "y", "--functions", "foo"], "there is no function 'foo'"),
+        ("a,b,y", ROWS, ["-y", "y", "--loss", "foo"], "there is no --loss 'foo'; there is squared_error,"),
+        ("a,b,y", ROWS, ["-y", "y", "--policy", "scripted:nope"], "policy 'scripted:nope' does not exist"),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "q=m"], "--units 'q=m': write header, or NAME=UNIT,..."),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "header"], "no name in the header has a unit"),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "a=m/"], "--units: 'm/' is not a unit"),
+        ("a,b,y", ROWS, ["-y", "y", "--units", "a=m,b=s", "--guess", "a+b"], "--guess 'a+b' breaks the units"),
+        ("a,b,y", ROWS, ["-y", "y", "--plot", "p.doc"], "the name must end in .png, .svg, .pdf"),
+        ("a\x1b[2J,b,y", ROWS, [], "data.csv has a?[2J, b, y"),
+        ("a,b,y", ROWS[:9], ["-y", "y"], "9 rows of data; at least 10 are needed"),
+        ("a,b,y", [], ["-y", "y"], "0 rows of data"),
+        ("", [], ["-y", "y"], "is empty"),
+        ("", ROWS, ["-y", "y"], "has no header: its first line is '0.3,0,0'"),
+        ("a,a,y", ROWS, ["-y", "y"], "several columns with the name 'a'"),
+        ("y", [[row[0]] for row in ROWS], ["-y", "y"], "only one column, 'y'"),
+        (
+            "a,b,y",
+            [["u", "v", row[2]] for row in ROWS],
+            ["-y", "y"],
+            "no usable column besides the target 'y'. Left out",
+        ),
+        ("a,b,y", [[*row[:2], "x"] for row in ROWS], ["-y", "y"], "the target 'y' is text, such as 'x' in line 2"),
+        ("a,b,y", [[*row[:2], 3] for row in ROWS], ["-y", "y"], "the target 'y' is 3 in every row"),
+        ("a,b,y", [[1, 2, row[2]] for row in ROWS], ["-y", "y"], "have the same value in every row"),
+        ("a,b,y", [*ROWS, [1, 2]], ["-y", "y"], "line 26: there are 2 cells, and 3 in the header"),
+        (
+            *("a,b,y", [["NA", "inf", 1], *ROWS, [1, "oops", 2]], ["-y", "y"]),
+            "2 of 26 rows lack a finite number: a (line 2), b (lines 2, 27: 'oops')",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_input_is_one_line(here, capsys, head, rows, arguments, message):
+    write(here / "data.csv", head.split(",") if head else None, rows)
+    if not head and not rows:
+        (here / "data.csv").write_text("")
+    assert invoke(["fit", "data.csv", *arguments, *FEW]) == 2
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) == 1
+    assert not (here / "fits").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("none.csv", None), ("data.csv", bytes(range(256)) * 9), ("data.parquet", b"PAR1"), ("data.csv", b"\n \n")],
+)
+def test_a_file_that_is_no_table_is_one_line(here, capsys, name, content):
+    if content is not None:
+        (here / name).write_bytes(content)
+    assert invoke(["fit", name, "-y", "y"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_tables_are_read_in_several_forms(here):
+    path = here / "data.csv"
+    goal = [row[2] for row in ROWS]
+    write(path, ["my a", "lambda", "y"], [[str(row[0]).replace(".", ","), *row[1:]] for row in ROWS], ";")
+    semicolons = read_table(path, "y")
+    assert semicolons.names == ("my_a", "lambda_") and semicolons.x[:, 0].tolist() == [row[0] for row in ROWS]
+    write(path, None, ROWS, "\t")
+    tabs = read_table(path, "x3", table.TableOptions(header=False))
+    assert tabs.names == ("x1", "x2") and tabs.y.tolist() == goal
+    write(path, ["a b", "a-b", "y"], [["", 1, 2], *ROWS], "  ")
+    with pytest.raises(table.BadTable):  # blanks separate names too
+        read_table(path, "y")
+    write(path, ["a b", "a-b", "y"], [["", 1, 2], *ROWS])
+    dropped = read_table(path, "y", table.TableOptions(drop_missing=True))
+    assert dropped.names == ("a_b", "a_b_2") and len(dropped.y) == len(ROWS)
+    assert any("1 of 25 rows" in note for note in dropped.notes)
+
+
+def test_long_tables_are_sampled_and_parquet_is_read(here, monkeypatch, capsys):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = {"a": [row[0] for row in ROWS] * 5, "t": ["x"] * 120, "y": [row[2] for row in ROWS] * 5}
+    parquet.write_table(arrow.table(columns), here / "data.parquet")
+    sampled = read_table(here / "data.parquet", "y", table.TableOptions(most=50))
+    assert len(sampled.y) == 50 and sampled.rows == 120 and sampled.names == ("a",)
+    assert "Drew 50 of 120 rows at random (seed 0)." in sampled.notes
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert invoke(["fit", "data.parquet", "-y", "y"]) == 2
+    assert "needs pyarrow: pip install" in capsys.readouterr().err

@@ -1,0 +1,198 @@
+"""The engine of formulas: the grammar, values, derivatives, fits, and the search."""
+
+import math
+
+import numpy as np
+import pytest
+
+from evo.plugins.formulas import FormulaError, parse, search, write
+from evo.plugins.formulas.canonical import turn_signs
+from evo.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, quiet
+from evo.plugins.formulas.front import FrontRow, recommend
+from evo.plugins.formulas.published import feynman, small
+from evo.plugins.formulas.rules import FormulaRules, read_functions
+from evo.plugins.formulas.search import FormulaSearch
+from evo.plugins.formulas.writing import to_python
+
+NAMES = ("a", "b")
+X = np.random.default_rng(0).uniform(0.5, 2.0, (2, 50))
+
+
+@pytest.mark.parametrize(
+    "law", [law for law in (*feynman(), *small()) if law.name != "Neat-6"], ids=lambda law: law.name
+)
+def test_published_formulas_are_read_and_written_back(law):
+    formula = law.formula
+    assert parse(write(formula, law.names), law.names) == formula
+    _x, y = law.rows("train", 0)
+    assert len(y) >= 20 and np.isfinite(y).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a**2 + 3*b", X[0] ** 2 + 3 * X[1]),
+        ("y = np.sin(a) / math.sqrt(b)", np.sin(X[0]) / np.sqrt(X[1])),
+        ("```python\nc = a*b\nreturn -c^3\n```", -((X[0] * X[1]) ** 3)),
+        ("def f(a, b):\n    '''A law.'''\n    t = exp(-a)\n    return t*pow(b, 0.5)", np.exp(-X[0]) * X[1] ** 0.5),
+        ("lambda a, b: a - -b - (a - b)", 2 * X[1]),
+        ("pi*arctan(a)", math.pi * np.arctan(X[0])),
+    ],
+)
+def test_texts_are_read(text, value):
+    if text.startswith("```"):
+        text = text.replace("return", "y =")
+    assert np.allclose(evaluate(parse(text, NAMES), X), value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a +", "c*a", "__import__('os').system('true')", "a if b else a", "eval('a')", "a[0]", "sin(a, b)", "'a'"]
+    + ["True", "1e999", "(" * 3000 + "a" + ")" * 3000, "-" * 3900 + "a", "while True:\n    a", "a.b.c", "10**400"],
+)
+def test_other_texts_are_refused_in_one_line(text):
+    try:
+        formula = parse(text, NAMES)
+    except FormulaError as error:
+        assert len(str(error).splitlines()) == 1
+    else:
+        assert text == "10**400" and formula.size == 3
+
+
+def test_numbers_with_a_point_are_fitted_and_whole_ones_are_kept():
+    formula = parse("1.0*a**2 + 3*b - 0.5", NAMES)
+    assert [formula.values[place] for place in formula.fitted] == [1.0, 0.5]
+
+
+def test_the_jacobian_is_the_derivative():
+    text = "1.3*exp(-0.7*a) + (a + 0.5)**1.5/b - log(b + 2.0)*sin(0.9*a*b) + sqrt(abs(a - 3.0)) + tanh(0.1*a)**2"
+    formula = parse(text, NAMES)
+    _values, jacobian = evaluate_with_jacobian(formula, X)
+    constants = [formula.values[place] for place in formula.fitted]
+    for place in range(len(constants)):
+        above, below = list(constants), list(constants)
+        above[place] += 1e-6
+        below[place] -= 1e-6
+        difference = evaluate(formula.with_constants(above), X) - evaluate(formula.with_constants(below), X)
+        assert np.allclose(difference / 2e-6, jacobian[place], atol=1e-7)
+
+
+def test_a_fit_finds_the_constants_and_counts_its_passes():
+    truth = parse("2.5*exp(-1.5*a) + 0.3*b", NAMES)
+    fitted = fit_constants(parse("1.0*exp(-1.0*a) + 1.0*b", NAMES), X, evaluate(truth, X), steps=20)
+    assert fitted.loss < 1e-20 and 3 <= fitted.evaluations <= 100
+    assert np.allclose(fitted.formula.values, truth.values)
+
+
+def test_numeric_faults_are_an_infinite_loss():
+    with quiet():
+        assert fit_constants(parse("log(-a)*1.0", NAMES), X, X[0]).loss == math.inf
+        assert fit_constants(parse("exp(exp(exp(9*a)))", NAMES), X, X[0]).loss == math.inf
+
+
+def test_a_search_finds_a_law_and_is_reproducible():
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(1, 5, (100, 3))
+    goal = rows[:, 0] * np.sqrt(rows[:, 1]) / (rows[:, 2] + 2)
+    seen = []
+    first, second = (
+        search(rows, goal, names=("m", "v", "t"), evaluations=1500, seconds=60, seed=3, callback=seen.append)
+        for _ in range(2)
+    )
+    assert [row.equation for row in first] == [row.equation for row in second] and seen
+    assert first.best.r2 > 0.9999 and first.evaluations <= 1600
+    assert [row.complexity for row in first] == sorted({row.complexity for row in first})
+    assert np.allclose(first.predict(rows), goal, rtol=0.1)
+
+
+@pytest.mark.parametrize("rows", [np.full((5, 1), np.nan), np.zeros((0, 2)), np.zeros((3,))])
+def test_rows_that_cannot_be_used_are_refused(rows):
+    with pytest.raises(ValueError, match="X"):
+        search(rows, np.zeros(len(rows)))
+
+
+def test_a_constant_target_is_its_constant():
+    assert search(np.random.default_rng(0).random((20, 2)), np.full(20, 3.0)).best.equation == "3.0"
+
+
+@pytest.fixture(scope="module")
+def front():
+    rng = np.random.default_rng(2)
+    rows = rng.uniform(1, 5, (60, 2))
+    return search(
+        rows, 2.5 * rows[:, 0] ** 2 / rows[:, 1] + rng.normal(0, 0.5, 60), names=("x 1", "pi"), evaluations=300
+    )
+
+
+def test_rows_of_a_front_are_written_for_other_programs(front):
+    sympy = pytest.importorskip("sympy")
+    x = np.random.default_rng(3).integers(1, 5, (7, 2))
+    for row in front:
+        space = {}
+        exec(row.python("law"), space)
+        assert np.allclose(space["law"](*x.T), row(x)) and space["law"](*x.T).shape == (7,)
+        assert np.allclose([float(row.sympy().subs({"x 1": a, "pi": b})) for a, b in x], row(x))
+        assert parse(row.equation.replace("x 1", "x_1"), ("x_1", "pi")) == row.formula
+    assert "\\frac" in front.best.latex() and sympy.sympify(1) == 1
+    with pytest.raises(ValueError, match=r"\(rows, 2\)"):
+        front.best(x[:, :1])
+
+
+def test_a_row_is_recommended_by_each_criterion(front):
+    losses, complexities = np.array([(row.loss, row.complexity) for row in front]).T
+    scores = np.array([0.0, *(-np.diff(np.log(losses)) / np.diff(complexities))])
+    assert np.allclose([row.score for row in front], scores)
+    assert front.select("accuracy") is front[len(front) - 1] and front.select("description") is front.best
+    assert front.select("score").score == scores.max()
+    near = scores[losses <= 1.5 * losses.min()]
+    assert front.select("best").score == near.max() and front.select("best").loss <= 1.5 * losses.min()
+    with pytest.raises(ValueError, match="'best', 'accuracy', 'score', 'description'"):
+        front.select("worst")
+
+
+def test_another_operator_changes_formulas_of_the_front_once_least_squares_is_done():
+    x = np.random.default_rng(0).uniform(0.5, 3.0, (60, 1))
+    law = parse("sin(1.3*x*sin(x + sin(2.1*x)))", ("x",))
+    y = evaluate(law, np.ascontiguousarray(x.T))
+    calls = []
+
+    def change(formula):
+        calls.append(formula)
+        return ([law] if len(calls) == 3 else [parse("x*x", ("x",))]), 5.0
+
+    rules = FormulaRules(read_functions(("+", "*", "sin")))
+    front = FormulaSearch(x, y, rules, ("x",), change=change).run(60, 20_000)
+    assert front.stopped == "exact" and len(calls) == 3 and front.best.r2 > 1 - 1e-12
+    assert all(call.size <= rules.max_size for call in calls)
+
+
+def test_few_rows_recommend_a_formula_with_fewer_nodes():
+    rows = [
+        FrontRow(parse(text, ("x",)), ("x",), text, size, loss, 1 - loss, 0.0)
+        for text, size, loss in (("1.5*x", 3, 0.1), ("sin(sin(cos(exp(x/(x + 1))))) + x/(x*x + 2)", 17, 0.03))
+    ]
+    assert recommend(rows, 12, 1e-13) is rows[0] and recommend(rows, 100, 1e-13) is rows[1]
+
+
+def test_python_names_of_columns_are_different_and_no_words_of_python():
+    formula = parse("a*b + c*d + e", ("a", "b", "c", "d"))
+    space = {}
+    exec(to_python(formula, ("x 1", "x_1", "lambda", "f")), space)
+    assert space["f"](1, 2, 3, 4) == pytest.approx(14 + math.e)
+
+
+@pytest.mark.parametrize(
+    ("text", "turned"),
+    [
+        ("a - -2.5", "a + 2.5"),
+        ("a + -2.5", "a - 2.5"),
+        ("a + -2.5*(b*a) - -1.5", "a - 2.5*(b*a) + 1.5"),
+        ("a*(b - -0.5*sin(a + -1.0))", "a*(b + 0.5*sin(a - 1.0))"),
+        ("a - (-2.5 + b)", "a - (-2.5 + b)"),
+        ("a - -2.5/b", "a + 2.5/b"),
+    ],
+)
+def test_signs_are_turned_without_a_change_of_value(text, turned):
+    formula = parse(text, NAMES)
+    assert write(turn_signs(formula), NAMES) == turned
+    assert (evaluate(turn_signs(formula), X) == evaluate(formula, X)).all()

@@ -1,0 +1,170 @@
+"""The reward vector of ToolRL, each rule against a case worked out by hand."""
+
+import json
+
+import pytest
+
+from evo.plugins.text_tasks.toolrl.calls import ToolCall, parse_tool_answer, read_calls
+from evo.plugins.text_tasks.toolrl.rewards import EMPTY_THOUGHT, align, match_value, score_tools
+from evo.plugins.text_tasks.words import multiset_f1, normalise, token_f1
+
+THINK = "<think>so</think>"
+
+
+def written(*calls, think=THINK):
+    return f"{think}\n<tool_call>\n" + "\n".join(json.dumps(call) for call in calls) + "\n</tool_call>"
+
+
+def call(name, **parameters):
+    return {"name": name, "parameters": parameters}
+
+
+def rewards(text, *wanted):
+    return score_tools(text, [ToolCall(name, parameters) for name, parameters in wanted]).rewards
+
+
+@pytest.mark.parametrize(
+    "body, names",
+    [
+        ('{"name": "a", "parameters": {}}\n{"name": "b"}', ["a", "b"]),
+        ('{"name": "a"}, {"name": "b"} {"name": "c"}', ["a", "b", "c"]),
+        ('[{"name": "a"}, {"name": "b"}]', ["a", "b"]),
+        ('[{"name": "a"}, {"name": "b"}', []),  # an array is read as a whole
+        ('{"name": "a"}\nand then\n{"name": "b"}', ["a"]),  # stops at the first bad one
+        ('{"name": "a"}\n{"name": 3}\n{"name": "b"}', ["a"]),
+        ('{"name": "a", "parameters": {"x": "}"}} {"name": "b"}', ["a", "b"]),
+        ("{'name': 'a'}", []),
+        ("", []),
+        ("[" * 100_000, []),
+        ('{"name": "a", "parameters": {"x": ' + "9" * 5000 + "}}", []),  # Python reads no int of that length
+    ],
+)
+def test_which_calls_a_body_holds(body, names):
+    assert [one.name for one in read_calls(body)] == names
+
+
+def test_arguments_stand_for_parameters_and_what_is_no_object_is_empty():
+    found = list(read_calls('{"name": "a", "arguments": {"x": 1}} {"name": "b", "parameters": [1]}'))
+    assert found == [ToolCall("a", {"x": 1}), ToolCall("b", {})]
+
+
+def test_the_first_tag_of_each_name_counts():
+    text = '<think>one</think><tool_call>{"name": "a"}</tool_call><tool_call>{"name": "b"}</tool_call><think>2</think>'
+    found = parse_tool_answer(text)
+    assert (found.thought, [one.name for one in found.calls], found.response) == ("one", ["a"], None)
+
+
+@pytest.mark.parametrize(
+    "text, wants_calls, expected",
+    [
+        (written(call("f")), True, 1),
+        (written(call("f"), think=""), True, 0),  # no thought
+        (written(call("f"), think="<think>never closed"), True, 0),
+        (THINK + "<tool_call>nothing</tool_call>", True, 0),  # no call can be read
+        (THINK + "<response>sorry</response>", True, 0),
+        (THINK + "<response>sorry</response>", False, 1),
+        (THINK + "<tool_call> \n </tool_call>", False, 1),  # empty
+        (THINK + "<tool_call>nothing</tool_call>", False, 0),
+        (EMPTY_THOUGHT + "hello", False, 1),
+        ("hello", False, 0),
+    ],
+)
+def test_format(text, wants_calls, expected):
+    assert rewards(text, *([("f", {})] if wants_calls else []))[0] == expected
+
+
+def test_no_call_wanted_and_none_made_leaves_the_format_alone():
+    assert rewards("hello") == (0, 1, 1, 1)
+
+
+def test_a_call_where_none_is_wanted_earns_nothing_for_calls():
+    assert rewards(written(call("f", x=1))) == (0, 0, 0, 0)
+
+
+def test_calls_wanted_and_none_made():
+    assert rewards(THINK + "<response>no</response>", ("f", {"x": 1})) == (0, 0, 0, 0)
+
+
+def test_an_empty_answer_is_all_zero_even_where_no_call_is_wanted():
+    assert rewards(" \n") == (0, 0, 0, 0)
+
+
+def test_names_are_a_multiset_without_case_and_punctuation():
+    # 2 of 3 made are wanted, 2 of 2 wanted are made: F1 = 4/5
+    found = rewards(written(call("Get_It"), call("getit"), call("other")), ("get_it", {}), ("get-it", {}))
+    assert found[1] == pytest.approx(4 / 5)
+
+
+def test_arguments_of_one_call():
+    # keys {x, z} against {x, y}: F1 1/2; values: x right, y absent: 1/2
+    assert rewards(written(call("f", x=1, z=3)), ("f", {"x": 1, "y": 2})) == (1, 1, 1 / 2, 1 / 2)
+
+
+def test_calls_left_over_on_either_side_add_a_zero():
+    # aligned: 1, 1; one more made: 0, 0
+    assert rewards(written(call("f", x=1), call("g")), ("f", {"x": 1})) == (1, pytest.approx(2 / 3), 1 / 2, 1 / 2)
+    assert rewards(written(call("f", x=1)), ("f", {"x": 1}), ("g", {})) == (1, pytest.approx(2 / 3), 1 / 2, 1 / 2)
+
+
+def test_a_call_without_parameters_has_them_all_right():
+    assert rewards(written(call("f")), ("f", {})) == (1, 1, 1, 1)
+    assert rewards(written(call("f", x=1)), ("f", {})) == (1, 1, 0, 1)
+
+
+def test_alignment_is_greedy_by_name_then_by_shared_keys_then_by_place():
+    f, g, h = ToolCall("f", {"x": 1}), ToolCall("g", {"x": 1, "y": 2}), ToolCall("F", {"x": 1, "y": 2})
+    assert align([f], [g, h]) == ((f, h), (None, g))  # 101 against 1
+    assert align([ToolCall("z", {"x": 0, "y": 0})], [f, g]) == ((ToolCall("z", {"x": 0, "y": 0}), g), (None, f))
+    twin = ToolCall("f", {"x": 2})
+    assert align([f], [twin, f])[0] == (f, twin)  # the first of equals
+    assert align([f, g], [h]) == ((f, h), (g, None))
+
+
+@pytest.mark.parametrize(
+    "found, wanted, expected",
+    [
+        (True, True, 1),
+        ("true", True, 0),
+        (1, True, 0),
+        (3, 3.0, 1),
+        ("3", 3, 1),
+        ("3.0000000001", 3, 1),
+        ("3.00001", 3, 0),
+        ("$3", 3, 1),  # as normalised texts
+        (True, 1, 0),
+        ("1e999", 3, 0),
+        (10**400, 3.5, 0),
+        (["b", "A."], ["a", "b"], 1),
+        (["a", "a"], ["a", "b"], 1 / 2),
+        ([], [], 1),
+        ("a", ["a"], 0),
+        ({"k": 1}, {"k": 2}, 1),  # keys alone
+        ({"k": 1, "l": 2}, {"k": 2}, 2 / 3),
+        ("k", {"k": 2}, 0),
+        ("New York", "new york city", 4 / 5),
+        ("the end", "end", 2 / 3),  # articles stay
+        ("", "", 1),
+        ("x", "", 0),
+        (5, "5", 1),
+        (5, "five", 0),
+        (None, None, 1),
+    ],
+)
+def test_values(found, wanted, expected):
+    assert match_value(found, wanted) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "found, wanted, expected",
+    [("", "", 1), ("a b", "", 0), ("", "b", 0), ("b b c", "b c c", 2 / 3), ("B, C!", "c b", 1)],
+)
+def test_words_are_a_multiset(found, wanted, expected):
+    assert token_f1(found, wanted) == pytest.approx(expected)
+
+
+def test_articles_go_before_the_punctuation():
+    assert normalise("The A-Team, an hour", articles=True) == "team hour"
+    assert normalise("th'e cat", articles=True) == "the cat"  # an article only once its punctuation is gone
+    assert normalise("New_York", underscores=True) == "new york"
+    assert normalise("New_York") == "newyork"
+    assert multiset_f1([], []) == 1
