@@ -27,6 +27,7 @@ FLAGS: dict[str, str] = {
 
 KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "shards": ("a run is one task of a cluster; ?scorers=N spreads its scoring", (None,)),
+    "dropped_policies": ("start a new run with --start FILE, as from evo best", ([], None)),
     "reflect": ("let the scorer's feedback call a model", ()),
     "prompt.horizon": ("leave it out: no gain was shown", (False, None)),
     "feedback": ("let the scorer's feedback call a model", (None, {}, {"policy": None, "max_new_tokens": None})),

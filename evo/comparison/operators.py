@@ -71,7 +71,7 @@ def operator_choices(comparison: Comparison) -> list[tuple[str, str]]:
     arm's place and the operator's, as in `1.0`."""
     choices = []
     for number, arm in enumerate(comparison.arms):
-        policies = [*map(str, parse_addresses(arm.policy)), *(arm.runs[0].config.get("dropped_policies") or [])]
+        policies = [str(address) for address in parse_addresses(arm.policy)]
         for at, policy in enumerate(policies):
             label = f"{arm.name}: {policy}" if len(comparison.arms) > 1 else policy
             choices.append((f"{number}.{at}", arm.name if len(policies) == 1 else label))
@@ -85,8 +85,7 @@ def load_operators(store: Store, comparison: Comparison) -> dict[str, list[Opera
 
 def _operators(store: Store, arm: Arm, comparison: Comparison) -> list[OperatorCounts]:
     rows = {problem.index: row for row, problem in enumerate(comparison.problems)}
-    dropped = arm.runs[0].config.get("dropped_policies") or []  # by a resume; their numbers come after the others
-    policies = [*map(str, parse_addresses(arm.policy)), *dropped]
+    policies = [str(address) for address in parse_addresses(arm.policy)]
     shape = (len(policies), len(rows), len(arm.runs), len(BINS) + 1)
     found = {name: np.zeros(shape) for name in _FIELDS}
     for column, run in enumerate(arm.runs):

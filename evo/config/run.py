@@ -47,7 +47,7 @@ class PromptConfig(BaseModel):
 
 
 class PolicyChange(BaseModel):
-    """A change of a run's policies by a resume. sequence: of the first group that may be of the new ones; created:
+    """A change of the options of a run's policies by a resume. sequence: of the first group with the new ones; created:
     seconds since 1970"""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
@@ -108,10 +108,7 @@ class RunConfig(SamplingConfig):
     train: SearchTraining | None = Field(None, description="Train the policy during the search.")
     scorer: ScorerSettings | None = Field(None, description="The declarations of a scoring function given in Python.")
     policy_changes: list[PolicyChange] = Field(
-        default_factory=list, description="How evo resume changed the policy, oldest first; evo writes it."
-    )
-    dropped_policies: list[str] = Field(
-        default_factory=list, description="Policies that evo resume dropped, whose answers stay; evo writes it."
+        default_factory=list, description="How evo resume changed the policy's options, oldest first; evo writes it."
     )
     scoring_resources: dict[str, float] | None = Field(
         None,

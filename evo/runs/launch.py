@@ -28,10 +28,9 @@ from evo.search.loop import SearchLoop
 from evo.search.operators import Operator, Operators, open_selection
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
-from evo.search.schedule import CountedSchedule, Scheduler, Shard, in_flight
+from evo.search.schedule import Schedule, window_of
 from evo.search.status import ProblemStatus, SearchStatus, describe_machine
 from evo.search.stop import FINISHING, Stop, StopReason
-from islands.db.shards import write_shard
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.types import RunRecord
@@ -49,15 +48,12 @@ class Launched:
 
     resources: those of this search only
     shared: those that it shares with other searches; the same as `resources` if it shares none
-    shard: its part of the run's problems, if other machines search the rest; node: the name of this machine then
     """
 
     search: SearchLoop
     run: RunRecord
     resources: Resources
     shared: Resources
-    shard: Shard | None = None
-    node: str = ""
 
     @property
     def core(self) -> SearchCore:
@@ -109,11 +105,7 @@ class Launched:
                 stop = problem_run.stop
                 if not problem_run.solved and (finished if stop is None else stop.reason is StopReason.PLATEAU):
                     self.store.set_problem_status(problem_run.record.id, "done", tx=transaction)
-            if self.shard is not None:
-                number = self.shard.number
-                write_shard(self.run.id, number, transaction, summary=summary, status=outcome, reason=reason)
-            else:
-                self.store.finish_run(self.run.id, outcome, reason, summary=summary, tx=transaction)
+            self.store.finish_run(self.run.id, outcome, reason, summary=summary, tx=transaction)
 
     async def close(self) -> None:
         await self.resources.close()
@@ -157,7 +149,7 @@ async def launch(
         store.lease(run.id)
         problem_runs = await add_problems(store, run, config, problems, seeds, operators, scorer)
         # 5) put the search together
-        schedule = CountedSchedule(problem_runs, async_window=config.lag)
+        schedule = Schedule(problem_runs, async_window=config.lag)
         core = open_core(store, run, config, problem_runs, operators, schedule)
         return assemble(core, run, scorer, resources)
     except BaseException:
@@ -173,24 +165,15 @@ def open_core(
     config: RunConfig,
     problem_runs: list[ProblemRun],
     operators: Sequence[Operator],
-    scheduler: Scheduler,
-    *,
-    shard: Shard | None = None,
-    breadths: Sequence[int] | None = None,
+    schedule: Schedule,
 ) -> SearchCore:
-    """The search of these problems, without its sampler and learner.
-
-    shard, breadths: if these are only a part of the run's problems: the part, and the number of islands of each problem
-    """
+    """The search of these problems, without its sampler and learner."""
     shown = [ProblemStatus(one.record.name, one.problem.target, one.iterations) for one in problem_runs]
     for problem_run, its in zip(problem_runs, shown, strict=True):
         problem_run.describe(its)
 
     def write_metrics(metrics: Mapping[str, Any], transaction: Transaction) -> None:
-        if shard is None:
-            store.set_summary(run.id, metrics, transaction)
-        else:
-            write_shard(run.id, shard.number, transaction, summary=metrics)
+        store.set_summary(run.id, metrics, transaction)
 
     return SearchCore(
         store,
@@ -198,8 +181,8 @@ def open_core(
         problem_runs,
         Operators(operators, open_selection(config, operators)),
         SearchStatus(run=run.name, policy=config.policy, problem_runs=shown, machines=[describe_machine()]),
-        in_flight(config, operators[0].policy, problem_runs, breadths),
-        scheduler,
+        window_of(config, operators[0].policy, [one.population.config.islands for one in problem_runs]),
+        schedule,
         write_metrics,
     )
 
@@ -211,12 +194,10 @@ def assemble(
     resources: Resources,
     *,
     shared: Resources | None = None,
-    shard: Shard | None = None,
-    node: str = "",
 ) -> Launched:
     """The loop around a core, with the learner of its configuration."""
     search = SearchLoop(core, open_learner(core, run, scorer), scorer)
-    return Launched(search, run, resources, shared or resources, shard, node)
+    return Launched(search, run, resources, shared or resources)
 
 
 def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:

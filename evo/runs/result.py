@@ -135,15 +135,11 @@ def _check_reachable(db: str) -> None:
 
 async def _rebuild(launched: Launched, db: str) -> None:
     """Replace the failed search by one that is restored from its record."""
-    from evo.runs.resume import relaunch, relaunch_shard  # slow to import, and few searches need it
+    from evo.runs.resume import relaunch  # slow to import, and few searches need it
 
     old = launched.search
     launched.store.close()
-    if launched.shard is None:
-        new = await relaunch(launched.run.name, db=db, shared=launched.shared)
-    else:
-        number = launched.shard.number
-        new = await relaunch_shard(launched.run.name, number, db=db, node=launched.node, shared=launched.shared)
+    new = await relaunch(launched.run.name, db=db, shared=launched.shared)
     new.search.on_commit = old.on_commit
     if old.paused:
         new.search.pause()

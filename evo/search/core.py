@@ -17,7 +17,7 @@ from evo.config.run import RunConfig
 from evo.search.iteration import Choice, Proposal, choose
 from evo.search.operators import FreshShare, Operator, Operators, Repeats
 from evo.search.problem_run import ProblemRun
-from evo.search.schedule import Scheduler, Window
+from evo.search.schedule import Schedule, Window
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.db.store import Store
@@ -52,11 +52,11 @@ class SearchCore:
         operators: Operators,
         status: SearchStatus,
         window: Window,
-        scheduler: Scheduler,
+        schedule: Schedule,
         write_metrics: WriteMetrics,
     ) -> None:
         self.store, self.config, self.problem_runs = store, config, list(problem_runs)
-        self.operators, self.status, self.window, self.scheduler = operators, status, window, scheduler
+        self.operators, self.status, self.window, self.schedule = operators, status, window, schedule
         self.fresh_share = FreshShare()
         self.stopped: Stop | None = None
         self.in_flight: Callable[[], Iterable[Proposal]] = tuple
@@ -73,8 +73,8 @@ class SearchCore:
         """The contents of the next prompt; None if a budget is spent, the search is stopped, or no problem takes one
         now."""
         if self.stopped is None:
-            self.stopped = budget_spent(self.config, self.status, self.scheduler.proposed)
-        problem_run = self.scheduler.next()
+            self.stopped = budget_spent(self.config, self.status, self.schedule.proposed)
+        problem_run = self.schedule.next()
         if self.stopped is not None or problem_run is None or not self._affords():
             return None
         seed, problem = self.config.seed, problem_run.record
@@ -87,7 +87,7 @@ class SearchCore:
             shown = _kind(problem_run, None if parent is None else parent.id)
             return self.fresh_share.of(problem.id, number, shown)
 
-        return choose(problem_run, self.scheduler.take(), seed, number, fresh_share)
+        return choose(problem_run, self.schedule.take(), seed, number, fresh_share)
 
     def _affords(self) -> bool:
         """Whether the budgets of tokens and cost leave room for a further group after those in flight: a budget is
@@ -108,7 +108,7 @@ class SearchCore:
     ) -> tuple[ScoredGroup, list[Placement]]:
         """Store a group and let its answers take their places; the group with its sequence, and where each answer
         went. Proposals see it from now on."""
-        group = self.scheduler.commit(problem_run, group)
+        group = self.schedule.commit(group)
         placements = problem_run.population.add(group, transaction)
         shown = _kind(problem_run, group.parent)
         repeated = sum(not placement.new for placement in placements)
@@ -187,12 +187,11 @@ class SearchCore:
         flight when the run ended. With an asynchronous window their view of the population is unknown, so they are
         proposed like any other. propose: makes the next proposal; False if there is none"""
         if not self.window.async_window:
-            committed = sequence = self.scheduler.upcoming
-            while committed is not None and sequence is not None and sequence < committed + self.window.groups:
-                self.advance(sequence - self.window.groups)
+            committed = self.schedule.upcoming
+            while (upcoming := self.schedule.upcoming) < committed + self.window.groups:
+                self.advance(upcoming - self.window.groups)
                 if not propose():
                     break
-                sequence = self.scheduler.upcoming
         self.advance(None)
         for problem_run in self.problem_runs:
             problem_run.describe(self._shown[problem_run.record.id])

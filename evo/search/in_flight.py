@@ -24,7 +24,7 @@ from typing import Protocol
 from evo.search.iteration import Choice, Proposal, score_group
 from evo.search.operators import Operators
 from evo.search.sampler import Sampled, Sampler
-from evo.search.schedule import Scheduler, Window
+from evo.search.schedule import Schedule, Window
 from problems.types import ScoredGroup
 from vpo.policies.address import parse_address
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
@@ -123,7 +123,7 @@ class Order(Protocol):
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[InFlight]: ...
 
-    def has_room(self, scheduler: Scheduler) -> bool:
+    def has_room(self, schedule: Schedule) -> bool:
         """Whether the next proposal may be made."""
         ...
 
@@ -165,15 +165,11 @@ class StrictOrder:
     def __iter__(self) -> Iterator[InFlight]:
         return iter([*self._late, *self._flying])
 
-    def has_room(self, scheduler: Scheduler) -> bool:
-        """The next sequence is less than a window behind the oldest in flight. The sequences between the two are in
-        flight here, or the problems' of other shards."""
+    def has_room(self, schedule: Schedule) -> bool:
+        """The next sequence is less than a window behind the oldest in flight."""
         if len(self) >= self.window.groups:
             return False
-        if not self._flying:
-            return True
-        upcoming = scheduler.upcoming
-        return upcoming is not None and upcoming < self._flying[0].choice.sequence + self.window.groups
+        return not self._flying or schedule.upcoming < self._flying[0].choice.sequence + self.window.groups
 
     def add(self, flying: InFlight) -> None:
         if not self._flying:
@@ -232,7 +228,7 @@ class LooseOrder:
     def __iter__(self) -> Iterator[InFlight]:
         return iter(self._flying.values())
 
-    def has_room(self, scheduler: Scheduler) -> bool:
+    def has_room(self, schedule: Schedule) -> bool:
         return (
             len(self._asked) < self.window.groups and len(self._flying) < self.window.groups + self.window.async_window
         )

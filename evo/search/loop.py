@@ -152,7 +152,7 @@ class SearchLoop:
 
     def _fill_window(self) -> bool:
         """Propose while there is room; whether anything is in flight."""
-        while self._flying.has_room(self.core.scheduler) and self._propose():
+        while self._flying.has_room(self.core.schedule) and self._propose():
             pass
         return len(self._flying) > 0
 
@@ -198,7 +198,7 @@ class SearchLoop:
     def _store(self, flying: InFlight, transaction: Transaction) -> tuple[ProblemRun, ScoredGroup]:
         problem_run, group = flying.choice.problem_run, flying.group.result()
         if flying.late:
-            group = self.core.scheduler.commit_late(group)
+            group = self.core.schedule.commit_late(group)
         group, _ = self.core.tell(problem_run, group, transaction)
         return problem_run, group
 

@@ -8,7 +8,6 @@ from islands.db.comparisons import PlannedRun, check_free, plan, runs_named
 from islands.db.housekeeping import delete_runs, rename_runs
 from islands.db.names import check_name, readable_name
 from islands.db.schema import METADATA
-from islands.db.shards import plan_shards, read_cluster_state, write_cluster_state
 from islands.errors import BadName, RunBusy, RunExists, UnknownRun
 from islands.population.population import Population
 
@@ -21,8 +20,6 @@ def searched(store, name):
     run = store.run(name)
     with store.begin() as tx:
         store.add_training_step(run.id, 1, {"loss": 1.0}, tx, policy_version="v9", checkpoint="somewhere")
-    plan_shards(store, run.id, 2)
-    write_cluster_state(store, name, {"lost": 1})
     return run
 
 
@@ -63,9 +60,7 @@ def test_a_run_that_is_written_is_refused_and_the_others_named_with_it_stay(stor
 
 def test_a_comparison_is_renamed_with_its_runs(store):
     plan(store, "cmp", [PlannedRun(arm, 0, {}) for arm in ("a", "b")], command="", commit="")
-    write_cluster_state(store, "cmp", {"lost": 1})
     rename_runs(store, runs_named(store, "cmp"), "better")
-    assert read_cluster_state(store, "cmp") is None and read_cluster_state(store, "better") is not None
     assert [run.name for run in runs_named(store, "better")] == ["better/a/s0", "better/b/s0"]
     with pytest.raises(UnknownRun, match="it has better"):
         runs_named(store, "zzz")

@@ -19,7 +19,7 @@ from evo.config.scorer import ScorerSettings
 from evo.config.train import TrainRun
 from vpo.policies.registry import PolicySettings
 
-WRITTEN_BY_EVO = {"scorer", "policy_changes", "dropped_policies", "batched"}
+WRITTEN_BY_EVO = {"scorer", "policy_changes", "batched"}
 
 
 def types_of(model):

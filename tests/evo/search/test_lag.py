@@ -2,18 +2,14 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 from stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
-from evo.runs.launch import launch
-from evo.runs.result import run_to_end
-from evo.runs.resume import check_divisible, relaunch_shard
-from evo.search.schedule import RoundRobin, Window, in_flight
-from evo.search.stop import INTERRUPTED
-from islands.db.shards import plan_shards
+from evo.search.schedule import Schedule, Window, window_of
 from islands.population.population import Population
 
 SEQUENCE, PROBLEM, ITERATION = 0, 1, 2
@@ -164,51 +160,14 @@ def test_show_says_that_the_seed_does_not_give_the_run_again(search_with, digits
     assert "--lag" not in capsys.readouterr().out
 
 
-SHARDED = {
-    "problems": ["maze:test"], "limit": 5, "policy": "scripted:mutate?latency=0.01", "iterations": 12, "rollouts": 2,
-    "answers": 1, "lag": 8, "parallel": 10,
-}  # fmt: skip
-
-
-def test_shards_keep_their_places_and_go_on(db):
-    async def plan():
-        launched = await launch(RunConfig.model_validate(SHARDED), db=db, name="run", command="test")
-        plan_shards(launched.store, launched.run.id, 2)
-        await launched.close()
-
-    async def search(number, stop_after=None):
-        launched = await relaunch_shard("run", number, db=db)
-        seen = []
-
-        def committed(group):
-            seen.append(group)
-            if len(seen) == stop_after:
-                launched.search.interrupt(INTERRUPTED)
-
-        launched.search.on_commit = committed
-        try:
-            return (await run_to_end(launched)).outcome
-        finally:
-            await launched.close()
-
-    asyncio.run(plan())
-    assert asyncio.run(search(1, stop_after=9)) == "interrupted"
-    before = stored_answers(db, "run")
-    assert asyncio.run(search(0)) == asyncio.run(search(1)) == "done"
-    after = stored_answers(db, "run")
-    assert set(before) <= set(after)
-    assert sorted(places(db)) == sorted((f"maze:test/{p}", i) for p in range(5) for i in range(12))
-    with pytest.raises(Exception, match="with --lag, --max-answers is spent in the order"):
-        check_divisible(RunConfig.model_validate({**SHARDED, "max_answers": 50}), "run")
-
-
 def test_a_round_passes_over_what_is_too_far_ahead():
     class One:
         def __init__(self, upcoming, has_turn=True, open=True):
             self.upcoming, self.has_turn, self.open = upcoming, has_turn, open
+            self.built, self.missing = upcoming, ()
 
     ahead, done, last = One(3, has_turn=False), One(0, open=False), One(5)
-    turns = RoundRobin([ahead, done, last])
+    turns = Schedule([ahead, done, last])
     assert turns.next() is last
     ahead.has_turn = True
     assert turns.next() is ahead
@@ -218,10 +177,6 @@ def test_a_round_passes_over_what_is_too_far_ahead():
     assert turns.next() is None
 
 
-def test_a_shard_has_its_part_of_the_window():
-    from types import SimpleNamespace
-
-    own = [SimpleNamespace(population=SimpleNamespace(config=SimpleNamespace(islands=5)))] * 5
-    config, policy = RunConfig(parallel=60, lag=7), SimpleNamespace(batch=0)
-    assert in_flight(config, policy, own) == Window(60, 0, 7, 12 + 7)
-    assert in_flight(config, policy, own, [5] * 20) == Window(15, 0, 7, 3 + 7)
+def test_a_problem_runs_ahead_by_its_part_of_the_window_and_the_lag():
+    window = window_of(RunConfig(parallel=60, lag=7), SimpleNamespace(batch=0), [5] * 5)
+    assert window == Window(60, 0, 7, 12 + 7)

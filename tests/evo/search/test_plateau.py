@@ -11,8 +11,6 @@ import pytest
 from stored_rows import assert_same_run, stored_answers
 
 from evo.cli import invoke
-from evo.config.run import RunConfig
-from evo.search.schedule import couples_its_problems
 from islands.db.store import Store
 from islands.queries.groups import read_groups
 
@@ -64,9 +62,3 @@ def test_a_search_starts_from_all_seeds_and_files(tmp_path: Path, capsys: pytest
     assert answers == ["aa", "bbb", "dddd"]
     assert invoke([*RUN, "--start", "missing.txt", "--name", "none"]) == 2
     assert "missing.txt" in capsys.readouterr().err
-
-
-def test_patience_and_weights_say_what_can_be_divided() -> None:
-    assert "--patience" in str(couples_its_problems(RunConfig(patience=3)))
-    assert couples_its_problems(RunConfig(policy="scripted:mutate,scripted:random-route")) is not None
-    assert couples_its_problems(RunConfig(policy="scripted:mutate?weight=2,scripted:random-route")) is None

@@ -1,4 +1,4 @@
-"""A run that is resumed with other policies: other options, a replacement, a member less; the change is on record."""
+"""A run is resumed with other options of its models, which is on record, and with no other models."""
 
 from __future__ import annotations
 
@@ -41,38 +41,19 @@ def test_other_options_of_the_same_model_keep_its_place(capsys) -> None:
         assert found["groups"] == 24 and set(operators()) == {(0, "openai:tiny")}
         (change,) = found["policy_changes"]
         assert "retries=0" in change["before"] and "rpm=100000" in change["after"]
-        assert found["config"]["dropped_policies"] == [] and found["config"]["policy"] == change["after"]
+        assert found["config"]["policy"] == change["after"]
         assert invoke(["show", "one"]) == 0 and "the policy changed:" in capsys.readouterr().out
         assert invoke(["resume", "one", "--plain", "--iterations", "26"]) == 0, "it continues as changed"
         assert len(shown(capsys)["policy_changes"]) == 1
 
 
-def test_a_dead_model_is_replaced(capsys) -> None:
-    with misbehaving_server(lambda number: "" if number < 6 else "quota") as server:
-        assert invoke([*SEARCH, "--policy", f"{server.address}?n=off", "--parallel", "2"]) == 1
-    assert "check its plan and billing" in capsys.readouterr().err
-    assert invoke([*RESUME, "--policy", "scripted:mutate"]) == 0
-    found = shown(capsys)
-    assert set(operators()) == {(1, "openai:tiny"), (0, "scripted:mutate")} and found["groups"] == 24
-    assert [one["policy"] for one in found["operators"]] == ["scripted:mutate", f"{server.address}?n=off"]
-
-
-def test_a_member_of_an_ensemble_is_dropped(capsys) -> None:
-    names = ["scripted:mutate", "scripted:echo", "scripted:mutate?temperature=0.5"]
-    assert invoke([*SEARCH, "--policy", ",".join(names)]) == 0
-    before = operators()
-    assert invoke([*RESUME, "--policy", f"{names[2]},{names[0]}"]) == 0
-    after, found = operators(), shown(capsys)
-    echoed = sum(count for (_, version), count in before.items() if "echo" in version)
-    assert echoed and after[2, "scripted:echo"] == echoed and sum(after.values()) == 24
-    assert found["config"]["dropped_policies"] == ["scripted:echo"]
-    assert invoke(["resume", "one", "--plain", "--iterations", "30"]) == 0
-    assert operators()[2, "scripted:echo"] == echoed
-
-
 @pytest.mark.parametrize(
     ("policy", "said"),
-    [("openai:tiny@nowhere", "is no URL"), ("scripted:nobody", "scripted:nobody")],
+    [
+        ("openai:tiny@nowhere", "the run keeps its models, scripted:mutate"),
+        ("scripted:mutate,scripted:echo", "only their options can change. Start a new run with"),
+        ("scripted:mutate?temperature=hot", "temperature"),
+    ],
 )
 def test_a_wrong_policy_leaves_the_run_as_it_was(policy: str, said: str, capsys) -> None:
     assert invoke([*SEARCH, "--policy", "scripted:mutate"]) == 0

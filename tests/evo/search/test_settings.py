@@ -14,7 +14,8 @@ from evo.search.defaults import (
     workers,
 )
 from evo.search.operators import Bandit, EvenMix, Operator, open_selection
-from evo.search.schedule import Window, in_flight
+from evo.search.schedule import Window, window_of
+from vpo.policies.contract import PolicyTraits
 
 
 class Directory(PythonProblem):
@@ -22,10 +23,6 @@ class Directory(PythonProblem):
 
     def __init__(self, **settings):
         self.settings = settings
-
-
-def problem_runs(count, islands=5):
-    return [SimpleNamespace(population=SimpleNamespace(config=SimpleNamespace(islands=islands)))] * count
 
 
 @pytest.mark.parametrize(
@@ -42,7 +39,9 @@ def problem_runs(count, islands=5):
 )
 def test_batches_and_windows(problems, policy_batch, parallel, expected):
     config = RunConfig(parallel=parallel)
-    assert in_flight(config, SimpleNamespace(batch=policy_batch), problem_runs(problems)) == Window(*reversed(expected))
+    assert window_of(config, SimpleNamespace(batch=policy_batch, traits=PolicyTraits()), [5] * problems) == Window(
+        *reversed(expected)
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,8 +58,8 @@ def test_batches_and_windows(problems, policy_batch, parallel, expected):
 )
 def test_an_engine_of_known_size_is_filled(problems, iterations, slots, rollouts, parallel, expected):
     config = RunConfig(parallel=parallel, iterations=iterations, rollouts=rollouts)
-    policy = SimpleNamespace(batch=0, slots=slots)
-    assert in_flight(config, policy, problem_runs(problems)) == Window(expected, 0)
+    policy = SimpleNamespace(batch=0, traits=PolicyTraits(slots=slots))
+    assert window_of(config, policy, [5] * problems) == Window(expected, 0)
 
 
 def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
