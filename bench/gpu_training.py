@@ -44,7 +44,7 @@ def trainer(place: Place) -> dict[str, Any]:
             torch.cuda.reset_peak_memory_stats()
         for _ in range(3):
             began = time.perf_counter()
-            stats = trainer.teach([group])
+            stats = trainer.step_on_examples([group])
             seconds.append(time.perf_counter() - began)
             found.setdefault(f"{way}_grad_norm", stats.metrics["grad_norm"])
         found[f"{way}_seconds"] = float(np.median(seconds))

@@ -91,6 +91,9 @@ FLAGS.update(
         "--discount": "an answer is paid for what it reached itself",
         "--beta": "it was for dpo, kto and trajectory_balance; use --kl to stay near the start",
         "--likelihood": "it was for dpo; use improve, which maximises the likelihood of better answers",
+        "--fsdp": "vpo.trl.VPOTrainer shards a model over processes",
+        "--fsdp-offload": "vpo.trl.VPOTrainer shards a model over processes",
+        "--trackers": "read metrics.jsonl in the directory of the run, or evo report it",
     }
 )
 _OF_TRAINING: dict[str, tuple[str, tuple[Any, ...]]] = {
@@ -99,6 +102,9 @@ _OF_TRAINING: dict[str, tuple[str, tuple[Any, ...]]] = {
     "discount": ("an answer is paid for what it reached itself", (0.9,)),
     "beta": ("use kl to stay near the start", (0.1,)),
     "likelihood": ("use improve, which maximises the likelihood of better answers", (1.0,)),
+    "fsdp": ("vpo.trl.VPOTrainer shards a model over processes", (False,)),
+    "fsdp_offload": ("vpo.trl.VPOTrainer shards a model over processes", (False,)),
+    "trackers": ("read metrics.jsonl in the directory of the run, or evo report it", ([],)),
 }
 KEYS.update(_OF_TRAINING)
 KEYS.update({f"train.{key}": row for key, row in _OF_TRAINING.items()})

@@ -140,9 +140,6 @@ class TrainKeywords(TypedDict, total=False):
     sandbox: Mode
     device: str | None
     dtype: Literal["float32", "bfloat16"] | None
-    fsdp: bool
-    fsdp_offload: bool
-    trackers: Sequence[Literal["tensorboard", "wandb"]]
     # where parents and rewards come from
     parents: float
     parents_from: str

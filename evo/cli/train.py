@@ -50,7 +50,7 @@ _FLAGS = [
         "Optimisation": _OPTIMISATION,
         "Evaluation and checkpoints": ("evaluate_every", "evaluate_limit", "evaluate_answers", "save_every", "keep"),
         "Execution and output": (
-            *("sandbox", "device", "dtype", "fsdp", "fsdp_offload", "trackers"),
+            *("sandbox", "device", "dtype"),
             *("as_json", "plain"),
         ),
     },

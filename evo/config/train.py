@@ -101,13 +101,6 @@ class TrainRun(TraceSettings, TrainerSettings):
         description="With LoRA: the type of the frozen weights, in which rollouts are sampled too; default bfloat16 on "
         "a GPU and float32 on a CPU.",
     )
-    fsdp: bool = Field(
-        False, description="Shard weights, gradients and optimiser over the processes of accelerate launch (FSDP2)."
-    )
-    fsdp_offload: bool = Field(False, description="With --fsdp: keep the shards in the machine's memory between steps.")
-    trackers: list[Literal["tensorboard", "wandb"]] = Field(
-        default_factory=list, description="Trackers that also receive the metrics."
-    )
 
     @model_validator(mode="after")
     def _sensible(self) -> TrainRun:

@@ -1,7 +1,7 @@
 """Training by examples: pairs of a parent and a better child from stored searches, whichever operator found them.
 
     children of a problem, in order -> those that improve -> by parent -> by the parent's level
-    lesson -> prompt and chain in the policy's form -> token ids -> trainer.teach
+    lesson -> prompt and chain in the policy's form -> token ids -> trainer.step_on_examples
 
 A child improves if it is fitter than the parent in its prompt, or if no earlier answer of the search was at least as
 good in every objective: it is then on the front from which parents are drawn. In hindsight the other parents of that
@@ -301,7 +301,7 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         return self._examples(np.random.default_rng([self.run_config.seed, 3, self.status.step]))
 
     async def _learn(self, batch: list[ExampleGroup]) -> TrainStats:
-        return self.trainer.teach(batch)
+        return self.trainer.step_on_examples(batch)
 
     def _account(self, batch: list[ExampleGroup], stats: TrainStats) -> dict[str, float]:
         self._leave_out(self.writer.left_out)

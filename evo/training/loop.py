@@ -159,7 +159,7 @@ class SteppedTraining(ABC, Generic[Batch]):
     def _spent(self) -> Stop | None:
         """The reason to stop now, None to continue. Processes stop together, as soon as one must."""
         stop = self._own_limit()
-        if self.processes > 1 and self.trainer.add_up(float(stop is not None)):
+        if self.processes > 1 and self.trainer.all_reduce_sum(float(stop is not None)):
             return stop or Stop(StopReason.BUDGET, "another process stopped")
         return stop
 

@@ -234,8 +234,6 @@ class TrainingLoop(SteppedTraining[Batch]):
         shown = zip((question.selection.parent for question in questions), groups, strict=True)
         self._parents = {group.sequence: parent for parent, group in shown if parent is not None}
         stats = self.trainer.step(groups)
-        if stats.policy_version and self.trainer.sharded:
-            await self.policy.between(lambda: self.trainer.copy_weights(self.policy.model))
         self.curriculum.learn(questions, groups)
         return stats
 

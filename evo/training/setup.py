@@ -4,7 +4,6 @@ anything is written."""
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,11 +36,9 @@ from vpo.policies.contract import LocalPolicy, Policy
 from vpo.policies.registry import load_policy
 from vpo.training.checkpoint import load_state, save_checkpoint
 from vpo.training.config import IMPROVE, TrainConfig, default_rate
-from vpo.training.distribution import ShardSettings
 from vpo.training.trainer import PolicyTrainer
 
 if TYPE_CHECKING:
-    import torch
     from accelerate import Accelerator
     from transformers import PreTrainedModel
 
@@ -76,35 +73,26 @@ class Training:
             curricula = gather_object([state.pop("curriculum")])
         else:
             curricula = [state.pop("curriculum")]
-        kept, weights = trainer.state(), self._gathered()  # every process has a part of them
         if not self.main:
             return
         self.record.check_claim()
         step = self.loop.status.step
-        self._write(self.record.place(step), weights, {"loop": state, "curricula": curricula, "trainer": kept})
+        self._write(self.record.place(step), {"loop": state, "curricula": curricula, "trainer": trainer.state()})
         self.record.prune(self.run.keep)
 
     def finish(self) -> None:
         """Write the final policy with its card to the top of the directory."""
-        weights = self._gathered()
         if self.main:
             self.record.check_claim()
-            self._write(self.record.folder, weights)
+            self._write(self.record.folder)
         if self.accelerator is not None:
             self.accelerator.end_training()
 
-    def _gathered(self) -> dict[str, torch.Tensor] | None:
-        """The whole model's weights, if each process holds a part of them."""
-        return self.loop.trainer.weights() if self.loop.trainer.sharded else None
-
-    def _write(
-        self, folder: Path, weights: dict[str, torch.Tensor] | None, state: Mapping[str, Any] | None = None
-    ) -> None:
-        tokenizer = self.policy.tokenizer
-        model = self.loop.trainer.model if weights is None else self.policy.model
+    def _write(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
+        tokenizer, model = self.policy.tokenizer, self.loop.trainer.model
         card = self.record.card(self.run, self.about, self.loop.source, self.loop.notes())
         trained = {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
-        save_checkpoint(model, tokenizer, folder, card, state, trained=trained, weights=weights)
+        save_checkpoint(model, tokenizer, folder, card, state, trained=trained)
 
     async def run_to_end(
         self, interruptible: Callable[[Callable[[Stop], None]], contextlib.AbstractContextManager[None]]
@@ -129,7 +117,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
     """Begin a new training run in the directory `output`."""
     with _open_stored(run) as stored:
         run = resolve_settings(run, stored) if isinstance(stored, Traces) else run
-        accelerator = open_accelerator(run, output)
+        accelerator = open_accelerator(run)
         prepared = prepare(run, run.policy, accelerator, stored)
         if run.lr is None:
             run = run.model_copy(update={"lr": default_rate(prepared.policy.prompt_format)})
@@ -156,7 +144,7 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     record, about = TrainingRecord.open(folder)
     run = parse(TrainRun, {**complete_trainer(about["config"]), **overrides}, f"--resume {folder}")
     with _open_stored(run, about.get("traces")) as stored:
-        accelerator = open_accelerator(run, folder)
+        accelerator = open_accelerator(run)
         checkpoint = next(reversed(record.checkpoints()), None)
         weights, state = run.policy, {}
         if checkpoint is not None:
@@ -222,17 +210,13 @@ def _assemble(
     by_reward = isinstance(traces, Traces)
     steps = plan_steps(run, traces) if isinstance(traces, Traces) else run.steps
     config = TrainConfig.of(run, seed=run.seed, reward=run.reward, shaping=run.shaping, steps=steps, trust=by_reward)
-    shards = shard_settings(run, accelerator)
-    config.gradient_checkpointing = recomputes(run)
     trainer = PolicyTrainer(
-        # if the trained model is in parts, the policy samples from a separate whole model
-        policy.model if shards is None else whole_model(prepared.weights),
+        policy.model,
         policy.tokenizer,
         config,
         version=about["start"],
         reference=prepared.reference,
         accelerator=accelerator,
-        shards=shards,
         folder=record.folder,
     )
     main = is_main(accelerator)
@@ -241,9 +225,6 @@ def _assemble(
         if not main:
             return
         record.log(line)
-        if accelerator is not None and accelerator.trackers:
-            prefix = "held_out/" if line["kind"] == "evaluation" else ""
-            accelerator.log({prefix + k: v for k, v in line.items() if k not in ("kind", "step")}, step=line["step"])
         if on_log is not None:
             on_log(line)
 
@@ -298,62 +279,27 @@ async def _held_out_metrics(
     return {name: value for name, value in means.items() if value is not None}
 
 
-def shard_settings(run: TrainRun, accelerator: Accelerator | None) -> ShardSettings | None:
-    """How the model is sharded over processes: by --fsdp, or by the flags of accelerate launch (--use_fsdp and others);
-    None = every process holds the whole model. Raises BadInput for impossible combinations."""
-    asked = _is_on("ACCELERATE_USE_FSDP")
-    if not run.fsdp and not asked:
-        if run.fsdp_offload:
-            raise BadInput("--fsdp-offload needs --fsdp")
-        return None
-    if accelerator is None or accelerator.num_processes == 1:
-        raise BadInput("--fsdp shares the model over processes: accelerate launch --num_processes 8 -m evo train ...")
-    if run.lora_rank:
-        raise BadInput("--lora-rank trains an adapter, which --fsdp does not shard; leave out one of the two")
-    if asked and os.environ.get("FSDP_VERSION", "2") != "2":
-        raise BadInput("only FSDP2 can be used: accelerate launch --use_fsdp --fsdp_version 2")
-    return ShardSettings(
-        offload=run.fsdp_offload or _is_on("FSDP_OFFLOAD_PARAMS"),
-        reshard=_is_on("FSDP_RESHARD_AFTER_FORWARD", "true"),
-    )
-
-
-def recomputes(run: TrainRun) -> bool:
-    """Whether activations are recomputed: by --gradient-checkpointing, or by the flags of accelerate launch."""
-    return run.gradient_checkpointing or (_is_on("ACCELERATE_USE_FSDP") and _is_on("FSDP_ACTIVATION_CHECKPOINTING"))
-
-
-def _is_on(name: str, default: str = "false") -> bool:
-    return os.environ.get(name, default).lower() in ("1", "true", "yes")
-
-
 def is_main(accelerator: Accelerator | None) -> bool:
     """Whether this process writes and prints."""
     return accelerator is None or accelerator.is_main_process
 
 
-def open_accelerator(run: TrainRun, folder: str) -> Accelerator | None:
-    """accelerate's handle if several processes train together (`accelerate launch -m evo train ...`) or metrics go to a
-    tracker; otherwise None, without its import."""
-    for tracker in run.trackers:
-        if importlib.util.find_spec(tracker) is None:
-            raise BadInput(f"--trackers {tracker} needs the package: pip install {tracker}")
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1 and not run.trackers:
+def open_accelerator(run: TrainRun) -> Accelerator | None:
+    """accelerate's handle if several processes train together (`accelerate launch -m evo train ...`), each with the
+    whole model; otherwise None, without its import."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return None
+    if os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true", "yes"):
+        raise BadInput("evo train does not shard a model over processes; vpo.trl.VPOTrainer does, with --use_fsdp")
     import torch
     from accelerate import Accelerator
 
-    cpu = run.device == "cpu" or not torch.cuda.is_available()
-    accelerator = Accelerator(cpu=cpu, log_with=list(run.trackers) or None, project_dir=folder)
-    if run.trackers:
-        plain = {k: v if isinstance(v, int | float | str) else str(v) for k, v in run.stored().items()}
-        accelerator.init_trackers("evo", config=plain)
-    return accelerator
+    return Accelerator(cpu=run.device == "cpu" or not torch.cuda.is_available())
 
 
 @dataclass
 class PreparedTraining:
-    """Problems with their prompt formats, held-out problems, and a policy that can learn. weights: its address"""
+    """Problems with their prompt formats, held-out problems, and a policy that can learn."""
 
     problems: list[Problem]
     styles: list[PromptFormat]
@@ -361,7 +307,6 @@ class PreparedTraining:
     policy: LocalPolicy
     reference: PreTrainedModel | None
     traces: Traces | Improvements | None = None
-    weights: str = ""
 
 
 def prepare(
@@ -403,11 +348,4 @@ def prepare(
         reference = start.model.float().requires_grad_(False)
     if isinstance(traces, Traces):
         keep_fitting(traces, policy)
-    return PreparedTraining(problems, styles, held_out, policy, reference, traces, weights)
-
-
-def whole_model(weights: str) -> PreTrainedModel:
-    """A second copy of a policy's model, in float32 in the machine's memory, from which it is sharded."""
-    policy = load_policy(weights, device="cpu", dtype="float32")
-    assert isinstance(policy, LocalPolicy)
-    return policy.model
+    return PreparedTraining(problems, styles, held_out, policy, reference, traces)

@@ -81,7 +81,7 @@ def _train(
 ) -> tuple[LlamaForCausalLM, list[PretrainProgress]]:
     import torch
 
-    from vpo.training.trainable import multiplies_in_bf16
+    from vpo.training.optimizer import uses_bf16_autocast
 
     model = build_model(config.width, config.layers, config.heads, config.seed, config.dialect)
     if config.start is not None:
@@ -96,7 +96,7 @@ def _train(
         betas=(0.9, 0.95),
         fused=True,
     )
-    mixed = multiplies_in_bf16(config.precision, "cpu")
+    mixed = uses_bf16_autocast(config.precision, "cpu")
     lessons = open_dialect(config.dialect).teacher(config.seed, held_out, config.large_share)
     ids = {word: i for i, word in enumerate(open_dialect(config.dialect).vocabulary())}
     history: list[PretrainProgress] = []

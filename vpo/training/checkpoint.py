@@ -1,6 +1,6 @@
 """Checkpoints on disk: an ordinary Hugging Face directory, with the state that an exact resume needs.
 
-Everything is written into a new directory that takes its name at the end, so a kill leaves the old one or the new one.
+Everything is written into a new directory that takes its name at the end, so that a kill never leaves a mixture.
 """
 
 from __future__ import annotations
@@ -44,18 +44,16 @@ def save_checkpoint(
     state: Mapping[str, Any] | None = None,
     *,
     trained: Mapping[str, Any] | None = None,
-    weights: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
     """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights. The
     adapter itself goes into the folder `adapter` there.
 
     state: tensors, numbers, strings, lists and mappings of them, kept in a separate file
     trained: how it was trained, for vpo.policies.checkpoint
-    weights: to write instead of the model's
     """
 
     def write(place: Path) -> None:
-        _write(model, tokenizer, place, card, trained, weights)
+        _write(model, tokenizer, place, card, trained)
         if has_adapter(model):
             save_adapter(model, place / ADAPTER_FOLDER)
             _describe(place / ADAPTER_FOLDER, card, {**(trained or {}), "format": named_prompt_format(model.config)})
@@ -86,11 +84,10 @@ def _write(
     folder: Path,
     card: str,
     trained: Mapping[str, Any] | None,
-    weights: Mapping[str, torch.Tensor] | None,
 ) -> None:
     with without_bars():
         whole = merge_adapter(model) if has_adapter(model) else model
-        whole.save_pretrained(folder, state_dict=None if weights is None else dict(weights))
+        whole.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     settings = folder / "tokenizer_config.json"
     if settings.is_file():
@@ -118,11 +115,14 @@ def _is_full(error: Exception, place: Path) -> bool:
 
 
 def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:
-    """Fill a new directory with `write` and replace `folder` by it; its other files are kept. Raises
-    OSError, one line, where the disk is full; `folder` is as it was then."""
+    """Fill a new directory with `write` and put it in the place of `folder`. A kill leaves the old one, the new one or,
+    between two renames, the old one as `folder.replaced`, which the next call puts back. In a folder that holds other
+    things too, as a training run's does, the files are replaced one by one. Raises OSError, one line, where the disk is
+    full; `folder` is as it was then."""
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f"{folder.name}.writing-{os.getpid()}")
+    _put_back(folder)
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     try:
@@ -130,18 +130,33 @@ def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:
             write(fresh)
         except Exception as error:  # safetensors and torch have their own for what the system says
             if _is_full(error, fresh):
-                told = "the disk is full and this was not saved; make room, and go on from what was saved before"
-                raise OSError(f"{folder}: {told}") from error
+                hint = "Disk full: not saved. The previous checkpoint is intact; free space and resume."
+                raise OSError(f"{folder}: {hint}") from error
             raise
-        if not folder.exists():
-            fresh.rename(folder)
+        written = {file.name for file in fresh.iterdir()}
+        if folder.exists() and {file.name for file in folder.iterdir()} - written:
+            for name in sorted(written):
+                if (fresh / name).is_dir():
+                    shutil.rmtree(folder / name, ignore_errors=True)
+                (fresh / name).replace(folder / name)
             return
-        for file in sorted(fresh.iterdir()):
-            if file.is_dir():
-                shutil.rmtree(folder / file.name, ignore_errors=True)
-            file.replace(folder / file.name)
+        if folder.exists():
+            folder.rename(_replaced(folder))
+        fresh.rename(folder)
     finally:
+        _put_back(folder)
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _replaced(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.replaced")
+
+
+def _put_back(folder: Path) -> None:
+    """Give a folder that was being replaced its name again, or delete it if it has been."""
+    if _replaced(folder).exists() and not folder.exists():
+        _replaced(folder).rename(folder)
+    shutil.rmtree(_replaced(folder), ignore_errors=True)
 
 
 def save_diverged(

@@ -127,8 +127,6 @@ def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
         use_cache=True,
         logits_to_keep=1,
     )
-    if hasattr(model, "unshard"):
-        _gather_for_gradient(model, cache)
     for layer in cache.layers:
         layer.keys, layer.values = _spread(layer.keys, packed.row), _spread(layer.values, packed.row)
     tail = torch.cat([packed.prompts[packed.row, -1:], packed.completions[:, :-1]], dim=1)
@@ -140,22 +138,6 @@ def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
         past_key_values=cache,
         use_cache=True,
     ).logits
-
-
-def layers_of(model: PreTrainedModel) -> list[torch.nn.Module]:
-    """The decoder's layers: what a sharded model gathers and gives back as one."""
-    base: Any = getattr(model, model.base_model_prefix, model)
-    return list(base.layers)
-
-
-def _gather_for_gradient(model: PreTrainedModel, cache: Any) -> None:
-    """FSDP gathers a layer's weights as a gradient reaches the layer's output. The prompt's layers are reached through
-    the keys and values that they left in the cache, so those must call for the weights too."""
-    for layer, states in zip(layers_of(model), cache.layers, strict=True):
-        for tensor in (states.keys, states.values):
-            if tensor.requires_grad:
-                gather: Any = layer
-                tensor.register_hook(lambda _, gather=gather: gather.unshard() and None)
 
 
 def _spread(states: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
@@ -200,9 +182,6 @@ def flat(rows: Sequence[npt.NDArray[np.float32]], device: torch.device) -> torch
     return torch.from_numpy(np.concatenate(rows)).to(device)
 
 
-def starts(known: Mapping[int, torch.Tensor], examples: Sequence[Example], like: torch.Tensor) -> torch.Tensor | None:
-    """(N,) log-probabilities at the start of a step, by example, like all of theirs now; None if none are needed.
-    Zeros for an example of an idle batch, which teaches nothing."""
-    if not known:
-        return None
-    return torch.cat([known.get(id(one), like.new_zeros(len(one.token_ids))) for one in examples])
+def starts(known: Mapping[int, torch.Tensor], examples: Sequence[Example]) -> torch.Tensor | None:
+    """(N,) log-probabilities at the start of a step, by example; None if none are needed."""
+    return torch.cat([known[id(example)] for example in examples]) if known else None

@@ -34,7 +34,6 @@ from vpo.training import TrainingDiverged, TrainStats
 from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, set_adapter_weights, without_adapter
 from vpo.training.checkpoint import save_diverged
 from vpo.training.config import TrainConfig
-from vpo.training.distribution import Batch, Replicated, ShardSettings
 from vpo.training.examples import (
     Context,
     Example,
@@ -46,18 +45,21 @@ from vpo.training.examples import (
 )
 from vpo.training.forward import Packed, completion_logprobs, flat, pack, starts
 from vpo.training.loss import policy_loss
-from vpo.training.trainable import (
-    give_back,
+from vpo.training.optimizer import (
     make_optimizer,
     make_trainable,
     metrics_of,
-    multiplies_in_bf16,
+    release_free_memory,
     use_attention,
+    uses_bf16_autocast,
 )
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Batch = list[tuple[ExampleGroup, Sequence[float]]]
+"""A micro-batch: groups with their rollouts' token weights."""
 
 
 class PolicyTrainer:
@@ -68,8 +70,8 @@ class PolicyTrainer:
     version: name of the untrained weights; step n makes `version+method.n`
     reference: frozen model for the KL term; None copies the model now where the term is on (or leaves the adapter out)
     context: what the search held when it sampled a group
-    accelerator: accelerate.Accelerator of a run over several processes, each of which passes its own groups to `step`
-    shards: share the model out over those processes; None = each holds all of it
+    accelerator: accelerate.Accelerator of a run over several processes, each of which holds the model and passes its
+        own groups to `step`; every process must come to every sum
     folder: where a diverged batch is saved
     """
 
@@ -83,7 +85,6 @@ class PolicyTrainer:
         reference: PreTrainedModel | None = None,
         context: Context = without_context,
         accelerator: Accelerator | None = None,
-        shards: ShardSettings | None = None,
         folder: str | Path = ".",
     ) -> None:
         self.config = config
@@ -92,23 +93,16 @@ class PolicyTrainer:
         self.folder = Path(folder)
         self.steps = 0
         self.versions = [version]
-        self._over_processes = Replicated(accelerator)
-        if shards is not None and accelerator is not None:
-            from vpo.training.sharding import Sharded  # torch.distributed
-
-            self._over_processes = Sharded(accelerator, shards)
+        self._accelerator = accelerator if accelerator is not None and accelerator.num_processes > 1 else None
         self.model = model = make_trainable(model, config)
-        self._may_share = config.shared_prefix and not config.gradient_checkpointing and not is_windowed(model.config)
-        self._shares = self._may_share
+        self._shares = config.shared_prefix and not config.gradient_checkpointing and not is_windowed(model.config)
         self._reference = reference
         if config.has_reference and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model).requires_grad_(False)
-        self._device = self._over_processes.device or model.device
-        self._mixed = multiplies_in_bf16(config.precision, self._device.type)
-        for one in filter(None, (model, self._reference)):
-            self._over_processes.place(one, self._mixed)
+        self._device = model.device
+        self._mixed = uses_bf16_autocast(config.precision, self._device.type)
         self._trained = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer, self.schedule = make_optimizer(self._trained, config, self._trained[0].device.type)
+        self.optimizer, self.schedule = make_optimizer(self._trained, config, self._device.type)
 
     @property
     def version(self) -> str:
@@ -126,17 +120,17 @@ class PolicyTrainer:
             fresh,
             self.config,
             self.context,
-            self.add_up,
+            self.all_reduce_sum,
         )
-        return self._learn(examples, group_metrics(groups, fresh, examples, self.add_up))
+        return self._learn(examples, group_metrics(groups, fresh, examples, self.all_reduce_sum))
 
-    def teach(self, examples: Sequence[ExampleGroup]) -> TrainStats:
+    def step_on_examples(self, examples: Sequence[ExampleGroup]) -> TrainStats:
         """One step of maximum likelihood on examples that no policy sampled, their advantages being their weights.
         Raises as `step`."""
-        return self._learn(list(examples), {"tokens": self.add_up(sum(group.tokens for group in examples))})
+        return self._learn(list(examples), {"tokens": self.all_reduce_sum(sum(group.tokens for group in examples))})
 
     def _learn(self, examples: list[ExampleGroup], metrics: dict[str, float]) -> TrainStats:
-        total = self.add_up(batch_total(examples, self.config.aggregation))
+        total = self.all_reduce_sum(batch_total(examples, self.config.aggregation))
         if not total:
             return TrainStats(metrics=metrics)
         # 3. log-probabilities at the start of the step
@@ -145,7 +139,7 @@ class PolicyTrainer:
         parts = minibatches(examples, self.config, self.steps)
         updates = [values for part in parts if (values := self._update(part, start))]
         if self._device.type == "cpu":
-            give_back()
+            release_free_memory()
         means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
         # 9. name the new version
         self.steps += 1
@@ -162,8 +156,9 @@ class PolicyTrainer:
 
     def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
         config = self.config
-        total = self.add_up(batch_total(groups, config.aggregation))
+        total = self.all_reduce_sum(batch_total(groups, config.aggregation))
         if not total:
+            self.schedule.step()  # it counts the minibatches of a step, also those that turn out to be empty
             return {}
         self.optimizer.zero_grad(set_to_none=True)
         # 5. forward, loss and backward of each micro-batch
@@ -177,24 +172,22 @@ class PolicyTrainer:
             for name, value in {"loss": total_loss.detach(), **metrics}.items():
                 sums[name] = sums[name] + value
         # 6. gradients over all processes
-        self._over_processes.add_up_gradients(self._trained)
-        norm = self._over_processes.clip(self._trained, config.grad_clip)
-        values = {name: self.add_up(float(value)) for name, value in sums.items()} | {"grad_norm": norm}
+        self._all_reduce_gradients()
+        norm = float(torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip))
+        values = {name: self.all_reduce_sum(float(value)) for name, value in sums.items()} | {"grad_norm": norm}
         # 7. stop before a step that is not finite
         if not all(np.isfinite(value) for value in values.values()):
-            saved = save_diverged(
-                self.folder, self.steps + 1, groups, values, self.config, process=self._over_processes.process
+            process = None if self._accelerator is None else self._accelerator.process_index
+            raise TrainingDiverged(
+                save_diverged(self.folder, self.steps + 1, groups, values, self.config, process=process)
             )
-            raise TrainingDiverged(saved)
         # 8. move the weights
         self.optimizer.step()
         self.schedule.step()
         return values
 
     def _micro_batches(self, groups: Sequence[ExampleGroup], weights: list[list[float]]) -> list[Batch]:
-        self._shares = self._may_share and self._over_processes.shares_prefix(groups)
-        batches = micro_batches(groups, weights, self.config.token_budget, shared=self._shares)
-        return self._over_processes.even_out(batches)
+        return micro_batches(groups, weights, self.config.token_budget, shared=self._shares)
 
     def _per_token(self, batch: Batch) -> torch.Tensor:
         """(N,) weights of the micro-batch's completion tokens."""
@@ -225,7 +218,7 @@ class PolicyTrainer:
             advantages,
             weights,
             self.config,
-            start=starts(start, examples, logprobs),
+            start=starts(start, examples),
             reference=reference,
         )
 
@@ -248,23 +241,25 @@ class PolicyTrainer:
         with use_attention(model, self.config, packed), autocast:
             return completion_logprobs(model, packed, shared=self._shares)[packed.mask]
 
-    def add_up(self, value: float) -> float:
-        """The sum over processes."""
-        return self._over_processes.add_up(value)
+    def all_reduce_sum(self, value: float) -> float:
+        """The sum over processes; every process must call it."""
+        if self._accelerator is None:
+            return value
+        tensor = torch.tensor(float(value), dtype=torch.float64, device=self._accelerator.device)
+        return float(self._accelerator.reduce(tensor, "sum"))
 
-    @property
-    def sharded(self) -> bool:
-        """Whether this process holds a part of the model alone, so that no policy can sample from it."""
-        return self._over_processes.sharded
+    def _all_reduce_gradients(self) -> None:
+        """Replace every parameter's gradient by the sum over processes; a missing one counts as zeros."""
+        if self._accelerator is None:
+            return
+        for parameter in self._trained:
+            own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            parameter.grad = self._accelerator.reduce(own, "sum")
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The whole model's weights now, an adapter merged into them: what a policy that samples is given. A call that
-        every process must make."""
-        return self._over_processes.weights(merge_adapter(self.model) if has_adapter(self.model) else self.model)
-
-    def copy_weights(self, target: PreTrainedModel) -> None:
-        """Put them into a whole model of this process's own, weight by weight. A call that every process must make."""
-        self._over_processes.copy_weights(self.model, target)
+        """The model's weights now, an adapter merged into them: what a policy that samples is given."""
+        model = merge_adapter(self.model) if has_adapter(self.model) else self.model
+        return {name: tensor.detach() for name, tensor in model.state_dict().items()}
 
     def load(self, folder: str | Path) -> None:
         """Take the weights of a checkpoint; an adapter's come with the state that `restore` takes."""
@@ -272,7 +267,7 @@ class PolicyTrainer:
             return
         with without_bars():
             saved = type(self.model).from_pretrained(folder, dtype=torch.float32).state_dict()
-        self._over_processes.load_weights(self.model, saved)
+        self.model.load_state_dict(saved)
 
     def logprobs(self, rollouts: Sequence[Rollout], temperature: float) -> list[npt.NDArray[np.float32]]:
         """(T,) nats for each rollout's tokens under the weights as they are now, by the forward pass that trains."""
@@ -289,7 +284,7 @@ class PolicyTrainer:
         return {
             "steps": self.steps,
             "versions": list(self.versions),
-            "optimizer": self._over_processes.optimizer_state(self.optimizer),
+            "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
             "adapter": adapter_weights(self.model) if has_adapter(self.model) else {},
         }
@@ -298,7 +293,7 @@ class PolicyTrainer:
         """Continue from `state`. A fully trained model must hold the weights saved with it; an adapter's are in it."""
         set_adapter_weights(self.model, state["adapter"])
         self.steps, self.versions = state["steps"], list(state["versions"])
-        self._over_processes.restore_optimizer(self.optimizer, state["optimizer"])
+        self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
 
 
@@ -327,7 +322,7 @@ def micro_batches(
     budget: int,
     *,
     shared: bool = True,
-) -> list[list[tuple[ExampleGroup, Sequence[float]]]]:
+) -> list[Batch]:
     """Groups with their rollouts' token weights, in batches of at most `budget` padded tokens; a group that is larger
     alone is split over its rollouts, each part with the prompt. A single rollout that is larger is a batch by itself.
 
@@ -340,7 +335,7 @@ def micro_batches(
         for part in _split(group, weights, budget, shared)
     ]
     parts.sort(key=lambda part: (_longest(part[0]), len(part[0].prompt_ids)))
-    batches: list[list[tuple[ExampleGroup, Sequence[float]]]] = []
+    batches: list[Batch] = []
     for part in parts:
         if batches and _cost([*(group for group, _ in batches[-1]), part[0]], shared) <= budget:
             batches[-1].append(part)
@@ -349,9 +344,7 @@ def micro_batches(
     return batches
 
 
-def _split(
-    group: ExampleGroup, weights: Sequence[float], budget: int, shared: bool
-) -> list[tuple[ExampleGroup, Sequence[float]]]:
+def _split(group: ExampleGroup, weights: Sequence[float], budget: int, shared: bool) -> Batch:
     prompt, longest = len(group.prompt_ids), _longest(group)
     fitting = (budget - prompt) // longest if shared else budget // (prompt + longest)
     rows = max(1, fitting)
@@ -376,27 +369,28 @@ def group_metrics(
     groups: Sequence[ScoredGroup],
     fresh: Sequence[ScoredGroup],
     examples: Sequence[ExampleGroup],
-    add_up: Callable[[float], float],
+    all_reduce_sum: Callable[[float], float],
 ) -> dict[str, float]:
     """Mean fitness of an answer and of a rollout's best, the sampled tokens and their mean negative log-likelihood
     (nats), the tokens of a rollout and the share that the limit cut, and how many groups were left out.
 
     groups: all of the step; fresh: those that are not stale; examples: those that teach something
-    add_up: adds a number up over all processes
+    all_reduce_sum: adds a number up over all processes
     """
     rollouts = [rollout for group in fresh for rollout in group.rollouts]
     fitness = [[answer.score.fitness for answer in rollout.answers] for rollout in rollouts]
-    asked = add_up(sum(max(group.answers, 1) * len(group.rollouts) for group in fresh))
-    tokens = add_up(sum(len(rollout.rollout.token_ids) for rollout in rollouts))
-    count = max(add_up(len(rollouts)), 1)
+    asked = all_reduce_sum(sum(max(group.answers, 1) * len(group.rollouts) for group in fresh))
+    tokens = all_reduce_sum(sum(len(rollout.rollout.token_ids) for rollout in rollouts))
+    count = max(all_reduce_sum(len(rollouts)), 1)
     return {
-        "fitness": add_up(sum(map(sum, fitness))) / max(asked, 1),
-        "best_of_rollout": add_up(sum(max(row, default=0.0) for row in fitness)) / count,
-        "behaviour_nll": -add_up(sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts)) / max(tokens, 1),
+        "fitness": all_reduce_sum(sum(map(sum, fitness))) / max(asked, 1),
+        "best_of_rollout": all_reduce_sum(sum(max(row, default=0.0) for row in fitness)) / count,
+        "behaviour_nll": -all_reduce_sum(sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts))
+        / max(tokens, 1),
         "tokens": float(tokens),
         "length": tokens / count,
-        "cut": add_up(sum(rollout.rollout.finish == "length" for rollout in rollouts)) / count,
-        "groups": float(add_up(len(groups))),
-        "stale": float(add_up(len(groups) - len(fresh))),
-        "spreadless": float(add_up(len(fresh) - len(examples))),
+        "cut": all_reduce_sum(sum(rollout.rollout.finish == "length" for rollout in rollouts)) / count,
+        "groups": float(all_reduce_sum(len(groups))),
+        "stale": float(all_reduce_sum(len(groups) - len(fresh))),
+        "spreadless": float(all_reduce_sum(len(fresh) - len(examples))),
     }

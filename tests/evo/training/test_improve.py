@@ -181,8 +181,8 @@ def test_a_level_without_archives_is_refused(db):
 
 def test_a_prompt_may_teach_several_children_each_as_a_rollout(db, tmp_path, monkeypatch):
     seen = []
-    teach = PolicyTrainer.teach
-    monkeypatch.setattr(PolicyTrainer, "teach", lambda self, batch: seen.extend(batch) or teach(self, batch))
+    step = PolicyTrainer.step_on_examples
+    monkeypatch.setattr(PolicyTrainer, "step_on_examples", lambda self, batch: seen.extend(batch) or step(self, batch))
     command = ["train", "improve", "--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "8"]
     assert invoke([*command, "--children", "4", "--steps", "2", "--plain", "-o", str(tmp_path / "several")]) == 0
     sizes = [len(group.examples) for group in seen]

@@ -221,6 +221,7 @@ def test_a_state_goes_on_exactly() -> None:
         ({"schedule": "linear", "warm_up": 2, "steps": 4}, [0.5, 1.0, 0.5, 0.0]),
         ({"schedule": "cosine", "steps": 4}, [(1 + np.cos(np.pi * i / 4)) / 2 for i in (1, 2, 3, 4)]),
         ({"schedule": "linear", "steps": 4, "epochs": 2, "minibatches": 2}, [0.75, 0.5, 0.25, 0.0]),
+        ({"schedule": "linear", "steps": 4, "minibatches": 6}, [0.75, 0.5, 0.25, 0.0]),  # of which two are empty
     ],
 )
 def test_the_schedule_counts_steps_not_updates(settings, expected) -> None:

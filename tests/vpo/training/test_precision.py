@@ -3,20 +3,20 @@
 import pytest
 import torch
 
-from vpo.training.trainable import multiplies_in_bf16
+from vpo.training.optimizer import uses_bf16_autocast
 
 
 @pytest.mark.parametrize(("tiles", "vectors", "fast"), [(1, 0, True), (0, 1, True), (0, 0, False)])
 def test_auto_follows_the_instructions(monkeypatch: pytest.MonkeyPatch, tiles: int, vectors: int, fast: bool) -> None:
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: bool(tiles), raising=False)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: bool(vectors), raising=False)
-    assert multiplies_in_bf16("auto", "cpu") is fast
-    assert multiplies_in_bf16("auto", "cuda")
-    assert multiplies_in_bf16("bf16", "cpu")
-    assert not multiplies_in_bf16("fp32", "cpu")
+    assert uses_bf16_autocast("auto", "cpu") is fast
+    assert uses_bf16_autocast("auto", "cuda")
+    assert uses_bf16_autocast("bf16", "cpu")
+    assert not uses_bf16_autocast("fp32", "cpu")
 
 
 def test_a_torch_without_the_probes_is_not_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         monkeypatch.delattr(torch.cpu, name, raising=False)
-    assert not multiplies_in_bf16("auto", "cpu")
+    assert not uses_bf16_autocast("auto", "cpu")

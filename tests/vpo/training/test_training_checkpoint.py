@@ -1,5 +1,8 @@
 """Checkpoints on disk: complete or not there, loadable by transformers, an adapter merged."""
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 from training_samples import tiny_model, tiny_tokenizer
@@ -55,20 +58,49 @@ def test_what_fails_half_way_leaves_the_old_one(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]
 
 
-@pytest.mark.parametrize("what", ["weights", "state"])
-def test_a_full_disk_is_one_line_and_leaves_the_old_one(disk, what):
+@pytest.mark.parametrize("moves", [0, 1, 2])
+def test_a_kill_never_leaves_new_weights_with_an_old_state(tmp_path, moves):
+    target = tmp_path / "one"
+
+    def write(text):
+        replace_directory(target, lambda place: [(place / name).write_text(text) for name in ("model", STATE)])
+
+    write("old")
+    if not (child := os.fork()):
+        left = iter(range(moves))
+        move = Path.rename
+
+        def killed(path, to):
+            if next(left, None) is None:
+                os._exit(9)
+            return move(path, to)
+
+        Path.rename = Path.replace = killed
+        write("new")
+        os._exit(0)
+    os.waitpid(child, 0)
+    found = target if target.exists() else tmp_path / "one.replaced"
+    assert {(found / name).read_text() for name in ("model", STATE)} in ({"old"}, {"new"})
+    write("newer")
+    assert (target / "model").read_text() == "newer"
+    assert [path.name for path in tmp_path.iterdir() if ".writing-" not in path.name] == ["one"]
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_old_one(disk):
     folder = disk("1m")
     model, tokenizer = tiny_model(), tiny_tokenizer()
     save_checkpoint(model, tokenizer, folder / "one", "# card", {"steps": 3})
     before = {file.name: file.read_bytes() for file in (folder / "one").iterdir()}
-    large = torch.ones(1 << 18)  # of 1 MiB
-    more = {"weights": {"large": large}} if what == "weights" else {"state": {"large": large}}
+    large = torch.nn.Parameter(torch.ones(1 << 18))  # of 1 MiB
     for name in ("one", "two"):
-        with pytest.raises(OSError, match="the disk is full") as caught:
-            save_checkpoint(model, tokenizer, folder / name, "# card", **more)
-        assert "\n" not in str(caught.value)
-        assert {file.name: file.read_bytes() for file in (folder / "one").iterdir()} == before
-        assert [place.name for place in folder.iterdir()] == ["one"]
+        for broken, state in ((model, {"large": large.detach()}), (tiny_model(), {})):
+            if not state:
+                broken.register_parameter("large", large)
+            with pytest.raises(OSError, match="Disk full") as caught:
+                save_checkpoint(broken, tokenizer, folder / name, "# card", state)
+            assert "\n" not in str(caught.value)
+            assert {file.name: file.read_bytes() for file in (folder / "one").iterdir()} == before
+            assert [place.name for place in folder.iterdir()] == ["one"]
 
 
 def test_a_directory_that_holds_other_things_keeps_them(tmp_path):

@@ -1,7 +1,7 @@
 """The parts that a trainer starts from: the model, the metrics of its loss, AdamW with its schedule, the precision.
 
-`give_back` returns memory: a step takes and frees hundreds of megabytes in pieces of all sizes, and the C library keeps
-what was freed, for each thread separately, so that a search that trains would grow to several gigabytes.
+`release_free_memory` returns memory: a step takes and frees hundreds of megabytes in pieces of all sizes, and the C
+library keeps what was freed, for each thread separately, so that a search that trains would grow to several gigabytes.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def make_optimizer(
     return optimizer, get_scheduler(name, optimizer, config.warm_up * updates, config.steps and config.steps * updates)
 
 
-def multiplies_in_bf16(asked: Precision, device: str) -> bool:
+def uses_bf16_autocast(precision: Precision, device: str) -> bool:
     """bf16 multiplies in bfloat16 over float32 weights (autocast), fp32 does not; auto where the device is fast in it:
     a GPU, or a CPU with instructions for it."""
-    if asked != "auto":
-        return asked == "bf16"
+    if precision != "auto":
+        return precision == "bf16"
     return device == "cuda" or has_bf16_instructions()
 
 
@@ -94,26 +94,24 @@ def _trim() -> Callable[[int], Any] | None:
         return None
 
 
-def give_back() -> None:
+def release_free_memory() -> None:
     """Return what is free to the system; some tens of milliseconds."""
     trim = _trim()
     if trim is not None:
         trim(0)
 
 
-_SMALL, _FEW_SCORES = 20_000_000, 1 << 23
-"""Parameters of a model, and attention scores of a layer in a micro-batch, up to which eager attention trains faster on
-a CPU than the fused kernel. Prompts of 140 tokens with four answers of 20 to 40: a step of SmolLM2-135M takes a sixth
-less with it. Prompts of 740 with four of up to 139, 9 million scores: the same."""
+_FEW_SCORES = 1 << 23
+"""Attention scores of a layer in a micro-batch up to which eager attention trains faster on a CPU than the fused
+kernel. Prompts of 140 tokens with four answers of 20 to 40: a step of SmolLM2-135M takes a sixth less with it. Prompts
+of 740 with four of up to 139, 9 million scores: the same."""
 
 
 def _training_attention(model: PreTrainedModel, config: TrainConfig, packed: Packed | None) -> str | None:
-    """The implementation to train with: the configured one; on a CPU "eager" for a small model or few tokens; else
+    """The implementation to train with: the configured one; on a CPU "eager" for few tokens; else
     None, which keeps the model's own."""
     if config.attention is not None or model.device.type != "cpu":
         return config.attention
-    if sum(p.numel() for p in model.parameters()) < _SMALL:
-        return "eager"
     if packed is None or config.gradient_checkpointing:
         return None
     return "eager" if packed.scores * model.config.get_text_config().num_attention_heads <= _FEW_SCORES else None
