@@ -51,6 +51,15 @@ NAMES: dict[str, str] = {
     "maths:hexagon_packing_12": "maths:circle_packing_32 is a packing too",
     "maths:sums_differences": "maths:erdos_min_overlap is of additive combinatorics too",
     "maths:uncertainty": "maths:autocorrelation_1 is a bound from one function too",
+    "musique-facts": "name a chat model, which any text task takes",
+    "embedded:musique": "name a chat model, which any text task takes",
+    **{
+        f"{task}:synthetic{level}{split}": f"use {task}:synthetic, {task}:FILE or {task}:hf-train"
+        for task, levels in (("musique", "easy medium"), ("eureqa", "easy hard closed"), ("toolrl", "easy medium"))
+        for level in ("", *(f"-{name}" for name in levels.split()))
+        for split in ("", "-train")
+        if level or split
+    },
 }
 """Values and addresses by their text: methods, strategies, policies, formats, problem sets."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from problems.address import did_you_mean
 from problems.contract import BadAddress
+from problems.retired import refuse_retired
 from vpo.embedded.words import DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN
 from vpo.policies.prompt_formats import DIALECT_KEY
 
@@ -49,6 +50,7 @@ def checkpoint_path(name: str) -> Path:
     short = name.removeprefix(PREFIX)
     if (folder := _of_package().get(short) or _of_plugins().get(short)) is None:
         known = [PREFIX + other for other in shipped()]
+        refuse_retired(PREFIX + short)
         if short in RETIRED:
             raise BadAddress(
                 f"{PREFIX}{short} is no longer in the package; docs/guides/train.md has the commands that make it, "

@@ -1,30 +1,37 @@
-"""The family of a text task: sets by address: a file, the hub, or a generator.
+"""The families `musique:`, `eureqa:` and `toolrl:`: sets by address.
 
-KIND:FILE  KIND:FILE/12           rows of a file, counted from 0
-KIND:hf  KIND:hf-train            the published data, if the hub can be reached
-KIND:synthetic                    our generator's test set; KIND:synthetic-train for training
-KIND:synthetic-LEVEL              the same at a level, and KIND:synthetic-LEVEL-train
-KIND:PLACE?NAME=NUMBER            with an option of the kind
+KIND:FILE  KIND:FILE/12     rows of a file, counted from 0
+KIND:hf  KIND:hf-train      the published data, if the hub can be reached
+KIND:synthetic              60 made-up rows of this package
+KIND:PLACE?NAME=NUMBER      with an option of the kind
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from pathlib import Path
 
-from evo.plugins.text_tasks.problem import TextProblem, first_field, without_thoughts
+from evo.plugins.text_tasks import musique
+from evo.plugins.text_tasks.eureqa import EureqaProblem, mix
+from evo.plugins.text_tasks.musique import MusiqueProblem
+from evo.plugins.text_tasks.problem import Row, TextProblem, first_field, without_thoughts
+from evo.plugins.text_tasks.toolrl import ToolProblem
 from problems.address import did_you_mean, files_beside, parse_place, user_path
 from problems.contract import BadAddress
 from problems.family import AnswerReader, ProblemFamily, ProblemSet, Sandboxes
+from problems.retired import refuse_retired
 from problems.rows import read_hub, read_rows
 
-Row = Mapping[str, Any]
-SIZES = {"test": 100, "train": 1000}
-"""Problems of a generated set."""
+SYNTHETIC = "synthetic"
 OWN = ("our generator", "Apache-2.0")
 FROM_FILE = ("the file's", "see the file's source")
+
+
+@cache
+def _synthetic_rows(kind: str) -> Sequence[Row]:
+    return read_rows(Path(__file__).parent / "data" / f"{kind}.jsonl")
 
 
 @dataclass(frozen=True)
@@ -55,15 +62,13 @@ class Published:
 class TextFamily(ProblemFamily):
     """One text task.
 
-    levels: name -> description; "" is the whole distribution
-    draw: (random numbers, level, split) -> a row of the task's schema
+    text: what the made-up rows are
     make: called with (name, row, place of the row, source, licence); BadAddress for a row that is not of the schema
     select: (rows, options) -> the rows that the options keep, changed by them
     """
 
     name: str
-    levels: Mapping[str, str]
-    draw: Callable[[random.Random, str, str], Row]
+    text: str
     make: type[TextProblem]
     published: Published
     options: tuple[str, ...] = ()
@@ -72,85 +77,94 @@ class TextFamily(ProblemFamily):
 
     @property
     def example(self) -> str:  # type: ignore[override]
-        return f"{self.name}:synthetic/0"
+        return f"{self.name}:{SYNTHETIC}/0"
 
     def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[TextProblem]:
-        return problem_set(self, rest, limit)
+        """The problems of the set or file `rest`, the first `limit` of them. Raises BadAddress."""
+        address = parse_place(self.name, rest, dict.fromkeys(self.options, _whole_number))
+        place, index = address.path, int(address.index) if address.index else None
+        path = user_path(place)
+        rows: Sequence[Row]
+        if path.is_file():
+            place, rows, terms = str(path.resolve()), read_rows(path), FROM_FILE
+        elif place in self.published.splits:
+            rows, terms = self.published.rows(place), (self.published.source, self.published.licence)
+        elif place == SYNTHETIC:
+            rows, terms = _synthetic_rows(self.name), OWN
+        else:
+            refuse_retired(f"{self.name}:{place}")
+            beside = [f"{self.name}:{file}" for file in files_beside(place)]
+            hint = did_you_mean(f"{self.name}:{rest}", [f"{self.name}:{SYNTHETIC}", *beside])
+            there = hint or f"; there is {self.name}:{SYNTHETIC}"
+            raise BadAddress(f"{self.name}:{rest}: there is no such file or set{there}, or name a file")
+        rows = self.select(rows, address.options) if address.options else rows
+        options = "&".join(f"{name}={value}" for name, value in address.options.items())
+        stem = f"{self.name}:{place}" + (f"?{options}" if options else "")
+        if index is not None and index >= len(rows):
+            raise BadAddress(f"{self.name}:{rest} names no problem; {stem}/0 to {stem}/{len(rows) - 1} do")
+        chosen = range(len(rows))[:limit] if index is None else [index]
+        return [self.make(f"{stem}/{i}", rows[i], f"{stem}, row {i}", *terms) for i in chosen]
 
     def sets(self) -> list[ProblemSet]:
-        """Each generated set."""
-        described = []
-        for level, text in self.levels.items():
-            for split, size in SIZES.items():
-                name = f"{self.name}:synthetic{f'-{level}' if level else ''}{'-train' if split == 'train' else ''}"
-                learn = ", to learn from" if split == "train" else ""
-                described.append(ProblemSet(name, text + learn, size, self.make.objectives, *OWN))
-        return described
+        size = len(_synthetic_rows(self.name))
+        return [ProblemSet(f"{self.name}:{SYNTHETIC}", self.text, size, self.make.objectives, *OWN)]
 
     def readers(self) -> list[AnswerReader]:
         def read(text: str) -> object:
             return first_field(text, "answer", any_case=True), without_thoughts(text)
 
-        return [
-            AnswerReader(
-                "fields of the text tasks", read, ("<think>a</think><citations>P1</citations><answer>John</answer>",)
-            )
-        ]
-
-
-def problem_set(family: TextFamily, rest: str, limit: int | None = None) -> list[TextProblem]:
-    """The problems that KIND:`rest` names, the first `limit` of them. Raises BadAddress."""
-    address = parse_place(family.name, rest, dict.fromkeys(family.options, _whole_number))
-    place, index = address.path, int(address.index) if address.index else None
-    path = user_path(place)
-    rows: Sequence[Row]
-    if path.is_file():
-        place, rows, terms = str(path.resolve()), read_rows(path), FROM_FILE
-    elif place in family.published.splits:
-        rows, terms = family.published.rows(place), (family.published.source, family.published.licence)
-    elif place in set_names(family):
-        wanted = None if limit is None or address.options else limit
-        rows, terms = _drawn(family, place, index if not address.options else None, wanted), OWN
-    else:
-        known = [f"{family.name}:{name}" for name in set_names(family)]
-        beside = [f"{family.name}:{file}" for file in files_beside(place)]
-        hint = did_you_mean(f"{family.name}:{rest}", [*known, *beside]) or f"; there are {', '.join(known)}"
-        raise BadAddress(f"{family.name}:{rest}: there is no such file or set{hint}, or name a file")
-    rows = family.select(rows, address.options) if address.options else rows
-    options = "&".join(f"{name}={value}" for name, value in address.options.items())
-    stem = f"{family.name}:{place}" + (f"?{options}" if options else "")
-    if index is not None:
-        if index >= len(rows):
-            raise BadAddress(f"{family.name}:{rest} names no problem; {stem}/0 to {stem}/{len(rows) - 1} do")
-        return [_made(family, stem, index, rows[index], terms)]
-    return [_made(family, stem, i, row, terms) for i, row in enumerate(rows[:limit])]
-
-
-def set_names(family: TextFamily) -> list[str]:
-    """Its generated sets."""
-    stems = ["synthetic" + (f"-{level}" if level else "") for level in family.levels]
-    return [name for stem in stems for name in (stem, f"{stem}-train")]
-
-
-def _drawn(family: TextFamily, place: str, index: int | None, limit: int | None) -> list[Row]:
-    """The first `limit` rows of a generated set, or as many as an index needs (the others before it left empty)."""
-    split = "train" if place.endswith("-train") else "test"
-    level = place.removesuffix("-train").removeprefix("synthetic").removeprefix("-")
-    if index is not None:
-        row = [_draw(family, level, split, index)] if index < SIZES[split] else []
-        return [*([{}] * min(index, SIZES[split])), *row]
-    return [_draw(family, level, split, i) for i in range(SIZES[split] if limit is None else min(limit, SIZES[split]))]
-
-
-def _draw(family: TextFamily, level: str, split: str, index: int) -> Row:
-    return family.draw(random.Random(f"{family.name} {level} {split} {index}"), level, split)
-
-
-def _made(family: TextFamily, stem: str, index: int, row: Row, terms: tuple[str, str]) -> TextProblem:
-    return family.make(f"{stem}/{index}", row, f"{stem}, row {index}", *terms)
+        example = "<think>a</think><citations>P1</citations><answer>John</answer>"
+        return [AnswerReader("fields of the text tasks", read, (example,))]
 
 
 def _whole_number(value: str) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) < 10):
         raise ValueError("must be a whole number from 0")
     return int(value)
+
+
+MUSIQUE = TextFamily(
+    name="musique",
+    text="questions of 2 to 4 steps over 20 paragraphs of made-up facts",
+    make=MusiqueProblem,
+    published=Published(
+        "MuSiQue-Ans (dgslibisey/MuSiQue)",
+        "CC BY 4.0",
+        data_set="dgslibisey/MuSiQue",
+        splits={"hf": ("validation",), "hf-train": ("train",)},
+        instead="get musique_ans_v1.0_dev.jsonl of github.com/StonyBrookNLP/musique and name it musique:FILE.jsonl",
+    ),
+    options=musique.OPTIONS,
+    select=musique.select,
+)
+EUREQA = TextFamily(
+    name="eureqa",
+    text="riddles over made-up facts, 12 of them irrelevant",
+    make=EureqaProblem,
+    published=Published(
+        "EUREQA (vincentleebang/EUREQA)",
+        "CC BY-NC 4.0",
+        data_set="vincentleebang/EUREQA",
+        splits={
+            "hf": ("questions_hard_5",),
+            "hf-train": ("questions_normal_5", "questions_hard_5"),
+            "hf-normal": ("questions_normal_5",),
+            "hf-hard": ("questions_hard_5",),
+        },
+        part=mix,
+        instead="get its questions_hard_5 on a machine that reaches the hub, and name the file eureqa:FILE; "
+        "eureqa:synthetic needs nothing",
+    ),
+)
+TOOLRL = TextFamily(
+    name="toolrl",
+    text="dialogues answered by calls of typed tools: 0 to 5 calls, masked names, several turns",
+    make=ToolProblem,
+    published=Published(
+        "qiancheng0/ToolRL, rlla_4k",
+        "Apache-2.0",
+        splits={"hf": ("test",), "hf-train": ("train",)},
+        instead="it is published as files: get dataset/rlla_4k/test.parquet and train.parquet of "
+        "github.com/qiancheng0/ToolRL and name them toolrl:FILE.parquet",
+    ),
+)

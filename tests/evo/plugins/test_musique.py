@@ -1,23 +1,15 @@
-"""`musique:`: the reward's rules by hand, files of the official schema, selections, and the generator's proofs."""
+"""`musique:`: the reward's rules by hand, files of the official schema, selections."""
 
 import json
 import os
 from collections import Counter
-from itertools import product
 from pathlib import Path
 
 import pytest
 
-from evo.plugins.text_tasks.musique.facts import Lookup, say, solve
-from evo.plugins.text_tasks.musique.generator import prove
-from evo.plugins.text_tasks.musique.rewards import parse_cited, scalar, score_cited
-from evo.plugins.text_tasks.musique.selection import shorten, stratify
-from evo.plugins.text_tasks.world import ALL, RELATIONS, Fact, read_facts
+from evo.plugins.text_tasks.musique import parse_cited, scalar, score_cited, shorten, stratify
 from evo.testing import ProblemContract
-from problems import BadAddress, describe_sets, resolve
-
-LEVELS = ("", "-easy", "-medium")
-SETS = [f"musique:synthetic{level}{split}" for level, split in product(LEVELS, ("", "-train"))]
+from problems import BadAddress, resolve
 
 
 def rewards(text, support=(3, 7, 1), answers=("New York",)):
@@ -76,67 +68,6 @@ class TestMusique(ProblemContract):
         return resolve("musique:synthetic/0")[0]
 
 
-@pytest.mark.parametrize("address", SETS)
-def test_references_earn_everything(address):
-    for problem in resolve(address, 40):
-        score = problem.score(problem.canonical(f"<think>so</think>{problem.reference}"))
-        assert score.fitness == 1 and score.feedback == ""
-        assert problem.score(problem.canonical(problem.reference.replace("<answer>", "<answer>not "))).fitness < 1
-
-
-@pytest.mark.parametrize("level, paragraphs, hops", [("", 20, {2, 3, 4}), ("-easy", 5, {2}), ("-medium", 10, {2, 3})])
-def test_rows_are_of_the_official_schema(level, paragraphs, hops):
-    rows = [problem.row for problem in resolve(f"musique:synthetic{level}", 60)]
-    for row in rows:
-        assert [p["idx"] for p in row["paragraphs"]] == list(range(paragraphs))
-        steps = row["question_decomposition"]
-        supporting = {p["idx"] for p in row["paragraphs"] if p["is_supporting"]}
-        assert {step["paragraph_support_idx"] for step in steps} == supporting and len(supporting) == len(steps)
-        assert int(row["id"][0]) == len(steps)
-        for step in steps:
-            assert step["answer"] in row["paragraphs"][step["paragraph_support_idx"]]["paragraph_text"]
-        assert steps[-1]["answer"] == row["answer"] and row["answer_aliases"]
-    assert {int(row["id"][0]) for row in rows} == hops
-    if not level:
-        shapes = {row["id"].partition("__")[0] for row in rows}
-        assert shapes == {"2hop", "3hop1", "3hop2", "4hop1", "4hop2", "4hop3"}
-
-
-def test_what_paragraphs_state_is_read_back():
-    for name, relation in ALL.items():
-        fact = Fact(name, ("Song of Xa", "Ysund")[: len(relation.subjects)], "River Zo")
-        assert read_facts(f"{fact.sentence()} Little else is recorded.") == [fact]
-    assert len(RELATIONS) == 12
-
-
-def test_the_solver_follows_facts_and_the_proof_refuses_two_answers_and_needless_paragraphs():
-    question = Lookup("mayor", (Lookup("seat", ("Oak Mills",)),))
-    assert say(question) == "the mayor of the town where Oak Mills has its seat"
-    seat, mayor = Fact("seat", ("Oak Mills",), "Elm"), Fact("mayor", ("Elm",), "Ada Ash")
-    other, rival = Fact("mayor", ("Fir",), "Bo Birch"), Fact("mayor", ("Elm",), "Bo Birch")
-    assert solve(question, [seat, mayor, other]) == {"Ada Ash"} and solve(question, [mayor, other]) == frozenset()
-
-    def paragraphs(*facts, needed):
-        return [
-            {"idx": i, "paragraph_text": fact.sentence(), "is_supporting": fact in needed}
-            for i, fact in enumerate(facts)
-        ]
-
-    prove(question, "Ada Ash", paragraphs(seat, other, mayor, needed=[seat, mayor]))
-    with pytest.raises(RuntimeError, match="not the one answer"):
-        prove(question, "Ada Ash", paragraphs(seat, mayor, rival, needed=[seat, mayor]))
-    with pytest.raises(RuntimeError, match="marked wrong"):
-        prove(question, "Ada Ash", paragraphs(seat, mayor, other, needed=[seat, mayor, other]))
-
-
-def test_training_and_test_share_no_name():
-    def names(split):
-        rows = [problem.row for problem in resolve(f"musique:synthetic{split}", 100)]
-        return {p["title"] for row in rows for p in row["paragraphs"]}
-
-    assert not names("") & names("-train")
-
-
 def test_the_short_variant_keeps_the_steps_and_k_others(tmp_path):
     rows = [problem.row for problem in resolve("musique:synthetic", 5)]
     file = tmp_path / "rows.jsonl"
@@ -153,7 +84,7 @@ def test_the_short_variant_keeps_the_steps_and_k_others(tmp_path):
 
 
 def test_the_stratified_selection_has_as_many_of_each_number_of_steps():
-    rows = [problem.row for problem in resolve("musique:synthetic-train", 60)]
+    rows = [problem.row for problem in resolve("musique:synthetic")]
     chosen = stratify(rows, 12, 42)
     assert Counter(len(row["question_decomposition"]) for row in chosen) == {2: 4, 3: 4, 4: 4}
     assert chosen == stratify(rows, 12, 42) != stratify(rows, 12, 43)
@@ -162,7 +93,7 @@ def test_the_stratified_selection_has_as_many_of_each_number_of_steps():
 
 @pytest.mark.parametrize(
     "address",
-    ["musique:synthetic?stratified=10", "musique:synthetic-easy?stratified=9", "musique:synthetic?seed=1", "musique:no",
+    ["musique:synthetic?stratified=10", "musique:synthetic?stratified=900", "musique:synthetic?seed=1", "musique:no",
      "musique:synthetic?k=3", "musique:synthetic?distractors=x", "musique:hf"],
 )  # fmt: skip
 def test_addresses_that_name_nothing_say_so_in_one_line(address):
@@ -190,15 +121,10 @@ def test_rows_of_another_kind_are_named(tmp_path, change, told):
 
 
 def test_feedback_says_what_is_wrong_and_not_what_is_right():
-    problem = resolve("musique:synthetic-easy/0")[0]
-    wrong = next(i for i in range(5) if i not in problem.support)
+    problem = next(p for p in resolve("musique:synthetic") if len(p.support) == 2)
+    wrong = next(i for i in range(20) if i not in problem.support)
     told = problem.score(written(f"{problem.support[0]}, {wrong}", "Nobody")).feedback
     assert told == f"The paragraph of step 2 of 2 is not cited; paragraph {wrong} is not needed; the answer is wrong."
-
-
-def test_the_sets_are_listed():
-    listed = {told["name"]: told["count"] for told in describe_sets()}
-    assert [listed[name] for name in SETS] == [100, 1000] * 3
 
 
 @pytest.mark.skipif("EVO_DATA" not in os.environ, reason="EVO_DATA names no folder with musique_migres_200.jsonl")

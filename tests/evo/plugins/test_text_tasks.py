@@ -1,6 +1,7 @@
 """The text tasks through the commands: listed, searched, evaluated, trained on."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,12 +14,45 @@ from evo.config.run import PromptConfig
 from evo.prompts.chat import ChatFormat
 from evo.search.score import AnswerScores, score_rollouts
 from islands.types import Selection
-from problems import resolve
+from problems import BadAddress, describe_sets, resolve
 from problems.scoring import Scorer
 from problems.types import Rollout
-from vpo.training.examples import answer_of_tokens
 
 TASKS = ("toolrl", "musique", "eureqa")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_made_up_rows_are_listed_and_their_references_earn_everything(task):
+    (row,) = [row for row in describe_sets() if row["name"].startswith(f"{task}:")]
+    found = resolve(f"{task}:synthetic")
+    assert (row["name"], row["count"], row["licence"]) == (f"{task}:synthetic", 60, "Apache-2.0")
+    assert len(found) == 60 and resolve(f"{task}:synthetic/7")[0].row == found[7].row == resolve(row["name"], 8)[7].row
+    for problem in found:
+        score = problem.score(problem.canonical(problem.reference))
+        assert score.rewards == (1,) * len(problem.objectives) and score.feedback == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("toolrl:hf", "name them toolrl:FILE.parquet"),
+        ("toolrl:other", "did you mean toolrl:synthetic"),
+        ("toolrl:synthetic/60", "toolrl:synthetic/0 to toolrl:synthetic/59 do"),
+        ("toolrl:synthetic?short=1", "short"),
+        ("toolrl:", "names nothing"),
+        ("eureqa:synthetic-closed-train", "was removed; use eureqa:synthetic"),
+        ("musique:synthetic-easy/3", "was removed; use musique:synthetic"),
+    ],
+)
+def test_addresses_that_name_nothing_say_so_in_one_line(here, address, said):
+    with pytest.raises(BadAddress, match=re.escape(said)) as raised:
+        resolve(address)
+    assert "\n" not in str(raised.value)
+
+
+def test_the_policy_of_made_up_questions_says_what_replaces_it(here, capsys):
+    code, _, err = evo(capsys, "run", "musique:synthetic", "--policy", "embedded:musique", "--limit", "1")
+    assert code == 2 and "embedded:musique was removed; name a chat model" in err and err.count("\n") == 1
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -40,18 +74,8 @@ def test_a_search_runs_to_the_solution(here, capsys, task):
     assert json.loads(out.splitlines()[-1])["solved"] == 1
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_a_search_mutates_and_an_evaluation_measures(here, capsys, task):
-    common = ["--limit", "2", "--policy", "scripted:mutate", "--plain", "--json"]
-    code, out, err = evo(capsys, "run", f"{task}:synthetic-easy", "--iterations", "3", *common)
-    assert code == 0, err
-    code, out, err = evo(capsys, "evaluate", f"{task}:synthetic-easy", "--answers-total", "6", *common)
-    assert code == 0, err
-    assert json.loads(out)["problems"] == 2
-
-
 def test_the_prompt_asks_for_responses_and_shows_what_was_wrong():
-    (problem,) = resolve("toolrl:synthetic-easy/0")
+    (problem,) = resolve("toolrl:synthetic/1")
     shown = SimpleNamespace(
         id=1,
         text="<think>x</think>",
@@ -81,31 +105,11 @@ async def _scored(problem, text, answers):
 def test_answers_of_equal_rewards_count_once_the_first_of_them():
     import asyncio
 
-    (problem,) = resolve("toolrl:synthetic-easy/0")
+    (problem,) = resolve("toolrl:synthetic/1")
     text = f"<response_1>no</response_1><response_2>{problem.reference}</response_2><response_3>nor this</response_3>"
     found = asyncio.run(_scored(problem, text, 3))
     assert [answer.text for answer in found.answers] == ["no", problem.reference]
     assert found.format_error == "repeated another's rewards"
-
-
-class Letters:
-    """A tokenizer of a token a character."""
-
-    def decode(self, ids, **_):
-        return "".join(map(chr, ids))
-
-
-def test_the_tokens_of_an_answer_are_those_of_its_numbered_block():
-    import asyncio
-
-    (problem,) = resolve("toolrl:synthetic-easy/0")
-    text = f"<response_1>\n{problem.reference}\n</response_1>\n<response_2>other</response_2>"
-    scored = asyncio.run(_scored(problem, text, 2))
-    ids = np.array([ord(letter) for letter in text], np.int32)
-    rollout = Rollout(text, ids, np.zeros(len(ids), np.float32), np.zeros(0, np.int32))
-    owner = answer_of_tokens(type(scored)(rollout, scored.answers), Letters())
-    edge = text.index("</response_1>") + len("</response_1>")
-    assert set(owner[:edge]) == {0} and set(owner[edge:]) == {1}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -113,7 +117,7 @@ def test_a_training_step_is_taken(here, capsys, task):
     tiny_model(max_position_embeddings=4096).save_pretrained(here / "tiny")
     tiny_tokenizer().save_pretrained(here / "tiny")
     code, out, err = evo(
-        capsys, "train", "vpo", f"{task}:synthetic-easy-train", "--policy", "./tiny", "--limit", "2", "--steps", "1",
+        capsys, "train", "vpo", f"{task}:synthetic", "--policy", "./tiny", "--limit", "2", "--steps", "1",
         "--prompts", "1", "--rollouts", "2", "--answers", "2", "--max-new-tokens", "4", "-o", "trained", "--plain",
     )  # fmt: skip
     assert code == 0, err + out

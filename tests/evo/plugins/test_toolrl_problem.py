@@ -1,4 +1,4 @@
-"""`toolrl:` as problems: the contract, files, the generator's sets, feedback, what is listed."""
+"""`toolrl:` as problems: the contract, files and feedback."""
 
 import json
 import os
@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evo.plugins.text_tasks.toolrl.tools import PARAMETER, TOOLS
 from evo.testing import ProblemContract
-from problems import BadAddress, describe_sets, resolve
+from problems import BadAddress, resolve
 
-SETS = [f"toolrl:synthetic{level}{split}" for level in ("", "-easy", "-medium") for split in ("", "-train")]
 SYSTEM = 'Tools:\n1. Name: find\nParameters: {"word": {"type": "string"}}'
 
 
@@ -67,61 +65,6 @@ def test_rows_of_another_kind_are_named(tmp_path, wrong, told):
         resolve(f"toolrl:{file}")
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["toolrl:hf", "toolrl:other", "toolrl:synthetic/100", "toolrl:synthetic?short=1", "toolrl:", "toolrl:a?b?c"],
-)
-def test_addresses_that_name_nothing_say_so_in_one_line(address):
-    with pytest.raises(BadAddress) as raised:
-        resolve(address)
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("address", SETS)
-def test_references_of_generated_dialogues_earn_everything_and_name_offered_tools(address):
-    for problem in resolve(address, 60):
-        assert problem.score(problem.canonical(problem.reference)).rewards == (1, 1, 1, 1)
-        for call in problem.wanted:
-            line = problem.statement().split(f"Name: {call.name}\n")[1].split("Parameters: ")[1].split("\n")[0]
-            assert call.parameters.keys() == json.loads(line).keys()
-
-
-def test_the_distribution_is_that_of_the_published_split():
-    found = resolve("toolrl:synthetic-train", 400)
-    calls = Counter(len(problem.wanted) for problem in found)
-    for number, share in enumerate((9, 36, 23, 8, 3, 1)):
-        assert abs(calls[number] / 400 - share / 80) < 0.07
-    masked = sum("Name: func_" in problem.statement() for problem in found)
-    assert 90 < masked < 180
-    offered = [problem.statement().count("\nDescription: ") for problem in found]
-    assert min(offered) == 3 and max(offered) == 8
-    assert any("<obs>" in problem.statement() for problem in found)
-
-
-def test_values_of_a_call_stand_in_its_dialogue():
-    for problem in resolve("toolrl:synthetic", 60):
-        said = problem.statement().split("**Dialogue**")[1]
-        for call in problem.wanted:
-            for value in call.parameters.values():
-                pieces = value if isinstance(value, list) else [value] if not isinstance(value, bool) else []
-                assert all(str(piece) in said for piece in pieces)
-
-
-@pytest.mark.parametrize("level", ["", "-easy", "-medium"])
-def test_training_and_test_share_no_dialogue(level):
-    train, test = (
-        {problem.statement() for problem in resolve(f"toolrl:synthetic{level}{split}")} for split in ("-train", "")
-    )
-    assert len(train) > 950 and len(test) > 95 and not train & test
-
-
-def test_no_tool_has_two_parameters_of_one_kind():
-    assert len(TOOLS) == 60 and len({tool.name for tool in TOOLS}) == 60 and len({t.domain for t in TOOLS}) == 10
-    for tool in TOOLS:
-        slots = [slot for _, slot in PARAMETER.findall(tool.request)]
-        assert slots and len(slots) == len(set(slots)), tool.name
-
-
 def test_feedback_says_what_is_wrong_and_not_what_is_right(tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(row(CALL)))
@@ -134,13 +77,6 @@ def test_feedback_says_what_is_wrong_and_not_what_is_right(tmp_path):
     assert problem.score(CALL).feedback == ""
     assert "needs a tool" in problem.score("<think>t</think>sea").feedback
     assert "'seek' is not the tool" in problem.score(CALL.replace("find", "seek")).feedback
-
-
-def test_the_sets_are_listed():
-    listed = {told["name"]: told for told in describe_sets()}
-    assert [listed[name]["count"] for name in SETS] == [100, 1000] * 3
-    assert listed["toolrl:synthetic"]["objectives"] == ["format", "tool_name", "arg_key", "arg_value"]
-    assert listed["toolrl:synthetic"]["licence"] == "Apache-2.0"
 
 
 @pytest.mark.skipif("EVO_DATA" not in os.environ, reason="EVO_DATA names no folder with toolrl_test.parquet")

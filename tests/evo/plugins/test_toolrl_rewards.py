@@ -4,9 +4,16 @@ import json
 
 import pytest
 
-from evo.plugins.text_tasks.toolrl.calls import ToolCall, parse_tool_answer, read_calls
-from evo.plugins.text_tasks.toolrl.rewards import EMPTY_THOUGHT, align, match_value, score_tools
-from evo.plugins.text_tasks.words import multiset_f1, normalise, token_f1
+from evo.plugins.text_tasks.problem import multiset_f1, normalise, token_f1
+from evo.plugins.text_tasks.toolrl import (
+    EMPTY_THOUGHT,
+    ToolCall,
+    align,
+    match_value,
+    parse_tool_answer,
+    read_calls,
+    score_tools,
+)
 
 THINK = "<think>so</think>"
 

@@ -1,14 +1,59 @@
-"""One question of MuSiQue as a Problem."""
+"""MuSiQue as the VPO paper scores it: a question over paragraphs, each step of which has one.
+
+The reward vector is [hop_1, ..., hop_4, answer]; its scalar is (hops + 3 answer) / 7. Options: `stratified=N` draws N
+questions, as many of 2, 3 and 4 steps (the paper's test: 300, seed 42; `seed=S` for another), and `distractors=K` keeps
+the needed paragraphs and K others. The paper does not name the random number generator of its 300, so ours may differ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from evo.plugins.text_tasks.musique.rewards import HOPS, OBJECTIVES, Cited, parse_cited, scalar, score_cited
-from evo.plugins.text_tasks.problem import TextProblem
+from evo.plugins.text_tasks.problem import Row, TextProblem, first_field, token_f1
 from problems.contract import BadAddress, Score
 from problems.rows import field_of
+
+HOPS = 4
+"""Components of hops, and distinct citations that count."""
+OBJECTIVES = (*(f"hop_{number}" for number in range(1, HOPS + 1)), "answer")
+_ANSWER_WEIGHT = 3
+
+
+@dataclass(frozen=True)
+class Cited:
+    """answer: "" if none was given; support: the distinct paragraphs cited, in order, all of them"""
+
+    answer: str
+    support: tuple[int, ...]
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        return self.support[:HOPS]
+
+
+def parse_cited(text: str) -> Cited:
+    """The first <answer>, and from the first <support> the parts between commas that are only digits: not "[3]"."""
+    tokens = [token.strip() for token in (first_field(text, "support") or "").split(",")]
+    numbers = [int(token) for token in tokens if token.isdecimal() and len(token) < 10]
+    return Cited((first_field(text, "answer") or "").strip(), tuple(dict.fromkeys(numbers)))
+
+
+def score_cited(cited: Cited, support: Sequence[int], answers: Sequence[str]) -> tuple[float, ...]:
+    """support: the paragraph of each hop, in order; answers: the answer and its aliases. Hops beyond those that the
+    question has are 1. Without an answer everything is 0."""
+    if not cited.answer:
+        return (0.0,) * len(OBJECTIVES)
+    hops = [float(index in cited.counted) for index in support[:HOPS]]
+    best = max(token_f1(cited.answer, answer, articles=True) for answer in answers)
+    return (*hops, *(1.0,) * (HOPS - len(hops)), best)
+
+
+def scalar(rewards: Sequence[float]) -> float:
+    return (sum(rewards[:HOPS]) + _ANSWER_WEIGHT * rewards[HOPS]) / (HOPS + _ANSWER_WEIGHT)
+
 
 _TASK = """\
 Answer the question from the paragraphs below. It takes several of them, one for each step; find each step's paragraph.
@@ -96,3 +141,49 @@ def gold_indices(row: Mapping[str, Any], where: str) -> list[int]:
     if not indices or len(indices) > HOPS or not all(isinstance(index, int) for index in indices):
         raise BadAddress(f"{where}: question_decomposition has no paragraph_support_idx for each of 1 to {HOPS} steps")
     return [index for index in indices if isinstance(index, int)]
+
+
+SEED = 42
+OPTIONS = ("stratified", "seed", "distractors")
+
+
+def select(rows: Sequence[Row], options: Mapping[str, int]) -> Sequence[Row]:
+    """The rows that `stratified` draws, in the order of the file, each cut to `distractors`."""
+    if "stratified" in options:
+        rows = stratify(rows, options["stratified"], options.get("seed", SEED))
+    elif "seed" in options:
+        raise BadAddress("musique: seed goes with stratified=N")
+    if "distractors" in options:
+        rows = [shorten(row, options["distractors"]) for row in rows]
+    return rows
+
+
+def stratify(rows: Sequence[Row], total: int, seed: int) -> list[Row]:
+    """total/3 questions of 2, 3 and 4 steps each."""
+    if total < 3 or total % 3:
+        raise BadAddress(f"musique: stratified={total} must be a multiple of 3")
+    rng, chosen = random.Random(seed), []
+    for hops in (2, 3, 4):
+        places = [i for i, row in enumerate(rows) if len(row.get("question_decomposition") or ()) == hops]
+        if len(places) < total // 3:
+            raise BadAddress(
+                f"musique: stratified={total} needs {total // 3} questions of {hops} steps, not {len(places)}"
+            )
+        chosen += rng.sample(places, total // 3)
+    return [rows[i] for i in sorted(chosen)]
+
+
+def shorten(row: Row, distractors: int) -> Row:
+    """The paragraphs of its steps and `distractors` others, numbered again in their old order."""
+    gold = set(gold_indices(row, "musique: a row"))
+    others = [paragraph["idx"] for paragraph in row["paragraphs"] if paragraph["idx"] not in gold]
+    rng = random.Random(f"short {row.get('id')}")
+    kept = gold | set(rng.sample(others, min(distractors, len(others))))
+    paragraphs = [paragraph for paragraph in row["paragraphs"] if paragraph["idx"] in kept]
+    place = {paragraph["idx"]: i for i, paragraph in enumerate(paragraphs)}
+    steps: list[dict[str, Any]] = [
+        {**step, "paragraph_support_idx": place[step["paragraph_support_idx"]]}
+        for step in row["question_decomposition"]
+    ]
+    renumbered = [{**paragraph, "idx": place[paragraph["idx"]]} for paragraph in paragraphs]
+    return {**row, "paragraphs": renumbered, "question_decomposition": steps}

@@ -10,8 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evo.plugins.text_tasks.problem import TextProblem, first_field
-from evo.plugins.text_tasks.words import normalise
+from evo.plugins.text_tasks.problem import TextProblem, first_field, normalise
 from problems.contract import BadAddress, Score
 from problems.rows import field_of
 

@@ -1,1 +1,0 @@
-"""`musique-facts`, the language of the small policies for questions over made-up facts."""
