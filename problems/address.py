@@ -9,6 +9,7 @@ there is one.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 from collections import Counter
@@ -158,8 +159,13 @@ def files_beside(path: str) -> list[str]:
 
 
 def addresses_in(place: str) -> Iterator[str]:
-    """The addresses in a file, one a line, in order; lines that begin with # are remarks. Neighbours of one file of
-    problems become one address. `evo problems pick` writes such files. Raises BadAddress if they cannot be read."""
+    """The addresses in a file, one a line, in order; lines that begin with # are remarks. `FILE?METRIC=MOST` names the
+    problems of a file of `evo evaluate -o` whose metric is at most MOST, as in `?solve@30=0`. Neighbours of one file of
+    problems become one address. Raises BadAddress if they cannot be read."""
+    place, options = split_options(place)
+    if options:
+        yield from grouped(_filter_evaluation(place, options))
+        return
     path = user_path(place)
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -174,6 +180,30 @@ def addresses_in(place: str) -> Iterator[str]:
         if line.startswith("list:"):
             raise BadAddress(f"list:{place}: {line} is a list itself; name what it lists")
     yield from grouped(addresses)
+
+
+def _filter_evaluation(place: str, filters: Iterable[tuple[str, str]]) -> list[str]:
+    """The problems of an evaluation that pass every filter (metric, its largest value)."""
+    address = f"list:{place}"
+    try:
+        rows = json.loads(user_path(place).read_text(encoding="utf-8"))["per_problem"]
+        names = [str(row["problem"]) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadAddress(f"{address}: no file of evo evaluate -o ({type(error).__name__})") from None
+    kept = dict.fromkeys(names)
+    for metric, most in filters:
+        values = {name: row.get(metric) for name, row in zip(names, rows, strict=True)}
+        if not any(isinstance(value, int | float) for value in values.values()):
+            known = ", ".join(key for key in (rows[0] if rows else {}) if "@" in key)
+            raise BadAddress(f"{address} has no {metric}; it has {known or 'no problems'}")
+        try:
+            limit = float(most)
+        except ValueError:
+            raise BadAddress(f"{address}?{metric}={most}: must be a number") from None
+        kept = {name: None for name in kept if isinstance(values[name], int | float) and values[name] <= limit}
+    if not kept:
+        raise BadAddress(f"{address}: none of its {len(names)} problems passes the filter")
+    return list(kept)
 
 
 def grouped(addresses: Iterable[str]) -> Iterator[str]:

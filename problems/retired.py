@@ -11,6 +11,7 @@ from typing import Any
 from problems.contract import BadAddress
 
 COMMANDS: dict[str, str] = {
+    "problems pick": "name the problems by a filter: evo run 'list:EVALUATION.json?solve@30=0'",
     "problems fuzz": "add tests to the rows of the file, as further lines of `test_list`",
     "runs note": "give the run a telling name: evo runs rename RUN NAME",
     "runs prune": "evo runs --json lists each run's groups and status; evo runs delete RUN... removes runs",
@@ -18,6 +19,8 @@ COMMANDS: dict[str, str] = {
 """Commands of `evo`, as `pretrain` or `problems fuzz`."""
 
 FLAGS: dict[str, str] = {
+    "--redo": "delete what the stage made, as in rm -r DIR/policies/STAGE or evo runs delete RUN",
+    "--keep-going": "run the stages that are left with --only",
     "--serve": "use `evo ui`, which shows runs in a browser",
     "--ray": "a cluster takes whole searches: evo run, evo resume and evo compare have --ray",
     "--reflect": "let the scorer's feedback call a model",
@@ -42,6 +45,12 @@ OPTIONS: dict[str, str] = {
     "horizon": "leave it out: no gain was shown",
 }
 """Options of addresses, as in ?horizon=true."""
+
+STAGE_KINDS: dict[str, str] = {
+    "pretrain": "train from embedded:base, or run python -m vpo.embedded.pretrain before the pipeline",
+    "pick": 'write the filter where the problems stand: problems: ["${EVALUATION}?solve@30=0"]',
+}
+"""Kinds of a pipeline's stages."""
 
 NAMES: dict[str, str] = {
     "phase": "use mixing: bandit or turns",

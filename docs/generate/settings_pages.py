@@ -10,8 +10,6 @@ from pydantic import BaseModel
 
 from evo.config.compare import CompareOptions
 from evo.config.evaluate import EvaluateConfig
-from evo.config.pick import PickConfig
-from evo.config.pretrain import PretrainSettings
 from evo.config.run import RunConfig
 from evo.config.train import TrainRun
 from evo.pipelines.file import ReportSettings
@@ -31,8 +29,6 @@ MODELS: Mapping[str, tuple[type[BaseModel], str]] = {
     ),
     "train": (TrainRun, "`evo train --config`, and `train` in a pipeline."),
     "evaluate": (EvaluateConfig, "Flags of `evo evaluate`, and `evaluate` in a pipeline."),
-    "pick": (PickConfig, "Argument and flags of `evo problems pick`, and `pick` in a pipeline."),
-    "pretrain": (PretrainSettings, "Flags of `evo pretrain`, and `pretrain` in a pipeline."),
     "report": (ReportSettings, "The argument and options of `evo report`, and `report` in a pipeline."),
 }
 

@@ -1,4 +1,4 @@
-"""`evo pipeline`: run stages of training, evaluation, search and report from one file."""
+"""`evo pipeline`: do ordered stages of training, evaluation, search and report from one file."""
 
 from __future__ import annotations
 
@@ -7,24 +7,31 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 
 from evo.cli.options import json_option, open_console, plain_option, print_json
 from evo.errors import INTERRUPTED, BadInput
-from evo.pipelines.checks import check_pipeline
-from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print_plan, summary
-from evo.pipelines.file import Pipeline, read_pipeline
-from evo.pipelines.plan import Planned, plan_stages
-from evo.pipelines.runner import PipelineRunner
-from evo.pipelines.stage import PipelineFolder
-from evo.pipelines.state import State, Status, load, lock_folder
+from evo.pipelines.check import check_pipeline
+from evo.pipelines.file import SEARCHES, Pipeline, Stage, read_pipeline
+from evo.pipelines.run import (
+    PipelineFolder,
+    PipelineRunner,
+    PipelineState,
+    StageRecord,
+    Status,
+    check_state,
+    load_state,
+    lock_folder,
+)
 from islands.db.address import hide_password
 
-if TYPE_CHECKING:
-    pass
+LONGEST_PREFIX = 36
+"""Characters of the directory's name at most: with the 40 of a stage's name it fits a run's name."""
+_VERBS = {Status.BEGUN: "begins", Status.DONE: "done", Status.INTERRUPTED: "interrupted", Status.FAILED: "failed"}
 
 
 @click.command()
@@ -33,16 +40,9 @@ if TYPE_CHECKING:
     "-o", "--output", metavar="DIR", help="The directory of all results.  [default: evo- and the file's name]"
 )
 @click.option("--db", help="The database of the runs.  [default: the file's, else DIR/evo.db]")
-@click.option("--dry-run", is_flag=True, help="Print the plan and what it will cost; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the stages and what each would make; write nothing.")
 @click.option("--only", multiple=True, metavar="STAGE", help="Do only this stage; may be repeated.")
 @click.option("--from", "first", metavar="STAGE", help="Do this stage and those after it.")
-@click.option(
-    "--redo",
-    multiple=True,
-    metavar="STAGE",
-    help="Do this stage and all stages that read it again; the old results are kept.",
-)
-@click.option("--keep-going", is_flag=True, help="After a failure continue with stages that do not read what failed.")
 @plain_option
 @json_option
 def pipeline(
@@ -52,12 +52,10 @@ def pipeline(
     dry_run: bool,
     only: tuple[str, ...],
     first: str | None,
-    redo: tuple[str, ...],
-    keep_going: bool,
     plain: bool,
     as_json: bool,
 ) -> int:
-    """Do the stages of FILE.yaml in order: pretrain, train, evaluate, search, compare, report.
+    """Do the stages of FILE.yaml in order: train, evaluate, search, compare, report.
 
     Each stage has a name, its kind, and the keys of its command's --config file; ${STAGE} is the result of an earlier
     stage. Finished stages are not done again: after Ctrl-C, a crash or a failure the same command continues.
@@ -65,107 +63,92 @@ def pipeline(
     \b
     evo pipeline maze.yaml --dry-run
     evo pipeline maze.yaml -o runs/maze
-    evo pipeline maze.yaml -o runs/maze --redo vpo
     """
     read = read_pipeline(file)
     chosen = _choose(read, only, first)
-    for name in redo:
-        _check_stage(read, "--redo", name)
-        if name not in chosen:
-            raise BadInput(f"--redo {name}: is not among the chosen stages")
-    folder = Path(output or f"evo-{Path(file).stem}")
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"-o {folder}: is a file")
-    named = db or read.db
-    address = named or f"sqlite:///{folder / 'evo.db'}"
-    place = PipelineFolder(folder, address)
-    kept = load(folder)
-    if kept is not None and kept.db != hide_password(named or ""):
-        where = kept.db or "the directory's database"
-        raise BadInput(f"-o {folder}: its runs are in {where}; use another directory for another database")
-    place.check_database()
-    costs = check_pipeline(read)
+    folder, named = Path(output or f"evo-{Path(file).stem}"), db or read.db
+    prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:LONGEST_PREFIX].strip("-") or "pipeline"
+    place = PipelineFolder(folder, named or f"sqlite:///{folder / 'evo.db'}", prefix)
     console = open_console(stderr=as_json, markup=False, soft_wrap=True)
-
-    def make_plan() -> tuple[State, list[Planned]]:
-        state = load(folder) or State(name=_make_prefix(folder), db=hide_password(named or ""))
-        return state, plan_stages(read, costs, state, place, chosen=chosen, redo=redo)
-
+    state = load_state(place, named)
+    left = check_state(read, state, place, chosen)
+    check_pipeline(read)
     if dry_run:
-        state, plan = make_plan()
-        if as_json:
-            print_json(_describe_plan(plan, file, place))
-        else:
-            print_plan(console, plan, place)
+        _print(console, _describe(read, state, place, left, chosen, Status.WAITING), as_json, "")
         return 0
-    make_plan()  # mistakes are reported before a directory is made
-    with lock_folder(folder) as lock:
-        state, plan = make_plan()
-        runner = PipelineRunner(
-            place, state, lock, plain=plain, quiet=as_json, report=ProgressPrinter(console, plan, place)
+    again = ["evo", "pipeline", file, *(["-o", output] if output else []), *(["--db", hide_password(db)] if db else [])]
+
+    def report(stage: Stage, record: StageRecord) -> None:
+        number = list(read.stages).index(stage.name) + 1
+        console.print(
+            f"[{number}/{len(read.stages)}] {stage.name}: {stage.kind} {_VERBS[record.state]}", highlight=False
         )
-        outcome = runner.run(plan, keep_going=keep_going)
-        return _report(state, plan, place, outcome, as_json, console, _format_command(file, output, db))
 
-
-def _report(
-    state: State,
-    plan: Sequence[Planned],
-    place: PipelineFolder,
-    outcome: Status,
-    as_json: bool,
-    console: Console,
-    again: str,
-) -> int:
-    """Print how the pipeline ended; returns the exit code."""
-    record = summary(plan, state, place, outcome)
-    if as_json:
-        print_json(record)
-    else:
-        print_end(console, record, again)
-    for stage in record["stages"]:
-        if stage["state"] == Status.FAILED:
-            print(f"evo: stage {stage['name']} failed: {stage['reason']}", file=sys.stderr)
+    with lock_folder(folder) as lock:
+        state = load_state(place, named)
+        left = check_state(read, state, place, chosen)
+        options = ["--plain"] if plain or as_json else []
+        runner = PipelineRunner(place, state, lock, options=options, quiet=as_json, report=report)
+        outcome = runner.run(read, left)
+    _print(console, _describe(read, state, place, left, chosen, outcome), as_json, shlex.join(again))
+    for name, record in state.stages.items():
+        if record.state is Status.FAILED:
+            print(f"evo: stage {name} failed: {record.reason}", file=sys.stderr)
     return {Status.DONE: 0, Status.FAILED: 1, Status.INTERRUPTED: INTERRUPTED}[outcome]
 
 
-def _choose(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:
+def _choose(read: Pipeline, only: Sequence[str], first: str | None) -> list[str]:
     names = list(read.stages)
     if only and first is not None:
         raise BadInput("--only and --from cannot go together")
-    for name in only:
-        _check_stage(read, "--only", name)
-    if first is not None:
-        _check_stage(read, "--from", first)
-        return set(names[names.index(first) :])
-    return set(only or names)
+    for flag, name in [*(("--only", name) for name in only), *([("--from", first)] if first is not None else [])]:
+        if name not in read.stages:
+            raise BadInput(f"{flag} {name}: there is no such stage; there are {', '.join(names)}")
+    return names[names.index(first) :] if first is not None else [name for name in names if name in (only or names)]
 
 
-def _check_stage(read: Pipeline, flag: str, name: str) -> None:
-    if name not in read.stages:
-        raise BadInput(f"{flag} {name}: there is no such stage; there are {', '.join(read.stages)}")
+def _describe(
+    read: Pipeline,
+    state: PipelineState,
+    place: PipelineFolder,
+    left: Sequence[Stage],
+    chosen: Sequence[str],
+    outcome: Status,
+) -> dict[str, Any]:
+    stages = []
+    for stage in read.stages.values():
+        record = state.stages.get(stage.name, StageRecord())
+        result = place.result(stage)
+        stages.append(
+            {
+                "name": stage.name,
+                "kind": stage.kind,
+                "state": str(record.state),
+                "skipped": stage not in left,
+                "chosen": stage.name in chosen,
+                "reads": list(stage.reads),
+                "output": f"run {result}" if stage.kind in SEARCHES else result,
+                "seconds": record.seconds,
+                "reason": record.reason,
+            }
+        )
+    return {"outcome": str(outcome), "directory": str(place.folder), "db": hide_password(place.db), "stages": stages}
 
 
-MOST_OF_FOLDER = 36
-"""Characters of the directory's name at most: with the 40 of a stage's name it fits a run's name (islands.db.names)."""
-
-
-def _make_prefix(folder: Path) -> str:
-    """The prefix of the runs' names: the name of the directory, in characters that need no quoting."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:MOST_OF_FOLDER].strip("-") or "pipeline"
-
-
-def _format_command(file: str, output: str | None, db: str | None) -> str:
-    parts = ["evo", "pipeline", file]
-    parts += ["-o", output] if output else []
-    parts += ["--db", hide_password(db)] if db else []
-    return shlex.join(parts)
-
-
-def _describe_plan(plan: Sequence[Planned], file: str, place: PipelineFolder) -> dict[str, Any]:
-    return {
-        "pipeline": file,
-        "directory": str(place.folder),
-        "db": hide_password(place.db),
-        **plan_record(plan, place),
-    }
+def _print(console: Console, record: dict[str, Any], as_json: bool, again: str) -> None:
+    if as_json:
+        print_json(record)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("stage", "kind", "state", "seconds", "reads", "makes"):
+        table.add_column(title, justify="right" if title == "seconds" else "left", overflow="fold")
+    for stage in record["stages"]:
+        seconds = f"{stage['seconds']:.0f}" if stage["seconds"] else "-"
+        reads = ", ".join(stage["reads"]) or "-"
+        table.add_row(stage["name"], stage["kind"], stage["state"], seconds, reads, stage["reason"] or stage["output"])
+    console.print(table, soft_wrap=False)
+    runs = [stage["output"] for stage in record["stages"] if stage["output"].startswith("run ")]
+    if again and record["outcome"] != Status.DONE:
+        console.print(f"Resume with: {again}")
+    elif again and runs:
+        console.print(f"Next: evo watch {runs[-1].removeprefix('run ')} --db {record['db']}")

@@ -5,17 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 
 from evo.cli.options import json_option, open_console, print_json
-from evo.config.parse import OPTIONS, parse
-from evo.config.pick import PickConfig
-from evo.evaluation.file import check_writable
-from evo.evaluation.pick import pick_problems, write_list
 from problems.contract import Problem
 from problems.registry import describe_sets, families, resolve
 from problems.retired import COMMANDS, replace_hint
@@ -27,26 +22,21 @@ WHO_SEARCHES = (
 )
 
 
-class _AddressOrCommand(click.Group):
-    """A group that takes an address instead of a command's name."""
+class _Problems(click.Command):
+    """A command that had two subcommands once."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and (line := replace_hint(COMMANDS, f"problems {args[0]}")):
             raise click.UsageError(line, ctx)
-        named = bool(args) and args[0] in self.commands
-        ctx.allow_interspersed_args = not named
-        return super().parse_args(ctx, ["", *args] if named else args)
+        return super().parse_args(ctx, args)
 
 
-@click.group(cls=_AddressOrCommand, invoke_without_command=True, subcommand_metavar="[COMMAND ...]")
+@click.command(cls=_Problems)
 @click.argument("address", required=False)
 @click.option("--limit", type=click.IntRange(1), help="Use only the first K.")
 @json_option
-@click.pass_context
-def problems(context: click.Context, address: str | None, limit: int | None, as_json: bool) -> None:
+def problems(address: str | None, limit: int | None, as_json: bool) -> None:
     """List the problem sets, or the problems that ADDRESS names (a single problem is shown with its statement)."""
-    if context.invoked_subcommand is not None:
-        return
     console = open_console(markup=False)
     table = Table(box=None, pad_edge=False)
     if address is None:
@@ -136,35 +126,3 @@ def _shorten(objectives: Sequence[str]) -> str:
     if len(objectives) < 5:
         return ", ".join(objectives)
     return f"{', '.join(objectives[:3])}, ... ({len(objectives)})"
-
-
-@click.command()
-@click.argument("evaluations", metavar="EVALUATION...", nargs=-1, required=True)
-@click.option(
-    "-o", "--output", required=True, metavar="FILE", help="The list to write; its problems have the address list:FILE."
-)
-@click.option(
-    "--metric", default="best@30", show_default=True, help="The metric of each problem, by its name in evaluations."
-)
-@click.option(
-    "--at-most", type=float, default=0.0, show_default=True, help="The largest value of the metric in every EVALUATION."
-)
-@click.option("--limit", type=click.IntRange(1), help="Use only the first K of them.")
-@json_option
-def pick(
-    evaluations: tuple[str, ...], output: str, metric: str, at_most: float, limit: int | None, as_json: bool
-) -> None:
-    """Write a list of the problems on which the metric is at most --at-most in every EVALUATION, a file that
-    `evo evaluate -o` wrote. By default these are the problems on which the best of 30 answers scores 0."""
-    given = {"evaluations": list(evaluations), "metric": metric, "at_most": at_most, "limit": limit}
-    config = parse(PickConfig, given, OPTIONS)
-    check_writable(output)
-    picked = pick_problems(config)
-    write_list(Path(output), picked, config)
-    if as_json:
-        print_json({"output": output, "problems": picked.names, "of": picked.of})
-    else:
-        click.echo(f"{output}: {len(picked.names)} of {picked.of} problems; search them as list:{output}")
-
-
-problems.add_command(pick)

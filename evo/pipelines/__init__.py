@@ -1,4 +1,4 @@
-"""Pipelines: stages of pretraining, training, evaluation, choice, search, comparison and report in one YAML file.
+"""Pipelines: ordered stages of training, evaluation, search, comparison and report in one YAML file.
 
     stages:
       vpo:                                    # the stage's name
@@ -18,12 +18,8 @@
         report:
           run: ${hard}
 
-`${STAGE}` is replaced by the result of an earlier stage: a policy for pretrain and train, a run for search and compare
-(`${hard}/vpo/s0` is one run of a comparison), a file for evaluate (for `against` and for pick), and for pick a list of
-the problems that evaluations found hard, for `problems`. A stage reads only earlier stages, so the stages run in the
-order of the file.
+`${STAGE}` is the result of an earlier stage: a policy for train, a run for search and compare (`${hard}/vpo/s0` is one
+run of a comparison), a file for evaluate, whose problems `${STAGE}?solve@30=0` filters by a metric.
 
-Read the modules in this order: `file` reads the file, `checks` finds errors and costs before anything runs; `state`
-records the finished stages, `plan` decides the next ones; `stage` makes a stage's command, `runner` runs the commands;
-`display` prints.
+`file` reads and checks the file, `run` does the stages: one `evo` command each, in a separate process.
 """

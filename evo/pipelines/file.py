@@ -1,8 +1,8 @@
 """A pipeline's file, read and validated: its stages in their order, each with its settings and references.
 
 A stage takes the keys of its command: train, search and compare those of `--config FILE` of evo train, evo run and evo
-compare; pretrain, evaluate, pick and report the options of their commands, with underscores for dashes. compare also
-takes its options `against` and `processes`. In these settings `${STAGE}` is replaced by the result of an earlier stage.
+compare; evaluate and report the options of their commands, with underscores for dashes. compare also takes its options
+`against` and `processes`. In these settings `${STAGE}` is replaced by the result of an earlier stage.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from pydantic import BaseModel, ConfigDict
 from evo.config.compare import CompareOptions, parse_comparison, shape_comparison
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import parse
-from evo.config.pick import PickConfig
-from evo.config.pretrain import PretrainSettings
 from evo.config.run import RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from problems.address import did_you_mean
+from problems.retired import STAGE_KINDS, replace_hint
 from vpo.policies.address import split_policies
 
-POLICY, RUN, FILE, PROBLEMS = "policy", "run", "file", "list of problems"
+POLICY, RUN, FILE, PROBLEMS = "policy", "run", "file", "file with a filter"
 
 
 class ReportSettings(BaseModel):
@@ -41,13 +40,11 @@ class ReportSettings(BaseModel):
 
 @dataclass(frozen=True)
 class StageKind:
-    """settings: the model of its keys; makes: its output in a word, for a plan
-    gives: what a reference to such a stage means, "" for nothing
+    """settings: the model of its keys; gives: what a reference to such a stage means, "" for nothing
     folder, ending: of its output in the pipeline's directory; "" for runs, which are in the database
     """
 
     settings: type[BaseModel]
-    makes: str
     gives: str = ""
     folder: str = ""
     ending: str = ""
@@ -58,13 +55,11 @@ class StageKind:
 
 
 KINDS: Mapping[str, StageKind] = {
-    "pretrain": StageKind(PretrainSettings, "policy", POLICY, "policies"),
-    "train": StageKind(TrainRun, "policy", POLICY, "policies"),
-    "evaluate": StageKind(EvaluateConfig, "figures", FILE, "evaluations", ".json"),
-    "pick": StageKind(PickConfig, "problems", PROBLEMS, "lists", ".txt"),
-    "search": StageKind(RunConfig, "run", RUN),
-    "compare": StageKind(CompareOptions, "run", RUN),
-    "report": StageKind(ReportSettings, "page", "", "reports", ".html"),
+    "train": StageKind(TrainRun, POLICY, "policies"),
+    "evaluate": StageKind(EvaluateConfig, FILE, "evaluations", ".json"),
+    "search": StageKind(RunConfig, RUN),
+    "compare": StageKind(CompareOptions, RUN),
+    "report": StageKind(ReportSettings, "", "reports", ".html"),
 }
 SEARCHES = tuple(name for name, kind in KINDS.items() if kind.searches)
 
@@ -94,7 +89,6 @@ _PLACES: Mapping[str, str] = {
     "evaluate.policy": POLICY,
     "evaluate.problems.*": PROBLEMS,
     "evaluate.against": FILE,
-    "pick.evaluations.*": FILE,
     "search.policy": POLICY,
     "search.problems.*": PROBLEMS,
     "compare.problems.*": PROBLEMS,
@@ -102,10 +96,12 @@ _PLACES: Mapping[str, str] = {
     "report.run": RUN,
 }
 """Keys whose value may be the result of another stage."""
-_FOLLOWS: Mapping[str, str] = {POLICY: "?OPTION=VALUE", RUN: "/ARM/sSEED"}
+_FOLLOWS: Mapping[str, str] = {POLICY: "?OPTION=VALUE", RUN: "/ARM/sSEED", PROBLEMS: "?METRIC=VALUE"}
 """Text that may follow a reference."""
 _LEADS: Mapping[str, str] = {"train.parents_from": "archive:"}
 """Text that must precede a reference."""
+_LISTS = ("problems", "evaluate")
+"""Keys that take addresses of problems; there an evaluation means a list of its problems."""
 _STARRED = (("train", "from_traces"), ("train", "evaluate"), ("compare", "arms"))
 
 
@@ -154,7 +150,10 @@ def replace_references(value: Any, given: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return ",".join(_replaced(part, given) for part in addresses(value)) if "${" in value else value
     if isinstance(value, Mapping):
-        return {key: replace_references(inner, given) for key, inner in value.items()}
+        return {
+            key: replace_references(inner, (lambda name: f"list:{given(name)}") if key in _LISTS else given)
+            for key, inner in value.items()
+        }
     if isinstance(value, list | tuple):
         return [replace_references(inner, given) for inner in value]
     return value
@@ -179,7 +178,7 @@ def _replaced(part: str, given: Callable[[str], str]) -> str:
 
 
 def _place(kind: str, path: tuple[str, ...]) -> str:
-    starred = path[0] in ("problems", "evaluations") or (kind, path[0]) in _STARRED
+    starred = path[0] == "problems" or (kind, path[0]) in _STARRED
     return ".".join((kind, *("*" if i == 1 and starred else part for i, part in enumerate(path))))
 
 
@@ -228,14 +227,6 @@ class Pipeline:
     path: Path
     stages: Mapping[str, Stage]
     db: str | None
-
-    def readers(self, names: set[str]) -> set[str]:
-        """These stages and all that read them, directly or not."""
-        found = set(names)
-        for stage in self.stages.values():  # in order, so that one pass is enough
-            if found & set(stage.reads):
-                found.add(stage.name)
-        return found
 
 
 def read_pipeline(path: str) -> Pipeline:
@@ -294,6 +285,8 @@ def _stage(path: str, name: str, content: object) -> Stage:
         raise BadInput(f"{source}: expected one kind ({', '.join(KINDS)}) with its settings below it, found {found}")
     ((kind, values),) = content.items()
     if kind not in KINDS:
+        if retired := replace_hint(STAGE_KINDS, str(kind)):
+            raise BadInput(f"{source}: {retired}")
         hint = did_you_mean(str(kind), KINDS, most=1) or f"; there is {', '.join(KINDS)}"
         raise BadInput(f"{source}: no kind {kind!r}{hint}")
     values = {} if values is None else values
@@ -320,7 +313,7 @@ def _check_references(path: str, stages: Mapping[str, Stage]) -> None:
                 )
             kind = stages[reference.stage].kind
             given = KINDS[kind].gives
-            if given != reference.wants:
+            if given != (FILE if reference.wants == PROBLEMS else reference.wants):
                 gives = f"gives a {given}" if given else "gives nothing to read"
                 raise BadInput(
                     f"{source}: this key needs a {reference.wants}; {reference.stage} is a {kind} stage and {gives}"

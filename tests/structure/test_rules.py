@@ -40,7 +40,6 @@ BY_NAME = {
     "evo/config/": "settings by name",
     "evo/pipelines/": "settings by name",
     "evo/runs/colocated.py": "settings by name",
-    "evo/search/schedule.py": "settings by name",
     "evo/training/": "settings by name",
     "islands/db/writer.py": "columns by name",
     "islands/population/operator_counts.py": "columns by name",

@@ -75,7 +75,7 @@ def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is
     code, out, err = evo(capfd, "pipeline", "p.yaml", "--plain")
     assert code == 0, err
     order = [out.index(f"] {name}: {kind}") for name, kind in [("vpo", "train"), ("alone", "eval"), ("arms", "comp")]]
-    assert order == sorted(order) and "done in" in out
+    assert order == sorted(order) and "page: report done" in out
     assert json.loads(Path("evo-p/evaluations/alone.json").read_text())["policy"] == "evo-p/policies/vpo"
     assert Path("evo-p/policies/vpo/model.safetensors").stat().st_size > 1e5
     assert {row[0] for row in groups()} == {"evo-p-arms/guess/s0", "evo-p-arms/mutant/s0"}
@@ -94,7 +94,7 @@ def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is
     assert before == (groups(), Path("evo-p/policies/vpo/model.safetensors").stat().st_mtime_ns)
 
 
-def test_changed_settings_are_told_and_redone_only_when_asked(here, capsys):
+def test_changed_settings_are_told_and_done_again_where_the_result_was_removed(here, capsys):
     stages = {
         "first": EVALUATE % "scripted:mutate",
         "found": SEARCH % (3, "scripted:mutate"),
@@ -102,35 +102,23 @@ def test_changed_settings_are_told_and_redone_only_when_asked(here, capsys):
     }
     written(**stages)
     assert summary(capsys)[0] == 0
-    before, made = groups(), Path("evo-p/evaluations/first.json").read_bytes()
+    before = groups()
     written(**{**stages, "first": EVALUATE % "scripted:random-route", "found": SEARCH % (4, "scripted:mutate")})
-    for arguments in ((), ("--dry-run",), ("--json",), ("--redo", "found")):
+    for arguments in ((), ("--dry-run",), ("--json",)):
         code, out, err = evo(capsys, "pipeline", "p.yaml", *arguments)
         assert (code, out) == (2, "") and len(err.splitlines()) == 1
-        assert (
-            "first has changed since it was done (policy was scripted:mutate, is scripted:random-route): --redo" in err
-        )
-    assert (
-        "found has changed since it was done (iterations was 3, is 4)"
-        in evo(capsys, "pipeline", "p.yaml", "--redo", "first")[2]
-    )
-    assert "reader reads first, which has changed" in evo(capsys, "pipeline", "p.yaml", "--only", "reader")[2]
-    code, stages = summary(capsys, "--redo", "first", "--only", "first", "--only", "reader")
-    assert code == 0 and not stages["found"]["chosen"]
-    assert Path("evo-p/evaluations/first.json").read_bytes() == made
-    assert (
-        json.loads(Path("evo-p/evaluations/reader.2.json").read_text())["against"]["file"] == stages["first"]["output"]
-    )
-    code, stages = summary(capsys, "--redo", "found")
-    assert code == 0
-    assert [stage["output"] for stage in stages.values()] == [
-        "evo-p/evaluations/first.2.json",
-        "run evo-p-found.2",
-        "evo-p/evaluations/reader.2.json",
-    ]
-    assert [stage["skipped"] for stage in stages.values()] == [True, False, True]
-    after = groups()
-    assert set(before) < set(after) and {row[0] for row in after} == {"evo-p-found", "evo-p-found.2"}
+        changed = "first has changed since it was begun (policy was scripted:mutate, is scripted:random-route): remove"
+        assert changed in err
+    Path("evo-p/evaluations/first.json").unlink()
+    _, _, err = evo(capsys, "pipeline", "p.yaml")
+    assert "found has changed since it was begun (iterations was 3, is 4): remove run evo-p-found" in err
+    assert evo(capsys, "runs", "delete", "evo-p-found", "--db", "sqlite:///evo-p/evo.db", "--yes")[0] == 0
+    _, _, err = evo(capsys, "pipeline", "p.yaml")
+    assert "reader was begun with an older first: remove" in err
+    Path("evo-p/evaluations/reader.json").unlink()
+    code, stages = summary(capsys)
+    assert code == 0 and not any(stage["skipped"] for stage in stages.values())
+    assert set(before) < set(groups())
 
 
 def test_another_directory_begins_anew(here, capsys):
@@ -138,14 +126,6 @@ def test_another_directory_begins_anew(here, capsys):
     assert summary(capsys)[0] == summary(capsys, "-o", "elsewhere")[0] == 0
     one, other = (json.loads(Path(f"{d}/evaluations/first.json").read_text()) for d in ("evo-p", "elsewhere"))
     assert one["per_problem"] == other["per_problem"]
-
-
-def test_what_a_stage_made_is_missed(here, capsys):
-    written(first=EVALUATE % "scripted:mutate")
-    assert summary(capsys)[0] == 0
-    Path("evo-p/evaluations/first.json").unlink()
-    code, _, err = evo(capsys, "pipeline", "p.yaml")
-    assert code == 2 and "stage first is done, but evo-p/evaluations/first.json is gone: --redo first" in err
 
 
 @pytest.mark.long
@@ -160,15 +140,15 @@ def test_a_failing_stage_says_why_and_the_rest_is_intact(here, capsys):
     code, out, err = evo(capsys, "pipeline", "p.yaml", "--plain")
     assert code == 1
     assert "evo: stage bad failed: " in err and "broken" in err.splitlines()[-1]
-    assert "go on with: evo pipeline p.yaml" in out
-    found = summary(capsys, "--keep-going")[1]
-    assert [stage["state"] for stage in found.values()] == ["done", "failed", "done", "not run"]
-    assert found["good"]["skipped"] and found["bad"]["reason"] and found["reader"]["reason"] == "reads bad"
+    assert "Resume with: evo pipeline p.yaml" in out
+    found = summary(capsys)[1]
+    assert [stage["state"] for stage in found.values()] == ["done", "failed", "waiting", "waiting"]
+    assert found["good"]["skipped"] and found["bad"]["reason"]
     # it came to nothing, so that there is nothing to mix with: its settings may be mended
     written(**{**stages, "bad": EVALUATE % "scripted:echo"})
     code, found = summary(capsys)
     assert code == 0
-    assert [stage["skipped"] for stage in found.values()] == [True, False, True, False]
+    assert [stage["skipped"] for stage in found.values()] == [True, False, False, False]
 
 
 @pytest.mark.long
@@ -203,11 +183,11 @@ def test_ctrl_c_stops_at_a_committed_group_and_the_same_command_goes_on(here, ca
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
-    assert "slow: interrupted" in out and "go on with: evo pipeline p.yaml" in out
+    assert "slow: search interrupted" in out and "Resume with: evo pipeline p.yaml" in out
     before, evaluation = groups(), Path("evo-p/evaluations/first.json").stat().st_mtime_ns
-    assert kept("slow")["state"] == "interrupted" and kept("last")["state"] == "waiting"
+    assert kept("slow")["state"] == "interrupted"
     plan = json.loads(evo(capsys, "pipeline", "p.yaml", "--dry-run", "--json")[1])
-    assert [stage["next"] for stage in plan["stages"]] == ["done", "goes on", "to do"]
+    assert [stage["state"] for stage in plan["stages"]] == ["done", "interrupted", "waiting"]
     code, _ = summary(capsys)
     assert code == 0
     after = groups()
@@ -257,7 +237,7 @@ def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, with_
     before = metrics.read_text().splitlines()
     assert 3 <= len(before) < 9
     code, stages = summary(capsys)
-    assert code == 0 and stages["vpo"]["attempt"] == 1
+    assert code == 0
     lines = metrics.read_text().splitlines()
     assert lines[: len(before)] == before
     assert [json.loads(line)["step"] for line in lines] == list(range(1, 10))
@@ -269,7 +249,6 @@ def test_a_stage_that_ended_unseen_is_not_done_again(here, with_models, capsys):
     written(
         first=EVALUATE % "scripted:mutate",
         found=SEARCH % (2, "scripted:mutate"),
-        base="pretrain: {steps: 1, width: 16, layers: 1, heads: 2}",
     )
     assert summary(capsys)[0] == 0
     path = Path("evo-p/pipeline.json")
@@ -277,11 +256,10 @@ def test_a_stage_that_ended_unseen_is_not_done_again(here, with_models, capsys):
     for stage in state["stages"].values():
         stage["state"] = "begun"
     path.write_text(json.dumps(state))
-    made = [*Path("evo-p").glob("*/*.*"), *Path("evo-p/policies/base").iterdir()]
-    times = {file: file.stat().st_mtime_ns for file in made}
-    assert len(times) > 6
+    times = {file: file.stat().st_mtime_ns for file in Path("evo-p").glob("*/*.*")}
+    assert len(times) > 1
     assert summary(capsys)[0] == 0
-    assert times == {file: file.stat().st_mtime_ns for file in made}
+    assert times == {file: file.stat().st_mtime_ns for file in times}
 
 
 def test_a_name_that_something_else_has_is_a_clear_error(here, capsys):
@@ -290,16 +268,16 @@ def test_a_name_that_something_else_has_is_a_clear_error(here, capsys):
     assert evo(capsys, "run", *arguments, "--plain", "--name", "evo-p-found")[0] == 0
     code, _, err = evo(capsys, "pipeline", "p.yaml", "--db", "sqlite:///shared.db")
     assert code == 2 and not Path("evo-p").exists()
-    assert "stage found: something else in the database is called evo-p-found already" in err
+    assert "stage found: evo-p-found exists already" in err
     assert summary(capsys, "--db", "sqlite:///shared.db", "-o", "mine")[0] == 0
     code, _, err = evo(capsys, "pipeline", "p.yaml", "-o", "mine")
     assert code == 2 and "its runs are in sqlite:///shared.db" in err
 
 
 def test_two_at_once_in_a_directory_cannot_be(here, capsys, monkeypatch):
-    from evo.pipelines import state
+    from evo.pipelines import run
 
-    monkeypatch.setattr(state, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(run, "LOCK_SECONDS", 0.2)
     written(slow=SEARCH % (500, "scripted:mutate?latency=0.05"))
     child = begun()
     try:

@@ -29,8 +29,6 @@ def test_mazes_are_trained_for_then_searched(capsys, tmp_path, monkeypatch):
     stages = plan("maze", capsys, tmp_path, monkeypatch)
     assert [stage["kind"] for stage in stages.values()] == ["train"] * 2 + ["evaluate"] * 2 + ["compare", "report"]
     assert stages["hard"]["reads"] == ["grpo", "vpo"]
-    assert stages["grpo"]["answers"] == stages["vpo"]["answers"]
-    assert stages["grpo-alone"]["answers"] == stages["vpo-alone"]["answers"]
 
 
 def test_programs_are_evolved_with_a_hub_model(capsys, tmp_path, monkeypatch):
@@ -42,7 +40,7 @@ def test_programs_are_evolved_with_a_hub_model(capsys, tmp_path, monkeypatch):
 
 def test_a_policy_learns_from_traces(capsys, tmp_path, monkeypatch):
     stages = plan("traces", capsys, tmp_path, monkeypatch)
-    assert stages["vpo"]["reads"] == ["search"] and stages["vpo"]["answers"] == 0
+    assert stages["vpo"]["reads"] == ["search"]
     assert stages["again"]["reads"] == ["vpo"]
 
 
@@ -50,7 +48,6 @@ def test_rounds_of_improve_learn_from_the_searches_of_all_rounds(capsys, tmp_pat
     stages = plan("rounds", capsys, tmp_path, monkeypatch)
     assert stages["search-2"]["reads"] == ["improve-1"]
     assert stages["improve-2"]["reads"] == ["search-1", "search-2", "improve-1"]
-    assert stages["search-1"]["answers"] == stages["search-2"]["answers"] and stages["improve-2"]["answers"] == 0
 
 
 def test_what_neither_solves_of_livecodebench_is_searched(capsys, tmp_path, monkeypatch):
@@ -60,15 +57,10 @@ def test_what_neither_solves_of_livecodebench_is_searched(capsys, tmp_path, monk
     out, err = capsys.readouterr()
     assert code == 0, err
     stages = {stage["name"]: stage for stage in json.loads(out)["stages"]}
-    kinds = ["train", "train", "evaluate", "evaluate", "pick", "compare", "report"]
+    kinds = ["train", "train", "evaluate", "evaluate", "compare", "report"]
     assert [stage["kind"] for stage in stages.values()] == kinds
-    assert stages["hard"]["reads"] == ["grpo-alone", "vpo-alone"]
-    assert (
-        stages["search"]["reads"] == ["grpo", "vpo", "hard"]
-        and "200 iterations x 5 problems" in stages["search"]["budget"]
-    )
-    assert stages["grpo"]["answers"] == stages["vpo"]["answers"]
-    assert stages["grpo-alone"]["answers"] == stages["vpo-alone"]["answers"] == 5 * 30
+    assert stages["vpo-alone"]["reads"] == ["grpo-alone", "vpo"]
+    assert stages["search"]["reads"] == ["grpo", "vpo", "vpo-alone"]
 
 
 def test_a_model_learns_to_improve_programs_from_what_it_failed_at(capsys, tmp_path, monkeypatch):
@@ -80,6 +72,4 @@ def test_a_model_learns_to_improve_programs_from_what_it_failed_at(capsys, tmp_p
     assert code == 0, err
     stages = {stage["name"]: stage for stage in json.loads(out)["stages"]}
     assert stages["improve"]["reads"] == ["failures"]
-    assert stages["vpo"]["reads"] == stages["grpo"]["reads"] == ["failed", "improve", "failures"]
-    assert stages["grpo"]["answers"] == stages["vpo"]["answers"]
-    assert "7 arms" in stages["search"]["budget"] and "600,000 tokens" in stages["search"]["budget"]
+    assert stages["vpo"]["reads"] == stages["grpo"]["reads"] == ["first-try", "improve", "failures"]

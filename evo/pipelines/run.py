@@ -1,0 +1,360 @@
+"""The stages of a pipeline, one after another: each is one `evo` command in a separate process.
+
+A stage that crashes, or runs out of memory, harms nothing else. It continues by its command's own resume, and what is
+done is not done again. DIR/pipeline.json holds what each stage was begun with, DIR/settings/ the --config files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from evo.command_process import CommandProcess
+from evo.config.parse import parse
+from evo.errors import INTERRUPTED, BadInput
+from evo.exit_status import describe_exit, exit_code_of
+from evo.pipelines.file import KINDS, SEARCHES, Pipeline, Stage, replace_references
+from evo.training.run_directory import TrainingRecord
+from evo.whole_file import write_whole
+from islands.db.address import hide_password
+from islands.db.comparisons import runs_named
+from islands.db.engine import parse_address
+from islands.db.store import Store
+from islands.errors import DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
+from islands.types import RunRecord
+
+STATE, LOCK = "pipeline.json", ".lock"
+LOCK_SECONDS, BUSY_SECONDS = 10.0, 30.0
+"""How long to wait for the directory, and for a run, of a process that was killed and has not ended yet."""
+
+
+class Status(StrEnum):
+    """Of a stage, and of a pipeline."""
+
+    WAITING = "waiting"
+    BEGUN = "begun"
+    DONE = "done"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class StageRecord(BaseModel):
+    """settings: with which it was begun; ended: when it was done, in seconds since 1970; reads: `ended` of the stages
+    that it read"""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Status = Status.WAITING
+    settings: dict[str, Any] = Field(default_factory=dict)
+    reads: dict[str, float] = Field(default_factory=dict)
+    ended: float = 0.0
+    seconds: float = 0.0
+    reason: str = ""
+
+
+class PipelineState(BaseModel):
+    """db: the database that was named, without its password; "" for the one in the directory"""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Literal[2] = 2
+    db: str = ""
+    stages: dict[str, StageRecord] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PipelineFolder:
+    """The directory of a pipeline. db: the database's address, with its password; prefix: of the names of its runs"""
+
+    folder: Path
+    db: str
+    prefix: str
+
+    def result(self, stage: Stage) -> str:
+        """What a stage makes, as an argument of commands: a path, or a run's name."""
+        kind = KINDS[stage.kind]
+        if stage.kind in SEARCHES:
+            return f"{self.prefix}-{stage.name}"
+        return str(self.folder / kind.folder / f"{stage.name}{kind.ending}")
+
+    def exists(self, stage: Stage) -> bool:
+        """Whether a stage has made anything."""
+        return bool(self.runs(stage)) if stage.kind in SEARCHES else Path(self.result(stage)).exists()
+
+    def finished(self, stage: Stage) -> bool:
+        """Whether a stage has ended although its end was not recorded: this process was killed right after it. A
+        training tells by its own resume."""
+        if stage.kind in SEARCHES:
+            runs = self.runs(stage)
+            return bool(runs) and all(run.status == "done" for run in runs)
+        return stage.kind != "train" and Path(self.result(stage)).is_file()
+
+    def runs(self, stage: Stage) -> list[RunRecord]:
+        """The stored runs of a search or comparison; none if there is no database yet."""
+        url = parse_address(self.db)
+        if url.drivername == "sqlite" and not Path(str(url.database)).exists():
+            folder = Path(str(url.database)).parent
+            if not folder.is_dir() and folder.resolve() != self.folder.resolve():
+                raise DatabaseUnavailable(f"{self.db}: there is no directory {folder}")
+            return []
+        try:
+            with Store.open(self.db, read_only=True) as store:
+                return runs_named(store, self.result(stage))
+        except (UnknownRun, NoRuns):
+            return []
+
+    def command(self, stage: Stage, results: Mapping[str, str]) -> list[str]:
+        """The arguments of `evo` that do the stage, or the rest of it. Writes its --config file first."""
+        values = replace_references(dict(stage.given), results.__getitem__)
+        target = self.result(stage)
+        if stage.kind not in SEARCHES:
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+        if stage.kind == "report":
+            return ["report", values.pop("run"), *_flags(values), "-o", target]
+        if stage.kind == "evaluate":
+            return ["evaluate", *values.pop("problems", []), *_flags(values), "-o", target]
+        if stage.kind == "train":
+            if TrainingRecord(Path(target)).begun():
+                return ["train", "--resume", target]
+            stored = values.get("from_traces") or values.get("parents_from", "").startswith("archive:")
+            if stored and "db" not in values and self.db == hide_password(self.db):
+                values["db"] = self.db  # an address with a password is passed only through the environment
+            return ["train", "--config", self._write_config(stage, values), "-o", target]
+        against, processes = values.pop("against", None), values.pop("processes", None)
+        options = [] if processes is None else ["--processes", str(processes)]
+        if runs := self.runs(stage):
+            self._wait_until_free([run for run in runs if run.status != "done"])
+            return ["resume", target, *options]
+        if stage.kind == "search":
+            return ["run", "--config", self._write_config(stage, values), "--name", target]
+        options += [] if against is None else ["--against", against]
+        return ["compare", "--config", self._write_config(stage, values), "--name", target, *options]
+
+    def _write_config(self, stage: Stage, values: dict[str, Any]) -> str:
+        path = self.folder / "settings" / f"{stage.name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        return str(path)
+
+    def _wait_until_free(self, runs: Sequence[RunRecord]) -> None:
+        """Wait for processes that have not noticed the kill of their parent."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        with Store.open(self.db) as store:
+            for run in runs:
+                while True:
+                    try:
+                        store.lease(run.id).release()
+                        break
+                    except RunBusy:
+                        if time.monotonic() > deadline:
+                            raise
+                        time.sleep(0.2)
+
+
+def _flags(values: Mapping[str, Any]) -> list[str]:
+    given = {name: value for name, value in values.items() if value is not None}
+    return [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+
+
+# -- what is done and what is not --------------------------------------------------------------------------------------
+
+
+def load_state(place: PipelineFolder, db: str | None) -> PipelineState:
+    """The state in the directory. db: the database that was named. Raises BadInput if it belongs to something else."""
+    path, named = place.folder / STATE, hide_password(db or "")
+    if place.folder.exists() and not place.folder.is_dir():
+        raise BadInput(f"-o {place.folder}: is a file")
+    if not path.exists():
+        if place.folder.is_dir() and any(entry.name != LOCK for entry in place.folder.iterdir()):
+            raise BadInput(f"-o {place.folder}: holds other files; name a new directory, or that of a pipeline")
+        return PipelineState(db=named)
+    try:
+        state = parse(PipelineState, json.loads(path.read_text(encoding="utf-8")), str(path))
+    except (ValueError, OSError) as error:
+        raise BadInput(f"{path}: cannot be read ({error}); name another directory") from error
+    if state.db != named:
+        where = state.db or "the directory's database"
+        raise BadInput(f"-o {place.folder}: its runs are in {where}; use another directory for another database")
+    return state
+
+
+def check_state(pipeline: Pipeline, state: PipelineState, place: PipelineFolder, chosen: Sequence[str]) -> list[Stage]:
+    """The chosen stages that are not done. Raises BadInput, in one line, where results would be mixed: settings or
+    inputs have changed, another thing has the name of a result, or a stage that is read is not done."""
+    left: list[Stage] = []
+    for name in chosen:
+        stage, record = pipeline.stages[name], state.stages.get(name, StageRecord())
+        made, result = place.exists(stage), place.result(stage)
+        remedy = f"remove {'run ' if stage.kind in SEARCHES else ''}{result} to do it again, or name another -o"
+        if record.state is Status.WAITING and made:
+            raise BadInput(f"stage {name}: {result} exists already; name another directory, after which runs are named")
+        if record.state is Status.DONE and not made:
+            record.state = Status.WAITING
+        if record.state is not Status.WAITING and made:
+            if change := _find_change(record.settings, dict(stage.given)):
+                raise BadInput(f"stage {name} has changed since it was begun ({change}): {remedy}")
+            for read, ended in record.reads.items():
+                if read in state.stages and state.stages[read].ended != ended or read in [other.name for other in left]:
+                    raise BadInput(f"stage {name} was begun with an older {read}: {remedy}")
+        for read in stage.reads:
+            if read not in chosen and state.stages.get(read, StageRecord()).state is not Status.DONE:
+                raise BadInput(f"stage {name} reads {read}, which is not done and not chosen to be")
+        if record.state is not Status.DONE:
+            left.append(stage)
+    return left
+
+
+def _find_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    for key in dict.fromkeys([*before, *now]):
+        if before.get(key) != now.get(key):
+            was, is_now = (str(values.get(key, "not given"))[:60] for values in (before, now))
+            return f"{key} was {was}, is {is_now}"
+    return ""
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[int]:
+    """Lock the directory and yield the lock's descriptor. A stage's process inherits it, so both hold the lock."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise BadInput(f"-o {folder}: {error.strerror or error}") from error
+    try:
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise BadInput(
+                        f"-o {folder}: another evo pipeline works in this directory; stop it first"
+                    ) from None
+                time.sleep(0.1)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+# -- the work ----------------------------------------------------------------------------------------------------------
+
+
+class PipelineRunner:
+    """Does stages in their order, once. options: of every command that has a screen
+
+    report: called when a stage begins and ends
+    """
+
+    def __init__(
+        self,
+        place: PipelineFolder,
+        state: PipelineState,
+        lock: int,
+        *,
+        options: Sequence[str],
+        quiet: bool,
+        report: Callable[[Stage, StageRecord], None],
+    ) -> None:
+        self.place, self.state, self.lock = place, state, lock
+        self.options, self.quiet, self.report = options, quiet, report
+        self.interrupted = False
+        self._process: CommandProcess | None = None
+
+    def run(self, pipeline: Pipeline, left: Sequence[Stage]) -> Status:
+        """DONE, FAILED or INTERRUPTED. After a failure no further stage is begun."""
+        results = {stage.name: self.place.result(stage) for stage in pipeline.stages.values()}
+        with self._obeying_interrupts():
+            for stage in left:
+                status = self._do(stage, results)
+                if status is not Status.DONE:
+                    return status
+        return Status.DONE
+
+    def _do(self, stage: Stage, results: Mapping[str, str]) -> Status:
+        reads = {name: self.state.stages[name].ended for name in stage.reads}
+        before = self.state.stages.get(stage.name, StageRecord())
+        unseen = before.state is Status.BEGUN and self.place.finished(stage)
+        seconds = before.seconds
+        record = StageRecord(state=Status.BEGUN, settings=dict(stage.given), reads=reads, seconds=seconds)
+        self.state.stages[stage.name] = record
+        self._save(stage, record)
+        began = time.monotonic()
+        try:
+            code, reason = (0, "") if unseen else self._run_command(self.place.command(stage, results))
+        except Exception as error:
+            if exit_code_of(error) is None:
+                raise
+            code, reason = 1, " ".join(str(error).split())
+        record.seconds = round(seconds + time.monotonic() - began, 3)
+        if code == 0 and not self.place.exists(stage):
+            code, reason = 1, f"its command ended well but {results[stage.name]} is not there"
+        if code == 0:
+            record.state, record.ended = Status.DONE, time.time()
+        elif code == INTERRUPTED or self.interrupted:
+            record.state = Status.INTERRUPTED
+        else:
+            record.state, record.reason = Status.FAILED, reason or describe_exit(code)
+        self._save(stage, record)
+        return record.state
+
+    def _save(self, stage: Stage, record: StageRecord) -> None:
+        write_whole(self.place.folder / STATE, self.state.model_dump_json(indent=1) + "\n")
+        self.report(stage, record)
+
+    def _run_command(self, arguments: Sequence[str]) -> tuple[int, str]:
+        """Run `evo ARGUMENTS`: its exit code (negative: the signal that killed it) and its last line on stderr."""
+        shown = [] if arguments[0] == "report" else self.options
+        self._process = CommandProcess(
+            [*arguments, *shown],
+            environment={"EVO_DB": self.place.db},
+            held=(self.lock,),
+            stdout=2 if self.quiet else None,  # stderr
+        )
+        if self.interrupted:  # before the process could get the signal
+            self._process.send_signal(signal.SIGINT)
+        try:
+            return self._process.wait()
+        finally:
+            self._process = None
+
+    @contextlib.contextmanager
+    def _obeying_interrupts(self) -> Iterator[None]:
+        """Let the stage react to Ctrl-C, TERM and HUP; this process only stops to begin stages."""
+
+        def interrupted(number: int, frame: FrameType | None) -> None:
+            self.interrupted = True
+            # the terminal sends Ctrl-C to the stage too: passed on, it would count twice and stop the stage at once
+            if self._process is not None and (number != signal.SIGINT or not _is_at_terminal()):
+                self._process.send_signal(number)
+
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, interrupted) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _is_at_terminal() -> bool:
+    """Whether the terminal's Ctrl-C reaches this process and its children."""
+    for descriptor in (0, 1, 2):
+        with contextlib.suppress(OSError):
+            return os.tcgetpgrp(descriptor) == os.getpgrp()
+    return False
