@@ -69,6 +69,7 @@ NAMES: dict[str, str] = {
         for split in ("", "-train")
         if level or split
     },
+    "int8": "leave --dtype out, or take bfloat16; a server runs a rounded model (openai:MODEL@URL)",
 }
 """Values and addresses by their text: methods, strategies, policies, formats, problem sets."""
 

@@ -14,7 +14,7 @@ Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
 TopP = Annotated[float, Field(gt=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Dtype = Literal["float32", "bfloat16", "float16", "int8"]
+Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 def _fresh(given: Any) -> Any:
@@ -54,6 +54,4 @@ class SamplingConfig(BaseModel):
     )
     sandbox: Mode = Field("auto", description="How code that models write is isolated.")
     device: str | None = Field(None, description="The device of a transformers model: cpu, cuda, cuda:1.")
-    dtype: Dtype | None = Field(
-        None, description="The number format of a transformers model's weights; int8: only sampling, on a CPU."
-    )
+    dtype: Dtype | None = Field(None, description="The number format of a transformers model's weights.")

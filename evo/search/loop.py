@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from evo.errors import SearchFailed
-from evo.search.continuous_batching import sampler_for
+from evo.search.batching import Batcher
 from evo.search.core import SearchCore
 from evo.search.in_flight import WAITING_SECONDS, InFlight, Submissions, order_of
 from evo.search.problem_run import ProblemRun
@@ -143,10 +143,14 @@ class SearchLoop:
 
     def _open_samplers(self) -> list[Sampler]:
         config, window, operators = self.core.config, self.core.window, self.core.operators
-        alone = len(operators) == 1 and not self.learner.learns
-        strict = not window.async_window
         return [
-            sampler_for(operator.policy, operator.rollouts, operator.answers, config.seed, window.batch, alone, strict)
+            Batcher(
+                operator.policy,
+                operator.rollouts,
+                operator.answers,
+                config.seed,
+                window.batch if operator.policy.batch else 0,
+            )
             for operator in operators.all
         ]
 

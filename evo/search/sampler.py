@@ -2,8 +2,7 @@
 
 A sampler takes prompts one by one and gives rollouts, in an order that depends only on the order of the calls below.
 
-`evo.search.batching` makes calls of a fixed number of prompts; `evo.search.continuous_batching` hands prompts to an
-engine that takes new ones while it decodes.
+`evo.search.batching` makes calls of a fixed number of prompts, or one of each prompt where calls may overlap.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Sampler(Protocol):
 
 @dataclass
 class SamplingMeter:
-    """The cost of sampling: seconds with at least one running call or round, calls or rounds, rollouts, generated
+    """The cost of sampling: seconds with at least one running call, calls, rollouts, generated
     tokens, prompt tokens, and the price of both if the policy has one. paid: what servers counted, for groups that
     failed too. rollout_seconds: summed over running rollouts, which gives their average number."""
 
@@ -104,7 +103,7 @@ class SamplingMeter:
     _since: float = field(default=0.0, repr=False)
 
     def enter(self) -> None:
-        """A call or a round begins."""
+        """A call begins."""
         if self._active == 0:
             self._since = time.perf_counter()
         self._active += 1
@@ -116,15 +115,6 @@ class SamplingMeter:
         if self._active == 0:
             self.busy_seconds += time.perf_counter() - self._since
         return self._active
-
-    def end_round(self, groups: int, rollouts: int) -> float:
-        """A round of this many groups is over: a group's share of its seconds."""
-        if not self._active:
-            return 0.0
-        before = self.busy_seconds
-        self.leave()
-        self.rollout_seconds += (self.busy_seconds - before) * groups * rollouts
-        return (self.busy_seconds - before) / max(groups, 1)
 
     def reset(self) -> None:
         """No call is running now."""

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
 from problems.contract import BadAddress
-from vpo.hf.int8 import round_to_int8
+from problems.retired import refuse_retired
 from vpo.hf.policy import TransformersPolicy
-from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
-from vpo.policies.checkpoint import check_checkpoint, find_base, trained_format
+from vpo.policies.checkpoint import check_checkpoint, find_base, trained_format, without_bars
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.encoding import named_prompt_format
 from vpo.policies.fingerprint import fingerprint
-from vpo.policies.processor import warn_of_emulation
 from vpo.policies.prompt_formats import CHAT, DIALECT_KEY
 from vpo.policies.registry import PolicySettings
-from vpo.training.adapters import load_adapter
 
-INT8 = "int8"
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+NEEDS_PEFT = "a LoRA adapter needs peft: pip install 'evo-search[lora]'"
+
+
+class Adapted(Protocol):
+    """What peft adds to the model that it wraps, which answers for everything else."""
+
+    def disable_adapter(self) -> contextlib.AbstractContextManager[None]: ...
+    def merge_and_unload(self) -> PreTrainedModel: ...
 
 
 def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
@@ -32,9 +42,6 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     (source, adapters), name = find_base(address), address.plain
     place = _device(settings.device)
     kind = _dtype(settings.dtype, place)
-    if settings.dtype == INT8 and place.type != "cpu":
-        raise BadAddress(f"dtype {INT8} is for a CPU; on {place} leave dtype out")
-    warn_of_emulation(str(kind).removeprefix("torch."), place.type)
     try:
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
@@ -49,8 +56,6 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             for adapter in adapters:
                 model = load_adapter(model, adapter)
             model = torch.nn.Module.to(model, place)
-            if settings.dtype == INT8:
-                round_to_int8(model)
     except BadAddress:
         raise
     except torch.OutOfMemoryError as error:
@@ -87,7 +92,29 @@ def _device(name: str | None) -> torch.device:
 def _dtype(name: str | None, device: torch.device) -> torch.dtype:
     if name is None:
         return torch.bfloat16 if device.type == "cuda" else torch.float32
-    known = {"float32": torch.float32, INT8: torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    refuse_retired(name)
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
     if name not in known:
         raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")
     return known[name]
+
+
+def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
+    """The model with the adapter of a directory added into its weights, and named by that directory, so that an
+    adapter trained on it names its base. Raises BadAddress if peft is missing."""
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise BadAddress(NEEDS_PEFT) from error
+    with without_peft_warnings():
+        merged = cast(Adapted, PeftModel.from_pretrained(model, folder)).merge_and_unload()
+    merged.name_or_path = str(Path(folder).resolve())
+    return merged
+
+
+@contextlib.contextmanager
+def without_peft_warnings() -> Iterator[None]:
+    """Without those of peft, which asks a model by a name that transformers has replaced."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
+        yield

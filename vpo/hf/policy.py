@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
-import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.hf.cache import PrefixCache, bytes_a_token
-from vpo.hf.continuous_batching import Deliver, RoundStream, Take
-from vpo.hf.decode import Ask, DrawnTokens, Settings, Stopped, StopSignal, decode
-from vpo.hf.int8 import int8_size
-from vpo.hf.rows import can_cut, can_join, can_share
+from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, bytes_a_token, decode
 from vpo.hf.sampling import mask_forbidden
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
 from vpo.policies.encoding import (
@@ -39,8 +31,6 @@ from vpo.policies.encoding import (
 
 _SMALL = 20_000_000
 """Below this many parameters rows are so cheap that calls should be large."""
-_LEAST_PREFIX = 64
-"""Tokens; a shorter prefix is not worth a pass, which costs as much as 6 to 20 tokens of a long one."""
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -73,7 +63,7 @@ class TransformersPolicy(Policy):
         self.top_p = top_p
         self.max_tokens = max_tokens
         self.prompt_format = read_prompt_format(model.config, version)
-        self.parameters = sum(parameter.numel() for parameter in model.parameters()) + int8_size(model)
+        self.parameters = sum(parameter.numel() for parameter in model.parameters())
         self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
         self.context = context_of(model.config)
         self.stops = end_tokens(model.generation_config, tokenizer)
@@ -83,9 +73,6 @@ class TransformersPolicy(Policy):
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
-        self._share: bool | None = None  # probed with the first call, in the worker
-        # If a step's cost is proportional to its rows, as for tiny models on a CPU, refilling saves nothing
-        self.streams = can_join(model) and not (self.parameters < _SMALL and model.device.type == "cpu")
         self._rows = 512 if self.parameters < _SMALL else 256
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
@@ -133,8 +120,6 @@ class TransformersPolicy(Policy):
             with torch.no_grad():
                 for name, tensor in own.items():
                     tensor.copy_(weights[name])
-            if self.prefixes is not None:
-                self.prefixes.clear()
 
         await self.between(load)
         self.version = version
@@ -160,9 +145,7 @@ class TransformersPolicy(Policy):
         return scaled.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].cpu().numpy()
 
     def learner(self) -> PreTrainedModel:
-        """A copy of the model, for a trainer to keep. Raises BadAddress on a model in int8."""
-        if int8_size(self.model):
-            raise BadAddress(f"{self.version}: dtype int8 only samples; leave dtype out to train")
+        """A copy of the model, for a trainer to keep."""
         return copy.deepcopy(self.model)
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
@@ -172,99 +155,47 @@ class TransformersPolicy(Policy):
     def _sample(
         self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event
     ) -> list[list[Rollout]]:
-        limit = self.limit(answers)
-        asks = [ask for prompt in prompts for ask in self.asks(prompt, rollouts, limit)]
-        drawn = self._decode(asks, seed, self.either(cancelled))
-        finished = [self.rollout(ask, tokens) for ask, tokens in zip(asks, drawn, strict=True)]
-        return [finished[i * rollouts : (i + 1) * rollouts] for i in range(len(prompts))]
+        limit = self.max_tokens or default_limit(answers, self.prompt_format)
+        requests: list[SampleRequest] = []
+        for prompt in prompts:
+            ids = self.encode(prompt)
+            most = remaining_tokens(ids, prompt.limit(limit), self.context)
+            requests += [SampleRequest(ids, prompt.stream, rollout, most) for rollout in range(rollouts)]
+        drawn = self._decode(requests, seed, lambda: cancelled.is_set() or self._closing.is_set())
+        return [
+            [self._rollout(prompt, requests[row], drawn[row]) for row in range(first, first + rollouts)]
+            for prompt, first in zip(prompts, range(0, len(requests), rollouts), strict=True)
+        ]
 
-    def _decode(self, asks: list[Ask], seed: int, cancelled: StopSignal) -> list[DrawnTokens]:
+    def _decode(self, requests: list[SampleRequest], seed: int, cancelled: Callable[[], bool]) -> list[SampledTokens]:
         """All of them; if memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
         while True:
+            params = SamplingParams(
+                self.temperature,
+                self.top_p,
+                self.stops,
+                min(self.stops, default=0),
+                self._rows,
+                self._cells(),
+                self._prompt_cells(),
+            )
             try:
-                return decode(self.model, asks, seed, self.settings(), cancelled)
-            except (FloatingPointError, RuntimeError) as error:
-                self.shrink(error, len(asks))
+                return decode(self.model, requests, seed, params, cancelled)
+            except FloatingPointError as error:
+                raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
+            except RuntimeError as error:
+                if not _is_memory(error):
+                    raise
+                self._rows = min(self._rows, len(requests)) // 2
+                if not self._rows:
+                    self._rows = 1
+                    raise PolicyUnavailable(f"{self.version}: out of memory with one row: {error}") from None
+            if self.model.device.type == "cuda":
+                torch.cuda.empty_cache()
 
-    # -- the parts of a stream of rounds; everything here runs in the worker
-
-    def stream(self, *, rollouts: int, answers: int, seed: int, take: Take, deliver: Deliver) -> RoundStream | None:
-        """Sampling in rounds; None if this model's rows cannot join others on the way. May be called anywhere."""
-        if not can_join(self.model):
-            return None
-        return RoundStream(self, rollouts=rollouts, answers=answers, seed=seed, take=take, deliver=deliver)
-
-    def soon(self, work: Callable[[], None]) -> None:
-        """Queue work that handles its own faults; does nothing once the policy is closed."""
-        with contextlib.suppress(RuntimeError):
-            self._worker.submit(work)
-
-    def limit(self, answers: int) -> int:
-        """The most tokens that a rollout of this many answers may have."""
-        return self.max_tokens or default_limit(answers, self.prompt_format)
-
-    def asks(self, prompt: Prompt, rollouts: int, limit: int) -> list[Ask]:
-        """The rows of one group. Raises PromptTooLong."""
-        ids = self.encode(prompt)
-        most = remaining_tokens(ids, prompt.limit(limit), self.context)
-        prefix = self._prefix(prompt, ids) if self.prefixes is not None else 0
-        return [Ask(ids, prompt.stream, rollout, most, prompt.prefill, prefix) for rollout in range(rollouts)]
-
-    def _prefix(self, prompt: Prompt, ids: npt.NDArray[np.int32]) -> int:
-        """How many of the prompt's tokens every prompt of its task begins with; 0 if they are few."""
-        task = self.encode(replace(prompt, user=prompt.user[: prompt.task_chars], prefill=""))
-        shorter = min(len(task), len(ids) - 1)
-        differ = np.flatnonzero(task[:shorter] != ids[:shorter])
-        common = int(differ[0]) if len(differ) else shorter
-        return common if common >= _LEAST_PREFIX else 0
-
-    @functools.cached_property
-    def prefixes(self) -> PrefixCache | None:
-        """Recent prompts and their prefixes, in 2 GiB or a quarter of the free memory. None if they cannot be reused,
-        if the model runs on a GPU, or if it is so small that prompts are better computed together. First read in the
-        worker."""
-        if self.parameters < _SMALL or self.model.device.type != "cpu" or not can_cut(self.model):
-            return None
-        return PrefixCache(min(2 << 30, int(_free_memory() / 4)))
-
-    def either(self, cancelled: threading.Event) -> StopSignal:
-        """Set when sampling should stop: it was cancelled, or the policy is being closed."""
-        return _Either(cancelled, self._closing)
-
-    def settings(self) -> Settings:
-        """How tokens are drawn, in batches that fit into the free memory."""
-        return Settings(
-            self.temperature,
-            self.top_p,
-            self.stops,
-            min(self.stops, default=0),
-            self._rows,
-            self._cells(),
-            self._prompt_cells(),
-            self._may_share(),
-            self.prefixes,
-        )
-
-    def shrink(self, error: FloatingPointError | RuntimeError, rows: int) -> None:
-        """After a fault with this many rows: halve the rows of a batch if memory ran out, else raise the matching
-        error."""
-        if isinstance(error, FloatingPointError):
-            raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
-        if not _is_memory(error):
-            raise error
-        if self.prefixes is not None:
-            self.prefixes.clear()
-        self._rows = min(self._rows, rows) // 2
-        if not self._rows:
-            self._rows = 1
-            raise PolicyUnavailable(f"{self.version}: out of memory with one row: {error}") from None
-        if self.model.device.type == "cuda":
-            torch.cuda.empty_cache()
-
-    def _may_share(self) -> bool:
-        if self._share is None:
-            self._share = can_share(self.model)
-        return self._share
+    def _rollout(self, prompt: Prompt, request: SampleRequest, drawn: SampledTokens) -> Rollout:
+        text = decode_rollout(self.tokenizer, drawn.token_ids, drawn.stopped, self.prompt_format, prompt.prefill)
+        return Rollout(text, drawn.token_ids, drawn.logprobs, request.prompt, "stop" if drawn.stopped else "length")
 
     def _cells(self) -> int:
         """How many rows x columns of cache fit into the free memory, with room for the logits."""
@@ -280,25 +211,10 @@ class TransformersPolicy(Policy):
         bound = 8 << 30 if self.model.device.type == "cuda" else 1 << 30
         return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
 
-    def rollout(self, ask: Ask, drawn: DrawnTokens) -> Rollout:
-        """A row's draws, as text."""
-        text = decode_rollout(self.tokenizer, drawn.token_ids, drawn.stopped, self.prompt_format, ask.prefill)
-        return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
-
 
 def _is_memory(error: RuntimeError) -> bool:
     """Whether memory ran out; on a CPU, torch reports it only in the message."""
     return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
-
-
-class _Either:
-    """Set if one of two events is."""
-
-    def __init__(self, first: threading.Event, second: threading.Event) -> None:
-        self._first, self._second = first, second
-
-    def is_set(self) -> bool:
-        return self._first.is_set() or self._second.is_set()
 
 
 def _set_threads(threads: int | None) -> None:

@@ -23,10 +23,10 @@ import numpy.typing as npt
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.hf.progress_bars import without_bars
 from vpo.openai.adapters import ServedAdapter
 from vpo.openai.policy import OpenAIPolicy
 from vpo.openai.server import Server
+from vpo.policies.checkpoint import without_bars
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import context_of, encode_prompt, rows_to_score
 from vpo.policies.spread import Gone

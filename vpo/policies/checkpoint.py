@@ -6,8 +6,9 @@ What it says of its training stands in a file of its own, because config.json is
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,17 @@ def _shipped() -> list[str]:
     from vpo.embedded.checkpoint import shipped  # with the mazes' language: not where no checkpoint is asked for
 
     return shipped()
+
+
+@contextlib.contextmanager
+def without_bars() -> Iterator[None]:
+    """Without transformers' progress bars, which would break into a live screen."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

@@ -121,7 +121,7 @@ class Policy(Protocol):
     prompt_format: how it is asked, a name of vpo.policies.prompt_formats or of an installed package
     temperature: of sampling
     max_tokens: the most tokens one rollout may have; None where the policy chooses
-    batch: prompts per call that suit it; 0 where calls may overlap freely (a continuous-batching engine)
+    batch: prompts per call that suit it; 0 where calls may overlap freely (a server)
     traits: what it can do
     """
 
@@ -200,43 +200,3 @@ class LocalPolicy(TrainablePolicy, Protocol):
     """
 
     model: PreTrainedModel
-
-
-class Stream(Protocol):
-    """A sampling in rounds under way (see Streaming). Asleep until woken."""
-
-    def wake(self) -> None:
-        """Go on with the next round; to be called once for every time that the taker returned None."""
-        ...
-
-    def close(self) -> None:
-        """End at the next step; nothing is delivered any more."""
-        ...
-
-
-@runtime_checkable
-class Streaming(Protocol):
-    """A policy that takes up new prompts while others go on, at rounds that the caller decides: where that decision
-    does not depend on timing, one seed gives one sequence of batches.
-
-    streams: whether that is faster than calls with this model on this machine
-    """
-
-    streams: bool
-
-    def stream(
-        self,
-        *,
-        rollouts: int,
-        answers: int,
-        seed: int,
-        take: Callable[[int], Sequence[tuple[int, Prompt]] | None],
-        deliver: Callable[[int, list[tuple[int, list[Rollout] | Exception]]], None],
-    ) -> Stream | None:
-        """Sample in rounds of some steps; None where this model cannot.
-
-        take: before a round, by its number from 0: the prompts that join, numbered by the caller; None to sleep
-        deliver: after it, by its number: the groups that ended in it, or what went wrong with them
-        Both are called in the policy's own thread, never at the same time.
-        """
-        ...

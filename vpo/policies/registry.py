@@ -32,9 +32,8 @@ class PolicySettings:
     top_p: keep the likeliest tokens up to this mass
     max_tokens: limit of one rollout; None lets the policy choose (vpo.chain.default_max_tokens is what the engine sets)
     device: "cuda", "cpu"; None takes a GPU where there is one
-    dtype: "float32", "bfloat16", "float16", or "int8" to sample faster on a CPU; None is bfloat16 on a GPU and float32
-        on a CPU. In bfloat16 rounding depends on the shape of the batch, so what shares a rollout's batch can change
-        it; in float32 and int8 it does not
+    dtype: "float32", "bfloat16" or "float16"; None is bfloat16 on a GPU and float32 on a CPU. In bfloat16 rounding
+        depends on the shape of the batch, so what shares a rollout's batch can change it; in float32 it does not
     batch: prompts per call; None chooses by the model's size
     threads: CPU threads of the model's arithmetic; None takes one for a small model, else torch's own choice
     """

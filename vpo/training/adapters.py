@@ -4,36 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 
 from problems.contract import BadAddress
+from vpo.hf.load import NEEDS_PEFT, Adapted, without_peft_warnings
 from vpo.training.config import LoraSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-
-class Adapted(Protocol):
-    """What peft adds to the model that it wraps, which answers for everything else."""
-
-    def disable_adapter(self) -> contextlib.AbstractContextManager[None]: ...
-    def merge_and_unload(self) -> PreTrainedModel: ...
-
-
-_NEEDS_PEFT = "a LoRA adapter needs peft: pip install 'evo-search[lora]'"
-
-
-@contextlib.contextmanager
-def _without_its_warnings() -> Iterator[None]:
-    """Of peft, which asks a model by a name that transformers has replaced."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
-        yield
 
 
 def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> PreTrainedModel:
@@ -42,14 +24,14 @@ def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> P
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
-        raise BadAddress(_NEEDS_PEFT) from error
+        raise BadAddress(NEEDS_PEFT) from error
     config = LoraConfig(
         r=settings.lora_rank,
         lora_alpha=settings.lora_alpha,  # type: ignore[arg-type]  # any number will do
         target_modules=settings.lora_targets or "all-linear",
         task_type="CAUSAL_LM",
     )
-    with torch.random.fork_rng(), _without_its_warnings():
+    with torch.random.fork_rng(), without_peft_warnings():
         torch.manual_seed(seed)
         return cast("PreTrainedModel", get_peft_model(model, config))
 
@@ -73,19 +55,6 @@ def merge_adapter(model: PreTrainedModel) -> PreTrainedModel:
 def save_adapter(model: PreTrainedModel, folder: str | Path) -> None:
     """The adapter alone, as peft keeps it on disk: adapter_config.json and its weights."""
     model.save_pretrained(folder, save_embedding_layers=False)
-
-
-def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
-    """The model with the adapter of a directory added into its weights, and named by that directory, so that an
-    adapter trained on it names its base. Raises BadAddress if peft is missing."""
-    try:
-        from peft import PeftModel
-    except ImportError as error:
-        raise BadAddress(_NEEDS_PEFT) from error
-    with _without_its_warnings():
-        merged = cast(Adapted, PeftModel.from_pretrained(model, folder)).merge_and_unload()
-    merged.name_or_path = str(Path(folder).resolve())
-    return merged
 
 
 def adapter_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 
 from problems.contract import BadAddress
-from vpo.hf.progress_bars import without_bars
-from vpo.policies.checkpoint import write_trained
+from vpo.policies.checkpoint import without_bars, write_trained
 from vpo.policies.encoding import named_prompt_format
 from vpo.training.adapters import has_adapter, merge_adapter, save_adapter
 from vpo.training.config import TrainConfig

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.cache import is_windowed
+from vpo.hf.engine import cache_argument, is_windowed
 from vpo.hf.sampling import mask_forbidden
 from vpo.policies.encoding import grammar_of, named_prompt_format
 from vpo.training.examples import Example, ExampleGroup
@@ -119,13 +119,13 @@ def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
 
     head, head_mask = packed.prompts[:, :-1], packed.prompt_mask[:, :-1]
     cache: Any = DynamicCache(config=model.config)
+    with_cache: dict[str, Any] = {cache_argument(model): cache, "use_cache": True}
     model(
         input_ids=head,
         attention_mask=head_mask,
         position_ids=_positions(head_mask),
-        past_key_values=cache,
-        use_cache=True,
         logits_to_keep=1,
+        **with_cache,
     )
     for layer in cache.layers:
         layer.keys, layer.values = _spread(layer.keys, packed.row), _spread(layer.values, packed.row)
@@ -135,8 +135,7 @@ def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
         input_ids=tail,
         attention_mask=seen,
         position_ids=_positions(seen)[:, head.shape[1] :],
-        past_key_values=cache,
-        use_cache=True,
+        **with_cache,
     ).logits
 
 

@@ -29,12 +29,11 @@ import numpy.typing as npt
 from problems import temp_dirs
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
+from vpo.policies.checkpoint import without_bars
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
 from vpo.policies.encoding import check_prompt_format, default_limit, grammar_of, rows_to_score
 from vpo.policies.fingerprint import fingerprint
-from vpo.policies.processor import warn_of_emulation
 from vpo.policies.registry import PolicySettings
 from vpo.policies.spread import Gone, together
 from vpo.policies.turns import Turns, gather_available
@@ -270,7 +269,7 @@ def model_of(settings: EngineSettings, device: str) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from vpo.training.adapters import load_adapter
+    from vpo.hf.load import load_adapter
 
     with without_bars():
         model: Any = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
@@ -322,7 +321,6 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
             raise BadAddress(f"policy {name!r} cannot be loaded: {error}") from None
         except PolicyUnavailable as error:
             raise PolicyUnavailable(f"policy {name!r}: {error}") from None
-        warn_of_emulation(engine.ready.dtype, engine.ready.device)
         prompt_format = check_prompt_format(description.prompt_format, name)
         if grammar_of(prompt_format) is not None:
             raise BadAddress(f"policy {name!r} writes by a grammar, which vLLM does not apply: leave out vllm:")

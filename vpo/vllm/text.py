@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from problems.types import Prompt
-from vpo.hf.progress_bars import without_bars
+from vpo.policies.checkpoint import without_bars
 from vpo.policies.encoding import decode_rollout, encode_prompt, end_tokens, named_prompt_format, own_temperature
 
 

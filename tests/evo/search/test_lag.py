@@ -113,33 +113,6 @@ def test_a_search_that_was_cut_off_loses_nothing_and_scores_nothing_twice(
             assert again.cells(island) == one.population.cells(island)
 
 
-def test_a_policy_in_rounds_is_asked_on_while_one_group_is_scored(search_with, tmp_path, monkeypatch):
-    from training_runs import SMALL_POLICY
-
-    from evo.search.score import AnswerScores
-    from problems.registry import resolve
-    from vpo.policies.registry import load_policy
-
-    score, asked = AnswerScores.score, []
-
-    async def late(*arguments):
-        asked.append(arguments)
-        while len(asked) < 32 and asked[0] is arguments:  # two rollouts of each of 16 groups: all others come first
-            await asyncio.sleep(0.01)
-        return await score(*arguments)
-
-    monkeypatch.setattr(AnswerScores, "score", late)
-    policy = load_policy(SMALL_POLICY, max_tokens=48)
-    policy.streams = True
-    settings = dict(iterations=8, rollouts=2, answers=1, seed=3, parallel=4, lag=64)
-    db = f"sqlite:///{tmp_path}/rounds.db"
-    launched = search_with(resolve("maze:hard", limit=2), policy, db, **settings)
-    assert type(launched.search.samplers[0]).__name__ == "ContinuousBatcher"
-    order = places(db)
-    assert len(order) == 16 and len(set(order)) == 16
-    assert order[-1][1] < 2  # one of the first four, whose scoring waited for all others to be there
-
-
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_budget_of_answers_is_kept_to_the_group(search_with, digits, digits_policy, db, parts):
     for _ in range(parts):  # cut off and resumed in between

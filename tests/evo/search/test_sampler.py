@@ -1,21 +1,17 @@
-"""The contract between a search and what asks its policy (evo.search.sampler), for both kinds of batching."""
+"""The contract between a search and what asks its policy, with calls of a fixed size and overlapping ones."""
 
 import asyncio
 
 import pytest
-from test_rounds import Rounds
 
 from evo.search.batching import Batcher
-from evo.search.continuous_batching import ContinuousBatcher
 from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
 from problems.types import Prompt
 
 
-@pytest.fixture(params=["calls", "overlapping calls", "rounds"])
+@pytest.fixture(params=["calls", "overlapping calls"])
 def sampler_of(request, digits_policy):
     """Makes a sampler of that kind, of 2 rollouts of one answer."""
-    if request.param == "rounds":
-        return lambda: ContinuousBatcher(Rounds(), 2, 1, 0)
     return lambda: Batcher(digits_policy(batch=3 if request.param == "calls" else 0), 2, 1, 0)
 
 

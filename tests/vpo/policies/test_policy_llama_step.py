@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, Qwen2Config
+from transformers import AutoModelForCausalLM, Cache, LlamaConfig, PreTrainedModel, Qwen2Config
 
-from vpo.hf.cache import prefill
+from vpo.hf.engine import cache_argument, make_cache
 from vpo.hf.llama_step import llama_step
 
 EMBEDDED = "vpo/embedded/checkpoints/base"
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def prefill(model: PreTrainedModel, ids: torch.Tensor, real: torch.Tensor) -> Cache:
+    """The cache of these left-padded prompts."""
+    cache = make_cache(model.config)
+    positions = (real.cumsum(-1) - 1).clamp(min=0)
+    model(input_ids=ids, attention_mask=real, position_ids=positions, **{cache_argument(model): cache})
+    return cache
 
 
 def embedded() -> PreTrainedModel:
@@ -30,17 +38,17 @@ def test_its_logits_are_those_of_the_model(rows: int, padded: bool) -> None:
     if padded:
         real[0, :7] = False
     with torch.inference_mode():
-        (ours, _), (theirs, _) = prefill(model, ids, real), prefill(model, ids, real)
+        ours, theirs = prefill(model, ids, real), prefill(model, ids, real)
         for turn in range(90):  # beyond the room that the cache has to spare
             tokens = torch.randint(3, 480, (rows,), generator=chance)
             real = torch.nn.functional.pad(real, (0, 1), value=True)
-            positions, mask = real.sum(-1) - 1, real if padded else None
+            positions, mask = real.sum(-1) - 1, real[:, None, None] if padded else None
             expected = model(
                 input_ids=tokens[:, None],
-                attention_mask=mask[:, None, None] if mask is not None else None,
+                attention_mask=mask,
                 position_ids=positions[:, None],
-                past_key_values=theirs,
                 use_cache=True,
+                **{cache_argument(model): theirs},
             ).logits[:, -1]
             assert torch.equal(step(tokens, positions, ours.layers, mask), expected), turn
 
@@ -52,7 +60,7 @@ def test_weights_that_are_put_in_place_are_used() -> None:
     ids = torch.arange(3, 23)[None]
     with torch.inference_mode():
         model.lm_head.weight.zero_()
-        cache, _ = prefill(model, ids, torch.ones_like(ids, dtype=torch.bool))
+        cache = prefill(model, ids, torch.ones_like(ids, dtype=torch.bool))
         assert not step(ids[:, 0], torch.tensor([20]), cache.layers, None).any()
 
 
