@@ -176,7 +176,7 @@ def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[fl
 
 def fill(launched: Any, size: int) -> None:
     """Add candidates as groups, a thousand to a transaction, until the population holds `size`."""
-    from evo.search.schedule import CountedSchedule
+    from evo.search.schedule import Schedule
     from problems.identity import identity
     from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
@@ -212,7 +212,7 @@ def fill(launched: Any, size: int) -> None:
                 if problem_run.population.size >= size:
                     break
     problem_run.built = problem_run.committed = i
-    launched.core.scheduler = CountedSchedule(launched.problem_runs, i)
+    launched.core.schedule = Schedule(launched.problem_runs, i)
     problem_run.iterations += i
 
 

@@ -247,7 +247,7 @@ class Search:
         rows = [
             (
                 problem.name,
-                f"{problem.done} of {problem.iterations}",
+                f"{problem.committed} of {problem.iterations}",
                 "-" if problem.best is None else f"{problem.best:.6g}",
             )
             for problem in self._session.launched.status.problem_runs

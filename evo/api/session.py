@@ -13,9 +13,11 @@ import numpy as np
 
 from evo.runs.launch import ASK_TELL, Launched
 from evo.runs.result import outcome_of, summarize
-from evo.search.iteration import Proposal, make_group
+from evo.search.iteration import Iteration
+from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
 from evo.search.stop import FINISHED, INTERRUPTED, StopReason
+from islands.errors import DatabaseUnavailable, RunBusy
 from islands.types import Candidate, Placement
 from problems.contract import Problem, ScorerFault, ScoresMetrics
 from problems.contract import Score as ProblemScore
@@ -45,13 +47,12 @@ class SearchPrompt:
     system: str
     parent: Candidate | None
     inspirations: tuple[Candidate, ...]
-    proposal: Proposal = field(repr=False, compare=False)
+    source: Iteration = field(repr=False, compare=False)
     asked_at: float = field(default_factory=time.perf_counter, repr=False, compare=False)
 
     def read(self, reply: str) -> list[str]:
         """The answers in a model's reply to `text`, out of their tags or code fences; [] if it holds none."""
-        chain = self.proposal.choice.prompt_format.parse(_rollout(reply), self.proposal.selection)
-        return list(chain.answers)
+        return list(self.source.prompt_format.parse(_rollout(reply), self.source.selection).answers)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class Session:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="evo-search", daemon=True)
         self._thread.start()
-        self._open: set[int] = set()  # ids of proposals that are not told yet
+        self._open: set[Iteration] = set()  # asked and not told yet
+        self._stale: set[ProblemRun] = set()  # ahead of the database, whose last transaction failed
         try:
             self.launched = self.run(self._prepared(prepare))
         except BaseException:
@@ -125,24 +127,24 @@ class Session:
         return core.stopped is not None or not any(problem_run.open for problem_run in core.problem_runs)
 
     def ask(self, count: int) -> list[SearchPrompt]:
+        self._reopen()
         prompts: list[SearchPrompt] = []
-        while len(prompts) < count and (choice := self.launched.core.ask()) is not None:
-            proposal = choice.ask()
-            shown = choice.prompt_format.select_shown(proposal.selection)
+        while len(prompts) < count and (iteration := self.launched.core.ask()) is not None:
+            shown, prompt = iteration.shown, iteration.prompt
             others = {
                 candidate.id: candidate for candidate in (*shown.best, *shown.inspirations) if candidate != shown.parent
             }
-            self._open.add(id(proposal))
+            self._open.add(iteration)
             prompts.append(
                 SearchPrompt(
-                    choice.problem_run.record.name,
-                    choice.iteration,
-                    choice.island,
-                    proposal.prompt.user,
-                    proposal.prompt.system,
+                    iteration.problem_run.name,
+                    iteration.number,
+                    iteration.island,
+                    prompt.user,
+                    prompt.system,
                     shown.parent,
                     tuple(others.values()),
-                    proposal,
+                    iteration,
                 )
             )
         return prompts
@@ -154,24 +156,24 @@ class Session:
         scores: Sequence[Sequence[GivenScore] | None],
         operator: str,
     ) -> list[TellResult]:
-        asked = [id(prompt.proposal) for prompt in prompts]
-        if len(set(asked)) != len(asked) or not self._open.issuperset(asked):
+        iterations = [prompt.source for prompt in prompts]
+        if len(set(iterations)) != len(iterations) or not self._open.issuperset(iterations):
             raise ValueError("a prompt is not of this search, or it has an answer already")
-        self._open.difference_update(asked)
+        self._open.difference_update(iterations)
         try:
+            self._reopen()
             work = map(self._score, prompts, answers, scores, [operator] * len(prompts))
             groups = await asyncio.gather(*work, return_exceptions=True)
-            return self._store(prompts, groups)
-        except (ValueError, TypeError):
-            self._open.update(asked)  # the caller's mistake: they may be told again
+            return self._store(iterations, groups)
+        except (ValueError, TypeError, DatabaseUnavailable, RunBusy):
+            self._open.update(iterations)  # nothing is stored: they may be told again
             raise
 
     async def _score(
         self, prompt: SearchPrompt, answers: Sequence[str], scores: Sequence[GivenScore] | None, operator: str
     ) -> ScoredGroup:
         sampled_at = time.perf_counter()
-        proposal, config = prompt.proposal, self.launched.config
-        problem_run = proposal.choice.problem_run
+        problem_run = prompt.source.problem_run
         rollouts = [_rollout(answer) for answer in answers]
         if scores is None:
             scored = await asyncio.gather(*map(problem_run.scores.score, answers))
@@ -181,19 +183,18 @@ class Session:
                 problem_run.scores.take(answer, score_of(problem, score))
                 for answer, score in zip(answers, scores, strict=True)
             ]
-        return make_group(
-            proposal,
-            tuple(ScoredRollout(rollout, (answer,)) for rollout, answer in zip(rollouts, scored, strict=True)),
+        return prompt.source.to_group(
+            [ScoredRollout(rollout, (answer,)) for rollout, answer in zip(rollouts, scored, strict=True)],
             operator,
             answers=1,
-            seed=config.seed,
+            seed=self.launched.config.seed,
             temperature=0.0,
             sampling_seconds=sampled_at - prompt.asked_at,
             scoring_seconds=time.perf_counter() - sampled_at,
         )
 
     def _store(
-        self, prompts: Sequence[SearchPrompt], groups: Sequence[ScoredGroup | BaseException]
+        self, iterations: Sequence[Iteration], groups: Sequence[ScoredGroup | BaseException]
     ) -> list[TellResult]:
         """All of them in one transaction; a problem whose scorer failed takes no more. Raises the first fault."""
         core = self.launched.core
@@ -202,11 +203,15 @@ class Session:
         if other is not None:
             raise other
         results, stored = [], []
+        problem_runs = {iteration.problem_run for iteration in iterations}
+        undo = core.remember(problem_runs)
         with core.store.begin() as transaction:
-            for prompt, group in zip(prompts, groups, strict=True):
-                problem_run = prompt.proposal.choice.problem_run
+            transaction.on_end(lambda: None, undo)
+            transaction.on_end(lambda: None, lambda: self._stale.update(problem_runs))
+            for iteration, group in zip(iterations, groups, strict=True):
+                problem_run = iteration.problem_run
                 if isinstance(group, BaseException):
-                    core.fail(problem_run, str(group), transaction)
+                    problem_run.fail(str(group), core.store, transaction)
                 else:
                     group, placements = core.tell(problem_run, group, transaction)
                     stored.append((problem_run, group))
@@ -217,6 +222,12 @@ class Session:
         if faults:
             raise faults[0]
         return results
+
+    def _reopen(self) -> None:
+        """Bring the populations back to what is stored. Raises DatabaseUnavailable."""
+        for problem_run in list(self._stale):
+            problem_run.reopen(self.launched.core.store)
+            self._stale.remove(problem_run)
 
     def close(self) -> None:
         if self._loop.is_closed():

@@ -22,7 +22,7 @@ from evo.evaluation.metrics import Evaluation, aggregate
 from evo.evaluation.sampled import ProblemAnswers, SampledAnswers
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
-from evo.search.batching import Batcher
+from evo.search.sampler import Sampler
 from evo.search.score import AnswerScores, score_rollouts
 from islands.types import NOTHING_SHOWN
 from problems.contract import Problem, Score, ScorerFault
@@ -96,17 +96,17 @@ async def sample_answers(
     check_request(problems, answers, total)
     styles = open_formats(problems, policy, answers)
     chains = -(-total // answers)
-    batcher = Batcher(policy, chains, answers, seed, prompts_a_call(policy, chains))
+    sampler = Sampler(policy, chains, answers, seed, prompts_a_call(policy, chains))
     sampled, started, scoring_before = SampledAnswers(seed, answers), time.perf_counter(), scorer.busy_seconds
     overlapping = asyncio.Semaphore(OVERLAPPING)
     finished = 0
 
     async def asked(style: PromptFormat, stream: int) -> list[Rollout]:
         question = style.build(NOTHING_SHOWN, stream)
-        if batcher.batch:
-            return (await batcher.submit(question))[0]
+        if sampler.batch:
+            return (await sampler.submit(question))[0]
         async with overlapping:
-            return (await batcher.submit(question))[0]
+            return (await sampler.submit(question))[0]
 
     async def judged(problem: Problem, style: PromptFormat) -> ProblemAnswers | ScorerFault | PromptTooLong:
         nonlocal finished
@@ -124,13 +124,13 @@ async def sample_answers(
     tasks = [asyncio.create_task(judged(*pair)) for pair in zip(problems, styles, strict=True)]
     try:
         await asyncio.sleep(0)  # every task has handed in its prompt: the last batch need not wait to be full
-        batcher.flush()
+        sampler.flush()
         outcomes = await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await batcher.close()
+        await sampler.close()
     for problem, outcome in zip(problems, outcomes, strict=True):
         if isinstance(outcome, ProblemAnswers):
             sampled.problems.append(outcome)
@@ -141,7 +141,7 @@ async def sample_answers(
             if isinstance(outcome, ScorerFault):
                 raise outcome
         raise BadInput(f"{problems[0].name}: {sampled.faults[problems[0].name]}")
-    meter = batcher.meter
+    meter = sampler.meter
     sampled.rollouts, sampled.tokens = meter.rollouts, meter.tokens
     sampled.prompt_tokens, sampled.cost = meter.prompt_tokens, meter.cost
     sampled.seconds, sampled.sampling_seconds = time.perf_counter() - started, meter.busy_seconds

@@ -6,7 +6,7 @@ only stores the run; its nodes load the policies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +29,9 @@ from evo.search.operators import Operator, Operators, open_selection
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
 from evo.search.schedule import Schedule, window_of
-from evo.search.status import ProblemStatus, SearchStatus, describe_machine
+from evo.search.status import SearchStatus, describe_machine
 from evo.search.stop import FINISHING, Stop, StopReason
 from islands.db.store import Store
-from islands.db.transaction import Transaction
 from islands.types import RunRecord
 from problems.contract import Problem, ScorerFault
 from problems.scoring import Scorer
@@ -72,7 +71,7 @@ class Launched:
         return self.core.status
 
     @property
-    def problem_runs(self) -> list[ProblemRun]:
+    def problem_runs(self) -> Sequence[ProblemRun]:
         return self.core.problem_runs
 
     @property
@@ -168,22 +167,14 @@ def open_core(
     schedule: Schedule,
 ) -> SearchCore:
     """The search of these problems, without its sampler and learner."""
-    shown = [ProblemStatus(one.record.name, one.problem.target, one.iterations) for one in problem_runs]
-    for problem_run, its in zip(problem_runs, shown, strict=True):
-        problem_run.describe(its)
-
-    def write_metrics(metrics: Mapping[str, Any], transaction: Transaction) -> None:
-        store.set_summary(run.id, metrics, transaction)
-
     return SearchCore(
         store,
+        run.id,
         config,
-        problem_runs,
         Operators(operators, open_selection(config, operators)),
-        SearchStatus(run=run.name, policy=config.policy, problem_runs=shown, machines=[describe_machine()]),
+        SearchStatus(run=run.name, policy=config.policy, problem_runs=problem_runs, machines=[describe_machine()]),
         window_of(config, operators[0].policy, [one.population.config.islands for one in problem_runs]),
         schedule,
-        write_metrics,
     )
 
 

@@ -12,10 +12,10 @@ from evo.errors import BadInput, not_trainable
 from evo.prompts.registry import open_format
 from evo.search.core import SearchCore
 from evo.search.defaults import iterations_for, population_config
+from evo.search.loop import Learner
 from evo.search.operators import WINDOW, Operator
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources, check_apart
-from evo.search.sampler import FrozenLearner, Learner
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.population.population import Population
@@ -86,9 +86,9 @@ def _check_adapter(config: RunConfig, policy: Policy) -> None:
 
 
 def open_learner(core: SearchCore, run: RunRecord, scorer: Scorer) -> Learner:
-    """A frozen learner, or one that trains the policy during the search, if check_trainable has accepted it."""
+    """One that learns nothing, or one that trains the policy during the search, if check_trainable has accepted it."""
     if core.config.train is None:
-        return FrozenLearner()
+        return Learner()
     from evo.runs.colocated import open_colocated  # slow to import: evaluation and training
 
     return open_colocated(core, run, scorer)
@@ -136,7 +136,7 @@ def recall_groups(core: SearchCore, run_id: int) -> None:
     Groups are read only if its settings need them."""
     mine = {problem_run.record.id for problem_run in core.problem_runs}
     if any(operator.prompt.fresh == "auto" for operator in core.operators.all):
-        repeats = repeats_by_group(core.store, run_id, WINDOW + core.window.groups)
+        repeats = repeats_by_group(core.store, run_id, WINDOW + core.size.groups)
         core.fresh_share.recall(row for row in repeats if row[1] in mine)
     core.operators.recall(group for _, group in read_groups(core.store, run_id) if group.problem in mine)
 

@@ -174,7 +174,7 @@ def summarize(launched: Launched, outcome: str, reason: str, ended_by: StopReaso
         "problems": [
             {
                 "name": problem_run.name,
-                "iterations": problem_run.done,
+                "iterations": problem_run.committed,
                 "best": problem_run.best,
                 "target": problem_run.target,
                 "solved_at": problem_run.solved_at,

@@ -1,4 +1,4 @@
-"""The search without a policy: `ask` proposes the contents of the next prompt, `tell` stores a scored group of answers.
+"""The search without a policy: `ask` proposes the next iteration, `tell` stores its scored group of answers.
 
 Nothing here waits and nothing here samples. The asynchronous loop over policies (evo.search.loop) and the public
 `evo.Search` drive it. The driver decides the order of calls, and only that order decides the run: with the calls in
@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from evo.config.run import RunConfig
-from evo.search.iteration import Choice, Proposal, choose
+from evo.search.iteration import Iteration, draft
 from evo.search.operators import FreshShare, Operator, Operators, Repeats
 from evo.search.problem_run import ProblemRun
-from evo.search.schedule import Schedule, Window
+from evo.search.schedule import Schedule, WindowSize
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.db.store import Store
@@ -26,12 +25,10 @@ from islands.db.transaction import Transaction
 from islands.types import Candidate, ParentKind, Placement
 from problems.types import Prompt, ScoredGroup, Unanswered
 
-WORTH_A_WARNING = 3
-"""Replies that hold no answer for one reason."""
+WARN_AFTER = 3
+"""Replies that hold no answer for one reason, from which on they are worth a warning."""
 OFTEN_CUT = 0.02
 """Cut replies per requested answer from which on more tokens are worth a warning; a few long ones are no reason."""
-WriteMetrics = Callable[[Mapping[str, Any], Transaction], None]
-"""Puts a search's metrics on record, with the groups that the transaction stores."""
 
 
 class SearchCore:
@@ -41,61 +38,51 @@ class SearchCore:
     is committed, call `release` with it.
 
     stopped: why it proposes no more; None while it does
-    in_flight: gives the proposals whose groups are not back; set by what samples
+    in_flight: gives the iterations whose groups are not back; set by what samples
     """
 
     def __init__(
-        self,
-        store: Store,
-        config: RunConfig,
-        problem_runs: Sequence[ProblemRun],
-        operators: Operators,
-        status: SearchStatus,
-        window: Window,
-        schedule: Schedule,
-        write_metrics: WriteMetrics,
-    ) -> None:
-        self.store, self.config, self.problem_runs = store, config, list(problem_runs)
-        self.operators, self.status, self.window, self.schedule = operators, status, window, schedule
+        self, store: Store, run_id: int, config: RunConfig, operators: Operators, status: SearchStatus,
+        size: WindowSize, schedule: Schedule,
+    ) -> None:  # fmt: skip
+        self.store, self.run_id, self.config = store, run_id, config
+        self.operators, self.status, self.size, self.schedule = operators, status, size, schedule
+        self.problem_runs: Sequence[ProblemRun] = status.problem_runs
         self.fresh_share = FreshShare()
         self.stopped: Stop | None = None
-        self.in_flight: Callable[[], Iterable[Proposal]] = tuple
-        self._reserve = Reserve(operators.all)
+        self.in_flight: Callable[[], Iterable[Iteration]] = tuple
+        self._cost = InFlightCost(operators.all)
         self._warned: set[Unanswered] = set()
-        self._write_metrics, self._summarised = write_metrics, 0.0
-        self._shown = {
-            opened.record.id: shown for opened, shown in zip(self.problem_runs, status.problem_runs, strict=True)
-        }
+        self._summarised = 0.0
         for problem_run in self.problem_runs:
-            problem_run.spread = window.spread or None
+            problem_run.spread = size.spread or None
 
-    def ask(self) -> Choice | None:
-        """The contents of the next prompt; None if a budget is spent, the search is stopped, or no problem takes one
+    def ask(self) -> Iteration | None:
+        """The next iteration with its prompt; None if a budget is spent, the search is stopped, or no problem takes one
         now."""
         if self.stopped is None:
             self.stopped = budget_spent(self.config, self.status, self.schedule.proposed)
         problem_run = self.schedule.next()
         if self.stopped is not None or problem_run is None or not self._affords():
             return None
-        seed, problem = self.config.seed, problem_run.record
-        number = self.operators.choose(seed, problem.index, problem_run.upcoming)
-        fresh = self.operators[number].prompt.fresh
+        seed, record = self.config.seed, problem_run.record
+        operator = self.operators.choose(seed, record.index, problem_run.upcoming)
+        fresh = self.operators[operator].prompt.fresh
 
         def fresh_share(parent: Candidate | None) -> float:
             if fresh != "auto":
                 return fresh
-            shown = _kind(problem_run, None if parent is None else parent.id)
-            return self.fresh_share.of(problem.id, number, shown)
+            return self.fresh_share.of(record.id, operator, _kind(problem_run, None if parent is None else parent.id))
 
-        return choose(problem_run, self.schedule.take(), seed, number, fresh_share)
+        return draft(problem_run, self.schedule.take(), seed, operator, fresh_share)
 
     def _affords(self) -> bool:
-        """Whether the budgets of tokens and cost leave room for a further group after those in flight: a budget is
-        exceeded by less than a group."""
+        """Whether the budgets of tokens and cost leave room for a further iteration after those in flight: a budget is
+        exceeded by less than an iteration."""
         config, status = self.config, self.status
         if not (config.max_total_tokens or config.max_cost):
             return True
-        held = [self._reserve.of(proposal) for proposal in self.in_flight()]
+        held = [self._cost.of(iteration) for iteration in self.in_flight()]
         tokens, cost = status.tokens + sum(one[0] for one in held), status.cost + sum(one[1] for one in held)
         if not held:
             return True
@@ -104,71 +91,79 @@ class SearchCore:
         )
 
     def tell(
-        self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction
+        self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction, *, late: bool = False
     ) -> tuple[ScoredGroup, list[Placement]]:
         """Store a group and let its answers take their places; the group with its sequence, and where each answer
-        went. Proposals see it from now on."""
-        group = self.schedule.commit(group)
+        went. Proposals see it from now on. late: it is committed after later ones"""
+        group = self.schedule.commit(group, late)
         placements = problem_run.population.add(group, transaction)
-        shown = _kind(problem_run, group.parent)
         repeated = sum(not placement.new for placement in placements)
-        seen = Repeats(group.sequence, group.problem, group.operator, shown, repeated, len(placements))
+        kind = _kind(problem_run, group.parent)
+        seen = Repeats(group.sequence, group.problem, group.operator, kind, repeated, len(placements))
         self.fresh_share.recall([seen])
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
         self.status.count(group, placements)
-        self._reserve.count(group)
-        self._look_for_answers()
-        best, target = problem_run.population.best, problem_run.problem.target
-        if best is not None and target is not None and not problem_run.solved and best[1] >= target:
+        self._cost.count(group)
+        self._check_replies()
+        self._stop_if_solved(problem_run, group, transaction)
+        self._stop_at_plateau(problem_run)
+        self.operators.credit(group)  # before the proposal that may know of it
+        # with an asynchronous window proposals see everything committed, else up to this group
+        visible = None if self.size.async_window else group.sequence
+        self.operators.selection.advance(visible)
+        self.fresh_share.advance(visible)
+        return group, placements
+
+    def _stop_if_solved(self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction) -> None:
+        best, target = problem_run.best, problem_run.target
+        if best is not None and target is not None and not problem_run.solved and best >= target:
             problem_run.solve(group.sequence, group.iteration + 1, self.config.until_solved)
             self.store.set_problem_status(
                 problem_run.record.id, "solved", solved_sequence=group.sequence, tx=transaction
             )
-        self._stop_at_plateau(problem_run)
-        self.operators.credit(group)  # before the proposal that may know of it
-        visible = self._visible_through(group)
-        self.operators.selection.advance(visible)
-        self.fresh_share.advance(visible)
-        return group, placements
 
     def _stop_at_plateau(self, problem_run: ProblemRun) -> None:
         patience = self.config.patience
         if patience is not None and problem_run.stop is None and problem_run.population.plateau >= patience:
             problem_run.stop = Stop(StopReason.PLATEAU, f"no better answer in {patience:,} iterations")
 
-    def _look_for_answers(self) -> None:
+    def _check_replies(self) -> None:
         """Warn of replies without an answer, once for each kind of them, and stop after too many in a row."""
+        errors = self.status.errors
         for reason, kind in REPLIES.items():
-            count, least = self.status.errors[kind], float(WORTH_A_WARNING)
+            least = WARN_AFTER
             if reason is Unanswered.CUT:
-                least = max(least, OFTEN_CUT * (self.status.answers + self.status.missing))
-            if count >= least and reason not in self._warned:
+                least = max(least, math.ceil(OFTEN_CUT * (self.status.answers + self.status.missing)))
+            if errors[kind] >= least and reason not in self._warned:
                 self._warned.add(reason)
-                text = f"{count} replies hold no answer: {LACKING[reason]}; {REMEDIES[reason]}"
+                text = f"{errors[kind]} replies hold no answer: {LACKING[reason]}; {REMEDIES[reason]}"
                 warnings.warn(text, stacklevel=2)
         most, row = self.config.max_unanswered, self.status.unanswered
         if self.stopped is None and most and row >= most:
-            kinds = {reason: self.status.errors[kind] for reason, kind in REPLIES.items()}
-            reason = max(kinds, key=lambda kind: kinds[kind])
-            said = f"{row:,} replies in a row held no answer, most were {LACKING[reason]}; {REMEDIES[reason]}"
-            self.stopped = Stop(StopReason.UNANSWERED, f"{said}, then evo resume")
+            reason = max(REPLIES, key=lambda reason: errors[REPLIES[reason]])
+            message = f"{row:,} replies in a row held no answer, most were {LACKING[reason]}; {REMEDIES[reason]}"
+            self.stopped = Stop(StopReason.UNANSWERED, f"{message}, then evo resume")
 
-    def _visible_through(self, group: ScoredGroup) -> int | None:
-        """The last sequence that proposals after this group's commit may see; None for everything committed."""
-        return None if self.window.async_window else group.sequence
+    def remember(self, problem_runs: Iterable[ProblemRun]) -> Callable[[], None]:
+        """What undoes every `tell` of these problems from now on, for a transaction that is rolled back. Populations
+        are to be reopened (ProblemRun.reopen); what was counted for the share of fresh prompts stays."""
+        upcoming, stopped = self.schedule.upcoming, self.stopped
+        status = {**vars(self.status), "errors": self.status.errors.copy()}
+        problems = {problem_run: vars(problem_run).copy() for problem_run in problem_runs}
 
-    def fail(
-        self, problem_run: ProblemRun, message: str, transaction: Transaction, reason: StopReason = StopReason.FAILED
-    ) -> None:
-        """Take no more iterations of this problem: its scorer failed, or its prompts do not fit the model."""
-        problem_run.fail(message, self.store, transaction, reason)
-        problem_run.describe(self._shown[problem_run.record.id])
+        def undo() -> None:
+            self.schedule.upcoming, self.stopped = upcoming, stopped
+            vars(self.status).update(status)
+            for problem_run, values in problems.items():
+                vars(problem_run).update(values)
+
+        return undo
 
     def release(self, problem_run: ProblemRun, group: ScoredGroup) -> None:
-        """The transaction of this group is committed: the store answers for its scores now, and displays show it."""
-        problem_run.release(group)
-        problem_run.describe(self._shown[problem_run.record.id])
+        """The transaction of this group is committed: the store answers for its scores now."""
+        for answer in group.all_answers():
+            problem_run.scores.release(answer.identity)
 
     def advance(self, upto: int | None) -> None:
         """After a resume: see the stored groups up to this sequence, all of them with None."""
@@ -186,15 +181,13 @@ class SearchCore:
         """Bring the populations to where the stored groups left them, and propose the groups again that were in
         flight when the run ended. With an asynchronous window their view of the population is unknown, so they are
         proposed like any other. propose: makes the next proposal; False if there is none"""
-        if not self.window.async_window:
+        if not self.size.async_window:
             committed = self.schedule.upcoming
-            while (upcoming := self.schedule.upcoming) < committed + self.window.groups:
-                self.advance(upcoming - self.window.groups)
+            while (upcoming := self.schedule.upcoming) < committed + self.size.groups:
+                self.advance(upcoming - self.size.groups)
                 if not propose():
                     break
         self.advance(None)
-        for problem_run in self.problem_runs:
-            problem_run.describe(self._shown[problem_run.record.id])
 
     def stop(self, stop: Stop) -> None:
         """Propose nothing more."""
@@ -203,50 +196,46 @@ class SearchCore:
     def write_metrics_if_due(self, transaction: Transaction, scoring_queue: int = 0) -> None:
         """Once in SUMMARY_SECONDS, with the groups that the transaction stores."""
         if time.monotonic() - self._summarised >= SUMMARY_SECONDS:
-            self._summarised = time.monotonic()
             self.write_metrics(transaction, scoring_queue)
 
     def write_metrics(self, transaction: Transaction, scoring_queue: int = 0, **waiting: int) -> None:
-        """Put the metrics on record. waiting: counts of groups in flight, which the next metrics take back"""
-        if waiting:
-            self._summarised = 0.0
+        """Put the metrics on record. waiting: counts of iterations in flight, which the next metrics take back"""
+        self._summarised = 0.0 if waiting else time.monotonic()
         if self.problem_runs:
-            self._write_metrics(self.status.metrics(scoring_queue) | waiting, transaction)
+            self.store.set_summary(self.run_id, self.status.metrics(scoring_queue) | waiting, transaction)
 
 
-class Reserve:
-    """What groups in flight may take of the budgets of tokens and cost, by what groups of this search took so far.
+class InFlightCost:
+    """What an iteration in flight may take of the budgets of tokens and cost, by what those of this search took so far.
 
-    A group is believed to generate as many tokens as any before it, and to cost what the longest of those would with
-    its prompt: prompts grow while a search runs.
+    It is believed to generate as many tokens as any before it, and to cost what the longest of those would with its
+    prompt: prompts grow while a search runs.
     """
 
     def __init__(self, operators: Sequence[Operator]) -> None:
-        self._operators = operators
-        limits = [(one.policy.max_tokens, one.rollouts) for one in operators]
-        self._tokens = max(
-            (math.inf if limit is None else float(limit * count) for limit, count in limits), default=0.0
-        )
+        self._prices = [operator.policy.traits.price for operator in operators]
+        limits = [(operator.policy.max_tokens, operator.rollouts) for operator in operators]
+        most = (math.inf if limit is None else float(limit * count) for limit, count in limits)
+        self._tokens = max(most, default=0.0)
         self._ratio = float(max((count for _, count in limits), default=1))
         self._known = False
 
     def count(self, group: ScoredGroup) -> None:
         """Learn from a committed group."""
-        usages = [one.rollout.usage for one in group.rollouts if one.rollout.usage is not None]
         tokens = float(sum(rollout.rollout.tokens for rollout in group.rollouts))
-        cost = sum(usage.cost for usage in usages)
-        believed = self._cost(group.operator, group.prompt, tokens)
+        cost = sum(one.rollout.usage.cost for one in group.rollouts if one.rollout.usage is not None)
+        believed = self._believed(group.operator, group.prompt, tokens)
         ratio = cost / believed if believed else 0.0
         if not self._known:
             self._tokens, self._ratio, self._known = tokens, ratio, True
         self._tokens, self._ratio = max(self._tokens, tokens), max(self._ratio, ratio)
 
-    def of(self, proposal: Proposal) -> tuple[float, float]:
-        """Generated tokens, and the cost of a group in flight."""
-        return self._tokens, self._ratio * self._cost(proposal.choice.operator, proposal.prompt, self._tokens)
+    def of(self, iteration: Iteration) -> tuple[float, float]:
+        """Generated tokens, and the cost."""
+        return self._tokens, self._ratio * self._believed(iteration.operator, iteration.prompt, self._tokens)
 
-    def _cost(self, operator: int, prompt: Prompt, tokens: float) -> float:
-        price = self._operators[operator].policy.traits.price
+    def _believed(self, operator: int, prompt: Prompt, tokens: float) -> float:
+        price = self._prices[operator]
         if price is None:
             return 0.0
         read = -(-len((prompt.system + prompt.user).encode()) // 4)

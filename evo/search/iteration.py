@@ -1,14 +1,14 @@
-"""One iteration of one problem: selection -> prompt -> rollouts -> chain -> scores -> group.
+"""One iteration of one problem: a parent is chosen, shown in a prompt, answered by a group of rollouts, and scored.
 
-`choose` and the population's `add` run in the search's strict order; everything between them overlaps freely.
+`draft` and the population's `add` run in the search's order; everything between them overlaps freely.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,128 +23,136 @@ STREAMS_PER_PROBLEM = 1 << 32
 """Each problem owns a block of random streams, so its rollouts do not depend on which other problems are searched."""
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The contents of a prompt, and its problem. rng: the remaining random numbers, for the prompt itself"""
+@dataclass(eq=False)
+class Iteration:
+    """An iteration in flight. It gets its prompt as it is drafted, and the last three fields as it is sampled.
+
+    sequence: its place in the run's order; number: its place among the iterations of its problem
+    island: where its answers will live; selection: what its prompt may show
+    stream: of the policy's random numbers; rng: the remaining random numbers, for the prompt
+    operator: which policy answers
+    sampled: gives the rollouts; group: gives the scored group; late: whether others were let past it
+    """
 
     problem_run: ProblemRun
     sequence: int
-    iteration: int
+    number: int
     island: int
     selection: Selection
     stream: int
     rng: np.random.Generator
-    operator: int = 0
+    operator: int
+    prompt: Prompt = field(init=False)
+    sampled: asyncio.Future[Sampled] = field(init=False)
+    group: asyncio.Task[ScoredGroup] = field(init=False)
+    late: bool = False
+
+    def __post_init__(self) -> None:
+        self.prompt = self._build()
 
     @property
     def prompt_format(self) -> PromptFormat:
         return self.problem_run.prompt_formats[self.operator]
 
-    def ask(self) -> Proposal:
-        """The prompt, to be built once."""
-        return Proposal(self, self.selection, self.prompt_format.build(self.selection, self.stream, self.rng))
+    @property
+    def shown(self) -> Selection:
+        """What its prompt shows."""
+        return self.prompt_format.select_shown(self.selection)
 
+    @property
+    def is_sampled(self) -> bool:
+        """Whether its rollouts, or the policy's error, are back."""
+        return self.sampled.done()
 
-@dataclass(frozen=True)
-class Proposal:
-    """A prompt, with the choice that it shows."""
+    @property
+    def is_paid(self) -> bool:
+        """Whether its group is back, and a server has charged for it."""
+        if not self.group.done() or self.group.cancelled() or self.group.exception() is not None:
+            return False
+        return any(rollout.rollout.usage is not None for rollout in self.group.result().rollouts)
 
-    choice: Choice
-    selection: Selection
-    prompt: Prompt
+    def put_to(self, operator: int) -> None:
+        """Let another operator answer it."""
+        self.operator = operator
+        self.prompt = self._build()
 
-    def by(self, operator: int) -> Proposal:
-        """The same proposal, put to another operator."""
-        return self._rebuilt(replace(self.choice, operator=operator), self.selection)
-
-    def shorter(self) -> Proposal | None:
-        """A proposal that shows less: fewer inspirations, then no feedback; None if nothing can be left out."""
-        selection, shown = self.selection, self.choice.prompt_format.select_shown(self.selection)
-        parent = shown.parent
+    def shorten(self) -> bool:
+        """Show less: fewer inspirations, then no feedback; False if nothing can be left out."""
+        selection, shown = self.selection, self.shown
         if shown.best or shown.inspirations:
             best, inspirations = len(selection.best) // 2, len(selection.inspirations) // 2
             fewer = replace(selection, best=selection.best[:best], inspirations=selection.inspirations[:inspirations])
-        elif parent is not None and parent.feedback:
-            fewer = replace(selection, parent=replace(parent, feedback=""))
+        elif shown.parent is not None and shown.parent.feedback:
+            fewer = replace(selection, parent=replace(shown.parent, feedback=""))
         else:
-            return None
-        return self._rebuilt(self.choice, fewer)
+            return False
+        self.selection = fewer
+        self.prompt = self._build()
+        return True
 
-    def _rebuilt(self, choice: Choice, selection: Selection) -> Proposal:
-        prompt = choice.prompt_format.build(selection, choice.stream, choice.rng)
-        return Proposal(choice, selection, prompt)
+    def _build(self) -> Prompt:
+        return self.prompt_format.build(self.selection, self.stream, self.rng)
+
+    def to_group(
+        self,
+        rollouts: Sequence[ScoredRollout],
+        version: str,
+        *,
+        answers: int,
+        seed: int,
+        temperature: float,
+        sampling_seconds: float,
+        scoring_seconds: float,
+    ) -> ScoredGroup:
+        """Its scored rollouts with everything that is stored. version: of the policy"""
+        shown = self.shown
+        return ScoredGroup(
+            problem=self.problem_run.record.id,
+            sequence=self.sequence,
+            iteration=self.number,
+            island=self.island,
+            parent=shown.parent.id if shown.parent is not None else None,
+            inspirations=tuple(dict.fromkeys(c.id for c in (*shown.best, *shown.inspirations))),
+            prompt=self.prompt,
+            policy_version=version,
+            answers=answers,
+            seed=seed,
+            temperature=temperature,
+            rollouts=tuple(rollouts),
+            sampling_seconds=sampling_seconds,
+            scoring_seconds=scoring_seconds,
+            operator=self.operator,
+        )
 
 
-def choose(
+def draft(
     problem_run: ProblemRun, sequence: int, seed: int, operator: int, fresh: Callable[[Candidate | None], float]
-) -> Choice:
-    """Choose a parent on the island whose turn it is, or none with a chance that may depend on that parent. Random
-    numbers depend only on (seed, problem, iteration)."""
-    iteration = problem_run.take()
-    island = iteration % problem_run.population.config.islands
-    rng = np.random.default_rng([seed, problem_run.record.index, iteration])
+) -> Iteration:
+    """The next iteration of a problem: a parent on the island whose turn it is, or none with a chance that may depend
+    on that parent. Random numbers depend only on (seed, problem, iteration)."""
+    number = problem_run.take()
+    island = number % problem_run.population.config.islands
+    rng = np.random.default_rng([seed, problem_run.record.index, number])
     selection = problem_run.population.select(island, rng)
     chance = fresh(selection.parent)
     if chance and rng.random() < chance:
         selection = NOTHING_SHOWN
-    stream = problem_run.record.index * STREAMS_PER_PROBLEM + iteration
-    return Choice(problem_run, sequence, iteration, island, selection, stream, rng, operator)
+    stream = problem_run.record.index * STREAMS_PER_PROBLEM + number
+    return Iteration(problem_run, sequence, number, island, selection, stream, rng, operator)
 
 
-async def score_group(
-    proposal: Proposal,
-    sampled: asyncio.Future[Sampled],
-    *,
-    answers: int,
-    seed: int,
-    temperature: float,
-) -> ScoredGroup:
-    """Wait for the rollouts, score them, and put the whole group on record."""
-    rollouts, version, sampling_seconds = await sampled
+async def score_group(iteration: Iteration, *, answers: int, seed: int, temperature: float) -> ScoredGroup:
+    """Wait for the rollouts of an iteration, parse and score them. Raises ScorerFault, and the policy's error."""
+    rollouts, version, sampling_seconds = await iteration.sampled
     started = time.perf_counter()
-    choice = proposal.choice
-    scored = await score_rollouts(choice.prompt_format, rollouts, choice.problem_run.scores, proposal.selection)
-    scoring_seconds = time.perf_counter() - started
-    return make_group(
-        proposal,
+    scores = iteration.problem_run.scores
+    scored = await score_rollouts(iteration.prompt_format, rollouts, scores, iteration.selection)
+    return iteration.to_group(
         scored,
         version,
         answers=answers,
         seed=seed,
         temperature=temperature,
         sampling_seconds=sampling_seconds,
-        scoring_seconds=scoring_seconds,
-    )
-
-
-def make_group(
-    proposal: Proposal,
-    rollouts: tuple[ScoredRollout, ...],
-    version: str,
-    *,
-    answers: int,
-    seed: int,
-    temperature: float,
-    sampling_seconds: float,
-    scoring_seconds: float,
-) -> ScoredGroup:
-    """The scored rollouts of a proposal with everything that is stored. version: of the policy"""
-    choice = proposal.choice
-    shown = choice.prompt_format.select_shown(proposal.selection)
-    return ScoredGroup(
-        problem=choice.problem_run.record.id,
-        sequence=choice.sequence,
-        iteration=choice.iteration,
-        island=choice.island,
-        parent=shown.parent.id if shown.parent is not None else None,
-        inspirations=tuple(dict.fromkeys(c.id for c in (*shown.best, *shown.inspirations))),
-        prompt=proposal.prompt,
-        policy_version=version,
-        answers=answers,
-        seed=seed,
-        temperature=temperature,
-        rollouts=rollouts,
-        sampling_seconds=sampling_seconds,
-        scoring_seconds=scoring_seconds,
-        operator=choice.operator,
+        scoring_seconds=time.perf_counter() - started,
     )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from evo.prompts.contract import PromptFormat
 from evo.search.score import AnswerScores
-from evo.search.status import ProblemStatus
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.db.store import Store
 from islands.db.transaction import Transaction
@@ -15,18 +14,18 @@ from islands.population.population import Population
 from islands.types import ProblemRecord
 from problems.contract import Problem
 from problems.scoring import Scorer
-from problems.types import ScoredAnswer, ScoredGroup
+from problems.types import ScoredAnswer
 
 
 class ProblemRun:
-    """The state of a problem in a run.
+    """The state of a problem in a run. Displays read its name, target, iterations, committed, best, solved_at and stop.
 
     prompt_formats: how each operator's prompts are built and read
     built: the first iteration that was never proposed
     missing: earlier ones that are to be proposed again: with an asynchronous window, a run that was cut off has gaps
     committed: iterations stored
     uncommitted: iterations in flight; spread: how far `upcoming` may be ahead of the oldest of these; None if only the
-        search's order limits it (evo/search/in_flight.py)
+        search's order limits it (evo/search/window.py)
     stop: why it takes no more iterations; None while it does
     solved_sequence, solved_at: the group that reached the target, in the run's order; iterations spent until then
     scores: of its answers, until their group is committed
@@ -42,6 +41,7 @@ class ProblemRun:
         scorer: Scorer,
     ) -> None:
         self.problem, self.record, self.population = problem, record, population
+        self.name, self.target = record.name, problem.target
         self.prompt_formats, self.iterations = prompt_formats, iterations
         self.built = self.committed = 0
         self.missing: deque[int] = deque()
@@ -51,6 +51,12 @@ class ProblemRun:
         self.solved_sequence: int | None = None
         self.solved_at: int | None = None
         self.scores = AnswerScores(problem, scorer, self._stored)
+
+    @property
+    def best(self) -> float | None:
+        """The best fitness so far; None without an answer."""
+        best = self.population.best
+        return None if best is None else best[1]
 
     @property
     def solved(self) -> bool:
@@ -88,6 +94,13 @@ class ProblemRun:
         if until_solved:
             self.stop = SOLVED
 
+    def reopen(self, store: Store) -> None:
+        """Read the population from the store again, after a transaction was rolled back."""
+        records = store.problems(self.record.run_id)
+        self.record = next(record for record in records if record.id == self.record.id)
+        self.population = Population(store, self.record, self.population.config, self.problem.answer_format)
+        self.population.advance(None)
+
     def fail(
         self, message: str, store: Store, transaction: Transaction, reason: StopReason = StopReason.FAILED
     ) -> None:
@@ -95,18 +108,6 @@ class ProblemRun:
         if not self.failed:
             self.stop = Stop(reason, message)
             store.set_problem_status(self.record.id, "failed", message=message, tx=transaction)
-
-    def release(self, group: ScoredGroup) -> None:
-        """Forget the scores of a committed group: the store answers for them now."""
-        for answer in group.all_answers():
-            self.scores.release(answer.identity)
-
-    def describe(self, shown: ProblemStatus) -> None:
-        """Update what displays show."""
-        best = self.population.best
-        shown.done, shown.candidates, shown.stop = self.committed, self.population.size, self.stop
-        shown.best = best[1] if best is not None else None
-        shown.solved_at = self.solved_at
 
     def _stored(self, text: str, key: bytes) -> ScoredAnswer | None:
         stored = self.population.known(key)

@@ -1,8 +1,8 @@
-"""The contracts between a search and what samples its policy and learns from its groups.
+"""Puts the prompts of many iterations together into calls that suit a policy.
 
-A sampler takes prompts one by one and gives rollouts, in an order that depends only on the order of the calls below.
-
-`evo.search.batching` makes calls of a fixed number of prompts, or one of each prompt where calls may overlap.
+A policy with `batch` = B is called with exactly B prompts at a time, in the order of submission, so that one seed gives
+one sequence of batches whatever the timing; `flush` lets the last, shorter one go. With `batch` = 0 calls may overlap:
+every prompt is passed on at once.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from problems.types import NO_USAGE, Prompt, Rollout, ScoredGroup, Usage, prompt_tokens
+from problems.types import NO_USAGE, Prompt, Rollout, Usage, prompt_tokens
+from vpo.policies.contract import GivenUp, Policy, PolicyUnavailable, PromptTooLong
 
 Job = Callable[[], Awaitable[None]]
 """Something that has the policy to itself, such as a training step."""
@@ -27,69 +28,209 @@ class Sampled(NamedTuple):
     seconds: float
 
 
-class Sampler(Protocol):
-    """Samples one policy for one search. All methods are called on the search's event loop.
+@dataclass(eq=False)
+class _Request:
+    prompt: Prompt
+    future: asyncio.Future[Sampled]
+
+
+class Sampler:
+    """Samples one policy, for one search or evaluation. All methods are called on its event loop.
 
     meter: what sampling has cost so far
+    fault: of a job; every later prompt raises it
     """
 
-    meter: SamplingMeter
+    def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int, batch: int | None = None):
+        self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
+        self.batch = policy.batch if batch is None else batch
+        self.meter = SamplingMeter()
+        self.fault: Exception | None = None
+        self._open: set[asyncio.Future[Sampled]] = set()  # every prompt that is not back
+        self._filling: list[_Request] = []  # the next call, until it is full or flushed
+        self._queue: asyncio.Queue[list[_Request] | Job] = asyncio.Queue()
+        self._held: list[_Request] = []  # taken from the queue, and kept by a pause
+        self._running: list[_Request] = []
+        self._jobs = 0
+        self._going, self._free, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        for event in (self._going, self._free, self._idle):  # not paused; no job is due; no call is running
+            event.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._worker: asyncio.Task[None] | None = None
 
     def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
-        """Hand in a prompt. The future resolves when its rollouts are back, or raises the policy's error."""
-        ...
+        """Hand in a prompt; the future resolves when its call is back, or raises the policy's error."""
+        request = _Request(prompt, asyncio.get_running_loop().create_future())
+        self._open.add(request.future)
+        request.future.add_done_callback(self._open.discard)
+        if self.batch == 0:
+            task = asyncio.create_task(self._call_when_free(request))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._filling.append(request)
+            if len(self._filling) == self.batch:
+                self.flush()
+        return request.future
 
     def holds(self, future: asyncio.Future[Sampled]) -> bool:
-        """Whether this prompt waits for `flush`, because no call that holds it has begun."""
-        ...
+        """Whether this prompt still waits for its call to fill up."""
+        return any(request.future is future for request in self._filling)
 
     def flush(self) -> None:
-        """Begin the prompts that wait, however few."""
-        ...
-
-    def leaving(self, future: asyncio.Future[Sampled]) -> None:
-        """This group, the oldest, leaves the search's window; prompts submitted from now on take its place."""
-        ...
-
-    def left(self, futures: Sequence[asyncio.Future[Sampled]]) -> None:
-        """These groups have left, and their replacements have been submitted."""
-        ...
+        """Call the policy with the prompts that wait, however few."""
+        if self._filling:
+            self._put(self._filling)
+            self._filling = []
 
     def between(self, job: Job) -> None:
-        """Run `job` after the calls that are queued now and before those that come later. Its error is raised by
-        every later prompt. RuntimeError if sampling is not made of calls."""
-        ...
+        """Run `job` after the calls that are queued now and before those that come later; with a policy that takes
+        overlapping calls, when the running ones have come back. Its error is raised by every later prompt."""
+        self._jobs += 1
+        self._put(job)
+
+    def _put(self, queued: list[_Request] | Job) -> None:
+        self._queue.put_nowait(queued)
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._serve())
 
     async def drain(self) -> None:
         """Wait for the queued jobs; raises the error of any."""
-        ...
+        while self._jobs:
+            await asyncio.sleep(0.005)
+        if self.fault is not None:
+            raise self.fault
 
     def pause(self) -> None:
-        """Begin nothing until `resume`; running calls continue. Prompts and their batches stay the same."""
-        ...
+        """Begin no call until `resume`; running calls continue. Prompts and their batches stay the same."""
+        self._going.clear()
 
     def resume(self) -> None:
-        """Continue after `pause`."""
-        ...
+        self._going.set()
 
     def abandon(self) -> None:
-        """Cancel every prompt that the policy has not begun; the others continue."""
-        ...
+        """Cancel every prompt that no call has taken yet; running calls continue, and so do jobs: committed groups are
+        still learned from."""
+        requests, jobs = self._held + self._filling, []
+        self._held, self._filling = [], []
+        while not self._queue.empty():
+            queued = self._queue.get_nowait()
+            if isinstance(queued, list):
+                requests += queued
+            else:
+                jobs.append(queued)
+        for job in jobs:
+            self._queue.put_nowait(job)
+        for request in requests:
+            request.future.cancel()
 
     def give_up(self) -> None:
-        """Wait no longer for the prompts that the policy has begun, if it can leave them."""
-        ...
+        """Wait no longer for the calls that are running, if the policy can leave them."""
+        for request in list(self._running):
+            self.policy.give_up(request.prompt)
 
     async def close(self) -> None:
-        """End; every prompt that is not back is cancelled."""
-        ...
+        """Stop; every prompt that is not back is cancelled."""
+        self.abandon()
+        tasks = [*self._tasks, *([self._worker] if self._worker else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for future in list(self._open):  # of calls that were cancelled before they began
+            future.cancel()
+        self._worker = None
+
+    async def _serve(self) -> None:
+        while True:
+            queued = await self._queue.get()
+            if not isinstance(queued, list):
+                await self._do(queued)
+                continue
+            self._held = queued
+            await self._going.wait()
+            requests, self._held = self._held, []
+            if requests:
+                await self._call(requests)
+
+    async def _do(self, job: Job) -> None:
+        """Run a job while no call is running. After a fault nothing more is learned."""
+        self._free.clear()
+        try:
+            await self._idle.wait()
+            if self.fault is None:
+                await job()
+        except Exception as error:
+            self.fault = error
+        finally:
+            self._free.set()
+            self._jobs -= 1
+
+    async def _call_when_free(self, request: _Request) -> None:
+        if not self._going.is_set():
+            self._held.append(request)
+            await self._going.wait()
+            self._held = [other for other in self._held if other is not request]
+        await self._free.wait()
+        if not request.future.cancelled():
+            await self._call([request])
+
+    async def _call(self, requests: list[_Request]) -> None:
+        version, started = self.policy.version, time.perf_counter()
+        self.meter.enter()
+        self._idle.clear()
+        self._running += requests
+        try:
+            groups = await self._sample(requests)
+        except PromptTooLong as error:
+            if len(requests) == 1:
+                self._fail(requests, error)
+            else:  # the others of the call are not at fault
+                for request in requests:
+                    await self._call([request])
+            return
+        except BaseException as error:
+            self._fail(requests, error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        finally:
+            self._running = [request for request in self._running if request not in requests]
+            if not self.meter.leave():
+                self._idle.set()
+        seconds = time.perf_counter() - started
+        for request, group in zip(requests, groups, strict=True):
+            self.meter.count(group)
+            if not request.future.done():
+                request.future.set_result(Sampled(group, version, seconds / len(requests)))
+
+    async def _sample(self, requests: Sequence[_Request]) -> list[list[Rollout]]:
+        if self.fault is not None:
+            raise self.fault
+        groups = await self.policy.sample(
+            [request.prompt for request in requests], rollouts=self.rollouts, answers=self.answers, seed=self.seed
+        )
+        if len(groups) != len(requests) or any(len(group) != self.rollouts for group in groups):
+            raise RuntimeError(
+                f"policy {self.policy.version} broke its contract: {len(requests)} prompts x {self.rollouts} rollouts "
+                f"requested, {[len(group) for group in groups]} came back"
+            )
+        return groups
+
+    def _fail(self, requests: Sequence[_Request], error: BaseException) -> None:
+        if isinstance(error, PolicyUnavailable | PromptTooLong) and error.paid is not None:
+            self.meter.paid += error.paid
+        for request in requests:
+            if isinstance(error, GivenUp):
+                request.future.cancel()
+            elif not request.future.done():
+                request.future.set_exception(error)
+                request.future.exception()  # several wait on one failure: only the first need look at it
 
 
 @dataclass
 class SamplingMeter:
-    """The cost of sampling: seconds with at least one running call, calls, rollouts, generated
-    tokens, prompt tokens, and the price of both if the policy has one. paid: what servers counted, for groups that
-    failed too. rollout_seconds: summed over running rollouts, which gives their average number."""
+    """The cost of sampling: seconds with at least one running call, calls, rollouts, generated tokens, prompt tokens,
+    and the price of both if the policy has one. paid: what servers counted, for groups that failed too"""
 
     busy_seconds: float = 0.0
     calls: int = 0
@@ -98,7 +239,6 @@ class SamplingMeter:
     prompt_tokens: int = 0
     cost: float = 0.0
     paid: Usage = NO_USAGE
-    rollout_seconds: float = 0.0
     _active: int = 0
     _since: float = field(default=0.0, repr=False)
 
@@ -116,11 +256,6 @@ class SamplingMeter:
             self.busy_seconds += time.perf_counter() - self._since
         return self._active
 
-    def reset(self) -> None:
-        """No call is running now."""
-        while self._active:
-            self.leave()
-
     def count(self, group: Sequence[Rollout]) -> None:
         """Add a group that came back."""
         self.rollouts += len(group)
@@ -131,51 +266,6 @@ class SamplingMeter:
                 self.cost += rollout.usage.cost
                 self.paid += rollout.usage
 
-    def lose(self, paid: Usage | None) -> None:
-        """Add what a server counted for a group that failed."""
-        if paid is not None:
-            self.paid += paid
-
     def busy(self) -> float:
         """Seconds busy so far, including the running call."""
         return self.busy_seconds + (time.perf_counter() - self._since if self._active else 0.0)
-
-
-class SyncFailed(Exception):
-    """The sampling policy does not have the weights that it was given. The message has both figures."""
-
-
-class Learner(Protocol):
-    """Receives a search's groups as they are committed.
-
-    learns: whether it has jobs that take turns with sampling, which must then be made of calls
-    """
-
-    learns: bool
-
-    def attach(self, sampler: Sampler) -> None:
-        """The queue in which training takes its turns with sampling."""
-        ...
-
-    def learn(self, groups: Sequence[ScoredGroup]) -> None:
-        """Committed groups, in order."""
-        ...
-
-    async def restore(self) -> None:
-        """Return to the state on the run's record."""
-        ...
-
-    async def close(self) -> None:
-        """The search has ended, and nothing more is sampled."""
-        ...
-
-
-class FrozenLearner:
-    """Learns nothing."""
-
-    learns = False
-
-    def attach(self, sampler: Sampler) -> None: ...
-    def learn(self, groups: Sequence[ScoredGroup]) -> None: ...
-    async def restore(self) -> None: ...
-    async def close(self) -> None: ...

@@ -2,7 +2,7 @@
 
 Problems take turns: the one with the fewest proposals is next.
 
-With an asynchronous window (`--lag`, evo/search/in_flight.py, and in ask and tell) a group gets its sequence when it is
+With an asynchronous window (`--lag`, evo/search/window.py, and in ask and tell) a group gets its sequence when it is
 committed. The sequence is the order of commits in either case, and the iteration is the order of proposals.
 """
 
@@ -42,13 +42,9 @@ class Schedule:
         self.proposed += 1
         return UNPLACED if self.async_window else self._count()
 
-    def commit(self, group: ScoredGroup) -> ScoredGroup:
-        """The group, which is committed now, with its sequence."""
-        return replace(group, sequence=self._count()) if self.async_window else group
-
-    def commit_late(self, group: ScoredGroup) -> ScoredGroup:
-        """A group that is committed after later ones, as the newest of the run."""
-        return replace(group, sequence=self._count())
+    def commit(self, group: ScoredGroup, late: bool = False) -> ScoredGroup:
+        """The group, which is committed now, with its sequence. late: after later ones, as the newest of the run"""
+        return replace(group, sequence=self._count()) if self.async_window or late else group
 
     def _count(self) -> int:
         self.upcoming += 1
@@ -85,7 +81,7 @@ GENERATIONS = 4
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowSize:
     """How many groups may be in flight.
 
     groups: at most in flight; with an asynchronous window, at most being sampled
@@ -100,7 +96,7 @@ class Window:
     spread: int = 0
 
 
-def window_of(config: RunConfig, policy: Policy, islands: Sequence[int]) -> Window:
+def window_of(config: RunConfig, policy: Policy, islands: Sequence[int]) -> WindowSize:
     """How many prompts go into a policy call, and how many groups are in flight. islands: of each problem
 
     Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
@@ -114,7 +110,7 @@ def window_of(config: RunConfig, policy: Policy, islands: Sequence[int]) -> Wind
     else:
         batch = min(policy.batch, (config.parallel + 1) // 2 if config.parallel else breadth)
         groups = config.parallel or 2 * batch
-    return Window(groups, batch, config.lag, -(-groups // len(islands)) + config.lag if config.lag else 0)
+    return WindowSize(groups, batch, config.lag, -(-groups // len(islands)) + config.lag if config.lag else 0)
 
 
 def _filling(config: RunConfig, policy: Policy, breadth: int, problems: int) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 from evo.search.active_time import ActiveTime, ended_periods
 from evo.search.defaults import source_commit
-from evo.search.stop import Stop
+from evo.search.problem_run import ProblemRun
 from evo.version import __version__
 from islands.db.totals import FORMAT, REPLIES, Totals, totals_of
 from islands.types import Placement
@@ -25,20 +25,6 @@ from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage
 
 SUMMARY_SECONDS = 1.0
 """How often a search stores its metrics with its groups, for watchers."""
-
-
-@dataclass
-class ProblemStatus:
-    """One problem: how far it is, its best fitness, and when it was solved."""
-
-    name: str
-    target: float | None
-    iterations: int
-    done: int = 0
-    best: float | None = None
-    solved_at: int | None = None
-    stop: Stop | None = None
-    candidates: int = 0
 
 
 @dataclass(kw_only=True)
@@ -59,7 +45,7 @@ class SearchStatus(Totals):
 
     run: str
     policy: str
-    problem_runs: list[ProblemStatus]
+    problem_runs: Sequence[ProblemRun]
     active: ActiveTime = field(default_factory=ActiveTime)
     lost_tokens: int = 0
     lost_prompt_tokens: int = 0
@@ -97,13 +83,11 @@ class SearchStatus(Totals):
 
     @property
     def planned(self) -> int:
-        return sum(
-            problem_run.done if problem_run.stop else problem_run.iterations for problem_run in self.problem_runs
-        )
+        return sum(each.committed if each.stop else each.iterations for each in self.problem_runs)
 
     @property
     def solved(self) -> int:
-        return sum(problem_run.solved_at is not None for problem_run in self.problem_runs)
+        return sum(each.solved_at is not None for each in self.problem_runs)
 
     def carry(self, summary: Mapping[str, Any], created: float, committed: Totals) -> None:
         """Continue from an earlier process: what it committed, and its times from its last summary, which is at most

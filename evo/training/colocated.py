@@ -31,7 +31,8 @@ import numpy as np
 
 from evo.config.colocated import SearchTraining
 from evo.evaluation.evaluate import evaluate
-from evo.search.sampler import Sampler, SyncFailed
+from evo.search.loop import Learner, SyncFailed
+from evo.search.sampler import Sampler
 from evo.search.status import SearchStatus
 from evo.stats import difference
 from islands.db.checkpoints import set_checkpoint
@@ -147,7 +148,7 @@ DIVERSITY_STEPS = 5
 """Steps over which the diversity of answers is averaged."""
 
 
-class CoLocated:
+class CoLocated(Learner):
     """Trains the policy that searches, on its own groups.
 
     policy: the one whose weights are replaced

@@ -9,7 +9,8 @@ import pytest
 
 import evo
 from islands.db.store import Store
-from islands.errors import RunExists
+from islands.errors import DatabaseUnavailable, RunBusy, RunExists
+from islands.population.population import Population
 from islands.queries.groups import read_groups
 from problems.contract import Problem, Score
 
@@ -186,6 +187,42 @@ def test_mistakes_of_the_caller_store_nothing():
     search.close()
     with pytest.raises(RuntimeError, match="closed"):
         search.ask()
+
+
+def test_after_a_database_failure_the_same_prompts_can_be_told_again(monkeypatch, own_folder):
+    """Nothing of the call is stored or counted, so the search ends as if it had not failed."""
+    with evo.Search(Near(), iterations=20, seed=1, name="whole") as whole:
+        expected = drive(whole)
+    with evo.Search(Near(), iterations=20, seed=1, name="parts") as search:
+        rng, write, failures = random.Random(0), Population.add, [2, 5]
+
+        def add(population, group, transaction):
+            placed = write(population, group, transaction)
+            if failures and group.iteration == failures[0]:
+                raise [DatabaseUnavailable, RunBusy][failures.pop(0) % 2]("gone")
+            return placed
+
+        monkeypatch.setattr(Population, "add", add)
+        while prompts := search.ask(3):
+            answers = [step(prompt, rng) for prompt in prompts]
+            try:
+                search.tell(prompts, answers)
+            except (DatabaseUnavailable, RunBusy):
+                search.tell(prompts, answers)
+        assert failures == []
+        found = [(row["answer"], row["island"], row["parent"]) for row in search.frame().fillna(-1).to_dict("records")]
+        assert [(answer, island) for answer, island, _ in found] == [(a, i) for a, i, _ in expected]
+        assert repr(search) == "Search(parts: 20 prompts and 20 answers told)"
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        assert [group.sequence for _, group in read_groups(store, store.run("parts").id)] == list(range(20))
+
+
+def test_a_prompt_of_another_search_is_refused_however_it_was_made():
+    with evo.Search(Near(), iterations=3, seed=1) as search, evo.Search(Near(), iterations=3, seed=1) as other:
+        search.ask()
+        (foreign,) = other.ask()
+        with pytest.raises(ValueError, match="not of this search"):
+            search.tell([foreign], ["1"])
 
 
 def test_the_constructor_fails_before_anything_is_stored(own_folder):

@@ -3,7 +3,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from evo.search.batching import Batcher
+from evo.search.sampler import Sampler
 from evo.testing import PolicyContract
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, PromptTooLong
@@ -45,13 +45,13 @@ def run(coroutine):
 def test_batches_are_filled_in_order_of_submission():
     async def scenario():
         policy = Recorder(batch=3)
-        batcher = Batcher(policy, rollouts=2, answers=1, seed=0)
-        futures = [batcher.submit(Prompt(str(i))) for i in range(7)]
-        assert batcher.holds(futures[6]) and not batcher.holds(futures[5])
-        batcher.flush()
+        sampler = Sampler(policy, rollouts=2, answers=1, seed=0)
+        futures = [sampler.submit(Prompt(str(i))) for i in range(7)]
+        assert sampler.holds(futures[6]) and not sampler.holds(futures[5])
+        sampler.flush()
         results = await asyncio.gather(*futures)
-        await batcher.close()
-        return policy.calls, results, batcher.meter
+        await sampler.close()
+        return policy.calls, results, sampler.meter
 
     calls, results, meter = run(scenario())
     assert calls == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
@@ -62,10 +62,10 @@ def test_batches_are_filled_in_order_of_submission():
 def test_batch_zero_passes_every_prompt_on_at_once():
     async def scenario():
         policy = Recorder(batch=0, delay=0.05)
-        batcher = Batcher(policy, rollouts=1, answers=1, seed=0)
-        await asyncio.gather(*(batcher.submit(Prompt(str(i))) for i in range(8)))
-        busy = batcher.meter.busy()
-        await batcher.close()
+        sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
+        await asyncio.gather(*(sampler.submit(Prompt(str(i))) for i in range(8)))
+        busy = sampler.meter.busy()
+        await sampler.close()
         return policy.calls, busy
 
     calls, busy = run(scenario())
@@ -75,10 +75,10 @@ def test_batch_zero_passes_every_prompt_on_at_once():
 
 def test_a_failing_call_fails_its_own_prompts_alone():
     async def scenario():
-        batcher = Batcher(Recorder(batch=2, fail_on="2"), rollouts=1, answers=1, seed=0)
-        futures = [batcher.submit(Prompt(str(i))) for i in range(6)]
+        sampler = Sampler(Recorder(batch=2, fail_on="2"), rollouts=1, answers=1, seed=0)
+        futures = [sampler.submit(Prompt(str(i))) for i in range(6)]
         results = await asyncio.gather(*futures, return_exceptions=True)
-        await batcher.close()
+        await sampler.close()
         return results
 
     results = run(scenario())
@@ -94,10 +94,10 @@ def test_a_prompt_that_is_too_long_fails_alone():
             return await super().sample(prompts, **options)
 
     async def scenario():
-        batcher = Batcher(Short(batch=3), rollouts=1, answers=1, seed=0)
-        futures = [batcher.submit(Prompt(text)) for text in ("a", "much too long", "b")]
+        sampler = Sampler(Short(batch=3), rollouts=1, answers=1, seed=0)
+        futures = [sampler.submit(Prompt(text)) for text in ("a", "much too long", "b")]
         results = await asyncio.gather(*futures, return_exceptions=True)
-        await batcher.close()
+        await sampler.close()
         return results
 
     results = run(scenario())
@@ -106,12 +106,12 @@ def test_a_prompt_that_is_too_long_fails_alone():
 
 def test_a_policy_that_returns_too_few_groups_is_a_bug_and_raises():
     async def scenario():
-        batcher = Batcher(Recorder(batch=2, short=True), rollouts=1, answers=1, seed=0)
-        futures = [batcher.submit(Prompt(str(i))) for i in range(2)]
+        sampler = Sampler(Recorder(batch=2, short=True), rollouts=1, answers=1, seed=0)
+        futures = [sampler.submit(Prompt(str(i))) for i in range(2)]
         try:
             await futures[0]
         finally:
-            await batcher.close()
+            await sampler.close()
 
     with pytest.raises(RuntimeError, match="broke its contract"):
         run(scenario())
@@ -119,27 +119,27 @@ def test_a_policy_that_returns_too_few_groups_is_a_bug_and_raises():
 
 def test_close_cancels_what_waits():
     async def scenario():
-        batcher = Batcher(Recorder(batch=4), rollouts=1, answers=1, seed=0)
-        future = batcher.submit(Prompt("alone"))
-        await batcher.close()
+        sampler = Sampler(Recorder(batch=4), rollouts=1, answers=1, seed=0)
+        future = sampler.submit(Prompt("alone"))
+        await sampler.close()
         return future.cancelled()
 
     assert run(scenario())
 
 
 @pytest.mark.parametrize("batch", [2, 0])
-def test_a_paused_batcher_begins_no_call_and_then_makes_the_same_ones(batch):
+def test_a_paused_sampler_begins_no_call_and_then_makes_the_same_ones(batch):
     async def scenario():
         policy = Recorder(batch)
-        batcher = Batcher(policy, rollouts=1, answers=1, seed=0)
-        batcher.pause()
-        futures = [batcher.submit(Prompt(name)) for name in "abcd"]
+        sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
+        sampler.pause()
+        futures = [sampler.submit(Prompt(name)) for name in "abcd"]
         await asyncio.sleep(0.02)
         assert policy.calls == []
-        batcher.resume()
+        sampler.resume()
         await asyncio.gather(*futures)
         assert policy.calls == ([["a", "b"], ["c", "d"]] if batch else [["a"], ["b"], ["c"], ["d"]])
-        await batcher.close()
+        await sampler.close()
 
     run(scenario())
 
@@ -148,19 +148,19 @@ def test_a_paused_batcher_begins_no_call_and_then_makes_the_same_ones(batch):
 def test_what_a_pause_holds_back_can_be_let_go(batch):
     async def scenario():
         policy = Recorder(batch)
-        batcher = Batcher(policy, rollouts=1, answers=1, seed=0)
-        batcher.pause()
-        futures = [batcher.submit(Prompt(name)) for name in "abcd"]
+        sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
+        sampler.pause()
+        futures = [sampler.submit(Prompt(name)) for name in "abcd"]
         await asyncio.sleep(0.02)
-        batcher.abandon()
-        batcher.resume()
+        sampler.abandon()
+        sampler.resume()
         await asyncio.sleep(0.02)
         assert policy.calls == []
         assert all(future.cancelled() for future in futures)
-        after = batcher.submit(Prompt("e"))
-        batcher.flush()
+        after = sampler.submit(Prompt("e"))
+        sampler.flush()
         await after
         assert policy.calls == [["e"]]
-        await batcher.close()
+        await sampler.close()
 
     run(scenario())

@@ -9,7 +9,7 @@ from stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
-from evo.search.schedule import Schedule, Window, window_of
+from evo.search.schedule import Schedule, WindowSize, window_of
 from islands.population.population import Population
 
 SEQUENCE, PROBLEM, ITERATION = 0, 1, 2
@@ -103,7 +103,7 @@ def test_a_search_that_was_cut_off_loses_nothing_and_scores_nothing_twice(
     assert sorted(places(db)) == [(name, i) for name in "ab" for i in range(25)]
     for problem in problems:
         assert len(problem.scored) == len(set(problem.scored)), "scored twice"
-    assert second.core.window.async_window == 12 and second.status.groups == 50 and second.status.migrations > 0
+    assert second.core.size.async_window == 12 and second.status.groups == 50 and second.status.migrations > 0
     for one in second.problem_runs:  # what is stored gives the population that the search had
         again = Population(second.store, one.record, one.population.config)
         again.advance(None)
@@ -152,4 +152,4 @@ def test_a_round_passes_over_what_is_too_far_ahead():
 
 def test_a_problem_runs_ahead_by_its_part_of_the_window_and_the_lag():
     window = window_of(RunConfig(parallel=60, lag=7), SimpleNamespace(batch=0), [5] * 5)
-    assert window == Window(60, 0, 7, 12 + 7)
+    assert window == WindowSize(60, 0, 7, 12 + 7)

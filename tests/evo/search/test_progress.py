@@ -1,15 +1,17 @@
+from types import SimpleNamespace
+
 import pytest
 from command_line import evo
 
 from evo.cli.outcome import describe_metrics
-from evo.search.status import ProblemStatus, SearchStatus, clock
+from evo.search.status import SearchStatus, clock
 from evo.search.stop import SOLVED
 from problems.scoring import error_kind
 
 
 def status(problem_runs=3, done=5):
-    shown = [ProblemStatus(f"maze:test/{i}", 0.75, 20, done=done, best=0.5) for i in range(problem_runs)]
-    shown[0].best, shown[0].solved_at = 0.75, 4
+    shown = [SimpleNamespace(iterations=20, committed=done, solved_at=None, stop=None) for _ in range(problem_runs)]
+    shown[0].solved_at = 4
     made = SearchStatus(run="calm-lake", policy="embedded:base", problem_runs=shown)
     made.groups = problem_runs * done
     made.answers, made.tokens = 45, 900

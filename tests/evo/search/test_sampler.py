@@ -1,10 +1,10 @@
-"""The contract between a search and what asks its policy, with calls of a fixed size and overlapping ones."""
+"""Single prompts become calls of a policy, filled or overlapping (evo.search.sampler)."""
 
 import asyncio
 
 import pytest
 
-from evo.search.batching import Batcher
+from evo.search.sampler import Sampler
 from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
 from problems.types import Prompt
 
@@ -12,16 +12,11 @@ from problems.types import Prompt
 @pytest.fixture(params=["calls", "overlapping calls"])
 def sampler_of(request, digits_policy):
     """Makes a sampler of that kind, of 2 rollouts of one answer."""
-    return lambda: Batcher(digits_policy(batch=3 if request.param == "calls" else 0), 2, 1, 0)
+    return lambda: Sampler(digits_policy(batch=3 if request.param == "calls" else 0), 2, 1, 0)
 
 
 def scenario(steps):
     return asyncio.run(asyncio.wait_for(steps, 20))
-
-
-def leave(sampler, future):
-    sampler.leaving(future)
-    sampler.left([future])
 
 
 def test_every_prompt_comes_back_with_its_rollouts_and_is_metered(sampler_of):
@@ -33,7 +28,6 @@ def test_every_prompt_comes_back_with_its_rollouts_and_is_metered(sampler_of):
             if sampler.holds(future):
                 sampler.flush()
             found.append(await future)
-            leave(sampler, future)
         await sampler.drain()
         meter = sampler.meter
         await sampler.close()

@@ -338,15 +338,15 @@ def test_a_paused_search_goes_on_as_if_it_had_not_been(search_with, digits, digi
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     settings = {"iterations": 12, "seed": 4}
     plain = search_with([digits("a"), digits("b")], digits_policy(), db, name="plain", **settings)
-    report = SearchLoop._report
+    release = SearchLoop._release
 
-    def pausing(search, group):
-        report(search, group)
-        if group.sequence in (3, 9):
+    def pausing(search, committed):
+        release(search, committed)
+        if {group.sequence for _, group in committed} & {3, 9}:
             search.pause()
             asyncio.get_running_loop().call_later(0.05, search.resume)
 
-    monkeypatch.setattr(SearchLoop, "_report", pausing)
+    monkeypatch.setattr(SearchLoop, "_release", pausing)
     paused = search_with([digits("a"), digits("b")], digits_policy(), db, name="paused", **settings)
     assert texts(paused) == texts(plain)
 
@@ -354,15 +354,15 @@ def test_a_paused_search_goes_on_as_if_it_had_not_been(search_with, digits, digi
 def test_a_paused_search_can_be_interrupted(search_with, digits, digits_policy, tmp_path, monkeypatch):
     from evo.search.loop import SearchLoop
 
-    report = SearchLoop._report
+    release = SearchLoop._release
 
-    def pausing(search, group):
-        report(search, group)
-        if group.sequence == 3:
+    def pausing(search, committed):
+        release(search, committed)
+        if any(group.sequence == 3 for _, group in committed):
             search.pause()
             asyncio.get_running_loop().call_later(0.05, search.interrupt, INTERRUPTED)
 
-    monkeypatch.setattr(SearchLoop, "_report", pausing)
+    monkeypatch.setattr(SearchLoop, "_release", pausing)
     launched = search_with([digits("a")], digits_policy(), f"sqlite:///{tmp_path / 'evo.db'}", iterations=50)
     assert launched.reason == "interrupted" and 4 <= len(launched.groups) < 50
 

@@ -14,7 +14,7 @@ from evo.search.defaults import (
     workers,
 )
 from evo.search.operators import Bandit, EvenMix, Operator, open_selection
-from evo.search.schedule import Window, window_of
+from evo.search.schedule import WindowSize, window_of
 from vpo.policies.contract import PolicyTraits
 
 
@@ -39,7 +39,7 @@ class Directory(PythonProblem):
 )
 def test_batches_and_windows(problems, policy_batch, parallel, expected):
     config = RunConfig(parallel=parallel)
-    assert window_of(config, SimpleNamespace(batch=policy_batch, traits=PolicyTraits()), [5] * problems) == Window(
+    assert window_of(config, SimpleNamespace(batch=policy_batch, traits=PolicyTraits()), [5] * problems) == WindowSize(
         *reversed(expected)
     )
 
@@ -59,7 +59,7 @@ def test_batches_and_windows(problems, policy_batch, parallel, expected):
 def test_an_engine_of_known_size_is_filled(problems, iterations, slots, rollouts, parallel, expected):
     config = RunConfig(parallel=parallel, iterations=iterations, rollouts=rollouts)
     policy = SimpleNamespace(batch=0, traits=PolicyTraits(slots=slots))
-    assert window_of(config, policy, [5] * problems) == Window(expected, 0)
+    assert window_of(config, policy, [5] * problems) == WindowSize(expected, 0)
 
 
 def test_the_user_overrides_a_directory_and_a_directory_the_defaults():

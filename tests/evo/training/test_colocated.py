@@ -17,7 +17,7 @@ from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.launch import launch
 from evo.runs.resume import relaunch
-from evo.search.sampler import SyncFailed
+from evo.search.loop import SyncFailed
 from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated, Promotion
 from islands.db.store import Store
