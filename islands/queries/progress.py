@@ -76,9 +76,11 @@ def last_sequences(store: Store, run_id: int) -> list[tuple[int, int, int]]:
     return [(int(index), int(iteration), int(sequence)) for index, iteration, sequence in store.rows(query)]
 
 
-def group_count(store: Store, run_id: int) -> tuple[int, int]:
-    """How many groups a run has, and the sequence of the last; (0, -1) for none."""
+def group_count(store: Store, run_id: int, upto: int | None = None) -> tuple[int, int]:
+    """How many groups a run has, up to the sequence `upto`, and the sequence of the last; (0, -1) for none."""
     query = select(func.count(), func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == run_id)
+    if upto is not None:
+        query = query.where(PromptGroup.c.sequence <= upto)
     with store.read() as connection:
         groups, last = connection.execute(query).one()
     return int(groups), -1 if last is None else int(last)
