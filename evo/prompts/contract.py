@@ -54,7 +54,7 @@ class PromptFormat(Protocol):
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
         """The rollout of that prompt that `parse` reads as these answers, which are distinct and as many as the
         prompt requests; None if this format cannot express them. Used for training on examples
-        (evo.training.improvement); a format without it supports everything else."""
+        (evo.training.improve); a format without it supports everything else."""
         ...
 
 

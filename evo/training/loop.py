@@ -3,7 +3,7 @@
     batch -> trainer -> policy.version -> metrics
 
 The loops differ in where a step's batch comes from: evo.training.on_policy samples it from the policy,
-evo.training.offline reads groups that searches have stored, evo.training.improvement writes lessons from them.
+evo.training.stored reads groups that searches have stored, evo.training.improve writes lessons from them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from evo.config.train import TrainRun
 from evo.search.stop import FINISHED, Stop, StopReason
-from evo.training.traces import LearningSource
 from vpo.policies.contract import LocalPolicy, Policy
 from vpo.training import TrainStats
 from vpo.training.trainer import PolicyTrainer
@@ -200,51 +199,3 @@ class SteppedTraining(ABC, Generic[Batch]):
     def restore(self, state: dict[str, Any]) -> None:
         for name, value in state["status"].items():
             setattr(self.status, "metrics" if name == "figures" else name, value)  # its name in older checkpoints
-
-
-class StoredTraining(SteppedTraining[Batch]):
-    """Training from stored runs, without sampling. stored: the runs, closed with the loop"""
-
-    def __init__(
-        self,
-        run: TrainRun,
-        stored: LearningSource,
-        steps: int,
-        policy: LocalPolicy,
-        trainer: PolicyTrainer,
-        *,
-        log: Callable[[dict[str, Any]], None],
-        evaluate: Evaluate | None = None,
-    ):
-        super().__init__(run, steps, policy, trainer, log=log, evaluate=evaluate)
-        self.stored = stored
-
-    @property
-    def example(self) -> str:
-        return self.stored.example
-
-    def close(self) -> None:
-        self.stored.close()
-
-    async def _gather(self) -> Batch:
-        started = time.perf_counter()
-        batch = self._read()
-        self.status.reading_seconds += time.perf_counter() - started
-        return batch
-
-    @abstractmethod
-    def _read(self) -> Batch:
-        """The batch of the next step."""
-
-    @abstractmethod
-    def check_teaches(self) -> None:
-        """Raise BadInput if this policy can learn nothing from the stored runs."""
-
-    def _leave_out(self, counts: Mapping[str, int]) -> None:
-        for reason, count in counts.items():
-            self.status.left_out[reason] = self.status.left_out.get(reason, 0) + count
-
-    @property
-    def reasons(self) -> str:
-        """Why groups or lessons were left out, with counts, for the card."""
-        return ", ".join(f"{count:,} {reason}" for reason, count in self.status.left_out.items() if count) or "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,21 @@ from evo.search.defaults import source_commit
 from evo.search.resources import check_apart, open_policy, problems_at
 from evo.search.stop import Stop, StopReason
 from evo.training.curriculum import open_stored_archives
-from evo.training.improvement import ImitationTraining, Improvements, open_improvements
-from evo.training.loop import SteppedTraining, StoredTraining
-from evo.training.offline import OfflineTraining, keep_fitting, plan_steps, resolve_settings
+from evo.training.improve import ImitationTraining, Improvements, find_improvements
+from evo.training.loop import SteppedTraining
 from evo.training.on_policy import TrainingLoop
 from evo.training.run_directory import TrainingRecord
-from evo.training.traces import Traces, open_traces
+from evo.training.stored import (
+    LearningSource,
+    OfflineTraining,
+    StoredGroups,
+    StoredTraining,
+    choose_groups,
+    keep_fitting,
+    open_stored,
+    plan_steps,
+    resolve_settings,
+)
 from problems.contract import Problem
 from problems.sandbox.shared import set_sandbox_mode
 from problems.scoring import Scorer
@@ -115,8 +124,9 @@ class Training:
 
 def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
     """Begin a new training run in the directory `output`."""
-    with _open_stored(run) as stored:
-        run = resolve_settings(run, stored) if isinstance(stored, Traces) else run
+    with contextlib.ExitStack() as opened:
+        stored = _open_stored(run, None, opened)
+        run = resolve_settings(run, stored) if isinstance(stored, StoredGroups) else run
         accelerator = open_accelerator(run)
         prepared = prepare(run, run.policy, accelerator, stored)
         if run.lr is None:
@@ -135,6 +145,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
         if training.main:
             TrainingRecord.create(output, about)
             record.claim()
+        opened.pop_all()
         return training
 
 
@@ -143,17 +154,16 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     `overrides` may raise its budgets and name the new place of its traces."""
     record, about = TrainingRecord.open(folder)
     run = parse(TrainRun, {**complete_trainer(about["config"]), **overrides}, f"--resume {folder}")
-    with _open_stored(run, about.get("traces")) as stored:
+    with contextlib.ExitStack() as opened:
+        stored = _open_stored(run, about.get("traces"), opened)
         accelerator = open_accelerator(run)
         checkpoint = next(reversed(record.checkpoints()), None)
         weights, state = run.policy, {}
         if checkpoint is not None:
             state = load_state(checkpoint)
             processes = 1 if accelerator is None else accelerator.num_processes
-            if len(state["curricula"]) != processes:
-                raise BadInput(
-                    f"--resume {folder}: was trained by {len(state['curricula'])} processes, not {processes}"
-                )
+            if (began := len(state["curricula"])) != processes:
+                raise BadInput(f"--resume {folder}: was trained by {began} processes, not {processes}")
             weights = run.policy if run.lora_rank else str(parse_address(run.policy).at(checkpoint))
         training = _assemble(run, prepare(run, weights, accelerator, stored), record, accelerator, about, on_log)
         loop = training.loop
@@ -165,36 +175,30 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
             record.claim()
             record.rewind(loop.status.step if state else -1)
             record.write_settings({**about, "config": run.stored()})
+        opened.pop_all()
         return training
 
 
-@contextlib.contextmanager
 def _open_stored(
-    run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None
-) -> Iterator[Traces | Improvements | None]:
-    """The stored runs that `run` learns from, None for none. They are closed if the block fails."""
-    if run.from_traces and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    run: TrainRun, began: Sequence[Mapping[str, Any]] | None, opened: contextlib.ExitStack
+) -> LearningSource | None:
+    """What `run` learns from in stored runs, None if it samples. `opened` closes it."""
+    if not run.from_traces:
+        return None
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise BadInput("training from traces runs in one process; start it without accelerate launch")
-    stored: Traces | Improvements | None = None
-    if run.from_traces:
-        stored = open_improvements(run, began) if run.method == IMPROVE else open_traces(run, began)
-    try:
-        yield stored
-    except BaseException:
-        if stored is not None:
-            stored.close()
-        raise
+    choose: Callable[..., LearningSource] = find_improvements if run.method == IMPROVE else choose_groups
+    stored = open_stored(run, began, choose)
+    opened.callback(stored.close)
+    return stored
 
 
-def _problems_of(improvements: Improvements, resolve: Callable[[Sequence[str]], list[Problem]]) -> dict[Any, Problem]:
+def _problems_of(improvements: Improvements) -> dict[tuple[int, int], Problem]:
     """The problems of the lessons, resolved by their addresses. Raises BadInput, BadAddress."""
-    records = improvements.records()
-    addresses = sorted({record.address for record in records.values()})
-    by_name = {problem.name: problem for problem in resolve(addresses)}
-    lost = sorted(improvements.problem_names - by_name.keys())
-    if lost:
-        raise BadInput(f"{lost[0]} cannot be found again, so its answers can teach nothing")
-    return {key: by_name[record.address] for key, record in records.items()}
+    by_name = {problem.name: problem for problem in problems_at(sorted(improvements.problem_names))}
+    for lost in sorted(improvements.problem_names - by_name.keys()):
+        raise BadInput(f"{lost} cannot be found again, so its answers can teach nothing")
+    return {key: by_name[record.address] for key, record in improvements.records().items()}
 
 
 def _assemble(
@@ -205,11 +209,17 @@ def _assemble(
     about: dict[str, Any],
     on_log: Callable[[dict[str, Any]], None] | None,
 ) -> Training:
-    policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
-    # without this limit, many steps on traces would let the policy drift from the one that wrote them
-    by_reward = isinstance(traces, Traces)
-    steps = plan_steps(run, traces) if isinstance(traces, Traces) else run.steps
-    config = TrainConfig.of(run, seed=run.seed, reward=run.reward, shaping=run.shaping, steps=steps, trust=by_reward)
+    policy, scorer, stored = prepared.policy, Scorer(), prepared.stored
+    by_reward = isinstance(stored, StoredGroups)
+    config = TrainConfig.of(
+        run,
+        seed=run.seed,
+        reward=run.reward,
+        shaping=run.shaping,
+        steps=plan_steps(run, stored) if isinstance(stored, StoredGroups) else run.steps,
+        # without this limit, many steps on traces would let the policy drift from the one that wrote them
+        trust=by_reward,
+    )
     trainer = PolicyTrainer(
         policy.model,
         policy.tokenizer,
@@ -222,27 +232,23 @@ def _assemble(
     main = is_main(accelerator)
 
     def log(line: dict[str, Any]) -> None:
-        if not main:
-            return
-        record.log(line)
-        if on_log is not None:
-            on_log(line)
+        if main:
+            record.log(line)
+            if on_log is not None:
+                on_log(line)
 
     async def held_out(policy: Policy) -> dict[str, float]:
-        metrics: dict[str, float] = {}
-        if main:
-            metrics = await _held_out_metrics(policy, prepared.held_out, run, scorer)
+        metrics = await _held_out_metrics(policy, prepared.held_out, run, scorer) if main else {}
         if accelerator is not None:
             accelerator.wait_for_everyone()
         return metrics
 
     evaluate = held_out if prepared.held_out else None
     loop: SteppedTraining[Any]
-    if isinstance(traces, Improvements):
-        known = _problems_of(traces, problems_at)
-        loop = ImitationTraining(run, traces, known, policy, trainer, log=log, evaluate=evaluate)
-    elif traces is not None:
-        loop = OfflineTraining(run, traces, policy, trainer, log=log, evaluate=evaluate)
+    if isinstance(stored, Improvements):
+        loop = ImitationTraining(run, stored, _problems_of(stored), policy, trainer, log=log, evaluate=evaluate)
+    elif isinstance(stored, StoredGroups):
+        loop = OfflineTraining(run, stored, policy, trainer, log=log, evaluate=evaluate)
     else:
         loop = TrainingLoop(
             run,
@@ -306,18 +312,18 @@ class PreparedTraining:
     held_out: list[Problem]
     policy: LocalPolicy
     reference: PreTrainedModel | None
-    traces: Traces | Improvements | None = None
+    stored: LearningSource | None
 
 
 def prepare(
-    run: TrainRun, weights: str, accelerator: Accelerator | None, traces: Traces | Improvements | None
+    run: TrainRun, weights: str, accelerator: Accelerator | None, stored: LearningSource | None
 ) -> PreparedTraining:
-    if not run.problems and traces is None:
+    if not run.problems and stored is None:
         raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
     set_sandbox_mode(run.sandbox)
     problems = problems_at(run.problems, run.limit)
     held_out = problems_at(run.evaluate, run.evaluate_limit)
-    learned = {problem.name for problem in problems} if traces is None else traces.problem_names
+    learned = {problem.name for problem in problems} if stored is None else stored.problem_names
     check_apart(learned, held_out)
     if (address := parse_address(run.policy)).kind == "vllm":
         raise BadInput(
@@ -325,7 +331,7 @@ def prepare(
             f"{address.model}, or train during a search: evo run --train {run.method}"
         )
     device = run.device if accelerator is None else str(accelerator.device)
-    if run.asked_temperature == 0 and traces is None:
+    if run.asked_temperature == 0 and stored is None:
         raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
     asked = RunConfig(
         policy=weights,
@@ -346,6 +352,6 @@ def prepare(
         start = load_policy(run.policy, device=device)
         assert isinstance(start, LocalPolicy)  # as the one that is trained
         reference = start.model.float().requires_grad_(False)
-    if isinstance(traces, Traces):
-        keep_fitting(traces, policy)
-    return PreparedTraining(problems, styles, held_out, policy, reference, traces)
+    if isinstance(stored, StoredGroups):
+        keep_fitting(stored, policy)
+    return PreparedTraining(problems, styles, held_out, policy, reference, stored)

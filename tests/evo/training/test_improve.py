@@ -13,9 +13,10 @@ from evo.cli import invoke
 from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.training import improvement
+from evo.training import improve
 from evo.training.curriculum import StoredArchives
-from evo.training.improvement import open_improvements, tenth_of
+from evo.training.improve import find_improvements, tenth_of
+from evo.training.stored import open_stored
 from islands.db.store import Store
 from islands.queries.children import children
 from problems.registry import resolve
@@ -38,8 +39,12 @@ def settings(db, **changes):
     return parse(TrainRun, {"method": "improve", "from_traces": ["a"], "db": db, **changes}, "a test")
 
 
+def opened(run):
+    return open_stored(run, None, find_improvements)
+
+
 def test_a_child_improves_on_its_parent_or_nothing_was_as_good_in_everything(db):
-    found = open_improvements(settings(db))
+    found = opened(settings(db))
     with Store.open(db, read_only=True) as store:
         rows = {
             record.id: {row.id: row for row in children(store, record.id)}
@@ -57,12 +62,12 @@ def test_a_child_improves_on_its_parent_or_nothing_was_as_good_in_everything(db)
                 before = [r.rewards for r in of.values() if r.sequence < child.sequence and not r.failed]
                 assert not any(np.all(np.array(other) >= child.rewards) for other in before)
     found.close()
-    assert fitter > 10 and elsewhere > 5 and front > elsewhere and fitter + front >= found.pairs
+    assert fitter > 10 and elsewhere > 5 and front > elsewhere and fitter + front >= found.runs[0].chosen
 
 
 def test_levels_are_drawn_alike_but_those_of_few_parents_less(db, monkeypatch):
-    monkeypatch.setattr(improvement, "FEW", 10)
-    found = open_improvements(settings(db))
+    monkeypatch.setattr(improve, "FEW", 10)
+    found = opened(settings(db))
     rng = np.random.default_rng(0)
     levels = [found.draw(rng).level for _ in range(3000)]
     weights = np.array([min(len(level), 10) for level in found.by_level])
@@ -89,14 +94,14 @@ def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, 
 
 
 def test_an_interrupt_ends_it_after_the_step(db, tmp_path, monkeypatch):
-    account = improvement.ImitationTraining._account
+    account = improve.ImitationTraining._account
 
     def interrupted(loop, batch, stats):
         if loop.status.step == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return account(loop, batch, stats)
 
-    monkeypatch.setattr(improvement.ImitationTraining, "_account", interrupted)
+    monkeypatch.setattr(improve.ImitationTraining, "_account", interrupted)
     given = ["train", "improve", "--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "2"]
     given += ["--steps", "5", "--precision", "fp32", "--plain", "-o", str(tmp_path / "out")]
     assert invoke(given) == 130

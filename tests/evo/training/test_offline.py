@@ -15,8 +15,8 @@ from evo.cli import invoke
 from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.training.offline import FOREIGN, SILENT, TOO_LONG, unusable
 from evo.training.setup import begin, resume
+from evo.training.stored import FOREIGN, SILENT, TOO_LONG, choose_groups, open_stored, unusable
 from islands.db.store import Store
 from islands.queries.groups import read_groups
 
@@ -45,6 +45,10 @@ def db(searched, tmp_path):
 
 def settings(db, method="vpo", **changes):
     return parse(TrainRun, {**SMALL, "method": method, "from_traces": ["a"], "db": db, **changes}, "a test")
+
+
+def opened(run):
+    return open_stored(run, None, choose_groups)
 
 
 def same(one, other):
@@ -121,7 +125,7 @@ def test_both_databases_give_one_policy(searched, postgres_address, tmp_path):
     assert same(weights(tmp_path / "sqlite"), weights(tmp_path / "postgresql"))
     both = settings(postgres_address, from_traces=["a", f"a@sqlite:///{searched}"], steps=1)
     training = begin(both, str(tmp_path / "both"), "")
-    assert len(training.loop.traces) == 24
+    assert len(training.loop.groups) == 24
     groups, _ = training.loop.read(np.arange(24))
     assert [g.rollouts[0].rollout.text for g in groups[:12]] == [g.rollouts[0].rollout.text for g in groups[12:]]
     asyncio.run(training.close())
@@ -171,7 +175,7 @@ def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
     execute(elsewhere, "UPDATE prompt_groups SET created = created - 1 WHERE sequence = 5")
     execute(elsewhere, "UPDATE prompt_groups SET sequence = 99 WHERE sequence = 5")
     assert invoke(["train", "--resume", out, "--db", elsewhere]) == 2
-    assert "there were 12 groups, 12 to learn from, and now 11 and 11" in capsys.readouterr().err
+    assert "not those that training began with" in capsys.readouterr().err
     execute(elsewhere, "UPDATE prompt_groups SET sequence = 5 WHERE sequence = 99")
     execute(elsewhere, "UPDATE runs SET name = 'b'")
     assert invoke(["train", "--resume", out, "--db", elsewhere]) == 2
@@ -181,12 +185,10 @@ def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
 
 
 def test_filters_choose_whole_groups(db):
-    from evo.training.traces import open_traces
-
     execute(db, "UPDATE prompt_groups SET created = 1.7e9 + sequence * 3600")
 
     def chosen(**filters):
-        traces = open_traces(settings(db, **filters))
+        traces = opened(settings(db, **filters))
         groups = traces.read(np.arange(len(traces)))
         traces.close()
         return groups
@@ -206,8 +208,6 @@ def test_filters_choose_whole_groups(db):
 
 
 def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, tmp_path):
-    from evo.training.traces import open_traces
-
     class Learning(digits_policy):
         @property
         def version(self):
@@ -219,7 +219,7 @@ def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, 
     assert len(set(stored)) > 10
 
     def versions(**filters):
-        traces = open_traces(settings(db, **filters))
+        traces = opened(settings(db, **filters))
         found = [g.policy_version for g in traces.read(np.arange(len(traces)))]
         traces.close()
         return found, traces.left_out
@@ -230,26 +230,24 @@ def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, 
     found, left_out = versions(trace_most_behind=4)
     assert found == [v for v in stored if int(v.partition(".")[2] or 0) >= newest - 4]
     assert left_out == {"more than 4 versions behind": len(stored) - len(found)}
-    with pytest.raises(BadInput, match="none of the 20 stored groups of a .* passes the filters: --trace-versions"):
+    with pytest.raises(BadInput, match="none of the 20 stored groups of a .* passes --trace-versions"):
         versions(trace_versions=["other"])
 
 
 def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_path):
-    from evo.training.traces import open_traces
-
     for name, answers in (("b", 3), ("c", 1)):
         more = ["run", "maze:train/0", *SEARCH, "--name", name, "--answers", str(answers), "--db", db]
         assert invoke(more) == 0
     execute(db, "UPDATE runs SET comparison = 'cmp'")
     for method, runs in (("vpo", ["a", "b"]), ("grpo", ["c"])):
-        traces = open_traces(settings(db, method, from_traces=["cmp"]))
+        traces = opened(settings(db, method, from_traces=["cmp"]))
         assert [source.run.name for source in traces.runs] == runs
         traces.close()
     with pytest.raises(BadInput, match="no run of the comparison cmp has chains of 2"):
-        open_traces(settings(db, from_traces=["cmp"], answers=2))
+        opened(settings(db, from_traces=["cmp"], answers=2))
     with pytest.raises(BadInput, match=r"differ in length \(4 of 1 and 12 of 3 answers\); choose one with --answers"):
-        open_traces(settings(db, from_traces=["a", "c"]))
-    traces = open_traces(settings(db, from_traces=["a,c"], answers=3))
+        opened(settings(db, from_traces=["a", "c"]))
+    traces = opened(settings(db, from_traces=["a,c"], answers=3))
     assert (len(traces), traces.left_out) == (12, {"not of 3 answers": 4})
     traces.close()
 
@@ -258,13 +256,16 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
     ("arguments", "message"),
     [
         (["vpo", "--from-traces", "b"], "has no run named b; it has a"),
-        (["grpo", "--from-traces", "a"], "grpo learns from single answers, and these are chains of 3"),
+        (
+            ["grpo", "--from-traces", "a"],
+            "can teach grpo: 12 chains of several answers; learn from them by multi_rlvr, vpo",
+        ),
         (["vpo", "maze:train", "--from-traces", "a"], "problems cannot be set; --trace-problems chooses"),
         (["vpo", "--from-traces", "a", "--rollouts", "4"], "rollouts cannot be set"),
-        (["vpo", "--from-traces", "a", "--answers", "2"], "--answers 2: the stored groups are of 3 answers"),
+        (["vpo", "--from-traces", "a", "--answers", "2"], "can teach vpo: 12 not of 2 answers"),
         (["vpo", "--from-traces", "a", "--trace-problems", "maze:nowhere"], "--trace-problems maze:nowhere"),
-        (["vpo", "--from-traces", "a", "--trace-problems", "maze:test/3"], "--trace-problems leaves out 12"),
-        (["vpo", "--from-traces", "a", "--trace-after", "2100-01-01"], "--trace-after leaves out 12"),
+        (["vpo", "--from-traces", "a", "--trace-problems", "maze:test/3"], "passes --trace-problems"),
+        (["vpo", "--from-traces", "a", "--trace-after", "2100-01-01"], "passes --trace-after"),
         (["vpo", "--from-traces", "a", "--trace-before", "soon"], "is no ISO time"),
         (["vpo", "--from-traces", "a", "--trace-iterations", "5-2"], "ends before it begins"),
         (["vpo", "--from-traces", "a", "--trace-iterations", "some"], "is no span of iterations"),
@@ -294,15 +295,14 @@ def test_what_cannot_teach_is_told_with_its_reason(tmp_path, capsys, monkeypatch
         assert error.count("\n") == 1 and not (tmp_path / "x").exists()
         return error
 
-    assert "every stored group has one rollout" in told("single")
-    assert "--rollouts 4 or more" in told("alone", "--rollouts", "1")
+    assert "3 with one rollout or none; search with --rollouts 4 or more" in told("alone", "--rollouts", "1")
     assert "sampled at temperature 0" in told("cold", "--rollouts", "2", "--temperature", "0")
     error = told("bytes", "--policy", "scripted:random-route", "--rollouts", "4")
-    assert "traces of another tokenizer: scripted:random-route wrote them" in error
+    assert "3 of another tokenizer (scripted:random-route wrote them" in error
     execute("sqlite:///evo.db", "UPDATE candidates SET rewards = '[0.5, 0.5, 0.5, 0.5]', fitness = 0.5, error = NULL")
     execute("sqlite:///evo.db", "DELETE FROM answers WHERE position > 0")
     error = told("flat", "--rollouts", "2", "--max-new-tokens", "1")
-    assert "in each of them all rollouts are worth the same" in error
+    assert "without spread; choose other traces" in error
 
 
 def test_rollouts_without_log_probabilities_are_left_out_with_their_group(db, tmp_path):
@@ -316,7 +316,9 @@ def test_rollouts_without_log_probabilities_are_left_out_with_their_group(db, tm
         in (tmp_path / "out" / "README.md").read_text()
     )
     execute(db, "UPDATE rollouts SET logprobs = x''")
-    with pytest.raises(BadInput, match="carry no log-probabilities"):
+    with pytest.raises(
+        BadInput, match=r"12 without log-probabilities \(.* wrote them\); without them the importance ratio"
+    ):
         begin(settings(db), str(tmp_path / "none"), "")
 
 

@@ -28,9 +28,8 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
-from evo.training.loop import Evaluate, StoredTraining
-from evo.training.offline import TOO_LONG
-from evo.training.traces import LearningSource, StoredRun, open_stored, resolve_wanted
+from evo.training.loop import Evaluate
+from evo.training.stored import TOO_LONG, LearningSource, StoredRun, StoredTraining, wanted_problems
 from islands.queries.candidates import CandidateReader
 from islands.queries.children import Child, children
 from islands.types import Candidate, ProblemRecord, Selection
@@ -48,7 +47,9 @@ FEW = 1000
 LEAST = 1e-9
 """The least gain that counts."""
 CACHE_BYTES = 64 << 20
-UNWRITABLE = "that the policy's language cannot say"
+TRIES = 50
+"""Draws at most for each lesson of a step."""
+UNWRITABLE = "not expressible in the policy's format"
 
 
 @dataclass(frozen=True)
@@ -68,42 +69,21 @@ class ImprovementLesson:
 
 
 @dataclass
-class LessonSource(StoredRun):
-    """A run that lessons come from. answers: how many different ones; pairs: how many are better than a parent"""
-
-    answers: int = 0
-    pairs: int = 0
-
-    def __post_init__(self) -> None:
-        self.reader = CandidateReader(self.store, CACHE_BYTES)
-
-    def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "pairs": self.pairs}
-
-
-@dataclass
 class Improvements(LearningSource):
-    """All lessons of a training run. by_level: their indices, by the parent's level"""
+    """All lessons of a training run. answers: different ones of each run; by_level: places of lessons by the parent's
+    level"""
 
-    runs: list[LessonSource]
     lessons: list[ImprovementLesson]
-    by_level: list[list[int]] = field(default_factory=list)
+    answers: list[int]
+    by_level: list[list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        levels: dict[int, list[int]] = {}
-        for i, lesson in enumerate(self.lessons):
-            levels.setdefault(lesson.level, []).append(i)
-        self.by_level = [levels[level] for level in sorted(levels)]
+        levels = sorted({lesson.level for lesson in self.lessons})
+        self.by_level = [[i for i, lesson in enumerate(self.lessons) if lesson.level == level] for level in levels]
+        self._readers = [CandidateReader(source.store, CACHE_BYTES) for source in self.runs]
 
     def __len__(self) -> int:
         return len(self.lessons)
-
-    @property
-    def pairs(self) -> int:
-        return sum(source.pairs for source in self.runs)
-
-    def records(self) -> dict[tuple[int, int], ProblemRecord]:
-        return {(one.run, one.problem): self.runs[one.run].problems[one.problem] for one in self.lessons}
 
     def draw(self, rng: np.random.Generator) -> ImprovementLesson:
         """Draw a lesson. All levels of parents have the same chance, but a level of fewer than FEW parents has less, so
@@ -114,51 +94,32 @@ class Improvements(LearningSource):
 
     def read(self, lesson: ImprovementLesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
         """The selection of the prompt, and the chosen children."""
-        source, wanted = self.runs[lesson.run], (lesson.parent, *lesson.inspirations, *chosen)
-        parent, *others = source.reader.fetch(wanted)
-        beside = others[: len(lesson.inspirations)]
-        return Selection(parent, tuple(beside), ()), others[len(lesson.inspirations) :]
+        beside = len(lesson.inspirations)
+        parent, *others = self._readers[lesson.run].fetch((lesson.parent, *lesson.inspirations, *chosen))
+        return Selection(parent, tuple(others[:beside]), ()), others[beside:]
 
 
-def _by_level(lessons: Sequence[ImprovementLesson], wanted: Callable[[ImprovementLesson], bool]) -> list[list[int]]:
-    levels: dict[int, list[int]] = {}
-    for i, lesson in enumerate(lessons):
-        if wanted(lesson):
-            levels.setdefault(lesson.level, []).append(i)
-    return [levels[level] for level in sorted(levels)]
-
-
-def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Improvements:
-    """The lessons of the runs that `run` names; read-only. Arguments and errors as of open_traces."""
-
-    def find(sources: list[LessonSource]) -> Improvements:
-        wanted = {id(source): resolve_wanted(run.trace_problems, source.problems) for source in sources}
-        return find_improvements(sources, lambda source, record: record.id in wanted[id(source)])
-
-    return open_stored(run, began, LessonSource, lambda name, records: records, find)
-
-
-def find_improvements(
-    sources: Sequence[LessonSource], wanted: Callable[[LessonSource, ProblemRecord], bool]
-) -> Improvements:
-    """The lessons of the wanted problems of all sources. Raises BadInput if there is none."""
+def find_improvements(run: TrainRun, sources: list[StoredRun]) -> Improvements:
+    """The lessons of the problems that `run` learns from. Raises BadInput if there is none."""
     lessons: list[ImprovementLesson] = []
+    answers = []
     for place, source in enumerate(sources):
-        digest = hashlib.blake2b(digest_size=16)
+        digest, wanted, count = hashlib.blake2b(digest_size=16), wanted_problems(run, source), 0
         for record in source.problems.values():
-            if not wanted(source, record):
+            if wanted is not None and record.id not in wanted:
                 continue
             rows = list(children(source.store, record.id, upto=source.upto))
-            source.answers += len(rows)
+            count += len(rows)
             for lesson in _lessons(place, record, rows):
                 lessons.append(lesson)
-                source.pairs += len(lesson.children)
+                source.chosen += len(lesson.children)
                 digest.update(repr((record.id, lesson.parent, lesson.children)).encode())
         source.digest = digest.hexdigest()
+        answers.append(count)
     if not lessons:
         names = ", ".join(source.name for source in sources)
         raise BadInput(f"no answer of {names} improves on a parent that it was shown; search longer")
-    return Improvements(list(sources), lessons)
+    return Improvements(sources, list(dict.fromkeys((one.run, one.problem) for one in lessons)), lessons, answers)
 
 
 def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[ImprovementLesson]:
@@ -203,58 +164,6 @@ def _covers(one: Child, other: Child) -> bool:
     return all(a >= b - LEAST for a, b in zip(one.rewards, other.rewards, strict=True))
 
 
-class Writer:
-    """Writes lessons as prompts and rollouts of the learning policy.
-
-    formats: the prompt format of a problem for this many answers
-    left_out: children that a format cannot write, and why
-    """
-
-    def __init__(self, formats: Callable[[tuple[int, int], int], PromptFormat]) -> None:
-        self._formats = formats
-        self.left_out = Counter[str]()
-
-    def write(
-        self,
-        lesson: ImprovementLesson,
-        improvements: Improvements,
-        most: int,
-        rng: np.random.Generator,
-        *,
-        apart: bool = False,
-    ) -> tuple[PromptFormat, Selection, list[str]] | None:
-        """(format, selection of the prompt, rollouts) of a lesson: one rollout with at most `most` of its children.
-        apart: one rollout for each of them instead. None if the format can write none of the children."""
-        selection, writable = self._writable(lesson, improvements, lesson.children, most, rng)
-        chains = [[child] for child in writable] if apart else [writable]
-        if not writable:
-            return None
-        prompt_format = self._formats((lesson.run, lesson.problem), len(chains[0]))
-        texts = [prompt_format.write([child.text for child in chain], selection) for chain in chains]
-        written = [text for text in texts if text is not None]
-        return (prompt_format, selection, written) if len(written) == len(texts) else None
-
-    def _writable(
-        self,
-        lesson: ImprovementLesson,
-        improvements: Improvements,
-        children: Sequence[int],
-        most: int,
-        rng: np.random.Generator,
-    ) -> tuple[Selection, list[Candidate]]:
-        """The selection of the prompt, and at most `most` random children that the format can write."""
-        ids = [children[int(i)] for i in rng.permutation(len(children))[:most]]
-        selection, drawn = improvements.read(lesson, ids)
-        of_one = self._formats((lesson.run, lesson.problem), 1)
-        writable = [child for child in drawn if of_one.write([child.text], selection) is not None]
-        self.left_out[UNWRITABLE] += len(drawn) - len(writable)
-        return selection, writable
-
-
-TRIES = 50
-"""Draws at most for each lesson of a step."""
-
-
 class ImitationTraining(StoredTraining[list[ExampleGroup]]):
     """Runs a TrainRun of the method `improve`. problems: of the lessons, by the run's index and the problem's id"""
 
@@ -277,20 +186,21 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         def opened(problem: tuple[int, int], answers: int) -> PromptFormat:
             return open_format(problems[problem], policy.prompt_format, prompt, answers)
 
-        self.writer = Writer(opened)
+        self._format = opened
+        self._left_out = Counter[str]()
         self._end = policy.tokenizer.eos_token_id
 
     @property
     def source(self) -> str:
-        found = self.improvements
-        return f"{found.pairs:,} improvements of {len(found):,} parents in {found.run_names}"
+        pairs = sum(source.chosen for source in self.improvements.runs)
+        return f"{pairs:,} improvements of {len(self.improvements):,} parents in {self.improvements.run_names}"
 
     def notes(self) -> list[str]:
         """Paragraphs on the lessons, and on those that were left out."""
         lines = [
-            f"- {source.name}: {source.answers:,} different answers, {source.pairs:,} of them better than a parent "
+            f"- {source.name}: {answers:,} different answers, {source.chosen:,} of them better than a parent "
             "of their moment, or dominated by nothing when they were found"
-            for source in self.improvements.runs
+            for source, answers in zip(self.improvements.runs, self.improvements.answers, strict=True)
         ]
         return ["## Traces", "\n".join(lines), f"Left out of the lessons drawn: {self.reasons}."]
 
@@ -304,10 +214,15 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         return self.trainer.step_on_examples(batch)
 
     def _account(self, batch: list[ExampleGroup], stats: TrainStats) -> dict[str, float]:
-        self._leave_out(self.writer.left_out)
-        self.writer.left_out.clear()
+        self._leave_out(self._left_out)
+        self._left_out.clear()
         self.status.groups += len(batch)
         return {}
+
+    def check_teaches(self) -> None:
+        """Raise BadInput if the policy's language cannot express the lessons."""
+        self._examples(np.random.default_rng([self.run_config.seed, 4]))
+        self._left_out.clear()
 
     def _examples(self, rng: np.random.Generator) -> list[ExampleGroup]:
         count = self.run_config.prompts
@@ -315,33 +230,36 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         for _ in range(count * TRIES):
             if len(examples) == count:
                 return examples
-            example = self._example(rng)
-            if example is not None:
+            if (example := self._example(rng)) is not None:
                 examples.append(example)
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in self._left_out.most_common())
         raise BadInput(
-            f"{self.policy.version} can be taught only {len(examples)} of {count * TRIES} lessons drawn: "
-            + ", ".join(f"{count:,} {reason}" for reason, count in self.writer.left_out.most_common())
+            f"{self.policy.version} can be taught only {len(examples)} of {count * TRIES} lessons drawn: {reasons}"
         )
 
     def _example(self, rng: np.random.Generator) -> ExampleGroup | None:
+        """A lesson drawn and written: one rollout with some of its children, or one for each of them (`children`).
+        None, and counted, if the policy's format or context cannot hold it."""
         run, lesson = self.run_config, self.improvements.draw(rng)
-        most, apart = (run.children, True) if run.children > 1 else (run.chain, False)
-        written = self.writer.write(lesson, self.improvements, most, rng, apart=apart)
-        if written is None:
+        apart = run.children > 1
+        ids = [lesson.children[int(i)] for i in rng.permutation(len(lesson.children))]
+        selection, drawn = self.improvements.read(lesson, ids[: run.children if apart else run.chain])
+        key = lesson.run, lesson.problem
+        writable = [child for child in drawn if self._format(key, 1).write([child.text], selection) is not None]
+        self._left_out[UNWRITABLE] += len(drawn) - len(writable)
+        if not writable:
             return None
-        prompt_format, selection, texts = written
-        prompt = self.policy.encode(prompt_format.build(selection, 0))
-        rows = [self._row(text) for text in texts]
+        prompt_format = self._format(key, 1 if apart else len(writable))
+        chains = [[child.text] for child in writable] if apart else [[child.text for child in writable]]
+        texts = [text for chain in chains if (text := prompt_format.write(chain, selection)) is not None]
+        if len(texts) < len(chains):
+            return None
+        prompt, rows = self.policy.encode(prompt_format.build(selection, 0)), tuple(map(self._row, texts))
         if len(prompt) + max(len(row.token_ids) for row in rows) > self.policy.context:
-            self.writer.left_out[TOO_LONG] += 1
+            self._left_out[TOO_LONG] += 1
             return None
-        return ExampleGroup(prompt, tuple(rows), 1.0)
+        return ExampleGroup(prompt, rows, 1.0)
 
     def _row(self, text: str) -> Example:
         ids = np.array([*self.policy.tokenizer(text, add_special_tokens=False).input_ids, self._end], dtype=np.int32)
         return Example(ids, None, np.ones(len(ids), np.float32))
-
-    def check_teaches(self) -> None:
-        """Raise BadInput if the policy's language cannot express the lessons."""
-        self._examples(np.random.default_rng([self.run_config.seed, 4]))
-        self.writer.left_out.clear()
