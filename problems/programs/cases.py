@@ -4,9 +4,9 @@ Three kinds of case, by who decides:
 - CallCase: the sandbox evaluates one expression beside the answer, the parent compares what came back. This is the
   form of almost every published test, `assert f(x) == literal`.
 - StdinCase: the answer runs as a program on one input, the parent compares what it printed.
-- JudgeCase: the test is code of its own (a property, a loop, a tolerance). It runs in a sandbox session of its own
-  and reaches the answer, which lives in another session, by messages alone.
-In none of them does the process that holds the answer hold an expected output.
+- TestCase: a statement of tests that are code (a property, a loop, a tolerance). It runs as Python runs it, in the
+  process of the answer, under a judge that the answer does not reach (problems.sandbox.child.judge).
+In the first two the process that holds the answer holds no expected output.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from problems.sandbox.contract import Tests
+
 MOST_COMPONENTS = 16
 """Components of the reward vector at most (LiveCodeBench's convention in the paper's experiments)."""
 
@@ -24,20 +26,16 @@ class Unusable(ValueError):
     """A well-formed task that cannot be posed; a reader skips it with a warning."""
 
 
-Relation = Literal["==", "json", "true", "false", "is", "close", "set", "present", "any", "root"]
+Relation = Literal["==", "json", "true", "false", "is"]
 
 
 @dataclass(frozen=True)
 class CallCase:
     """`expression` is evaluated beside the answer; its value must stand in `relation` to `expected`.
 
-    relation: "json" is equality where an outermost tuple counts as a list. The others are those of EvalPlus: "close"
-        is equality, or floats within `tolerance`; "set" equality as sets; "present" expects True for any value but
-        None; "any" passes whatever came back; "root" expects a zero of the polynomial whose coefficients are given
+    relation: "json" is equality where an outermost tuple counts as a list
     public: the statement shows it, so feedback may show what was expected
     call: how a prompt writes the expression, where that differs
-    accepts: instead of `expected`, expressions that are evaluated beside the task's `oracle`; the value of any one
-        of them will do
     """
 
     expression: str
@@ -45,8 +43,6 @@ class CallCase:
     relation: Relation = "=="
     public: bool = False
     call: str = ""
-    tolerance: float = 0.0
-    accepts: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -64,15 +60,15 @@ class StdinCase:
 
 
 @dataclass(frozen=True)
-class JudgeCase:
-    """`function` is a function without arguments in the task's judge code; it passes when it returns true."""
+class TestCase:
+    """A statement of the task's tests. source: as a prompt writes it"""
 
-    function: str
+    __test__ = False
     source: str
     public: bool = False
 
 
-Case = CallCase | StdinCase | JudgeCase
+Case = CallCase | StdinCase | TestCase
 
 
 @dataclass(frozen=True)
@@ -85,9 +81,7 @@ class Task:
     entry: the function's name; None for a program that reads standard input
     setup: trusted lines that run before the answer (imports, helpers that the data set promises)
     epilogue: trusted lines that run after it in its own process (objects built from the answer's classes)
-    judge: module code that the JudgeCases' functions live in
-    oracle: trusted code beside which `accepts` of CallCases are evaluated, in a sandbox process of its own
-    names: what the judge may call in the answer
+    tests: the TestCases as one program, None where the cases are data
     seconds: CPU time per case
     reference: a full solution where the data set has one; never part of a prompt
     fingerprint: of the data set's line (problems.fingerprint)
@@ -99,9 +93,7 @@ class Task:
     entry: str | None = None
     setup: str = ""
     epilogue: str = ""
-    judge: str = ""
-    oracle: str = ""
-    names: tuple[str, ...] = ()
+    tests: Tests | None = None
     seconds: float = 6.0
     reference: str | None = None
     fingerprint: str = ""
@@ -126,7 +118,7 @@ def public_examples(cases: Sequence[Case], most: int = 2) -> list[str]:
             continue
         if isinstance(case, StdinCase):
             shown.append(f"Input:\n{case.stdin.rstrip()}\nOutput:\n{case.expected.rstrip()}")
-        elif isinstance(case, JudgeCase):
+        elif isinstance(case, TestCase):
             shown.append(case.source)
         elif case.relation in ("true", "false"):
             shown.append(case.shown if case.relation == "true" else f"not {case.shown}")

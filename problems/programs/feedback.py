@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from problems.programs.cases import CallCase, Case, JudgeCase, StdinCase
+from problems.programs.cases import CallCase, Case, StdinCase, TestCase
 from problems.sandbox.contract import CaseOutcome
 
 MOST_SHOWN = 3
@@ -21,12 +21,11 @@ LONGEST = 200  # characters of one value
 
 @dataclass(frozen=True)
 class CaseReport:
-    """One case of one answer: did it pass, what came back, and the calls a judge made (() without one)."""
+    """One case of one answer: did it pass, and what came back."""
 
     case: Case
     passed: bool
     outcome: CaseOutcome
-    calls: tuple[str, ...] = ()
 
 
 def feedback(reports: Sequence[CaseReport]) -> str:
@@ -45,12 +44,10 @@ def feedback(reports: Sequence[CaseReport]) -> str:
 
 def _described(report: CaseReport) -> str:
     case, outcome = report.case, report.outcome
-    if isinstance(case, JudgeCase):
-        seen = "; ".join(clip(call, 2 * LONGEST) for call in report.calls[-2:])
+    if isinstance(case, TestCase):
         what = f"`{clip(case.source)}` does not hold" if case.public else "a condition on the result does not hold"
-        if outcome.status != "ok" and not outcome.message.startswith("AssertionError"):
-            what = clip(outcome.message)
-        return f"{seen}: {what}" if seen else what
+        seen, assertion, _ = outcome.message.partition("AssertionError")  # whose text may tell what was expected
+        return f"{clip(seen, 2 * LONGEST)}{what}" if assertion else clip(outcome.message, 2 * LONGEST) or outcome.status
     given = clip(case.shown) if isinstance(case, CallCase) else f"input {show_value(case.stdin)}"
     if outcome.status != "ok":
         return f"{given} failed: {clip(outcome.message) or outcome.status}"

@@ -4,7 +4,7 @@ Each top-level assertion-bearing statement of `check` is one case; the statement
 What the file asserts outside of `check` counts as well.
 Helpers that the prompt defines before the function are given to the answer and to the judge, as they are when the
 data set's own harness appends a completion to the prompt. Its examples are in the docstring, so no case is public.
-HumanEval+ of the hub has this shape too, with a loop over pairs (problems.programs.test_statements).
+HumanEval+ of the hub has this shape too, with a loop over pairs (problems.programs.tests).
 
 A file without `entry_point` names the function in the call `check(NAME)` after the definition, or defines it last.
 """
@@ -12,15 +12,24 @@ A file without `entry_point` names the function in the call `check(NAME)` after 
 from __future__ import annotations
 
 import ast
+import builtins
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from problems.programs import assertions
-from problems.programs.cases import Task
-from problems.programs.test_bounds import without_main_guard
-from problems.programs.test_statements import cases_of
+from problems.programs.cases import Case, Task, Unusable
+from problems.programs.tests import (
+    bound_names,
+    data_cases,
+    defined_names,
+    make_tests,
+    mentions,
+    with_test_calls,
+    without_main_guard,
+)
 from problems.python_syntax import parse_source
+from problems.sandbox.contract import Tests
 
 _CHECK = re.compile(r"^def check\s*\(", re.MULTILINE)
 
@@ -46,29 +55,40 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)
     if check is None or not check.args.args:
         raise ValueError("`test` defines no check(candidate)")
-    at = module.body.index(check)
-    before, after = _own_tests(module.body[:at], entry), _own_tests(module.body[at + 1 :], entry)
-    outside = [s for s in module.body if s is not check and _is_helper(s, entry) and not _is_metadata(s)]
-    statements = [s for s in (*before, *check.body, *after) if not isinstance(s, ast.Pass)]
-    shared = "\n".join(part for part in (helpers, ast.unparse(ast.Module(outside, []))) if part)
-    makers = assertions.object_makers(shared, assertions.object_classes(helpers))
-    parameter = check.args.args[0].arg
-    cases, judge = cases_of(statements, [entry], helpers=shared, setup=helpers, aliases=[parameter], classes=makers)
+    body_statements = [s for s in check.body if not isinstance(s, ast.Pass)]
+    outside = [s for s in without_main_guard(module.body) if s is not check]
+    alone = all(_is_helper(s, entry) or _calls_check(s) for s in outside)
+    alias = check.args.args[0].arg
+    cases: Sequence[Case] = data_cases(body_statements, [entry], alias) if alone else []
+    tests: Tests | None = None
+    if not cases:
+        statements = [s for s in without_main_guard(module.body) if not _calls_check(s)]
+        called = with_test_calls([*statements, *parse_source(f"check({entry})").body], functions=False)
+        cases, tests = make_tests(called, [entry], bound_names(parse_source(helpers).body), check)
     if not cases:
         raise ValueError("check(candidate) asserts nothing")
     body = row.get("canonical_solution")
+    _refuse_unknown(module, {entry, *bound_names(parse_source(helpers).body), *defined_names(f"{prompt}\n{body}")})
     return Task(
         text=f"Complete this Python function.\n\n```python\n{prompt.rstrip()}\n```",
         seed=seed,
-        cases=cases,
+        cases=tuple(cases),
         entry=entry,
         setup=helpers,
-        judge=judge,
-        oracle=shared,
-        names=(entry,),
+        tests=tests,
         reference=f"{prompt.rstrip()}\n{body}" if body else None,
         extra={"id": row.get("task_id")},
     )
+
+
+def _refuse_unknown(module: ast.Module, defined: set[str]) -> None:
+    """Unusable for a test with a name that is neither its own, nor the prompt's, nor the solution's."""
+    nodes = list(ast.walk(module))
+    known = {*defined, *bound_names(module.body), *vars(builtins), *sys.stdlib_module_names}
+    known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    known |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
+    if used := [node.id for node in nodes if isinstance(node, ast.Name) and node.id not in known]:
+        raise Unusable(f"cannot be judged here: its test names {used[0]}, which nothing defines")
 
 
 def _entry(module: ast.Module, prompt: str) -> str:
@@ -99,20 +119,12 @@ def _before(prompt: str, entry: str) -> str:
     return ast.unparse(ast.Module(kept, []))
 
 
-def _own_tests(statements: Sequence[ast.stmt], entry: str) -> list[ast.stmt]:
-    """What a file does at its top besides defining things and calling `check`."""
-    flat = without_main_guard(statements)
-    return [s for s in flat if not (_is_helper(s, entry) or ast.unparse(s).startswith("check("))]
+def _calls_check(statement: ast.stmt) -> bool:
+    return ast.unparse(statement).startswith("check(")
 
 
 def _is_helper(statement: ast.stmt, entry: str) -> bool:
     """A definition, an import, or a value that does not come from the answer."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
         return True
-    return isinstance(statement, ast.Assign | ast.AnnAssign) and not assertions.mentions(statement, {entry})
-
-
-def _is_metadata(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign) and any(
-        isinstance(t, ast.Name) and t.id == "METADATA" for t in statement.targets
-    )
+    return isinstance(statement, ast.Assign | ast.AnnAssign) and not mentions(statement, {entry})

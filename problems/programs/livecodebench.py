@@ -100,7 +100,6 @@ def livecodebench_task(row: Mapping[str, Any], private: bool = False) -> Task:
         entry=None if stdin else function,
         setup=PREAMBLE,
         epilogue="" if stdin else _ENTRY.format(function=function),
-        names=("Solution", function) if function else (),
         reference=row.get("code"),
         extra={"id": row.get("question_id"), "difficulty": row.get("difficulty"), "wrong": row.get("wrong")},
     )

@@ -1,7 +1,7 @@
 """The MBPP shape: `text` (or `prompt`), `code`, `test_list`, and set-up as `test_setup_code` or `test_imports`.
 
 A file may carry `test` instead of `test_list`: the same as lines or as one script, in which MBPP+ of the hub has
-a loop over pairs (problems.programs.test_statements). Where both are there `test` is what decides, for it holds more.
+a loop over pairs (problems.programs.tests). Where both are there `test` is what decides, for it holds more.
 
 The first assertion is public: the description alone leaves the function's name and the form of its result open. The
 reference `code` lends the signature and nothing else. `test_setup_code` builds objects of classes that the answer
@@ -13,13 +13,23 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from problems.programs import assertions
-from problems.programs.cases import Task, public_examples
-from problems.programs.test_bounds import without_main_guard
-from problems.programs.test_statements import cases_of
+from problems.programs.cases import Case, Task, public_examples
+from problems.programs.tests import (
+    bound_names,
+    called_names,
+    data_cases,
+    defined_names,
+    guess_header,
+    header_of,
+    make_tests,
+    with_test_calls,
+    without_main_guard,
+)
 from problems.python_syntax import parse_source
+from problems.sandbox.contract import Tests
 
 
 def is_mbpp(row: Mapping[str, Any]) -> bool:
@@ -32,35 +42,30 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
     text = _text(row, "text" if "text" in row else "prompt").strip()
     code = _reference(row, text)
     key = "test" if row.get("test") else "test_list"
-    found = assertions.with_test_calls(without_main_guard(_statements(row[key], key)), functions=True)
-    definitions = [s for s in found if isinstance(s, ast.FunctionDef | ast.Import | ast.ImportFrom)]
-    statements = [s for s in found if s not in definitions]
+    found = with_test_calls(without_main_guard(_statements(row[key], key)), functions=True)
     setup = "\n".join(_lines(row.get("test_imports") or ()))
-    imports = "\n".join((setup, *(ast.unparse(s) for s in definitions)))
     epilogue = _text(row, "test_setup_code").replace("\r\n", "\n").strip() if row.get("test_setup_code") else ""
-    entry = str(row.get("entry_point") or _entry(found, code, imports))
-    names = _names(found, code, entry, imports)
-    classes = assertions.object_classes(code) if code else {name for name in names if name[0].isupper()}
-    exceptions = assertions.exception_classes(code)
-    cases, judge = cases_of(
-        statements, names, helpers=imports, setup=setup, classes=classes, exceptions=exceptions, public=1
-    )
+    entry = str(row.get("entry_point") or _entry(found, code, setup))
+    names = _names(found, code, entry, setup)
+    cases: Sequence[Case] = data_cases(found, names, public=1)
+    tests: Tests | None = None
+    if not cases:
+        made, tests = make_tests(found, names, bound_names(parse_source(setup).body))
+        cases = [replace(made[0], public=True), *made[1:]] if made else []
     if not cases:
         raise ValueError(f"`{key}` asserts nothing")
-    header = assertions.signature(code, entry) or assertions.guess_signature(cases, entry)
+    header = header_of(code, entry) or guess_header([ast.unparse(s) for s in found], entry)
     listed = _lines(row.get("test_list") or ())
     examples = listed[0].removeprefix("assert ").strip() if key == "test" and listed else ""
     examples = examples or "\n".join(public_examples(cases))
     return Task(
         text=f"{text}\n\nDefine `{header}`\n\nFor example:\n{examples}",
-        seed=f"{header}\n    pass\n",
-        cases=cases,
+        seed=f"{header}\n        pass\n" if header.startswith("class ") else f"{header}\n    pass\n",
+        cases=tuple(cases),
         entry=entry,
         setup=setup,
         epilogue=epilogue,
-        judge=judge,
-        oracle=imports,
-        names=names,
+        tests=tests,
         reference=code or None,
         extra={"id": row.get("task_id"), "difficulty": row.get("difficulty"), "wrong": row.get("wrong")},
     )
@@ -88,7 +93,7 @@ def _reference(row: Mapping[str, Any], prompt: str) -> str:
         return ""
     code = _text(row, key).replace("\r\n", "\n")
     whole = f"{prompt}\n{code}"
-    return whole if key != "code" and not assertions.defined_names(code) and assertions.defined_names(whole) else code
+    return whole if key != "code" and not defined_names(code) and defined_names(whole) else code
 
 
 def _statements(tests: object, key: str) -> list[ast.stmt]:
@@ -104,11 +109,11 @@ def _statements(tests: object, key: str) -> list[ast.stmt]:
 
 def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
     """The function under test: the one that the most tests call, of those that the reference defines."""
-    defined = assertions.defined_names(code)
-    known = set(assertions.defined_names(imports))
+    defined = defined_names(code)
+    known = set(defined_names(imports))
     known |= {name for s in parse_source(imports).body if isinstance(s, ast.ImportFrom) for name in _aliases(s)}
-    called = [name for name in assertions.called_names(statements) if name not in known]
-    local = assertions.bound_names(statements)
+    called = [name for name in called_names(statements) if name not in known]
+    local = bound_names(statements)
     called.sort(key=lambda name: name in local)  # a function that the answer returned is not the one under test
     for name in called:
         if name in defined:
@@ -126,9 +131,9 @@ def _aliases(statement: ast.ImportFrom) -> list[str]:
 def _names(statements: Sequence[ast.stmt], code: str, entry: str, imports: str) -> tuple[str, ...]:
     """The entry and whatever else of the reference the tests call (classes they build). Without a reference it is
     what they call and nothing else defines."""
-    called = [name for name in assertions.called_names(statements) if name != entry]
+    called = [name for name in called_names(statements) if name != entry]
     if code:
-        defined = assertions.defined_names(code) - assertions.defined_names(imports)
+        defined = defined_names(code) - defined_names(imports)
         return (entry, *(name for name in called if name in defined))
-    known = assertions.bound_names([*statements, *parse_source(imports).body]) | vars(builtins).keys()
+    known = bound_names([*statements, *parse_source(imports).body]) | vars(builtins).keys()
     return (entry, *(name for name in called if name not in known))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from problems.contract import Problem, Score, ScorerFault
-from problems.programs.cases import CallCase, JudgeCase, StdinCase, Task
+from problems.programs.cases import CallCase, Case, StdinCase, Task, TestCase
 from problems.programs.comparison import call_passes, same_output
 from problems.programs.feedback import CaseReport, clip, feedback
-from problems.programs.judge import judge_answer
 from problems.python_syntax import code_features, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
@@ -31,17 +30,17 @@ class ProgramProblem(Problem):
 
     answer_format = "python"
     target: float | None = 1.0
-    execution = "apart"
 
     def __init__(self, name: str, task: Task, sandbox: Callable[[], Sandbox]) -> None:
         self.name = name
         self.task = task
         self.objectives = tuple(f"case_{number}" for number in range(1, task.components + 1))
         self._sandbox = sandbox
-        self._accepted: dict[str, CaseOutcome] = {}
-        self._oracle_lock = threading.Lock()
         self._tests_lock = threading.Lock()
-        self._tests_checked = task.reference is None
+        self._tests_checked = task.reference is None and task.tests is None
+        self._fewest: list[int] = []
+        self._hooks = False
+        self.execution = "apart" if task.tests is None else "shared"
         self.timeout: float | None = task.seconds
         self._limits = Limits(cpu_seconds=task.seconds, wall_seconds=task.seconds * WALL_FACTOR)
 
@@ -74,7 +73,7 @@ class ProgramProblem(Problem):
 
     def score(self, answer: str) -> Score:
         """Rewards 1.0 or 0.0 per case. Raises ScorerFault if a test of the data set fails by itself, fails the data
-        set's own solution, or passes an answer without a body."""
+        set's own solution, or passes an answer that does nothing."""
         self._check_tests()
         code = self.canonical(answer)
         if not code.strip():
@@ -83,80 +82,98 @@ class ProgramProblem(Problem):
         passed = [report.passed for report in reports]
         last = self.task.components - 1
         rewards = (*map(float, passed[:last]), float(all(passed[last:])))
-        ran = any(report.outcome.status == "ok" for report in reports)
+        ran = any(report.outcome.status == "ok" or "AssertionError" in report.outcome.message for report in reports)
         error = None if ran else clip(reports[0].outcome.message or reports[0].outcome.status)
         return Score(rewards, sum(rewards) / len(rewards), code_features(code), feedback(reports), error)
 
     def _check_tests(self) -> None:
-        """Before the first answer is scored: the tests accept the data set's own solution, and refuse the seed."""
+        """Before the first answer is scored: the tests accept the data set's own solution, and refuse answers that do
+        nothing."""
         with self._tests_lock:
-            if self._tests_checked or self.task.reference is None:
+            if self._tests_checked:
                 return
-            failing = [report for report in self._reports(self.canonical(self.task.reference)) if not report.passed]
-            if failing:
-                about = feedback(failing[:1]).strip().splitlines()
-                raise ScorerFault(
-                    f"{self.name}: the data set's own solution fails {len(failing)} of {len(self.task.cases)} tests "
-                    f"({about[-1] if about else failing[0].outcome.message}); mend the row or leave it out"
-                )
-            decided = [c for c in self.task.cases if not isinstance(c, CallCase) or c.relation != "any"]
-            if decided and all(report.passed for report in self._reports(self.task.seed)):
-                raise ScorerFault(f"{self.name}: its tests pass an answer without a body; mend the row or leave it out")
+            reference = self.canonical(self.task.reference) if self.task.reference else ""
+            if reference:
+                failing = [report for report in self._reports(reference, hooks=True) if not report.passed]
+                if failing:
+                    about = feedback(failing[:1]).strip().splitlines()
+                    self._stop(
+                        f"the data set's own solution fails {len(failing)} of {len(self.task.cases)} tests "
+                        f"({about[-1] if about else failing[0].outcome.message})"
+                    )
+                self._learn_from(self._outcomes(reference, hooks=True))
+            for what, answer in self._degenerate(bool(reference)):
+                if all(report.passed for report in self._reports(answer)):
+                    self._stop(f"its tests pass {what}")
             self._tests_checked = True
 
-    def _reports(self, code: str) -> list[CaseReport]:
-        task = self.task
-        compared = [case for case in task.cases if not isinstance(case, JudgeCase)]
-        judged = [case for case in task.cases if isinstance(case, JudgeCase)]
-        beside = f"{code}\n{task.epilogue}\n" if task.epilogue else code
-        found = {id(c): r for c, r in zip(compared, self._compared(beside, compared), strict=True)}
-        if judged:
-            verdicts = judge_answer(self._sandbox(), beside, task.setup, task.judge, judged, self._limits)
-            for case, verdict in zip(judged, verdicts, strict=True):
-                found[id(case)] = CaseReport(case, verdict.passed, verdict.outcome, verdict.calls)
-        return [found[id(case)] for case in task.cases]
+    def _stop(self, why: str) -> NoReturn:
+        raise ScorerFault(f"{self.name}: cannot be judged here: {why}")
 
-    def _compared(self, code: str, cases: Sequence[CallCase | StdinCase]) -> list[CaseReport]:
-        if not cases:
-            return []
-        texts = tuple(case.stdin if isinstance(case, StdinCase) else case.expression for case in cases)
-        program = Program(code, texts, "stdin" if self.task.stdin else "calls", self.task.setup)
+    def _learn_from(self, outcomes: Sequence[CaseOutcome]) -> None:
+        """How many assertions of each case the own solution meets, and whether it returns objects with hooks."""
+        if self.task.tests is not None:
+            self._fewest = [outcome.value[0] for outcome in outcomes]
+            self._hooks = any(outcome.value[1] for outcome in outcomes)
+
+    def _degenerate(self, known: bool) -> list[tuple[str, str]]:
+        """Answers that no test should accept, each with what it is. known: the row has a solution of its own"""
+        task, name = self.task, self.task.entry
+        found = [("an answer with an empty body", task.seed)] if known or task.tests is not None else []
+        if task.tests is None or name is None or task.seed.startswith("class "):
+            return found
+        bodies = {
+            "an answer that only returns []": "    return []\n",
+            "an answer that only returns nan": "    return float('nan')\n",
+            "an answer that only raises StopIteration": "    raise StopIteration\n",
+            "an answer that empties its arguments and returns []": (
+                "    for a in args:\n        getattr(a, 'clear', int)()\n    return []\n"
+            ),
+        }
+        return found + [(what, f"def {name}(*args, **kwargs):\n{body}") for what, body in bodies.items()]
+
+    def _reports(self, code: str, hooks: bool = False) -> list[CaseReport]:
+        outcomes = self._outcomes(code, hooks)
+        return [
+            CaseReport(case, self._passes(case, outcome), outcome)
+            for case, outcome in zip(self.task.cases, outcomes, strict=True)
+        ]
+
+    def _outcomes(self, code: str, hooks: bool = False) -> list[CaseOutcome]:
+        task = self.task
+        if task.tests is not None:
+            tests = replace(task.tests, hooks=hooks or self._hooks)
+            program = Program(code, (), "tests", task.setup, task.epilogue, tests)
+            return [self._counted(at, outcome) for at, outcome in enumerate(self._sandbox().run(program, self._limits))]
+        texts = tuple(c.stdin if isinstance(c, StdinCase) else getattr(c, "expression", "") for c in task.cases)
+        code = f"{code}\n{task.epilogue}\n" if task.epilogue else code
+        program = Program(code, texts, "stdin" if task.stdin else "calls", task.setup)
         outcomes = self._sandbox().run(program, self._limits)
-        unplain = [at for at, outcome in enumerate(outcomes) if _needs_truth(cases[at], outcome)]
+        unplain = [at for at, outcome in enumerate(outcomes) if _needs_truth(task.cases[at], outcome)]
         if unplain:  # a match or another object, of which the test wants only the truth
             truths = self._sandbox().run(
                 replace(program, cases=tuple(f"bool({texts[at]})" for at in unplain)), self._limits
             )
             known = dict(zip(unplain, truths, strict=True))
             outcomes = [known.get(at, outcome) for at, outcome in enumerate(outcomes)]
-        self._ask_oracle()
-        return [CaseReport(c, self._passes(c, o), o) for c, o in zip(cases, outcomes, strict=True)]
+        return outcomes
 
-    def _ask_oracle(self) -> None:
-        """What the cases accept, worked out once and for all. Raises ScorerFault if that fails."""
-        asked = [source for case in self.task.cases if isinstance(case, CallCase) for source in case.accepts]
-        with self._oracle_lock:
-            if not asked or self._accepted:
-                return
-            texts = tuple(dict.fromkeys(asked))
-            outcomes = self._sandbox().run(Program(self.task.oracle, texts), self._limits)
-            found = dict(zip(texts, outcomes, strict=True))
-            for text, outcome in found.items():
-                if outcome.status != "ok":
-                    raise ScorerFault(f"{self.name}: the reference failed at {clip(text, 120)}: {outcome.message}")
-            self._accepted = found
+    def _counted(self, at: int, outcome: CaseOutcome) -> CaseOutcome:
+        """A case in which fewer assertions ran than with the row's own solution has failed."""
+        fewest = self._fewest[at] if self._fewest else 0
+        if outcome.status != "ok" or outcome.value[0] >= fewest:
+            return outcome
+        message = f"only {outcome.value[0]} of {fewest} assertions ran"
+        return replace(outcome, status="error", value=None, message=message)
 
-    def _passes(self, case: CallCase | StdinCase, outcome: CaseOutcome) -> bool:
+    def _passes(self, case: Case, outcome: CaseOutcome) -> bool:
         if outcome.status != "ok":
             return False
         if isinstance(case, StdinCase):
             return isinstance(outcome.value, str) and same_output(outcome.value, case.expected)
-        if not case.accepts:
-            return call_passes(case, outcome.value)
-        accepted = (self._accepted[text].value for text in case.accepts)
-        return any(call_passes(replace(case, expected=value), outcome.value) for value in accepted)
+        return isinstance(case, TestCase) or call_passes(case, outcome.value)
 
 
-def _needs_truth(case: CallCase | StdinCase, outcome: CaseOutcome) -> bool:
+def _needs_truth(case: Case, outcome: CaseOutcome) -> bool:
     wants = isinstance(case, CallCase) and case.relation in ("true", "false")
     return wants and outcome.status == "error" and outcome.message.startswith("Unplain: ")

@@ -25,7 +25,7 @@ from problems.sandbox import mounts, scratch
 from problems.sandbox.contract import Compiled, EvaluatorSpec, Limits, SandboxFault
 
 _SOURCES = (
-    *("wire", "syscalls", "confinement", "channels", "program"),
+    *("wire", "syscalls", "confinement", "channels", "judge", "program"),
     *("scorer", "pid_namespace", "supervision", "evaluation", "zygote"),
 )
 _BOOT = """

@@ -102,7 +102,7 @@ class Sandbox:
         """One outcome per case, in their order. Raises SandboxFault for faults of the sandbox, ValueError for a case
         that is no expression; never anything for what the program does."""
         limits = limits or Limits()
-        return run_program(self.pool(limits), program, limits) if program.cases else []
+        return run_program(self.pool(limits), program, limits) if program.cases or program.tests else []
 
     def session(self, code: str, limits: Limits | None = None, setup: str = "") -> SandboxSession:
         """A candidate that stays for several requests; use it in a `with` block."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import secrets
 
 from problems.sandbox import result
 from problems.sandbox.child.wire import FAILED, LOADED, RESULT, Malformed
-from problems.sandbox.contract import CaseOutcome, CaseStatus, Limits, Program
+from problems.sandbox.contract import CaseOutcome, CaseStatus, Limits, Program, Tests
 from problems.sandbox.worker import Exit, Heard, Worker
 from problems.sandbox.worker_pool import WorkerPool, outlive_workers
 
@@ -30,6 +31,8 @@ class _ProgramRun:
         self.deaths = 0
 
     def outcomes(self, pool: WorkerPool) -> list[CaseOutcome]:
+        if self.program.tests is not None:
+            return self._tests(pool, self.program.tests)
         cases = self.program.cases
         while len(self.done) < len(cases):
             if self.deaths >= DEATHS:
@@ -46,6 +49,65 @@ class _ProgramRun:
             if self.program.mode == "calls" and outcome.message.startswith("SyntaxError"):
                 _check_expression(case)
         return [timely(outcome, self.limits) for outcome in self.done]
+
+    def _tests(self, pool: WorkerPool, tests: Tests) -> list[CaseOutcome]:
+        """Each case's outcome. One that ends the process is left out of the next one, which judges those after it."""
+        limits, verdicts = self.limits, dict[int, CaseOutcome]()
+        skipped: list[int] = []
+        while True:
+            with pool.lend() as worker:
+                secret = secrets.token_hex(16)
+                task = {
+                    **{"kind": "tests", "code": self.program.code, "setup": self.program.setup, "tests": tests.code},
+                    **{"epilogue": self.program.epilogue, "names": tests.names, "modules": tests.modules},
+                    **{"patches": tests.patches, "hooks": tests.hooks, "skip": skipped, "secret": secret},
+                    **{"cpu": limits.cpu_seconds, "output": limits.output},
+                }
+                worker.begin(task, limits, math.ceil(limits.cpu_seconds) * (tests.count + 1) + 1)
+                ended, failure, exit_ = self._judged(worker, secret.encode(), tests.count, verdicts)
+            if ended is not None and ended.status == "ok":
+                rest = CaseOutcome("error", message="the tests did not reach it")
+                break
+            if ended is not None:
+                rest = ended
+                if len(verdicts) == tests.count:  # what comes after the last case is part of it
+                    verdicts[tests.count - 1] = ended
+                break
+            at = next((case for case in range(tests.count) if case not in verdicts), tests.count - 1)
+            status, message = failure or result.reason(exit_, 0)
+            verdicts[at] = CaseOutcome(status, message=message)
+            skipped.append(at)
+            rest = CaseOutcome(status, message=f"not run: {len(skipped)} cases ended the program ({message})")
+            if len(skipped) == DEATHS or len(verdicts) == tests.count:
+                break
+        return [verdicts.get(case, rest) for case in range(tests.count)]
+
+    def _judged(
+        self, worker: Worker, secret: bytes, count: int, verdicts: dict[int, CaseOutcome]
+    ) -> tuple[CaseOutcome | None, result.Failure | None, Exit]:
+        """(how the tests ended as a whole, None if they did not come to their end; why they were ended; how the process
+        ended). Verdicts of cases that have none are added."""
+        whole: list[CaseOutcome] = []
+
+        def take(heard: Heard) -> bool:
+            for kind, body in heard.frames:
+                if kind != RESULT or not body.startswith(secret) or whole:
+                    raise Malformed("a message that the judge did not write")
+                fields = result.plain_fields(body[len(secret) :], (int, str, str, int, bool, float))
+                case, status, message, ran, hooked, used = fields
+                if status not in ("ok", "error") or not -1 <= case < count:
+                    raise Malformed("no verdict")
+                outcome = CaseOutcome(status, [ran, hooked] if status == "ok" else None, message=message)
+                if case < 0:
+                    whole.append(outcome)
+                else:
+                    verdicts.setdefault(case, outcome)
+                worker.deadline.restart(used)
+            return False
+
+        failure, ended = result.read_messages(worker, self.limits, take)
+        assert ended is not None
+        return next(iter(whole), None), failure, ended
 
     def _rest(self, status: CaseStatus, message: str) -> None:
         self.done += [CaseOutcome(status, message=message) for _ in self.program.cases[len(self.done) :]]

@@ -118,25 +118,32 @@ def resolve_all(tmp_path, starter):
 
 
 @pytest.mark.parametrize(
-    "row",
+    ("row", "wrong"),
     [
-        {
-            "text": "t",
-            "code": "class Solution:\n    def f(self, x):\n        return 2.0",
-            "test_list": ["assert abs(Solution().f(3) - 2) < 1e-6"],
-        },
-        {"text": "t", "test_list": ["assert sorted(Solution().f(3)) == [1]"]},
-        {
-            "prompt": "class Node:\n    pass\n\ndef chain(n):\n    return Node()\n\ndef f(x):\n    '''F.'''\n",
-            "entry_point": "f",
-            "test": "def check(candidate):\n    assert same(candidate(1), chain(2))\n",
-        },
+        (
+            {
+                "text": "t",
+                "code": "class Solution:\n    def f(self, x):\n        return 2.0",
+                "test_list": ["assert abs(Solution().f(3) - 2) < 1e-6"],
+            },
+            "class Solution:\n    def f(self, x):\n        return 2.1",
+        ),
+        (
+            {
+                "prompt": "class Node:\n    pass\n\ndef same(a):\n    return type(a) is Node\n\ndef f(x):\n    pass\n",
+                "entry_point": "f",
+                "canonical_solution": "    return Node()",
+                "test": "def check(candidate):\n    assert same(candidate(1)) is True\n",
+            },
+            "def f(x):\n    return 1",
+        ),
     ],
 )
-def test_a_judged_test_that_makes_objects_is_refused_when_it_is_loaded(tmp_path, row):
+def test_a_test_may_make_objects_of_a_class(tmp_path, row, wrong):
     (tmp_path / "own.jsonl").write_text(json.dumps(row))
-    with pytest.warns(UserWarning, match=r":1: skipped: the test `.*` makes objects of a class"):
-        assert resolve(f"programs:{tmp_path / 'own.jsonl'}") == []
+    (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
+    assert problem.score(problem.task.reference).fitness == 1
+    assert problem.score(wrong).fitness == 0
 
 
 def test_infinities_and_objects_made_beside_the_answer_are_compared(tmp_path):

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from problems.programs.assertions import call_case
 from problems.programs.cases import CallCase
 from problems.programs.comparison import call_passes, equal, same_json, same_output
+from problems.programs.tests import call_case
 
 
 def nested(depth):

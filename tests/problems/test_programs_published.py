@@ -5,8 +5,7 @@ import json
 import pytest
 
 from problems import BadAddress, ScorerFault, resolve
-from problems.programs.cases import CallCase, JudgeCase
-from problems.programs.comparison import call_passes
+from problems.programs.cases import TestCase
 
 ASSERTION = """
 import numpy as np
@@ -57,43 +56,40 @@ def humaneval_plus(check, helpers=CLOSE, **changes):
 
 def test_humaneval_plus_of_the_hub_has_a_case_for_every_pair(tmp_path):
     problem = posed(tmp_path, humaneval_plus(PAIRS + LOOP.format(call="candidate")))
-    assert problem.task.cases == tuple(
-        CallCase(f"root({x})", y, "close") for x, y in ((1.0, 1.0), (4.0, 2.0), (9.0, 3.0))
-    )
+    assert len(problem.objectives) == 3
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score(PROMPT + "    return x ** 0.5 + 1e-9\n").fitness == 1, "floats are compared as EvalPlus does"
     assert problem.score(PROMPT + "    return x ** 0.5 + 1e-3\n").fitness == 0
     assert problem.score(PROMPT + "    return 2\n").rewards == (0, 1, 0)
 
 
-def test_a_loop_that_asks_a_reference_of_the_file_has_it_worked_out_in_the_sandbox(tmp_path):
+def test_a_loop_may_ask_a_reference_of_the_file_which_no_answer_reaches(tmp_path):
     helpers = CLOSE + "\ndef ref_func(x):\n    return x ** 0.5\n"
     loop = "for i, inp in enumerate(inputs):\n    assertion(candidate(*inp), ref_func(*inp), 0)\n"
     problem = posed(tmp_path, humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop, helpers))
-    assert [case.accepts for case in problem.task.cases] == [("ref_func(1.0)",), ("ref_func(4.0)",)]
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score(PROMPT + "    return ref_func(x)\n").fitness == 0, "the reference is not beside the answer"
     assert problem.score(PROMPT + "    return x\n").rewards == (1, 0)
 
 
-def test_a_reference_that_fails_is_the_scorers_fault(tmp_path):
+def test_a_test_that_fails_by_itself_is_the_rows_fault(tmp_path):
     helpers = CLOSE + "\ndef ref_func(x):\n    return 1 / (x - 1)\n"
     loop = "for i, inp in enumerate(inputs):\n    assertion(candidate(*inp), ref_func(*inp), 0)\n"
     problem = posed(tmp_path, humaneval_plus("inputs = [[1.0]]\n" + loop, helpers))
-    with pytest.raises(ScorerFault, match=r"the reference failed at ref_func\(1.0\): ZeroDivisionError"):
+    with pytest.raises(ScorerFault, match="own solution fails 1 of 1 tests .*ZeroDivisionError"):
         problem.score(PROMPT + "    return 1.0\n")
 
 
 def test_an_assertion_of_the_files_own_is_judged_pair_by_pair(tmp_path):
     loop = "for i, inp in enumerate(inputs):\n    assert abs(candidate(*inp) ** 2 - inp[0]) < 0.01\n"
     problem = posed(tmp_path, humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop))
-    assert [type(case) for case in problem.task.cases] == [JudgeCase, JudgeCase]
+    assert [type(case) for case in problem.task.cases] == [TestCase, TestCase]
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score(PROMPT + "    return -1\n").rewards == (1, 0)
     own = "def assertion(out, exp, atol):\n    exact_match = out == -exp\n    assert exact_match\n"
     negated = {"canonical_solution": "    return -(x ** 0.5)\n"}
     problem = posed(tmp_path, humaneval_plus(PAIRS + LOOP.format(call="candidate"), own, **negated))
-    assert [type(case) for case in problem.task.cases] == [JudgeCase] * 3
+    assert [type(case) for case in problem.task.cases] == [TestCase] * 3
     assert problem.score(PROMPT + "    return -(x ** 0.5)\n").fitness == 1
 
 
@@ -108,17 +104,9 @@ def test_mbpp_plus_of_the_hub_is_decided_by_its_script(tmp_path):
         "test": f"{SET}\n{inputs}{LOOP.format(call='similar')}",
     }
     problem = posed(tmp_path, row)
-    assert [case.relation for case in problem.task.cases] == ["set", "set"]
     assert "set(similar((3, 4, 5), (5, 4, 10))) == set((4, 5))" in problem.statement()
     assert problem.score("def similar(a, b):\n    return [5, 4, 4] if 5 in a else [2, 1]\n").fitness == 1
     assert problem.score("def similar(a, b):\n    return 7\n").fitness == 0
-
-
-def test_relations_survive_what_hostile_code_returns():
-    for relation, expected in (("close", [1.0]), ("set", [1]), ("present", True), ("root", [1, 2]), ("any", None)):
-        for value in (None, "x", [[]], {}, 10**400, [10**400], float("nan"), [float("nan")]):
-            assert call_passes(CallCase("f()", expected, relation, tolerance=1e-6), value) in (True, False)
-    assert not call_passes(CallCase("f()", [1.0], "close"), [10**400])
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from problems import BadAddress, Problem, ScorerFault, resolve
-from problems.programs.cases import JudgeCase, StdinCase, Task
+from problems import BadAddress, Problem, resolve
+from problems.programs.cases import StdinCase, Task, TestCase
 from problems.programs.problem import ProgramProblem
 from problems.programs.sets import DIFFICULTIES, set_sizes
 from problems.sandbox.shared import shared_sandbox
@@ -64,9 +64,9 @@ JUDGED = {
 }
 
 
-def test_a_judge_reaches_the_answer_by_messages(tmp_path):
+def test_test_code_runs_beside_the_answer(tmp_path):
     problem = posed(tmp_path, **JUDGED)
-    assert all(isinstance(case, JudgeCase) for case in problem.task.cases) and len(problem.objectives) == 4
+    assert all(isinstance(case, TestCase) for case in problem.task.cases) and len(problem.objectives) == 4
     guard = "    if n < 1:\n        raise ValueError(n)\n"
     good = f"def roots(n):\n{guard}    return [d for d in range(1, n + 1) if n % d == 0]\n"
     assert problem.score(good).rewards == (1, 1, 1, 1)
@@ -90,11 +90,11 @@ def test_an_answer_cannot_pass_a_judge_with_an_object_that_equals_everything(tmp
     assert problem.score(forged).rewards[1] == 0
 
 
-def test_a_test_that_fails_by_itself_is_the_data_sets_fault(tmp_path):
+def test_a_test_with_a_name_that_nothing_defines_is_left_out(tmp_path):
     row = {**JUDGED, "test": "def check(candidate):\n    assert undefined_name(candidate(1)) == 1\n"}
-    problem = posed(tmp_path, **row)
-    with pytest.raises(ScorerFault, match="undefined_name"):
-        problem.score("def roots(n):\n    return []\n")
+    (tmp_path / "own.jsonl").write_text(json.dumps(row))
+    with pytest.warns(UserWarning, match="cannot be judged here: its test names undefined_name"):
+        assert resolve(f"programs:{tmp_path / 'own.jsonl'}") == []
 
 
 SECRET = "needle-" + "5a1fce07"
@@ -153,7 +153,7 @@ def test_an_answer_that_searches_its_process_finds_no_expected_output(tmp_path, 
     assert SECRET not in score.feedback
     # the same hunters do find it where it is: they are able to fail this test
     planted = problem.score(f"planted = ['nee' 'dle-5a1fce07']\n{code}")
-    if "gc" in code:
+    if "gc" in code and "upper" not in test:  # beside test code the garbage collector ends the process
         assert planted.rewards[1] == 1
 
 

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from problems import BadAddress, resolve
-from problems.programs.cases import CallCase, JudgeCase, StdinCase
+from problems.programs.cases import CallCase, StdinCase, TestCase
 from problems.programs.reader import read_tasks
 
 HUMANEVAL = {
@@ -69,15 +69,15 @@ def task(tmp_path, row):
     return found
 
 
-def test_humaneval_asserts_become_calls_where_they_can_and_judged_cases_elsewhere(tmp_path):
+def test_humaneval_asserts_are_calls_where_all_are_and_test_code_elsewhere(tmp_path):
     found = task(tmp_path, HUMANEVAL)
-    assert [type(case) for case in found.cases] == [CallCase, CallCase, CallCase, JudgeCase, JudgeCase]
-    assert found.cases[0] == CallCase("area(0)", 0)
-    assert found.cases[1] == CallCase("area(0.0)", 0)
-    assert found.cases[2] == CallCase("area(0)", None, "false")
+    assert [type(case) for case in found.cases] == [TestCase] * 5 and found.tests.count == 5
     assert "def half" in found.setup and "def area" not in found.setup
     assert "check" not in found.text and "pi" not in found.text
-    assert "check" not in found.judge, "the call that some files append is the harness's part"
+    calls = HUMANEVAL["test"][: HUMANEVAL["test"].index("    assert abs")]
+    found = task(tmp_path, {**HUMANEVAL, "test": f"{calls}check(area)"})
+    assert found.cases == (CallCase("area(0)", 0), CallCase("area(0.0)", 0), CallCase("area(0)", None, "false"))
+    assert found.tests is None
 
 
 def test_mbpp_shows_the_signature_and_one_example_and_hides_the_rest(tmp_path):
@@ -86,7 +86,7 @@ def test_mbpp_shows_the_signature_and_one_example_and_hides_the_rest(tmp_path):
     assert found.seed == "def double(x, times=1):\n    pass\n"
     assert "double(2) == 4" in found.text and "8" not in found.text
     assert [case.public for case in found.cases] == [True, False, False]
-    assert isinstance(found.cases[2], JudgeCase) and "import sys" in found.judge
+    assert isinstance(found.cases[2], TestCase) and "import sys" in found.tests.code
 
 
 def test_mbpp_without_reference_guesses_the_signature_from_the_calls(tmp_path):

@@ -235,15 +235,6 @@ OTHER = {
         NO_RAISE,
         "def f(x):\n    return 2\n",
     ),
-    "parametrize": (
-        {
-            "text": "t",
-            "code": NO_RAISE,
-            "test": "import pytest\n@pytest.mark.parametrize('a, b', [(1, 2), (4, 5)])\ndef test_f(a, b):\n    assert f(a) == b\n",
-        },
-        NO_RAISE,
-        "def f(x):\n    return 2\n",
-    ),
     "a TestCase": (
         {
             "text": "t",
@@ -329,19 +320,6 @@ OTHER = {
         "def f(x):\n    return 3\n",
     ),
 }  # fmt: skip
-_UNSHARED = (
-    "methods and state",
-    "objects that are equal",
-    "isinstance of a class of the answer",
-    "a context manager",
-    "parametrize",
-    "calls that are recorded",
-    "an iterator of the test",
-    "an object of the test",
-    "linked lists of the prompt",
-)
-UNSHARED = {name: OTHER.pop(name) for name in _UNSHARED}
-"""They need objects of one process in the other."""
 FORMS = {**FALSELY_ACCEPTED, **FALSELY_REJECTED, **OTHER}
 
 
@@ -362,21 +340,11 @@ def test_a_right_answer_passes_and_a_wrong_one_does_not(tmp_path, row, right, wr
     assert failed.fitness < 1
 
 
-REFUSED = {
-    "text that an answer returns is executed": mbpp("assert f(1) == 1", "r = f(2)\nassert eval(r) == 3"),
-    "the answer's process is patched": mbpp("from unittest.mock import patch\nwith patch('builtins.input', return_value='1'):\n    assert f() == 1"),
-    "the answer reads the test's input": mbpp("import io, sys\nsys.stdin = io.StringIO('3')\nassert f() + 0 == 3"),
-    "a fixture": {"text": "t", "test": "def test_f(tmp_path):\n    assert f(tmp_path) == 1\n", "code": NO_RAISE},
-    **{name: UNSHARED[name][0] for name in UNSHARED},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("row", REFUSED.values(), ids=REFUSED)
-def test_a_test_that_no_other_process_can_judge_is_refused_when_it_is_loaded(tmp_path, row):
+def test_a_fixture_is_refused_when_it_is_loaded(tmp_path):
+    row = {"text": "t", "test": "def test_f(tmp_path):\n    assert f(tmp_path) == 1\n", "code": NO_RAISE}
     (tmp_path / "own.jsonl").write_text(json.dumps(row))
-    with pytest.warns(UserWarning, match=r"own\.jsonl:1: skipped: ") as caught:
+    with pytest.warns(UserWarning, match=r"own\.jsonl:1: skipped: "):
         assert resolve(f"programs:{tmp_path / 'own.jsonl'}") == []
-    assert all("\n" not in str(warning.message) for warning in caught)
 
 
 def test_an_iterator_is_asked_for_no_more_than_a_test_wants(tmp_path):

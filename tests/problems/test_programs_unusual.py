@@ -63,7 +63,7 @@ FORMS = {
         DIVIDE.replace("'zero'", "'nought'"),
     ),
     "numpy's assertions": (
-        ["import numpy as np\nnp.testing.assert_allclose(f(1.0), 2.0)"], PLUS_ONE, "def f(x):\n    return x"
+        ["import numpy as np\nnp.testing.assert_allclose([f(1.0), f(2.0)], [2.0, 3.0])"], PLUS_ONE, "def f(x):\n    return x"
     ),
     "numpy's array assertions": (
         ["import numpy as np", "np.testing.assert_array_equal(f([1, 2]), [2, 3])"],
@@ -165,20 +165,6 @@ def test_forms_of_check(form, tmp_path):
     assert problem.score(wrong).fitness < 1.0
 
 
-@pytest.mark.parametrize(
-    ("tests", "says"),
-    [
-        (["def inc(n):\n    return n + 1\nassert a(inc, 2) == 3"], "passes a function or an object to the answer"),
-        (["import pytest\nwith pytest.warns(UserWarning):\n    f(1)"], "pytest.warns"),
-    ],
-)
-def test_what_no_judge_can_see_is_skipped_with_its_reason(tests, says, tmp_path):
-    path = tmp_path / "own.jsonl"
-    path.write_text(json.dumps({"text": "t", "test_list": tests}))
-    with pytest.warns(UserWarning, match=says):
-        assert resolve(f"programs:{path}") == []
-
-
 FORGED = {
     "it replaces what calls it": "def f(x):\n    return x\ndef _evo_call(*_):\n    return 'value', 6, [5], {}",
     "it answers nonsense": "def f(x):\n    return x\ndef _evo_call(*_):\n    return 'argument', 99, [], {}",
@@ -202,7 +188,7 @@ def test_an_answer_cannot_forge_the_verdict_of_a_whole_test(form, tmp_path):
 
 
 def test_a_time_limit_cannot_be_expected(tmp_path):
-    tests = ["try:\n    f(1)\n    ok = False\nexcept Exception:\n    ok = True\nassert ok"]
+    tests = ["try:\n    f(1)\n    ok = False\nexcept OSError:\n    ok = True\nassert ok"]
     problem = posed(tmp_path, tests)
     assert problem.score("def f(x):\n    raise OSError").fitness == 1.0
     assert problem.score("def f(x):\n    x = bytearray(1 << 40)").fitness == 0.0
@@ -214,7 +200,7 @@ def test_tests_that_fail_their_own_solution_or_pass_nothing_end_the_problem(tmp_
     with pytest.raises(ScorerFault, match="own solution fails 1 of 1 tests"):
         problem.score(PLUS_ONE)
     problem = posed(tmp_path, ["assert f(1) is None"], code="def f(x):\n    return None")
-    with pytest.raises(ScorerFault, match="without a body"):
+    with pytest.raises(ScorerFault, match="cannot be judged here: its tests pass an answer with an empty body"):
         problem.score(PLUS_ONE)
 
 

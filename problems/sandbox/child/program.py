@@ -24,7 +24,7 @@ from collections.abc import Callable
 from os import _exit
 from typing import Any
 
-from . import confinement
+from . import confinement, judge
 from .channels import Channels, Feed, host_caller, send
 from .syscalls import Installer, candidate_filter, zygote_filter
 from .wire import FAILED, LOADED, RESULT, Request, TooLarge, decode, encode
@@ -57,6 +57,7 @@ class Programs:
         random.seed(0)  # a candidate that draws at random scores the same every time
         self._runner = ProgramRunner(channels.results, config["compiled"])
         self._runner.rehearse()
+        self._classes = judge.known_classes()
         # The C library's fork, without the interpreter's: that one renews locks which other threads might hold, of
         # which there are none here, and seeds `random` again, over a hundred pages that every candidate would copy.
         self._fork = ctypes.PyDLL(None).fork
@@ -146,6 +147,9 @@ class Programs:
         runner.bound(task["output"], task["cpu"], top)
         if kind == "calls":
             run_calls(runner, task, channels.output)
+        elif kind == "tests":
+            sys.stdout = os.fdopen(2, "w", closefd=False)  # /dev/null: what a test reads of it, it redirects
+            judge.run_tests(task, channels.results, runner.module.__dict__, self._classes)
         else:
             run_session(runner, task, feed)
 

@@ -1,0 +1,562 @@
+"""Tests of a row that are code: split into cases, and marked for the judge beside the answer (sandbox.child.judge).
+
+Rows whose tests are data, each a call with the literal that it should return, become CallCases and are judged apart.
+In all others the statements run in their order in one namespace, as Python runs them. Each statement that can fail a
+test is a case of its own; one that fails does not end the others. A loop over pairs that are written out, as EvalPlus
+of the hub has it, is a case for each pair.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import copy
+import math
+import sys
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, TypeGuard
+
+from problems.programs.cases import CallCase, TestCase, Unusable
+from problems.python_syntax import parse_source
+from problems.sandbox.child.judge import MARK
+from problems.sandbox.contract import Tests
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_LEAVING = ast.Return | ast.Yield | ast.YieldFrom | ast.Await | ast.Global
+_SHOWING = frozenset(
+    {"str", "repr", "print", "type", "id", "callable", "hasattr", "getattr", "setattr", "next", "iter", "len", "vars"}
+    | {"dir", "super", "locals", "globals", "exec", "eval", "issubclass", "list", "tuple", "enumerate", "zip"}
+)
+"""Functions that compare nothing, or whose frame must be the test's own."""
+_ARRAYS = ("allclose", "isclose", "array_equal", "assert_allclose", "assert_array_almost_equal", "assert_almost_equal")
+"""Functions of numpy to which an empty array is like every number."""
+PYTEST = """
+import sys, types
+class raises:
+    def __init__(self, kinds, *call, match=None, **named):
+        self.kinds, self.match, self.value = kinds, match, None
+        if call:
+            with self:
+                call[0](*call[1:], **named)
+    def __enter__(self):
+        return self
+    def __exit__(self, kind, error, traceback):
+        import re
+        if kind is None:
+            raise AssertionError(f"DID NOT RAISE {self.kinds}")
+        if not issubclass(kind, self.kinds):
+            return False
+        self.type, self.value = kind, error
+        if self.match is not None:
+            assert re.search(self.match, str(error)), f"{self.match!r} does not match {str(error)!r}"
+        return True
+class approx:
+    def __init__(self, expected, rel=1e-6, abs=1e-12, nan_ok=False):
+        self.expected, self.rel, self.abs, self.nan_ok = expected, rel, abs, nan_ok
+    def __eq__(self, other):
+        return self.near(other, self.expected)
+    def near(self, got, wanted):
+        import math
+        if isinstance(wanted, dict):
+            return got.keys() == wanted.keys() and all(self.near(got[key], wanted[key]) for key in wanted)
+        if isinstance(wanted, (list, tuple)):
+            return len(got) == len(wanted) and all(map(self.near, got, wanted))
+        if isinstance(wanted, (int, float)):
+            near = math.isclose(got, wanted, rel_tol=self.rel, abs_tol=self.abs)
+            return near or (self.nan_ok and got != got and wanted != wanted)
+        return got == wanted
+def fail(reason=""):
+    raise AssertionError(reason)
+_module = types.ModuleType("pytest")
+_module.raises, _module.approx, _module.fail = raises, approx, fail
+sys.modules["pytest"] = _module
+del raises, approx, fail, _module
+"""
+"""What tests use of pytest, for a sandbox that has none of it: lines of the setup."""
+
+
+def make_tests(
+    module: Sequence[ast.stmt], names: Sequence[str], known: Container[str], check: ast.FunctionDef | None = None
+) -> tuple[list[TestCase], Tests]:
+    """The module with its cases guarded; of `check`, one of its functions, the body is split too.
+
+    names: what the answer defines and the tests call; known: names that the setup defines
+    """
+    failing = asserting_definitions(module)
+    aliases = {check.args.args[0].arg} if check is not None else set()
+    mark = _Marks({*names, *aliases})
+    marked: list[ast.stmt] = []
+    sources: list[str] = []
+    for statement in module if check is not None else _split(module):
+        if statement is check:
+            body = _split(check.body)
+            found = _guarded(body, failing | asserting_definitions(body), mark, len(sources))
+            sources += found[1]
+            whole = copy.copy(check)
+            whole.body, whole.decorator_list = found[0] or [ast.Pass()], []
+            marked.append(whole)
+        elif check is not None and _calls(statement, check.name):
+            marked.append(statement)
+        else:
+            found = _guarded([statement], failing, mark, len(sources))
+            sources += found[1]
+            marked += found[0]
+    imports = [
+        node for statement in module for node in ast.walk(statement) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    found_modules = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
+    found_modules |= {node.module for node in imports if isinstance(node, ast.ImportFrom) and node.module}
+    bound = {*bound_names(module), *names, *aliases}
+    used = {node.id for s in module for node in ast.walk(s) if isinstance(node, ast.Name)} - bound
+    taken = sorted(name for name in used & sys.stdlib_module_names if name not in known and not hasattr(builtins, name))
+    lines = [ast.Import([ast.alias(name)]) for name in taken]  # data sets take them for granted
+    tree = ast.fix_missing_locations(ast.Module([*lines, *marked], []))
+    modules = (*sorted(found_modules), *taken)
+    tests = Tests(ast.unparse(tree), len(sources), tuple(names), modules, _patches(module))
+    return [TestCase(source) for source in sources], tests
+
+
+def data_cases(
+    statements: Sequence[ast.stmt], names: Sequence[str], alias: str = "", public: int = 0
+) -> list[CallCase]:
+    """A CallCase for each statement if all of them are calls that are compared with literals, else []. alias: what the
+    tests call the first of `names`, which is what the answer's process calls it."""
+    entries = frozenset(names)
+    cases: list[CallCase] = []
+    for statement in statements:
+        if is_vacuous(statement):
+            continue
+        case = call_case(_renamed(statement, alias, names) if alias else statement, entries, len(cases) < public)
+        if case is None:
+            return []
+        cases.append(case)
+    return cases
+
+
+def _renamed(statement: ast.stmt, alias: str, names: Sequence[str]) -> ast.stmt:
+    changed = copy.deepcopy(statement)
+    for node in ast.walk(changed):
+        if isinstance(node, ast.Name) and node.id == alias:
+            node.id = names[0]
+    return changed
+
+
+def _split(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements, loops over written-out pairs as one for each pair; as one where they leave their function."""
+    flat = [s for s in statements if not is_vacuous(s)]
+    if not any(isinstance(node, _LEAVING) for s in flat for node in _outside_definitions(s)):
+        return split_pairs(flat)
+    define = parse_source("def _whole():\n    pass\n").body[0]
+    assert isinstance(define, ast.FunctionDef)
+    define.body = list(flat)
+    return [define, _statement("_whole()")]
+
+
+def _guarded(
+    statements: Sequence[ast.stmt], failing: Container[str], mark: _Marks, first: int
+) -> tuple[list[ast.stmt], list[str]]:
+    """(the statements, each that can fail a test in a guard, the sources of those), numbered from `first`."""
+    marked: list[ast.stmt] = []
+    sources: list[str] = []
+    for statement in statements:
+        if not bears_assertion(statement, failing):
+            marked.append(mark.visit(copy.deepcopy(statement)))
+            continue
+        number = first + len(sources)
+        sources.append(ast.unparse(statement))
+        guard = parse_source(
+            f"if {MARK + 'begin'!r}({number}):\n    try:\n        pass\n    except BaseException as _evo_error:\n"
+            f"        {MARK + 'fail'!r}({number}, _evo_error)\n    else:\n        {MARK + 'pass'!r}({number})"
+        ).body[0]
+        assert isinstance(guard, ast.If) and isinstance(guard.body[0], ast.Try)
+        guard.body[0].body = [mark.visit(copy.deepcopy(statement))]
+        marked.append(guard)
+    return marked, sources
+
+
+def _mark(name: str, *arguments: ast.expr, keywords: Sequence[ast.keyword] = ()) -> ast.Call:
+    return ast.Call(ast.Constant(MARK + name), list(arguments), list(keywords))
+
+
+class _Marks(ast.NodeTransformer):
+    """Leaves calls of the judge where the tests call the answer, compare, or assert."""
+
+    def __init__(self, names: Container[str]) -> None:
+        self._names = names
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        return node  # Python before 3.12 cannot write every expression inside one
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        self.generic_visit(node)
+        return ast.Assert(_mark("true", node.test), node.msg)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if all(isinstance(operation, ast.Is | ast.IsNot) for operation in node.ops):
+            return node
+        return ast.Compare(self._seen(node.left), node.ops, [self._seen(part) for part in node.comparators])
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return ast.UnaryOp(node.op, self._seen(node.operand)) if isinstance(node.op, ast.Not) else node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        return ast.BoolOp(node.op, [self._seen(value) for value in node.values])
+
+    def visit_If(self, node: ast.If) -> ast.stmt:
+        self.generic_visit(node)
+        return ast.If(self._seen(node.test), node.body, node.orelse)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        return ast.BinOp(self._seen(node.left, "number"), node.op, self._seen(node.right, "number"))
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name | ast.Call | ast.Subscript):
+            node.func.value = self._seen(node.func.value, "open")
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if _root(node.func) in self._names:
+            return _mark("call", node.func, *node.args, keywords=node.keywords)
+        if name in ("isinstance", "issubclass") and node.args:
+            return ast.Call(node.func, [_mark("kind", node.args[0]), *node.args[1:]], node.keywords)
+        if name not in _SHOWING:
+            checked = [part if isinstance(part, ast.Starred) else self._seen(part) for part in node.args]
+            node = ast.Call(node.func, checked, node.keywords)
+        if name in _ARRAYS and isinstance(node.func, ast.Attribute):
+            node = _mark("sizes", node.func, *node.args, keywords=node.keywords)
+        return _mark("ran", node) if name.startswith("assert") else node
+
+    def _seen(self, node: ast.expr, mark: str = "seen") -> ast.expr:
+        plain = ast.Constant | ast.Lambda | ast.GeneratorExp | ast.Compare | ast.JoinedStr
+        marked = isinstance(node, ast.Call) and isinstance(node.func, ast.Constant) and node.func.value != MARK + "call"
+        return node if isinstance(node, plain) or marked else _mark(mark, node)
+
+
+def _root(node: ast.expr) -> str:
+    """The name at the bottom of `name`, `name(...).method`, `name.attribute`."""
+    while isinstance(node, ast.Attribute | ast.Call):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Constant) and node.args:
+            node = node.args[0]  # one that is marked already
+        else:
+            node = node.value if isinstance(node, ast.Attribute) else node.func
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _calls(statement: ast.stmt, name: str) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and _root(statement.value.func) == name
+    )
+
+
+def _patches(module: Sequence[ast.stmt]) -> bool:
+    nodes = [node for statement in module for node in ast.walk(statement)]
+    stores = any(isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) for node in nodes)
+    words = {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute)
+    }
+    return stores or bool(words & {"patch", "monkeypatch", "setattr", "reload"})
+
+
+def _outside_definitions(statement: ast.AST) -> list[ast.AST]:
+    found: list[ast.AST] = []
+    pending = [statement]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Nonlocal):
+            found.append(ast.Return())  # binds its definition to the function that it stands in
+        if not isinstance(node, (*_DEFINITIONS, ast.Lambda)):
+            found.append(node)
+            pending += ast.iter_child_nodes(node)
+    return found
+
+
+def without_main_guard(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements, those of `if __name__ == "__main__":` in its place, imports from __future__ left out."""
+    flat: list[ast.stmt] = []
+    for statement in statements:
+        guarded = isinstance(statement, ast.If) and ast.unparse(statement.test).startswith("__name__ ==")
+        if not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__"):
+            flat += without_main_guard(statement.body) if guarded else [statement]  # type: ignore[attr-defined]
+    return flat
+
+
+_NOT_LITERAL = object()
+
+
+def call_case(statement: ast.stmt, names: frozenset[str], public: bool = False) -> CallCase | None:
+    """The statement as a call compared in the parent, or None. `names`: functions and classes of the answer."""
+    if not isinstance(statement, ast.Assert):
+        return None
+    test = statement.test
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        left, right = test.left, test.comparators[0]
+        if isinstance(test.ops[0], ast.Eq):
+            for call, other in ((left, right), (right, left)):
+                expected = _literal(other)
+                if _is_call(call, names) and expected is not _NOT_LITERAL:
+                    return CallCase(ast.unparse(call), expected, "==", public)
+        singleton = isinstance(right, ast.Constant) and (right.value is None or isinstance(right.value, bool))
+        if isinstance(test.ops[0], ast.Is) and _is_call(left, names) and singleton:
+            return CallCase(ast.unparse(left), ast.literal_eval(right), "is", public)
+        return None
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _is_call(test.operand, names):
+        return CallCase(ast.unparse(test.operand), None, "false", public)
+    if _is_call(test, names):
+        return CallCase(ast.unparse(test), None, "true", public)
+    return None
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(_Infinities().visit(copy.deepcopy(node)))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return _NOT_LITERAL
+
+
+class _Infinities(ast.NodeTransformer):
+    """`inf`, `math.inf` and `float("inf")` as the number, which has no literal."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(math.inf) if node.id == "inf" else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return ast.Constant(math.inf) if ast.unparse(node) in ("math.inf", "np.inf", "numpy.inf") else node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        with contextlib.suppress(ValueError, TypeError, SyntaxError, IndexError):
+            if ast.unparse(node.func) == "float" and math.isinf(value := float(ast.literal_eval(node.args[0]))):
+                return ast.Constant(value)
+        return node
+
+
+def _is_call(node: ast.expr, names: frozenset[str]) -> bool:
+    """A call of one of `names`, or of a method of what one of them made."""
+    if not isinstance(node, ast.Call):
+        return False
+    target: ast.expr = node.func
+    while isinstance(target, ast.Attribute | ast.Call):
+        target = target.value if isinstance(target, ast.Attribute) else target.func
+    return isinstance(target, ast.Name) and target.id in names
+
+
+def bears_assertion(statement: ast.stmt, asserting: Container[str] = ()) -> bool:
+    """Whether it is there to fail a test: it holds an `assert` or a `raise`, calls what asserts (`assert_allclose`,
+    `assertEqual`, `pytest.raises`), or names one of `asserting`; and it is no definition."""
+    if isinstance(statement, _DEFINITIONS):
+        return False
+    return any(map(_asserts, ast.walk(statement))) or mentions(statement, asserting)
+
+
+def _asserts(node: ast.AST) -> bool:
+    if isinstance(node, ast.Assert | ast.Raise):
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name.startswith("assert") or name in ("raises", "warns", "fail", "failUnless", "failIf")
+
+
+def asserting_definitions(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """Functions and unittest's test classes among the statements that assert something, or call such a one."""
+    defined = [node for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    found: set[str] = set()
+    while True:
+        more = {
+            node.name
+            for node in defined
+            if node.name not in found
+            and _may_assert(node)
+            and (any(map(_asserts, ast.walk(node))) or mentions(node, found))
+        }
+        if not more:
+            return frozenset(found)
+        found |= more
+
+
+def _may_assert(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) or is_test_class(node)
+
+
+def is_test_class(node: ast.stmt) -> bool:
+    """A class of unittest's kind."""
+    return isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("TestCase") for base in node.bases)
+
+
+def with_test_calls(statements: Sequence[ast.stmt], *, functions: bool) -> list[ast.stmt]:
+    """The statements with a call of each test that a runner would find: the methods of unittest's classes and, if
+    `functions`, module functions named test_... that nothing calls. Calls of the runner itself are gone."""
+    running = [statement for statement in statements if not isinstance(statement, _DEFINITIONS)]
+    kept: list[ast.stmt] = []
+    for statement in statements:
+        if _starts_runner(statement):
+            continue
+        kept.append(statement)
+        if isinstance(statement, ast.ClassDef) and is_test_class(statement):
+            methods = [node.name for node in statement.body if isinstance(node, ast.FunctionDef)]
+            calls = [f"{statement.name}({name!r}).debug()" for name in methods if name.startswith("test")]
+            kept += [_statement(call) for call in calls]
+        elif functions and not _is_named(statement, running) and _is_test_function(statement):
+            kept.append(_statement(f"{statement.name}()"))
+    return kept
+
+
+def _is_named(definition: ast.stmt, others: Sequence[ast.stmt]) -> bool:
+    return isinstance(definition, ast.FunctionDef) and any(mentions(other, {definition.name}) for other in others)
+
+
+def _is_test_function(node: ast.stmt) -> TypeGuard[ast.FunctionDef]:
+    if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test"):
+        return False
+    if not any(map(_asserts, ast.walk(node))):
+        return False
+    if node.args.args or node.decorator_list:
+        raise Unusable(f"its test {node.name} has parameters or decorators, and a judge calls it without")
+    return True
+
+
+def _starts_runner(statement: ast.stmt) -> bool:
+    source = ast.unparse(statement) if isinstance(statement, ast.Expr) else ""
+    return source.startswith(("unittest.main(", "pytest.main("))
+
+
+def _statement(source: str) -> ast.stmt:
+    return parse_source(source).body[0]
+
+
+def bound_names(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """Names that the statements assign, define or import."""
+    bound = set()
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound.add(node.id)
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                bound.add(node.name)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
+    return frozenset(bound)
+
+
+def is_vacuous(statement: ast.stmt) -> bool:
+    """`assert True, "..."`, which some data sets use as a heading."""
+    return isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Constant) and bool(statement.test.value)
+
+
+def mentions(node: ast.AST, names: Container[str]) -> bool:
+    """Whether one of `names` occurs in it."""
+    return any(isinstance(inner, ast.Name) and inner.id in names for inner in ast.walk(node))
+
+
+def called_names(statements: Sequence[ast.stmt]) -> list[str]:
+    """Bare names that are called, most frequent first, builtins last."""
+    counts: dict[str, int] = {}
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                counts[node.func.id] = counts.get(node.func.id, 0) + 1
+    return sorted(counts, key=lambda name: (hasattr(builtins, name), -counts[name]))
+
+
+def defined_names(code: str) -> frozenset[str]:
+    """Functions, classes and variables that a module defines at top level; empty if it does not parse."""
+    names: set[str] = set()
+    for node in _parsed(code):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names.update(t.id for t in node.targets if isinstance(t, ast.Name))
+    return frozenset(names)
+
+
+def header_of(code: str, name: str) -> str | None:
+    """The line `def name(...):` of a reference solution, or a class with the lines of its methods; None without it."""
+    for node in (inner for statement in _parsed(code) for inner in ast.walk(statement)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            if isinstance(node, ast.FunctionDef):
+                return _def_line(node)
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            return "\n        pass\n".join([f"class {name}:", *(f"    {_def_line(part)}" for part in methods)]).replace(
+                ":\n        pass\n", ":\n", 1
+            )
+    return None
+
+
+def _def_line(node: ast.FunctionDef) -> str:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"def {node.name}({ast.unparse(node.args)}){returns}:"
+
+
+def guess_header(sources: Sequence[str], name: str) -> str:
+    """A signature with as many parameters as the tests' calls have arguments."""
+    arity = 0
+    for source in sources:
+        for node in ast.walk(parse_source(source)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+                arity = max(arity, len(node.args) + len(node.keywords))
+    return f"def {name}({', '.join(f'arg{i}' for i in range(1, arity + 1))}):"
+
+
+def _parsed(code: str) -> list[ast.stmt]:
+    try:
+        return parse_source(code).body
+    except (SyntaxError, ValueError):
+        return []
+
+
+def split_pairs(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The same statements with each loop over pairs replaced by `for TARGET in [PAIR]: BODY`, one for every pair; the
+    lists that nothing else names are gone."""
+    lists: dict[str, ast.List] = {}
+    split: list[ast.stmt] = []
+    for statement in statements:
+        if (name := _assigned_list(statement)) is not None:
+            lists[name] = statement.value  # type: ignore[attr-defined]
+        others = [other for other in statements if other is not statement and _assigned_list(other) is None]
+        pairs = _pairs(statement, lists) if isinstance(statement, ast.For) else None
+        if pairs is None or not isinstance(statement, ast.For) or any(mentions(other, lists) for other in others):
+            split.append(statement)
+            continue
+        for pair in pairs:
+            made = ast.For(statement.target, ast.List([pair], ast.Load()), statement.body, [])
+            split.append(ast.fix_missing_locations(ast.copy_location(made, statement)))
+    if len(split) == len(statements):
+        return split
+    return [s for s in split if _assigned_list(s) is None or _used(_assigned_list(s), s, split)]
+
+
+def _assigned_list(statement: ast.stmt) -> str | None:
+    """The name in `NAME = [...]`."""
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List) and len(statement.targets) == 1:
+        return ast.unparse(statement.targets[0])
+    return None
+
+
+def _used(name: str | None, assignment: ast.stmt, statements: Sequence[ast.stmt]) -> bool:
+    return any(mentions(other, {name or ""}) for other in statements if other is not assignment)
+
+
+def _pairs(loop: ast.For, lists: Mapping[str, ast.List]) -> list[ast.expr] | None:
+    """What the loop's target takes apart, one after another; None for a loop of another form."""
+    source, numbered = loop.iter, False
+    if isinstance(source, ast.Call) and ast.unparse(source.func) == "enumerate" and len(source.args) == 1:
+        source, numbered = source.args[0], True
+    zipped = isinstance(source, ast.Call) and ast.unparse(source.func) == "zip"
+    names = [ast.unparse(a) for a in source.args] if isinstance(source, ast.Call) and zipped else [ast.unparse(source)]
+    ending = any(isinstance(node, ast.Break | ast.Continue) for part in loop.body for node in ast.walk(part))
+    if loop.orelse or ending or not (numbered or zipped) or not all(name in lists for name in names):
+        return None
+    columns = [lists[name].elts for name in names]
+    rows: list[ast.expr] = [
+        ast.Tuple(list(row), ast.Load()) if zipped else row[0] for row in zip(*columns, strict=False)
+    ]
+    if numbered:
+        rows = [ast.Tuple([ast.Constant(k), row], ast.Load()) for k, row in enumerate(rows)]
+    return rows

@@ -1,0 +1,429 @@
+"""Test code in the process of the answer: it runs as Python runs it, and an answer that cheats is kept from it.
+
+The tests have a namespace of their own, which no object of the answer leads to. Their builtins and modules are copies
+from before the answer was loaded, what they do not define they find among the answer's names, and the marks that
+problems.programs.tests left in them become functions of this file, as constants of their code. Every verdict begins
+with a secret that the parent sent for this one run, so that nothing which an answer writes can pass for one.
+
+An audit hook ends the process at every way into a frame of another, at ctypes, `gc`'s lists, tracing, and code that
+pretends to be a library's. What this cannot keep out is listed in the guide (how it works: sandbox).
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import importlib
+import os
+import resource
+import signal
+import sys
+import time
+import types
+import warnings
+from _json import encode_basestring_ascii
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping
+from os import _exit, write
+from typing import Any
+
+from .wire import FRAME, RESULT
+
+MARK = "\u27eaevo\u27eb"
+"""Before the name of a function of this file, in a constant of the tests."""
+_FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+_CODE = frozenset({"__code__", "__defaults__", "__kwdefaults__"})
+_ENDING = frozenset(
+    {
+        *("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys.settrace", "sys.setprofile"),
+        *("sys.addaudithook", "sys._current_frames", "sys._current_exceptions", "sys.monitoring.register_callback"),
+        *("ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.string_at", "ctypes.wstring_at", "ctypes.cdata"),
+        *("ctypes.cdata/buffer", "ctypes.addressof", "ctypes.call_function", "ctypes.PyObj_FromPtr"),
+    }
+)
+_MODULES = frozenset({"ctypes", "_ctypes", "_testcapi", "_testinternalcapi", "_interpreters", "_xxsubinterpreters"})
+_HOOKS = (
+    *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__bool__", "__len__", "__contains__"),
+    *("__instancecheck__", "__subclasscheck__", "__class__", "__array_priority__", "__array_ufunc__"),
+    *("__array_function__", "__array__", "__req__", "__float__", "__index__"),
+)
+_OF_CLASS = {
+    "kind": ("__class__",),
+    "open": ("__getattr__", "__getattribute__"),
+    "number": tuple(
+        f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow") for side in ("", "r")
+    ),
+}
+"""Hooks that a value may not have where the tests take its class, call a method of it, calculate with it."""
+_UNCOPIED = frozenset({"sys", "os", "builtins", "warnings", "logging"})
+_PLAIN = frozenset(
+    {int, float, complex, bool, str, bytes, type(None), range, type, types.FunctionType, types.BuiltinFunctionType}
+)
+_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen ", "<sandbox ")
+_DIRECT = frozenset({id(namedtuple.__code__)})
+_TEXT = 2000
+
+
+class Refused(Exception):
+    """What the answer did to its judge; the case fails."""
+
+
+def describe(error: BaseException) -> str:
+    """'ValueError: text', whatever the exception's own methods do."""
+    try:
+        text = str(error)[:_TEXT]
+    except BaseException:
+        text = ""
+    return type(error).__name__ + (f": {text}" if text else "")
+
+
+def known_classes() -> set[int]:
+    """The ids of all classes that there are; they live as long as the process."""
+    found: set[int] = set()
+    pending: list[Any] = [object]
+    while pending:
+        below: list[type] = type.__subclasses__(pending.pop())
+        for class_ in below:
+            if id(class_) not in found:
+                found.add(id(class_))
+                pending.append(class_)
+    return found
+
+
+class _Names(dict[str, Any]):
+    """The builtins of the tests; names that are none are the answer's, as they are at that moment."""
+
+    def __init__(self, answer: dict[str, Any], shadowed: list[str]) -> None:
+        super().__init__(vars(builtins))
+        for name in shadowed:
+            self.pop(name, None)
+        self._answer = answer
+
+    def __missing__(self, name: str) -> Any:
+        return self._answer[name] if name in self._answer else vars(builtins)[name]
+
+
+def _with_marks(code: types.CodeType, functions: Mapping[str, Any]) -> types.CodeType:
+    """The code with each constant that is a mark as the function of that name."""
+    constants = []
+    for value in code.co_consts:
+        if isinstance(value, types.CodeType):
+            value = _with_marks(value, functions)
+        elif isinstance(value, str) and value.startswith(MARK):
+            value = functions.get(value[len(MARK) :], value)
+        constants.append(value)
+    return code.replace(co_consts=tuple(constants))
+
+
+def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes: set[int]) -> None:
+    """Load the setup, the answer and the epilogue in `space`, then run the tests; one frame a case, and one at the end.
+
+    A frame holds the secret, then [case, status, message, assertions that ran, whether a value with hooks was seen,
+    CPU seconds so far];
+    the case is -1 in the last one, whose status says whether all that stands between the cases went well.
+    """
+    # Everything that is used once the answer is there is bound here: it may change what a module holds.
+    secret, encode_text, write_frame, exit_now = task.pop("secret").encode(), encode_basestring_ascii, write, _exit
+    pack, kind_of_frame, text_of, refused, say = FRAME.pack, RESULT, str, Refused, describe
+    class_of, identity, isinstance_, issub, len_ = type, id, isinstance, issubclass, len
+    limit, cpu_limit, used = resource.setrlimit, resource.RLIMIT_CPU, time.process_time
+    seconds, skipped, allowed = task["cpu"], set(task["skip"]), bool(task["hooks"])
+    names, exception_info = set(task["names"]), RuntimeError
+    frame_of, vars_of, flags_heap = sys._getframe, vars, 1 << 9
+    plain, comparing, truth = _PLAIN, _HOOKS, bool
+    state: dict[str, Any] = {"case": -1, "count": 0, "hooked": False, "calls": [], "refused": ""}
+    state |= {"armed": False, "busy": False}
+
+    def send(case: int, status: str, message: str) -> None:
+        body = b'%s[%d,"%s",%s,%d,%s,%.3f]' % (
+            secret,
+            case,
+            status.encode(),
+            encode_text(message[:_TEXT].encode("utf-8", "replace").decode()).encode(),
+            state["count"],
+            b"true" if state["hooked"] else b"false",
+            used(),
+        )
+        data = pack(kind_of_frame, len_(body)) + body
+        while data:
+            data = data[write_frame(results, data) :]
+
+    # -- what the tests call, by marks -------------------------------------------------------------------------------
+
+    def begin(case: int) -> bool:
+        state["case"], state["count"], state["refused"] = case, 0, ""
+        if case in skipped:
+            return False
+        soft = int(used() + seconds) + 1
+        limit(cpu_limit, (soft, resource_hard))
+        check_modules()
+        return True
+
+    def passed(case: int) -> None:
+        try:
+            check_modules()
+            if state["refused"]:
+                raise refused(state["refused"])
+        except refused as reason:
+            failed(case, reason)
+            return
+        send(case, "ok", "")
+        state["calls"] = []
+
+    def failed(case: int, error: BaseException) -> None:
+        seen_calls, state["calls"] = "; ".join(state["calls"][-2:]), []
+        message = say(error)
+        send(case, "error", f"{seen_calls}: {message}" if seen_calls else message)
+
+    def ran(value: Any = None) -> Any:
+        state["count"] += 1
+        return value
+
+    def asserted(value: Any) -> bool:
+        state["count"] += 1
+        seen(value)
+        return truth(value)
+
+    def seen(value: Any) -> Any:
+        if class_of(value) not in plain:
+            for part in parts_of(value):
+                if has_hooks(class_of(part), comparing):
+                    refuse(class_of(part))
+        return value
+
+    def checking(hooks: Any) -> Callable[[Any], Any]:
+        def check(value: Any) -> Any:
+            if class_of(value) not in plain and has_hooks(class_of(value), hooks):
+                refuse(class_of(value))
+            return value
+
+        return check
+
+    def refuse(class_: type) -> None:
+        state["hooked"] = True
+        if not allowed:
+            state["refused"] = f"the tests compare a {class_.__name__}, whose class decides itself what it is equal to"
+            raise refused(state["refused"])
+
+    def parts_of(value: Any) -> Iterator[Any]:
+        pending: list[Any] = [value]
+        visited: set[int] = set()
+        while pending and len_(visited) < 100_000:
+            item = pending.pop()
+            kind = class_of(item)
+            if kind in plain or identity(item) in visited:
+                continue
+            visited.add(identity(item))
+            yield item
+            if issub(kind, dict):
+                pending += dict.keys(item)
+                pending += dict.values(item)
+            elif issub(kind, list):
+                pending += list.__iter__(item)
+            elif issub(kind, tuple):
+                pending += tuple.__iter__(item)
+            elif issub(kind, (set, frozenset)):
+                pending += (set if issub(kind, set) else frozenset).__iter__(item)
+            elif array is not None and issub(kind, array) and item.dtype.hasobject:
+                pending += item.ravel().tolist()
+
+    def has_hooks(kind: type, hooks: Any) -> bool:
+        if identity(kind) in classes or identity(kind) in named_classes:
+            return False
+        for base in class_of.__dict__["__mro__"].__get__(kind):
+            if identity(base) in classes or not class_of.__dict__["__flags__"].__get__(base) & flags_heap:
+                continue
+            own = class_of.__dict__["__dict__"].__get__(base)
+            if any(name in own and not of_library(own[name]) for name in hooks):
+                return True
+        meta = class_of(kind)
+        return meta is not class_of and identity(meta) not in classes and has_hooks(meta, hooks)
+
+    def of_library(hook: Any) -> bool:
+        if hook is None or class_of(hook) is not types.FunctionType:
+            return hook is None or class_of(hook) in (types.WrapperDescriptorType, types.MethodDescriptorType)
+        busy, state["busy"] = state["busy"], True
+        try:
+            return bool(hook.__code__.co_filename.startswith(_LIBRARY[0]))
+        finally:
+            state["busy"] = busy
+
+    def sizes(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if array is not None and len_({size(part) == 0 for part in args[:2]}) > 1:
+            state["refused"] = "an empty array is compared with one that is not empty"
+            raise refused(state["refused"])
+        return function(*args, **kwargs)
+
+    def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        shown = f"{getattr(function, '__name__', 'it')}({', '.join([*map(brief, args), *map(pair, kwargs.items())])})"
+        try:
+            value = function(*args, **kwargs)
+        except StopIteration as error:
+            if getattr(function, "__name__", "") in ("__next__", "send", "throw"):
+                raise
+            state["calls"].append(f"{shown} raised StopIteration")
+            raise exception_info("the answer raised StopIteration") from error
+        except BaseException as error:
+            state["calls"].append(f"{shown} raised {class_of(error).__name__}")
+            raise
+        state["calls"].append(f"{shown} returned {brief(value)}")
+        if len_(state["calls"]) > 8:
+            del state["calls"][:4]
+        return value
+
+    def pair(item: tuple[str, Any]) -> str:
+        return f"{item[0]}={brief(item[1])}"
+
+    def brief(value: Any) -> str:
+        kind = class_of(value)
+        sized = kind in (str, bytes, list, tuple, dict, set, frozenset)
+        if kind in (int, float, bool, complex, type(None)) or (sized and len_(value) <= 50):
+            try:
+                text = repr(value)
+            except BaseException:
+                text = f"a {kind.__name__}"
+            return text if len_(text) <= 200 else f"{text[:97]} ... {text[-97:]}"
+        return f"a {kind.__name__}"
+
+    # -- before the answer -------------------------------------------------------------------------------------------
+
+    functions = dict(ran=ran, true=asserted, seen=seen, call=call, sizes=sizes, begin=begin, fail=failed)  # noqa: C408
+    functions |= {"pass": passed, **{mark: checking(hooks) for mark, hooks in _OF_CLASS.items()}}
+    with warnings.catch_warnings(action="ignore"):  # a mark is a text that is called
+        tests = _with_marks(compile(task["tests"], "<tests>", "exec", dont_inherit=True), functions)
+    if task["setup"]:
+        exec(compile(task["setup"], "<setup>", "exec"), space)
+    modules: dict[int, types.ModuleType] = {}
+    captured: list[tuple[types.ModuleType, dict[str, Any]]] = []
+    for name in task["modules"]:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+    for name in task["modules"]:
+        for part in [name[: at or None] for at in [*(k for k, mark in enumerate(name) if mark == "."), 0]]:
+            module = sys.modules.get(part)
+            if module is None or id(module) in modules:
+                continue
+            held = dict(vars(module))
+            captured.append((module, held))
+            if part not in _UNCOPIED and not task["patches"] and type(module) is types.ModuleType:
+                copied = types.ModuleType(part)
+                vars(copied).update(held)
+                modules[id(module)] = copied
+    numpy: Any = sys.modules.get("numpy")
+    array, size = (numpy.ndarray, numpy.size) if numpy is not None else (None, len)
+    import_module = builtins.__import__
+
+    def import_copy(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        module = import_module(name, globals, locals, fromlist, level)
+        return modules.get(identity(module), module)
+
+    def check_modules() -> None:
+        if task["patches"]:
+            return
+        for module, held in captured:
+            now = vars_of(module)
+            for name, value in held.items():
+                if name not in now or now[name] is not value:
+                    if name in ("__warningregistry__", "_cache", "filters", "_filters_mutated", "argv", "path"):
+                        continue
+                    if module is sys and name in ("stdout", "stderr", "stdin", "last_type", "last_value"):
+                        continue
+                    raise refused(f"the answer changed {module.__name__}.{name}")
+
+    scope: dict[str, Any] = {"__name__": "tests", "__doc__": None}
+    scope["__builtins__"] = builtin_names = _Names(space, [name for name in names if name in vars(builtins)])
+    builtin_names["__import__"] = import_copy
+    for name, value in space.items():
+        if not (name.startswith("__") and name.endswith("__")) and name not in names:
+            scope[name] = modules.get(id(value), value) if isinstance(value, types.ModuleType) else value
+    classes |= known_classes()
+    named_classes: set[int] = set()
+    resource_hard = resource.getrlimit(cpu_limit)[1]
+    for name in _MODULES:
+        sys.modules.pop(name, None)
+    gc.disable()
+
+    set_handler = sys.modules["_signal"].signal
+
+    def set_handler_for_library(number: Any, handler: Any) -> Any:
+        """A handler is given the frame that it interrupts, which may be the judge's."""
+        state["busy"] = True
+        try:
+            if not library(frame_of(1)):
+                raise PermissionError("no signal handlers in the process of the tests")
+        finally:
+            state["busy"] = False
+        return set_handler(int(number), int(handler) if isinstance_(handler, int) else handler)
+
+    signal.signal = set_handler_for_library  # type: ignore[assignment]
+    sys.modules["_signal"].signal = set_handler_for_library  # type: ignore[attr-defined]
+
+    def end(what: str) -> None:
+        send(state["case"], "error", f"the answer used {what}, which is refused beside tests")
+        send(-1, "error", f"the answer used {what}, which is refused beside tests")
+        exit_now(0)
+
+    def library(frame: Any) -> bool:
+        return frame is not None and frame.f_code.co_filename.startswith(_LIBRARY)
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if not state["armed"] or state["busy"]:
+            return
+        if event == "object.__getattr__":
+            if args[1] in _FRAMES:
+                ask(args[1])
+            elif args[1] in _CODE and class_of(args[0]) is types.FunctionType and args[0].__globals__ is scope:
+                end(args[1])
+        elif event in ("sys._getframe", "code.__new__"):
+            ask(event)
+        elif event in _ENDING:
+            end(event)
+        elif event == "import":
+            if args[0] in _MODULES:
+                ask(f"import {args[0]}")
+        elif event == "compile":
+            if isinstance_(args[1], str) and args[1].startswith(_LIBRARY):
+                ask("compile with the name of a library")
+        elif event == "open" and isinstance_(args[0], (str, bytes)) and "/proc" in text_of(args[0]):
+            ask("/proc")
+
+    def ask(what: str) -> None:
+        """Refuse it, except to a library that works for a library: those hand no frame to the answer."""
+        state["busy"] = True
+        try:
+            frame = frame_of(2)
+            allowed_here = library(frame) and (
+                what.startswith("import") or identity(frame.f_code) in _DIRECT or library(frame.f_back)
+            )
+        finally:
+            state["busy"] = False
+        if not allowed_here:
+            end(what)
+
+    sys.addaudithook(hook)
+
+    # -- the answer, and its tests -----------------------------------------------------------------------------------
+
+    state["armed"] = True
+    try:
+        limit(cpu_limit, (int(used() + seconds) + 1, resource_hard))
+        exec(compile(task["code"], "<answer>", "exec", dont_inherit=True), space)
+        if task["epilogue"]:
+            exec(compile(task["epilogue"], "<setup>", "exec", dont_inherit=True), space)
+    except BaseException as error:
+        send(-1, "error", say(error))
+        return
+    for name, value in list(space.items()):
+        old = scope.get(name)
+        if isinstance_(value, type) and (name in names or (isinstance_(old, type) and old is not value)):
+            named_classes.add(identity(value))
+            if isinstance_(old, type):
+                scope[name] = value  # the answer wrote a class of its own in the place of the setup's
+    try:
+        exec(tests, scope)
+    except BaseException as error:
+        send(-1, "error", say(error))
+        return
+    send(-1, "ok", "")

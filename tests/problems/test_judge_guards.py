@@ -1,0 +1,129 @@
+"""Answers that cheat in the process of their tests: each is kept out, or stands in the list of those that are not."""
+
+# ruff: noqa: E501 (one program a line)
+
+import json
+
+import pytest
+
+from problems import ScorerFault, resolve
+
+TESTS = (
+    "import math\nfor n in (2, 3):\n    r = f(n)\n    assert abs(r - math.sqrt(n)) < 1e-6 and math.isclose(r, n ** .5)"
+)
+KEPT_OUT = {
+    "its caller's frame": "import sys\ndef f(n):\n    return sys._getframe(1).f_locals['n'] ** .5",
+    "a frame by inspect": "import inspect\ndef f(n):\n    return inspect.currentframe().f_back",
+    "a frame by a traceback": "def f(n):\n    try:\n        1 / 0\n    except ZeroDivisionError as e:\n        return e.__traceback__.tb_frame.f_back.f_locals",
+    "a frame by a generator": "def f(n):\n    g = (g.gi_frame.f_back for _ in [1])\n    return next(g)",
+    "a frame by a coroutine": "async def c(): pass\ndef f(n):\n    x = c()\n    x.cr_frame\n    return n",
+    "a frame by logging": "import logging\ndef f(n):\n    return logging.currentframe().f_back",
+    "locals of every frame": "import traceback\ndef f(n):\n    return str(traceback.StackSummary.extract(traceback.walk_stack(None), capture_locals=True))",
+    "a frame by a signal": "import signal\ndef g(number, frame): raise KeyError\nsignal.signal(signal.SIGALRM, g)\nsignal.setitimer(signal.ITIMER_REAL, 1e-4)\ndef f(n): return n",
+    "frames of threads": "import sys\ndef f(n):\n    return sys._current_frames()",
+    "tracing": "import sys\nsys.settrace(lambda *a: None)\ndef f(n): return n",
+    "profiling": "import sys\nsys.setprofile(lambda *a: None)\ndef f(n): return n",
+    "an audit hook of its own": "import sys\nsys.addaudithook(lambda *a: None)\ndef f(n): return n",
+    "all objects": "import gc\ndef f(n):\n    return [o for o in gc.get_objects() if isinstance(o, dict)]",
+    "referrers": "import gc\ndef f(n):\n    return gc.get_referrers(f)",
+    "ctypes": "import ctypes\ndef f(n): return n",
+    "ctypes by importlib": "import importlib\nimportlib.import_module('cty' + 'pes')\ndef f(n): return n",
+    "the memory of the process": "def f(n):\n    open('/proc/self/mem')\n    return n",
+    "another builtin": "import builtins\nbuiltins.abs = lambda x: 0\ndef f(n):\n    return n ** .5 + 1",
+    "another builtin in its names": "abs = lambda x: 0\ndef f(n):\n    __builtins__['abs'] = lambda x: 0\n    return n ** .5 + 1",
+    "another function of a module": "import math\nmath.isclose = lambda *a: True\ndef f(n):\n    return n ** .5",
+    "one that comes back": "import math\nreal = math.isclose\ndef fake(*a, **k):\n    math.isclose = real\n    return True\ndef f(n):\n    math.isclose = fake\n    return n ** .5 * (1 + 4e-7)",
+    "a class that equals everything": "class E(float):\n    def __sub__(self, o): return 0.0\n    def __eq__(self, o): return True\n    __hash__ = None\ndef f(n): return E(n)",
+    "a metaclass": "class M(type):\n    def __instancecheck__(c, o): return True\nclass E(metaclass=M):\n    def __sub__(self, o): return 0.0\n    def __float__(self): return 2 ** .5\ndef f(n): return E()",
+    "StopIteration": "def f(n): raise StopIteration",
+    "it leaves": "import os\ndef f(n): os._exit(0)",
+    "it closes and writes descriptors": "import os\ndef f(n):\n    for fd in range(3, 64):\n        try:\n            os.write(fd, b'R\\x20\\0\\0\\0' + b'[0,\"ok\",\"\",2,false,0.1]'.ljust(32))\n        except OSError: pass\n    return n",
+    "another code for a test": "import types\ndef f(n):\n    f.__code__.replace(co_filename='x')\n    return n",
+    "a library's name": "exec(compile('import sys\\ndef g(): return sys._getframe(2)', __import__('os').__file__, 'exec'))\ndef f(n): return g()",
+    "its sandbox's modules": "import sys\nfor name, module in list(sys.modules.items()):\n    if name.startswith('_evo_child'):\n        for key in list(vars(module)):\n            if not key.startswith('__'): vars(module)[key] = lambda *a, **k: True\ndef f(n): return n",
+}  # fmt: skip
+NOT_KEPT_OUT = {
+    "the globals of a test's own function": (
+        "want = [3]\ndef step(x):\n    return x + 1\nr = f(step, 1)\nassert r == want[0]",
+        "def f(g, x): return g(g(x))",
+        "def f(g, x):\n    g.__globals__['want'][0] = 0\n    return 0",
+    ),
+    "an object whose methods lie": (
+        "r = f('ab')\nassert r.startswith('ab') and r.endswith('c')",
+        "def f(s): return s + 'c'",
+        "class S:\n    def startswith(self, t): return True\n    endswith = startswith\ndef f(s): return S()",
+    ),
+}  # fmt: skip
+"""What each does is in the guide (how it works: sandbox); plain Python accepts the second too."""
+
+
+def posed(tmp_path, tests, code):
+    (tmp_path / "own.jsonl").write_text(json.dumps({"text": "t", "test_list": [tests], "code": code}))
+    (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
+    return problem
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    return posed(tmp_path_factory.mktemp("guards"), TESTS, "def f(n):\n    return n ** .5\n")
+
+
+@pytest.mark.parametrize("cheat", KEPT_OUT)
+def test_a_cheat_earns_nothing_and_stops_nothing(problem, cheat):
+    assert problem.score(KEPT_OUT[cheat]).fitness == 0
+    assert problem.score("import math\ndef f(n):\n    return math.sqrt(n)\n").fitness == 1
+
+
+@pytest.mark.parametrize("cheat", NOT_KEPT_OUT)
+def test_cheats_that_are_not_kept_out_are_named(tmp_path, cheat):
+    tests, right, wrong = NOT_KEPT_OUT[cheat]
+    problem = posed(tmp_path, tests, right)
+    assert problem.score(right).fitness == 1
+    assert problem.score(wrong).fitness == 1, "it is kept out now: take it off the list, in the guide too"
+
+
+HONEST = {
+    "a named tuple": "from collections import namedtuple\nP = namedtuple('P', 'x')\ndef f(n): return P(n ** .5).x",
+    "a data class": "from dataclasses import dataclass\n@dataclass(order=True)\nclass P:\n    x: float\ndef f(n): return max(P(0), P(n ** .5)).x",
+    "an enumeration": "import enum\nE = enum.Enum('E', 'A B')\nclass F(enum.IntFlag):\n    A = 1\ndef f(n): return n ** .5",
+    "logging": "import logging\ndef f(n):\n    logging.warning('x')\n    return n ** .5",
+    "a printed traceback": "import traceback\ndef f(n):\n    try: 1 / 0\n    except ZeroDivisionError: traceback.print_exc()\n    return n ** .5",
+    "a heap of its own class": "import heapq\nclass N:\n    def __init__(self, v): self.v = v\n    def __lt__(self, o): return self.v < o.v\ndef f(n):\n    h = [N(n), N(1)]\n    heapq.heapify(h)\n    return heapq.heappop(h) and n ** .5",
+    "asyncio": "import asyncio\nasync def g(n): return n ** .5\ndef f(n): return asyncio.run(g(n))",
+    "types": "from typing import NamedTuple, NewType, TypeVar, Protocol, TypedDict\nclass P(NamedTuple):\n    x: float\nclass D(TypedDict):\n    x: int\nT = TypeVar('T')\nU = NewType('U', int)\ndef f(n): return P(n ** .5).x",
+    "a signature": "import inspect, functools\ndef d(g):\n    inspect.signature(g)\n    return functools.wraps(g)(lambda n: g(n))\n@d\ndef f(n): return n ** .5",
+    "a regular expression": "import re, string, decimal, fractions, statistics, itertools\ndef f(n): return float(re.sub('a', '', str(n))) ** .5",
+    "exec": "exec('def g(n): return n ** .5')\nf = g",
+    "numpy": "import numpy as np\ndef f(n): return np.sqrt(n)",
+    "threads": "import threading\ndef f(n):\n    out = []\n    t = threading.Thread(target=lambda: out.append(n ** .5))\n    t.start(); t.join()\n    return out[0]",
+    "garbage": "import gc, sys\ndef f(n):\n    gc.collect(); sys.setrecursionlimit(10 ** 4)\n    return n ** .5",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", HONEST)
+def test_an_honest_answer_is_let_through(problem, answer):
+    score = problem.score(HONEST[answer])
+    assert score.fitness == 1, score.feedback
+
+
+@pytest.mark.parametrize(
+    ("tests", "code", "says"),
+    [
+        ("assert sorted(f([])) == []", "def f(x): return x", "only returns []"),
+        ("assert sum(map(f, [1, 2])) <= 0", "def f(x): return -x", "StopIteration"),
+        ("assert not abs(f(2) - 4) > 1e-6", "def f(x): return 2 * x", "only returns nan"),
+        ("x = [3, 1]\nassert f(x) == sorted(x)", "def f(x): return sorted(x)", "empties its arguments"),
+        ("f(1)\nassert True is not None", "def f(x): return x", "with an empty body"),
+        ("assert f(1) + 0 == 3", "def f(x): return x", "own solution fails 1 of 1"),
+    ],
+)
+def test_a_row_that_cannot_be_judged_is_named(tmp_path, tests, code, says):
+    with pytest.raises(ScorerFault, match=f"cannot be judged here: .*{says}".replace("[", r"\[")) as fault:
+        posed(tmp_path, tests, code).score(code)
+    assert "\n" not in str(fault.value) and "mend" not in str(fault.value)
+
+
+def test_as_many_assertions_run_as_with_the_own_solution(tmp_path):
+    problem = posed(tmp_path, "for p in f(12):\n    assert 12 % p == 0 and p > 1", "def f(n): return [2, 3]")
+    assert problem.score("def f(n): return [3, 2]").fitness == 1
+    assert "only 1 of 2 assertions ran" in problem.score("def f(n): return [2]").feedback
