@@ -11,7 +11,7 @@ from typing import Any
 
 from warm_processes import COMMANDS, MODELS
 
-WARM = ("evo.cli.export", "evo.runs.launch", "evo.checks.record", "vpo.policies.scripted", "numpy.random")
+WARM = ("evo.cli.export", "evo.runs.start", "evo.checks.record", "vpo.policies.scripted", "numpy.random")
 HERE = Path(__file__).resolve().parent
 SCORER = HERE / "soak_scorer.py"
 

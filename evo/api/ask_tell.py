@@ -30,9 +30,9 @@ from evo.api.run import configure
 from evo.api.session import GivenScore, SearchPrompt, Session, TellResult, external_resources
 from evo.comparison.resume import plan_resume
 from evo.errors import BadInput
-from evo.runs.launch import ASK_TELL, Launched, launch
 from evo.runs.preflight import check_new_search
 from evo.runs.resume import relaunch
+from evo.runs.start import ASK_TELL, OpenRun, launch
 from evo.search.resources import Resources
 from islands.db.store import Store
 from problems.contract import Problem
@@ -150,7 +150,7 @@ class Search:
             search._start(lambda: relaunch(name, db=db, changes=plan.changes, shared=resources), resources)
         return search
 
-    def _start(self, prepare: Callable[[], Coroutine[Any, Any, Launched]], resources: Resources) -> None:
+    def _start(self, prepare: Callable[[], Coroutine[Any, Any, OpenRun]], resources: Resources) -> None:
         self._session = Session(prepare, resources)
         self._close = weakref.finalize(self, self._session.close)
 

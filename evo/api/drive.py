@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from evo.cluster import open_runner
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
-from evo.runs.launch import Launched
-from evo.runs.result import Ended, SearchOutcome, run_to_end
-from evo.runs.scorer_change import UNCHANGED, Changes
+from evo.runs.finish import Ended, SearchOutcome, run_to_end
+from evo.runs.resume import UNCHANGED, Changes
+from evo.runs.start import OpenRun
 from evo.search.status import SearchStatus
 from evo.search.stop import Stop
 from islands.db.store import Store
@@ -98,7 +98,7 @@ class ComparisonOutcome:
 
 
 def run_search(
-    prepare: Callable[[], Coroutine[Any, Any, Launched]],
+    prepare: Callable[[], Coroutine[Any, Any, OpenRun]],
     begin: Callable[[], str],
     configs: Sequence[RunConfig],
     driver: Driver,
@@ -117,7 +117,7 @@ def run_search(
     return _run_on_cluster(begin, configs, ray, driver, db, changes)
 
 
-def _run_here(prepare: Callable[[], Coroutine[Any, Any, Launched]], driver: Driver, db: str) -> SearchOutcome:
+def _run_here(prepare: Callable[[], Coroutine[Any, Any, OpenRun]], driver: Driver, db: str) -> SearchOutcome:
 
     async def work(job: Job) -> SearchOutcome:
         launched = await prepare()

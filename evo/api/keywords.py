@@ -103,8 +103,6 @@ class ResumeKeywords(TypedDict, total=False):
     """`evo.resume` and `evo.Search.resume`."""
 
     policy: str
-    rollouts: int
-    answers: int
     iterations: int | None
     max_answers: int | None
     max_total_tokens: int | None

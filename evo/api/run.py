@@ -33,9 +33,9 @@ from evo.comparison.resume import plan_resume
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput, SearchFailed
-from evo.runs.launch import launch, plan_run
+from evo.runs.finish import SearchOutcome
 from evo.runs.preflight import check_new_run
-from evo.runs.result import SearchOutcome
+from evo.runs.start import launch, plan_run
 from evo.search.resources import Resources
 from problems.contract import Problem, ScorerFault
 from problems.registry import given
@@ -202,8 +202,7 @@ def resume(
         progress: False shows nothing.
         ray: a Ray cluster that does the work, as for `evo.run`.
         settings: new budgets, which include what is already spent: iterations (per problem), max_answers,
-            max_total_tokens, max_cost, max_seconds; processes (of a comparison); policy: the same with other options,
-            a replacement, or the members of an ensemble that stay; rollouts, answers for a run that was imported.
+            max_total_tokens, max_cost, max_seconds; processes (of a comparison); policy: the same with other options.
 
     Returns:
         A RunResult, or a ComparisonResult for a comparison.

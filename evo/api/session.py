@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from evo.runs.launch import ASK_TELL, Launched
-from evo.runs.result import outcome_of, summarize
+from evo.runs.finish import outcome_of, record_end, summarize
+from evo.runs.start import ASK_TELL, OpenRun
 from evo.search.iteration import Iteration
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
@@ -86,7 +86,7 @@ class ExternalPolicy(Policy):
 class Session:
     """A launched search on its event loop, which only this thread touches."""
 
-    def __init__(self, prepare: Callable[[], Coroutine[Any, Any, Launched]], resources: Resources) -> None:
+    def __init__(self, prepare: Callable[[], Coroutine[Any, Any, OpenRun]], resources: Resources) -> None:
         self._resources = resources
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="evo-search", daemon=True)
@@ -99,7 +99,7 @@ class Session:
             self._end_loop()
             raise
 
-    async def _prepared(self, prepare: Callable[[], Coroutine[Any, Any, Launched]]) -> Launched:
+    async def _prepared(self, prepare: Callable[[], Coroutine[Any, Any, OpenRun]]) -> OpenRun:
         launched = await prepare()
         launched.core.replay(lambda: False)
         return launched
@@ -244,7 +244,7 @@ class Session:
         if stop.reason is StopReason.FINISHED and outcome == "done":
             why = ""
         launched.status.active.pause()
-        launched.finish(outcome, why, summarize(launched, outcome, why, stop.reason))
+        record_end(launched, outcome, why, summarize(launched, outcome, why, stop.reason))
         await launched.close()
         await self._resources.close()
 

@@ -14,7 +14,7 @@ from evo.api.drive import ComparisonOutcome
 from evo.cli.options import OutputOptions, format_arguments, print_json
 from evo.cli.tables import print_table
 from evo.errors import INTERRUPTED
-from evo.runs.result import SearchOutcome
+from evo.runs.finish import SearchOutcome
 from evo.search.status import clock, describe_errors, describe_usage
 from evo.tui.numbers import rate
 from islands.db.store import Store

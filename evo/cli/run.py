@@ -77,7 +77,7 @@ def run(
     from evo.api.drive import run_search  # slow to import: the database's library and the screen
     from evo.cli.live import foreground
     from evo.cli.outcome import report_search
-    from evo.runs.launch import launch, plan_run
+    from evo.runs.start import launch, plan_run
 
     output = OutputOptions(db, plain, as_json)
     console, driver = foreground(output, f"{config.policy} for {' '.join(config.problems)}")
@@ -94,13 +94,7 @@ def run(
 
 @click.command()
 @click.argument("name", metavar="RUN")
-@click.option(
-    "--policy",
-    help="The policy that continues the run: the same one with other options, a replacement, or the members of an "
-    "ensemble that stay. The run records the change.",
-)
-@flag(RunConfig, "rollouts", help="Rollouts per iteration (G), for a run that evo import made.")
-@flag(RunConfig, "answers", help="Answers per rollout (m), for a run that evo import made.")
+@click.option("--policy", help="The run's policy with other options; the run records the change.")
 @flag(RunConfig, "iterations", help="The new total of iterations per problem.")
 @flag(RunConfig, "max_answers", help="The new budget of answers, including those already spent.")
 @flag(RunConfig, "max_total_tokens", help="The new budget of tokens, including those already spent.")
@@ -130,8 +124,7 @@ def resume(
     **settings: Any,
 ) -> int:
     """Continue RUN after its last committed iteration, with the same seed; nothing committed is scored again. If RUN is
-    a comparison, all its runs continue, and those that have not begun begin. A run that evo import made needs a policy.
-    If a scorer or its data was edited, pass --rescore or --accept-change."""
+    a comparison, all its runs continue, and those that have not begun begin. If a scorer or its data was edited, pass --rescore or --accept-change."""
     from evo.api.drive import resume_comparison, resume_search
     from evo.cli.live import foreground, name_configs
     from evo.cli.outcome import report_comparison, report_search

@@ -24,8 +24,8 @@ from evo.comparison.workers import SeedBatch
 from evo.config.cluster import ClusterAddress
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
-from evo.runs.result import Ended
-from evo.runs.scorer_change import UNCHANGED, Changes
+from evo.runs.finish import Ended
+from evo.runs.resume import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.search.stop import FINISHING, Stop
 from islands.db.store import Store

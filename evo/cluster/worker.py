@@ -13,11 +13,9 @@ from evo.cluster.connection import adopt_paths
 from evo.cluster.scoring import ClusterScorer
 from evo.config.run import RunConfig
 from evo.exit_status import answer_of_error
-from evo.runs.launch import Launched
-from evo.runs.problem_runs import load_runs
-from evo.runs.result import Ended, run_to_end
-from evo.runs.resume import relaunch
-from evo.runs.scorer_change import Changes
+from evo.runs.finish import Ended, run_to_end
+from evo.runs.resume import Changes, relaunch
+from evo.runs.start import OpenRun, load_runs
 from evo.search.resources import Resources
 from evo.search.stop import Stop, StopReason
 from problems.child_process import WorkerAnswer
@@ -36,7 +34,7 @@ class ClusterWorker:
         self._shared, self._scorer_actors = Resources(), list(scorer_actors)
         self._stopping: Stop | None = None
         self._paused = False
-        self._launched: Launched | None = None
+        self._launched: OpenRun | None = None
 
     async def prepare(self, configs: Sequence[RunConfig]) -> WorkerAnswer:
         """Load the problems and policies of these runs, as a check."""

@@ -11,10 +11,9 @@ from evo.comparison.workers import SeedBatch
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
-from evo.runs.launch import ASK_TELL
 from evo.runs.preflight import check_price
-from evo.runs.resume import check_budgets
-from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange
+from evo.runs.resume import UNCHANGED, Changes, OnScorerChange, check_budgets
+from evo.runs.start import ASK_TELL
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.db.totals import run_totals
@@ -64,9 +63,8 @@ def plan_resume(
     on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
     with Store.open(db, must_exist=True) as store:  # open it for writing: a resume upgrades an older schema
         runs = runs_named(store, name)
-        imported = "imported" in runs[0].summary or runs[0].config["policy"] == IMPORTED
-        if changed.keys() & {"rollouts", "answers"} and not imported:
-            raise BadInput(f"{name} keeps its rollouts and answers; only those of an imported run can be set")
+        if changed.keys() & {"rollouts", "answers"}:
+            raise BadInput(f"{name} keeps its rollouts and answers")
         if "policy" in changed and runs[0].comparison == name:
             raise BadInput(f"the arms of {name} keep their policies, by which they are compared; leave out --policy")
         check_price(changed.get("max_cost"), [changed.get("policy") or run.config["policy"] for run in runs])

@@ -18,11 +18,9 @@ from typing import Any
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import answer_of_error
-from evo.runs.launch import Launched
-from evo.runs.problem_runs import load_runs
-from evo.runs.result import Ended, run_to_end
-from evo.runs.resume import relaunch
-from evo.runs.scorer_change import UNCHANGED, Changes
+from evo.runs.finish import Ended, run_to_end
+from evo.runs.resume import UNCHANGED, Changes, relaunch
+from evo.runs.start import OpenRun, load_runs
 from evo.search.resources import Resources, policy_key
 from evo.search.stop import FINISHING, Stop, StopReason
 from problems.child_process import ChildProcess, Owner, WorkerAnswer
@@ -42,7 +40,7 @@ class Runner:
         self.paused = False
         self.stopping: Stop | None = None
         self._shared = Resources()
-        self._running: list[Launched] = []
+        self._running: list[OpenRun] = []
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Load the problems and policies of these runs. Raises their errors."""

@@ -1,27 +1,45 @@
-"""From a stored run to a search that is ready to continue after its last committed group."""
+"""From a stored run to a search that is ready to continue after its last committed group.
+
+A scorer, or its data, may have changed in between: that is refused, accepted, or all answers are scored again. Scores
+of two scorers in one population are not comparable: an answer that only the new scorer rates highly would look like
+progress of the search.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from evo.config.parse import parse
 from evo.config.run import PolicyChange, RunConfig, complete_run
 from evo.errors import BadInput
-from evo.runs.launch import ASK_TELL, Launched, assemble, open_core
-from evo.runs.problem_runs import add_problems, open_operators, recall_groups, reopen_problems, score_all_seeds
-from evo.runs.scorer_change import UNCHANGED, Changes, check_scorers
+from evo.runs.start import (
+    ASK_TELL,
+    OpenRun,
+    add_problems,
+    build_search,
+    open_operators,
+    open_problem_run,
+    recall_groups,
+    restore_problem_run,
+    score_all_seeds,
+)
 from evo.search.active_time import ended_periods, seconds_until
-from evo.search.defaults import to_stored
+from evo.search.defaults import population_config, to_stored
 from evo.search.resources import Resources
-from evo.search.schedule import Schedule
+from islands.db.scorer_changes import record_scorer_change, set_fingerprint
 from islands.db.store import Store
 from islands.db.totals import Totals, run_totals
 from islands.openevolve import POLICY as IMPORTED
+from islands.population.rescoring import candidate_texts, rescore
 from islands.queries.progress import RunProgress, run_progress
 from islands.types import ProblemRecord, RunRecord
-from problems.contract import Problem
+from problems.contract import Problem, Score
+from problems.scoring import Scorer
 from vpo.policies.address import parse_addresses
 
 UNITS = {
@@ -33,6 +51,28 @@ UNITS = {
 }
 
 
+class OnScorerChange(StrEnum):
+    """How a resume treats a scorer that has changed."""
+
+    REFUSE = "refuse"
+    ACCEPT = "accept"
+    RESCORE = "rescore"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of a resume: settings by name, mainly budgets, and how it treats a changed scorer."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    on_scorer_change: OnScorerChange = OnScorerChange.REFUSE
+
+    def __bool__(self) -> bool:
+        return bool(self.settings) or self.on_scorer_change is OnScorerChange.RESCORE
+
+
+UNCHANGED = Changes()
+
+
 async def relaunch(
     name: str,
     *,
@@ -40,7 +80,7 @@ async def relaunch(
     changes: Changes = UNCHANGED,
     shared: Resources | None = None,
     take_over: bool = False,
-) -> Launched:
+) -> OpenRun:
     """A stored run, ready to continue, or to begin if it was only planned. Raises BadInput and leaves the run
     unchanged.
 
@@ -56,12 +96,14 @@ async def relaunch(
         progress = run_progress(store, run.id)
         check_budgets(run, progress, run_totals(store, run.id), changes.settings)
         before = parse(RunConfig, complete_run(run.config), f"run {name}")
+        if before.policy == IMPORTED:
+            raise BadInput(
+                f"run {name} was imported, and imports are not continued; start a new run from its best answer: "
+                f"evo best {name} -o FILE, then evo run ... --start FILE"
+            )
         config = parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {name}")
-        replaced = changes_policy(before, dict(changes.settings))
-        if replaced:
+        if config.policy != before.policy:
             config = with_other_options(config, before, progress.next_sequence)
-        if config.policy == IMPORTED:
-            raise BadInput(f"run {name} was imported; name the policy that continues it: evo resume {name} --policy P")
         if config.policy == ASK_TELL and shared is None:
             raise BadInput(f"run {name} gets its answers from a Python program: evo.Search.resume({name!r})")
         # 2) resolve the problems, load the policies
@@ -76,8 +118,13 @@ async def relaunch(
             check_unchanged(run, problems, records)
             await check_scorers(store, run, config, problems, records, scorer, changes.on_scorer_change)
             records, progress = store.problems(run.id), run_progress(store, run.id)
-            stored = list(zip(problems, records, strict=True))
-            problem_runs = await reopen_problems(store, stored, progress, config, operators, scorer)
+            problem_runs = [
+                open_problem_run(store, record, config, problem, operators, scorer)
+                for problem, record in zip(problems, records, strict=True)
+            ]
+            for problem_run in problem_runs:
+                of_problem = progress.problems[problem_run.record.id]
+                await restore_problem_run(problem_run, of_problem, store, config, scorer)
         else:  # planned, or killed between its creation and its seeds
             seeds = await score_all_seeds(config, problems, scorer)
             problem_runs = await add_problems(store, run, config, problems, seeds, operators, scorer)
@@ -89,13 +136,11 @@ async def relaunch(
         closed = {"active": ended_periods(run.summary, run.created)} if run.summary else {}
         store.finish_run(run.id, "running", summary={**run.summary, **closed})
         # 5) restore the state of the search
-        schedule = Schedule(problem_runs, progress.next_sequence, config.lag)
-        core = open_core(store, run, config, problem_runs, operators, schedule)
-        core.status.carry(run.summary, run.created, run_totals(store, run.id))
-        launched = assemble(core, run, scorer, own, shared=parts)
-        await launched.search.learner.restore()
-        recall_groups(core, run.id)
-        return launched
+        resumed = build_search(store, run, config, problem_runs, operators, scorer, own, parts, progress.next_sequence)
+        resumed.status.carry(run.summary, run.created, run_totals(store, run.id))
+        await resumed.search.learner.restore()
+        recall_groups(resumed.core, run.id)
+        return resumed
     except BaseException:
         await own.close()
         store.close()
@@ -142,12 +187,6 @@ def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequen
             )
 
 
-def changes_policy(config: RunConfig, settings: dict[str, Any]) -> bool:
-    """Whether these settings of a resume replace the policy of a run."""
-    policy = settings.get("policy")
-    return policy is not None and policy != config.policy and config.policy != IMPORTED
-
-
 def with_other_options(config: RunConfig, before: RunConfig, sequence: int) -> RunConfig:
     """The configuration of a run that continues with other options of its policies; it records the change. Raises
     BadInput if it names other models, whose groups would count as those of the former ones.
@@ -164,3 +203,50 @@ def with_other_options(config: RunConfig, before: RunConfig, sequence: int) -> R
         )
     change = PolicyChange(before=before.policy, after=config.policy, sequence=sequence, created=time.time())
     return config.model_copy(update={"policy_changes": [*before.policy_changes, change]})
+
+
+async def check_scorers(
+    store: Store,
+    run: RunRecord,
+    config: RunConfig,
+    problems: Sequence[Problem],
+    records: Sequence[ProblemRecord],
+    scorer: Scorer,
+    on_change: OnScorerChange,
+) -> None:
+    """Compare each problem's scorer with the stored fingerprint, and store the new one. RESCORE scores every problem
+    again, whether or not a change is known. Raises BadInput if a change is refused, before anything is written."""
+    now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
+    changed = [
+        problem.name
+        for problem, record, new in zip(problems, records, now, strict=True)
+        if record.fingerprint not in (None, new)
+    ]
+    if changed and on_change is OnScorerChange.REFUSE:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise BadInput(
+            f"run {run.name}: the scorer of {changed[0]}{more} has changed since the search; --rescore scores all "
+            "stored answers again, --accept-change continues with both kinds of scores"
+        )
+    for problem, record, new in zip(problems, records, now, strict=True):
+        if on_change is OnScorerChange.RESCORE:
+            await _rescore(store, config, problem, record, scorer, new)
+        elif record.fingerprint != new:
+            with store.begin() as transaction:
+                if record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
+                    set_fingerprint(record.id, new, transaction)
+                else:
+                    record_scorer_change(record.id, record.fingerprint, new, False, transaction)
+
+
+async def _rescore(
+    store: Store, config: RunConfig, problem: Problem, record: ProblemRecord, scorer: Scorer, fingerprint: str
+) -> None:
+    """Score all stored answers of a problem, then replace their scores in one transaction."""
+    scores: dict[int, Score] = {}
+    for page in candidate_texts(store, record.id):
+        found = await scorer.score(problem, [text for _, text in page])
+        scores |= {id: score for (id, _), (score, _) in zip(page, found, strict=True)}
+    with store.begin() as transaction:
+        rescore(store, replace(record, target=problem.target), population_config(config, problem), scores, transaction)
+        record_scorer_change(record.id, record.fingerprint, fingerprint, True, transaction)

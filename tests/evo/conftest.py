@@ -13,7 +13,7 @@ from sqlalchemy import update
 from evo.config.run import RunConfig
 from evo.runs import launch as launching
 from evo.runs import resume as resuming
-from evo.runs.scorer_change import Changes, OnScorerChange
+from evo.runs.resume import Changes, OnScorerChange
 from evo.search import resources as shared
 from evo.search.stop import INTERRUPTED
 from islands.db.schema import Run
@@ -87,7 +87,7 @@ class DigitsPolicy(Policy):
 
 @pytest.fixture
 def search_with(monkeypatch):
-    """search(problems, policy, db, name=..., resume=..., **config) -> Launched, after the search has run."""
+    """search(problems, policy, db, name=..., resume=..., **config) -> OpenRun, after the search has run."""
 
     def run(
         problems,

@@ -20,8 +20,8 @@ from evo.comparison.workers import Runner
 from evo.config.compare import load_comparison
 from evo.config.parse import parse
 from evo.config.run import RunConfig
-from evo.runs.launch import launch, plan_run
-from evo.runs.result import Ended, run_to_end
+from evo.runs.finish import Ended, run_to_end
+from evo.runs.start import launch, plan_run
 from evo.search.resources import Resources
 from islands.db.store import Store
 from islands.queries.progress import group_count

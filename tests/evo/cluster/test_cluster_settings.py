@@ -12,7 +12,7 @@ from evo.cluster import open_runner
 from evo.config.cluster import ClusterOptions, parse_cluster
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.launch import plan_run
+from evo.runs.start import plan_run
 from evo.search.resources import Resources
 
 

@@ -29,7 +29,7 @@ def maze_details(tmp_path_factory, request):
     import asyncio
 
     from evo.config.run import RunConfig
-    from evo.runs.launch import launch
+    from evo.runs.start import launch
 
     address = f"sqlite:///{tmp_path_factory.mktemp('mazes') / 'runs.db'}"
 

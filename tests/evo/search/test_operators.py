@@ -8,8 +8,8 @@ import pytest
 from evo.cli import invoke
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.launch import launch
 from evo.runs.resume import relaunch
+from evo.runs.start import launch
 from evo.search import resources as shared
 from evo.search.operators import Bandit, EvenMix, ParetoFront
 from evo.search.stop import INTERRUPTED

@@ -10,9 +10,9 @@ from postgres import PostgresServer
 from stored_rows import assert_same_run, stored_answers
 
 from evo.config.run import RunConfig
-from evo.runs import result as outage
-from evo.runs.launch import launch
-from evo.runs.result import SearchOutcome, run_to_end
+from evo.runs import finish as outage
+from evo.runs.finish import SearchOutcome, run_to_end
+from evo.runs.start import launch
 from evo.search.stop import INTERRUPTED
 
 SETTINGS = {"problems": ["maze:test"], "limit": 3, "policy": "scripted:mutate", "iterations": 12, "seed": 2}
@@ -60,7 +60,7 @@ def test_a_search_waits_for_its_server_and_goes_on(server, tmp_path):
     assert_same_run(rows, stored_answers(whole, "run"))
     assert sorted(seen) == list(range(36))
     lines = [str(one.message) for one in said if "its database" in str(one.message)]
-    assert "waits for its database" in lines[0] and "has its database back" in lines[-1]
+    assert "Lost the database of run" in lines[0] and "Reconnected; run" in lines[-1]
     assert all("\n" not in line for line in lines)
 
 
@@ -74,6 +74,6 @@ def test_an_interrupt_ends_the_waiting(server, monkeypatch):
         server.restart()
         asyncio.get_running_loop().call_later(1.0, lambda: launched.search.interrupt(INTERRUPTED))
 
-    with server.database() as db, pytest.warns(UserWarning, match="waits for its database"):
+    with server.database() as db, pytest.warns(UserWarning, match="Lost the database of run"):
         found, _ = asyncio.run(search(db, 10, act))
     assert found.failure is not None and "can no longer be written" in str(found.failure)

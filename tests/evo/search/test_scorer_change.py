@@ -8,7 +8,7 @@ from command_line import evo
 from sqlalchemy import text
 
 from evo.errors import BadInput
-from evo.runs.scorer_change import OnScorerChange
+from evo.runs.resume import OnScorerChange
 from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
 from islands.db.totals import Totals, add_totals

@@ -19,7 +19,7 @@ from evo.comparison.load import gather
 from evo.comparison.table import costs_of
 from evo.monitor.poller import Poller
 from evo.report.load import read_run
-from evo.runs.result import summarize
+from evo.runs.finish import summarize
 from evo.search.stop import StopReason
 from islands.db import engine
 from islands.db.store import Store

@@ -8,7 +8,7 @@ from command_line import evo
 from vllm_stubbed import stubbed_vllm
 
 from evo.config.run import RunConfig
-from evo.runs.launch import launch
+from evo.runs.start import launch
 from evo.search.resources import Resources
 from islands.db.store import Store
 from islands.queries.training import training_steps

@@ -15,8 +15,8 @@ from evo.cli import invoke
 from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
-from evo.runs.launch import launch
 from evo.runs.resume import relaunch
+from evo.runs.start import launch
 from evo.search.loop import SyncFailed
 from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated, Promotion

@@ -16,7 +16,7 @@ import torch
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.launch import launch
+from evo.runs.start import launch
 from evo.search.loop import SyncFailed
 from islands.db.store import Store
 from islands.queries.training import training_steps

@@ -15,7 +15,7 @@ from typing import Any
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
-from evo.runs.launch import Launched
+from evo.runs.start import OpenRun
 from evo.search.status import SearchStatus
 from evo.search.stop import INTERRUPTED, Stop, StopReason
 from islands.db.store import Store
@@ -65,65 +65,76 @@ class SearchOutcome(Ended):
     checkpoints: Sequence[str] = ()
 
 
-async def run_to_end(launched: Launched) -> SearchOutcome:
+async def run_to_end(open_run: OpenRun) -> SearchOutcome:
     """Run the search and record how it ended. Raises DatabaseUnavailable or RunBusy if it cannot be recorded, unless
-    the
-    search failed: its failure is then returned."""
+    the search failed: its failure is then returned."""
     failure: SearchFailed | None = None
     stop, cancelled = INTERRUPTED, False
     try:
-        stop, failure = await _search(launched)
+        stop, failure = await _search(open_run)
     except asyncio.CancelledError:
         cancelled = True
-    outcome, why = outcome_of(launched, stop, failure)
-    summary = summarize(launched, outcome, why, StopReason.FAILED if failure is not None else stop.reason)
+    outcome, why = outcome_of(open_run, stop, failure)
+    summary = summarize(open_run, outcome, why, StopReason.FAILED if failure is not None else stop.reason)
     try:
-        launched.finish(outcome, why, summary)
+        record_end(open_run, outcome, why, summary)
     except (DatabaseUnavailable, RunBusy):
         if failure is None:
             raise  # a failed search stays as it was last written
-    faults = tuple(str(problem_run.stop) for problem_run in launched.problem_runs if problem_run.failed)
-    saved = checkpoints(launched.store, launched.run.id) if launched.config.train and failure is None else []
+    faults = tuple(str(problem_run.stop) for problem_run in open_run.problem_runs if problem_run.failed)
+    saved = checkpoints(open_run.store, open_run.run.id) if open_run.config.train and failure is None else []
     return SearchOutcome(
-        launched.run.name, outcome, why, faults, summary, failure, cancelled, launched.config, launched.status, saved
+        open_run.run.name, outcome, why, faults, summary, failure, cancelled, open_run.config, open_run.status, saved
     )
 
 
-async def _search(launched: Launched) -> tuple[Stop, SearchFailed | None]:
+def record_end(open_run: OpenRun, outcome: str, reason: str, summary: dict[str, Any]) -> None:
+    """Record how the run ended, and which problems have had all their iterations."""
+    store = open_run.store
+    with store.begin() as transaction:
+        for problem_run in open_run.problem_runs:
+            finished = problem_run.committed >= problem_run.iterations
+            stop = problem_run.stop
+            if not problem_run.solved and (finished if stop is None else stop.reason is StopReason.PLATEAU):
+                store.set_problem_status(problem_run.record.id, "done", tx=transaction)
+        store.finish_run(open_run.run.id, outcome, reason, summary=summary, tx=transaction)
+
+
+async def _search(open_run: OpenRun) -> tuple[Stop, SearchFailed | None]:
     """(why the search ended, its failure or None). Waits for an unavailable database and continues."""
     while True:
         try:
-            stop = await launched.search.run()
+            stop = await open_run.search.run()
             return stop, SearchFailed(stop.message) if stop.reason is StopReason.UNANSWERED else None
         except SearchFailed as error:
             try:
-                if not await recover_database(launched, error):
+                if not await recover_database(open_run, error):
                     return INTERRUPTED, error
             except (BadInput, RunBusy) as reason:  # another process continues the run, or its problems changed
                 return INTERRUPTED, SearchFailed(str(reason))
 
 
-async def recover_database(launched: Launched, error: SearchFailed) -> bool:
-    """Wait for the database that a search has lost, and rebuild the search in `launched`. Returns whether it can
+async def recover_database(open_run: OpenRun, error: SearchFailed) -> bool:
+    """Wait for the database that a search has lost, and rebuild the search in `open_run`. Returns whether it can
     continue. Interrupts end the waiting."""
     cause = error.__cause__
-    waits = isinstance(cause, DatabaseUnavailable) and launched.store.dialect == "postgresql"
-    if not waits or launched.core.stopped is not None or launched.config.train is not None:
+    waits = isinstance(cause, DatabaseUnavailable) and open_run.store.dialect == "postgresql"
+    if not waits or open_run.core.stopped is not None or open_run.config.train is not None:
         return False
-    db = launched.store.url.render_as_string(hide_password=False)
-    warnings.warn(f"run {launched.run.name} waits for its database, and will continue: {cause}", stacklevel=2)
+    db = open_run.store.url.render_as_string(hide_password=False)
+    warnings.warn(f"Lost the database of run {open_run.run.name}; retrying for up to an hour: {cause}", stacklevel=2)
     pause, waited = PAUSES[0], 0.0
     while waited < DEADLINE:
         await asyncio.sleep(pause)
         waited, pause = waited + pause, min(2 * pause, PAUSES[1])
-        if launched.core.stopped is not None:
+        if open_run.core.stopped is not None:
             return False
         try:
             await asyncio.to_thread(_check_reachable, db)
-            await _rebuild(launched, db)
+            await _rebuild(open_run, db)
         except DatabaseUnavailable:
             continue
-        warnings.warn(f"run {launched.run.name} has its database back and continues", stacklevel=2)
+        warnings.warn(f"Reconnected; run {open_run.run.name} continues", stacklevel=2)
         return True
     return False
 
@@ -133,44 +144,44 @@ def _check_reachable(db: str) -> None:
     Store.open(db, read_only=True).close()
 
 
-async def _rebuild(launched: Launched, db: str) -> None:
+async def _rebuild(open_run: OpenRun, db: str) -> None:
     """Replace the failed search by one that is restored from its record."""
     from evo.runs.resume import relaunch  # slow to import, and few searches need it
 
-    old = launched.search
-    launched.store.close()
-    new = await relaunch(launched.run.name, db=db, shared=launched.shared)
+    old = open_run.search
+    open_run.store.close()
+    new = await relaunch(open_run.run.name, db=db, shared=open_run.shared)
     new.search.on_commit = old.on_commit
     if old.paused:
         new.search.pause()
-    launched.search, launched.run = new.search, new.run
+    vars(open_run).update(vars(new))
 
 
-def outcome_of(launched: Launched, stop: Stop, failure: SearchFailed | None) -> tuple[str, str]:
+def outcome_of(open_run: OpenRun, stop: Stop, failure: SearchFailed | None) -> tuple[str, str]:
     """(outcome, reason): the outcome is done, interrupted or failed."""
     if failure is not None:
         return "failed", str(failure)
-    reasons = [one.stop.reason for one in launched.problem_runs if one.stop is not None and one.failed]
+    reasons = [one.stop.reason for one in open_run.problem_runs if one.stop is not None and one.failed]
     failed, too_long = len(reasons), reasons.count(StopReason.TOO_LONG)
     interrupted = stop.reason is StopReason.INTERRUPTED
     causes = (("the scorer failed on", failed - too_long), ("the prompt does not fit the model for", too_long))
     faults = " and ".join(f"{cause} {count} problem{'s' * (count > 1)}" for cause, count in causes if count)
     why = "interrupted" if interrupted else str(stop) or (faults if failed else "")
-    if failed and failed == len(launched.problem_runs):
+    if failed and failed == len(open_run.problem_runs):
         return "failed", why
     return "interrupted" if interrupted else "done", why
 
 
-def summarize(launched: Launched, outcome: str, reason: str, ended_by: StopReason) -> dict[str, Any]:
+def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason) -> dict[str, Any]:
     """The run's metrics, and a record of each problem."""
-    status = launched.status
+    status = open_run.status
     return {
         "run": status.run,
         "outcome": outcome,
         "reason": reason,
         "ended_by": ended_by.value,
-        "policy": launched.policy.version,
-        "sandbox": launched.config.sandbox,
+        "policy": open_run.policy.version,
+        "sandbox": open_run.config.sandbox,
         "problems": [
             {
                 "name": problem_run.name,
