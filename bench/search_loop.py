@@ -139,7 +139,7 @@ class InlineProblem:
 def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[float, dict[str, float]]:
     """Iterations a second of evo's search on a population of `size`, and where the time went."""
     from evo.config.run import RunConfig
-    from evo.runs import launch as launching
+    from evo.runs import start as launching
     from evo.search import resources as shared
     from problems.contract import complete_problem
     from problems.registry import resolve

@@ -124,7 +124,8 @@ def resume(
     **settings: Any,
 ) -> int:
     """Continue RUN after its last committed iteration, with the same seed; nothing committed is scored again. If RUN is
-    a comparison, all its runs continue, and those that have not begun begin. If a scorer or its data was edited, pass --rescore or --accept-change."""
+    a comparison, all its runs continue, and those that have not begun begin. If a scorer or its data was edited, pass
+    --rescore or --accept-change."""
     from evo.api.drive import resume_comparison, resume_search
     from evo.cli.live import foreground, name_configs
     from evo.cli.outcome import report_comparison, report_search

@@ -11,8 +11,8 @@ from hostile_text import AnyTextProblem, HostilePolicy
 from sqlalchemy import update
 
 from evo.config.run import RunConfig
-from evo.runs import launch as launching
 from evo.runs import resume as resuming
+from evo.runs import start as launching
 from evo.runs.resume import Changes, OnScorerChange
 from evo.search import resources as shared
 from evo.search.stop import INTERRUPTED
