@@ -13,12 +13,16 @@ from problems.contract import BadAddress
 COMMANDS: dict[str, str] = {
     "problems pick": "name the problems by a filter: evo run 'list:EVALUATION.json?solve@30=0'",
     "problems fuzz": "add tests to the rows of the file, as further lines of `test_list`",
+    "fit list": "evo fit show without a name lists the fits",
     "runs note": "give the run a telling name: evo runs rename RUN NAME",
     "runs prune": "evo runs --json lists each run's groups and status; evo runs delete RUN... removes runs",
 }
 """Commands of `evo`, as `pretrain` or `problems fuzz`."""
 
 FLAGS: dict[str, str] = {
+    "fit --policy": "no policy was shown to improve a fit; evo run formula:FILE.csv?target=NAME takes one",
+    "fit --delimiter": "name the delimiter in a first line of the file, as in sep=;",
+    "fit show --svg": "--plot FILE.svg draws the front and the fit",
     "--redo": "delete what the stage made, as in rm -r DIR/policies/STAGE or evo runs delete RUN",
     "--keep-going": "run the stages that are left with --only",
     "--serve": "use `evo ui`, which shows runs in a browser",
@@ -26,7 +30,7 @@ FLAGS: dict[str, str] = {
     "--reflect": "let the scorer's feedback call a model",
     "--openevolve": "`evo best RUN -o DIR` writes the programs, which OpenEvolve starts from",
 }
-"""Flags of any command, as `--reflect`."""
+"""Flags of any command, as `--reflect`, or of one, as `fit --policy`."""
 
 KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "shards": ("a run is one task of a cluster; ?scorers=N spreads its scoring", (None,)),
@@ -60,6 +64,15 @@ NAMES: dict[str, str] = {
     "maths:hexagon_packing_12": "maths:circle_packing_32 is a packing too",
     "maths:sums_differences": "maths:erdos_min_overlap is of additive combinatorics too",
     "maths:uncertainty": "maths:autocorrelation_1 is a bound from one function too",
+    **{
+        f"FormulaRegressor({name}=)": instead
+        for names, instead in (
+            ("maxdepth constraints nested_constraints", "limit maxsize, binary_operators and unary_operators"),
+            ("extra_functions", "add a column with the function's values to X"),
+        )
+        for name in names.split()
+    },
+    "scripted:operon": "use scripted:gp, or scripted:marks",
     "musique-facts": "name a chat model, which any text task takes",
     "embedded:musique": "name a chat model, which any text task takes",
     **{

@@ -163,8 +163,11 @@ def invoke(argv: Sequence[str]) -> int:
         click.echo(error.format_message())
         return 2
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption) and (retired := replace_hint(FLAGS, error.option_name)):
-            return _complain(retired, 2)
+        if isinstance(error, click.NoSuchOption):
+            path = error.ctx.command_path.removeprefix("evo ") if error.ctx else ""
+            flags = (f"{path} {error.option_name}", error.option_name)
+            if retired := next(filter(None, (replace_hint(FLAGS, flag) for flag in flags)), ""):
+                return _complain(retired, 2)
         where = (
             error.ctx.command_path.removeprefix("evo")
             if isinstance(error, click.UsageError) and error.ctx and error.ctx.parent

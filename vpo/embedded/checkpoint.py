@@ -100,7 +100,7 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-    from vpo.embedded.dialects import open_dialect
+    from vpo.embedded.dialects import TaughtDialect, open_dialect
 
     language = open_dialect(dialect)
     words = language.vocabulary()
@@ -117,13 +117,14 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
         bos_token_id=None,
         eos_token_id=words.index(STOP),
         initializer_range=0.5 * width**-0.5,
-        rope_parameters={"rope_type": "default", "rope_theta": language.rope_theta},
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
     )
     setattr(config, DIALECT_KEY, dialect)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
-        language.place(model)
+        if isinstance(language, TaughtDialect):
+            language.place(model)
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=1.0,

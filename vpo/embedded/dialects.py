@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from problems.contract import BadAddress, Problem
 from problems.entry_points import find_entry_points, load_entry_point
@@ -70,10 +70,7 @@ class Dialect(Protocol):
     speaks_of: its kind of problem, in the plural
     answer_format: of its problems
     example: the address of one of its problems; searched: the address of a set to search
-    language: its name in `evo pretrain`
-    pretraining: the settings of PretrainConfig that differ from its defaults
     checkpoints: the embedded policies of a plug-in, by name
-    rope_theta: base of the rotation of the model's positions
     """
 
     name: str
@@ -81,22 +78,7 @@ class Dialect(Protocol):
     answer_format: str
     example: str
     searched: str
-    language: str
-    pretraining: Mapping[str, Any]
     checkpoints: Mapping[str, Path]
-    rope_theta: float
-
-    def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
-        """The lessons of a base policy. held_out: tiles of boards that no lesson may show; None: those of all sets"""
-        ...
-
-    def place(self, model: LlamaForCausalLM) -> None:
-        """Change the starting weights, with torch's random numbers, so that related words start near each other."""
-        ...
-
-    def describe_policy(self, large_boards: bool) -> str:
-        """The behaviour of a pretrained policy, as the end of the sentence "A Llama decoder of N parameters"."""
-        ...
 
     def understands(self, problem: Problem) -> bool:
         """Whether the problem is of this language's kind."""
@@ -136,6 +118,30 @@ class Dialect(Protocol):
         ...
 
 
+@runtime_checkable
+class TaughtDialect(Dialect, Protocol):
+    """A dialect in which a base policy can be trained.
+
+    language: its name in `evo pretrain`
+    pretraining: the settings of PretrainConfig that differ from its defaults
+    """
+
+    language: str
+    pretraining: Mapping[str, Any]
+
+    def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
+        """The lessons of a base policy. held_out: tiles of boards that no lesson may show; None: those of all sets"""
+        ...
+
+    def place(self, model: LlamaForCausalLM) -> None:
+        """Change the starting weights, with torch's random numbers, so that related words start near each other."""
+        ...
+
+    def describe_policy(self, large_boards: bool) -> str:
+        """The behaviour of a pretrained policy, as the end of the sentence "A Llama decoder of N parameters"."""
+        ...
+
+
 @dataclass
 class MazeDialect:
     name: str
@@ -146,7 +152,6 @@ class MazeDialect:
     example: str = "maze:test/0"
     searched: str = "maze:test"
     checkpoints: Mapping[str, Path] = field(default_factory=dict)
-    rope_theta: float = 10_000.0
 
     def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
         from problems.maze.sets import held_out_tiles

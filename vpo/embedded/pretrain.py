@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vpo.embedded.checkpoint import PREFIX, SHIPPED, build_model, build_tokenizer, fill
-from vpo.embedded.dialects import open_dialect
+from vpo.embedded.dialects import TaughtDialect, open_dialect
 from vpo.embedded.fidelity import KINDS, FidelityComparison, compare
 from vpo.embedded.lesson import Lesson, Teacher
 from vpo.embedded.pretrain_config import PretrainConfig, Pretraining, PretrainProgress
@@ -97,7 +97,7 @@ def _train(
         fused=True,
     )
     mixed = uses_bf16_autocast(config.precision, "cpu")
-    lessons = open_dialect(config.dialect).teacher(config.seed, held_out, config.large_share)
+    lessons = _taught(config).teacher(config.seed, held_out, config.large_share)
     ids = {word: i for i, word in enumerate(open_dialect(config.dialect).vocabulary())}
     history: list[PretrainProgress] = []
     waiting: list[list[Lesson]] = []
@@ -164,7 +164,7 @@ def card(config: PretrainConfig, model: LlamaForCausalLM, done: Pretraining) -> 
     history = done.history
     size = sum(p.numel() for p in model.parameters())
     settings = ", ".join(f"{name} {value}" for name, value in (asdict(config) | {"start": _origin(config)}).items())
-    dialect = open_dialect(config.dialect)
+    dialect = _taught(config)
     shown = history[:: max(1, len(history) // 8)]
     if shown[-1] is not history[-1]:
         shown.append(history[-1])
@@ -207,3 +207,9 @@ def fidelity_table(done: Pretraining) -> str:
             "",
         ]
     return "\n".join(["", "## Fidelity", "", *parts]) if parts else ""
+
+
+def _taught(config: PretrainConfig) -> TaughtDialect:
+    dialect = open_dialect(config.dialect)
+    assert isinstance(dialect, TaughtDialect)
+    return dialect

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpo.embedded.checkpoint import PREFIX, checkpoint_path, dialect_of
-from vpo.embedded.dialects import Dialect, all_dialects, open_dialect
+from vpo.embedded.dialects import TaughtDialect, all_dialects, open_dialect
 from vpo.embedded.fidelity import FidelityComparison
 from vpo.embedded.words import DIALECT, EDIT_DIALECT
 from vpo.policies.prompt_formats import is_token_format
@@ -73,9 +73,9 @@ class Pretraining:
     fidelity: Mapping[str, FidelityComparison] = field(default_factory=dict)
 
 
-def languages() -> dict[str, Dialect]:
+def languages() -> dict[str, TaughtDialect]:
     """The languages of `evo pretrain`, by name."""
-    return {dialect.language: dialect for dialect in all_dialects().values()}
+    return {each.language: each for each in all_dialects().values() if isinstance(each, TaughtDialect)}
 
 
 def make_config(language: str, start: str | None = None, lr: float | None = None, **given: Any) -> PretrainConfig:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import shlex
 import signal
 import time
@@ -33,16 +32,14 @@ from evo.plugins.formulas.fit_view import (
 )
 from evo.plugins.formulas.grammar import variable
 from evo.plugins.formulas.rules import read_functions
-from evo.plugins.formulas.table_file import BadTable
+from evo.plugins.formulas.table import BadTable
 from evo.plugins.formulas.writing import to_latex
 from evo.tui.terminal import can_show
-from vpo.policies.address import parse_address
-from vpo.policies.contract import PolicyUnavailable
+from problems.retired import COMMANDS, replace_hint
 
 NEWS_SECONDS, LINE_SECONDS = 1.0, 10.0
 """Between two plain lines, at least if the front is better, and at most if it is not."""
 PICTURES = (".png", ".svg", ".pdf")
-SVG_WIDTH = 110
 _LARGE_FILE = 10_000_000
 """Bytes of a file whose reading takes seconds."""
 FORMS = ("table", "text", "latex", "sympy", "python", "json")
@@ -59,6 +56,8 @@ class FitGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        if args and (retired := replace_hint(COMMANDS, f"fit {args[0]}")) and not Path(args[0]).exists():
+            raise BadInput(retired)
         if args and args[0] in self.commands:
             name = f"{info_name} {args[0]}"
             return self.commands[args[0]].make_context(name, args[1:], parent, **extra)
@@ -69,11 +68,11 @@ class FitGroup(click.Group):
     "fit",
     cls=GroupedCommand,
     sections={
-        "Data": ("target", "columns", "weights", "test_share", "drop_missing", "delimiter", "no_header"),
-        "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "units", "loss", "policy", "seed"),
+        "Data": ("target", "columns", "weights", "test_share", "drop_missing", "no_header"),
+        "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "units", "loss", "seed"),
         "Execution and output": ("name", "resume", "plot", "plain", "as_json"),
     },
-    epilog="`evo fit list` lists the saved fits; `evo fit show NAME --row 3 --as python` prints a row.",
+    epilog="`evo fit show` lists the saved fits; `evo fit show NAME --row 3 --as python` prints a row.",
 )
 @click.argument("file", metavar="FILE", required=False, type=click.Path(path_type=Path))
 @click.option("--target", "-y", metavar="COLUMN", help="The column that the formula gives.")
@@ -85,7 +84,6 @@ class FitGroup(click.Group):
     help="The share of the rows that is held out; no formula is fitted to them or chosen by them.  [default: 0.2]",
 )
 @click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite values.")
-@click.option("--delimiter", metavar="CHAR", help="The delimiter of the CSV file; it is detected by default.")
 @click.option("--no-header", is_flag=True, help="Read the first line as data, and name the columns x1, x2, ...")
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), help="The most seconds of the search.  [default: 60]"
@@ -110,13 +108,8 @@ class FitGroup(click.Group):
 @click.option(
     "--loss",
     metavar="NAME",
-    help="The loss of a row: squared_error, absolute_error, log_cosh, huber(1.0), quantile(0.5), ..."
+    help="The loss of a row: squared_error, absolute_error, log_cosh, huber(1.0), quantile(0.5)"
     "  [default: squared_error]",
-)
-@click.option(
-    "--policy",
-    metavar="ADDRESS",
-    help="A policy that changes formulas too once least squares is done, such as scripted:marks or openai:MODEL@URL.",
 )
 @click.option("--seed", type=int, help="The seed of the held-out rows and of the search.  [default: 0]")
 @click.option("--name", help="The name of the fit; by default the file's and the target's.")
@@ -128,7 +121,7 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
     """Find formulas y = f(x) of the columns of FILE, a CSV or Parquet table with a line of names.
 
     The result is a front: for each size the formula with the smallest error, and one recommended row. It is saved in
-    fits/NAME.json after every tick, so a killed fit can be resumed. No model and no network are used without --policy.
+    fits/NAME.json after every tick, so a killed fit can be resumed. No model and no network are used.
 
     \b
     evo fit data.csv --target y
@@ -145,16 +138,13 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
         console.print(note, soft_wrap=True, markup=False)
     plain = plain or not can_show(console)
     with _interruptible() as interrupted:
-        try:
-            ended = _search(saved, parts, path, console, plain, interrupted)
-        except PolicyUnavailable as fault:
-            raise BadInput(f"{fault}; the formulas found before are saved as {saved.name}") from None
+        ended = _search(saved, parts, path, console, plain, interrupted)
     if plot is not None and ended.recommended is not None:
-        _save_plot(ended, parts, plot)
+        _save_plot(ended, parts, plot, ended.recommended)
     if as_json:
         print_json(ended.record())
     else:
-        print_fit(console, ended, parts, ended.recommended, head=not plain)
+        print_fit(console, ended, ended.recommended, head=not plain)
         _print_hints(console, ended, path)
     return INTERRUPTED if interrupted[0] else 0
 
@@ -164,17 +154,11 @@ def _begin(file: Path | None, given: dict[str, Any], console: Console) -> tuple[
         raise BadInput("name a CSV or Parquet file, as in evo fit data.csv --target y (see evo fit --help)")
     if not file.exists():
         raise BadInput(f"there is no file {file}")
-    delimiter = given["delimiter"]
-    if delimiter is not None:
-        delimiter = {"\\t": "\t", "tab": "\t", "space": " "}.get(delimiter, delimiter)
-        if len(delimiter) != 1:
-            raise BadInput(f"--delimiter {delimiter!r} is not one character")
     settings = FitSettings(
         given["target"],
         tuple(_names(given["columns"])),
         given["weights"],
         given["drop_missing"],
-        delimiter,
         not given["no_header"],
         seed=given["seed"] or 0,
         test_share=0.2 if given["test_share"] is None else given["test_share"],
@@ -194,7 +178,7 @@ def _begin(file: Path | None, given: dict[str, Any], console: Console) -> tuple[
 
 
 def _reopen(file: Path | None, name: str, given: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
-    fixed = ("target", "columns", "weights", "test_share", "drop_missing", "delimiter", "no_header", "seed", "name")
+    fixed = ("target", "columns", "weights", "test_share", "drop_missing", "no_header", "seed", "name")
     named = [f"--{key.replace('_', '-')}" for key in fixed if given[key] not in (None, False)]
     if file is not None or named:
         raise BadInput(f"a fit is resumed with its own file and settings; leave out {', '.join(named) or file}")
@@ -219,11 +203,6 @@ def _change(settings: FitSettings, given: dict[str, Any]) -> FitSettings:
         changes["functions"] = tuple(functions)
     if given["loss"] is not None:
         changes["loss"] = None if given["loss"] == "squared_error" else given["loss"]
-    if given["policy"] is not None:
-        from vpo.policies.registry import check_policy
-
-        check_policy(parse_address(given["policy"]))
-        changes["policy"] = given["policy"]
     if given["units"] is not None:
         changes["units"] = given["units"]
     if given["guesses"]:
@@ -291,9 +270,7 @@ def _check_plot(plot: Path | None) -> None:
         raise BadInput(f"--plot {plot}: there is no folder {plot.parent}")
 
 
-def _save_plot(saved: SavedFit, parts: SplitTable, plot: Path) -> None:
-    row = saved.recommended
-    assert row is not None
+def _save_plot(saved: SavedFit, parts: SplitTable, plot: Path, row: fits.FitRow) -> None:
     try:
         save_plot(saved, parts, row, plot)
     except (OSError, ValueError) as error:
@@ -313,15 +290,17 @@ fit = FitGroup(_fit)
 
 
 @fit.command("show")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", required=False)
 @click.option(
     "--row", default="best", metavar="K|best|all", show_default=True, help="The row of the front, as the table counts."
 )
 @click.option("--as", "form", type=click.Choice(FORMS), default="table", show_default=True, help="The form of the row.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Save the plots as a picture.")
-@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write what a terminal shows, and end.")
-def _show(name: str, row: str, form: str, plot: Path | None, svg: Path | None) -> None:
-    """Print a saved fit, or rows of it as text, LaTeX, sympy, a Python function or JSON."""
+def _show(name: str | None, row: str, form: str, plot: Path | None) -> None:
+    """Print a saved fit, or rows of it as text, LaTeX, sympy, Python functions or JSON; without NAME, list the fits."""
+    if name is None:
+        _list(as_json=form == "json")
+        return
     saved, _path = fits.load_fit(name)
     rows = list(saved.rows)
     if row == "best":
@@ -334,56 +313,28 @@ def _show(name: str, row: str, form: str, plot: Path | None, svg: Path | None) -
         raise BadInput(f"{name} has no formula yet; continue it with: evo fit --resume {name}")
     _check_plot(plot)
     if plot is not None:
-        _save_plot(saved, fits.reopen_fit(saved), plot)
+        _save_plot(saved, fits.reopen_fit(saved), plot, rows[0])
     if form == "json":
         record = saved.record()
-        chosen = [record["rows"][saved.rows.index(each)] for each in rows]
-        print_json(record if row == "all" else chosen[0])
-        return
-    if form == "table":
-        try:
-            parts = fits.reopen_fit(saved)
-        except BadTable as fault:
-            click.echo(f"evo: no plots: {fault}", err=True)
-            parts = None
-        _print_or_draw(saved, parts, rows[0], svg)
-        return
-    for each in rows:
-        click.echo(_written(saved, each, form))
+        print_json(record if row == "all" else record["rows"][saved.rows.index(rows[0])])
+    elif form == "table":
+        print_fit(Console(highlight=False, emoji=False), saved, rows[0])
+    else:
+        for each in rows:
+            click.echo(_write(saved, each, form, several=row == "all"))
 
 
-def _print_or_draw(saved: SavedFit, parts: SplitTable | None, row: fits.FitRow, svg: Path | None) -> None:
-    if svg is None:
-        print_fit(Console(highlight=False, emoji=False), saved, parts, row)
-        return
-    drawn = Console(
-        file=io.StringIO(), record=True, width=SVG_WIDTH, force_terminal=True, highlight=False, emoji=False,
-        legacy_windows=False,
-    )  # fmt: skip
-    print_fit(drawn, saved, parts, row)
-    try:
-        drawn.save_svg(str(svg), title=f"evo fit {Path(saved.data['path']).name} --target {saved.target}")
-    except OSError as error:
-        raise BadInput(f"cannot write {svg}: {error.strerror or error}") from None
-
-
-def _written(saved: SavedFit, row: fits.FitRow, form: str) -> str:
+def _write(saved: SavedFit, row: fits.FitRow, form: str, several: bool) -> str:
+    """several: whether other rows are written too, so that each function needs a name of its own"""
     if form == "latex":
         return f"{to_latex(variable(0), [saved.target])} = {row.front.latex(6)}"
     if form == "python":
-        return row.front.python(saved.target)
-    if form == "sympy":
-        try:
-            return str(row.front.sympy())
-        except ImportError:
-            raise BadInput("--as sympy needs sympy: pip install 'evo-search[formulas]'") from None
-    return row.front.equation
+        return row.front.python(f"{saved.target}_{saved.rows.index(row) + 1}" if several else saved.target)
+    return str(row.front.sympy()) if form == "sympy" else row.front.equation
 
 
-@fit.command("list")
-@json_option
 def _list(as_json: bool) -> None:
-    """List the saved fits, the newest last."""
+    """The saved fits, the newest last."""
     saved = []
     for name in fits.list_fits():
         try:
@@ -398,18 +349,10 @@ def _list(as_json: bool) -> None:
         return
     rows = []
     for each in saved:
-        row = each.recommended
-        seconds = sum(session.seconds for session in each.sessions)
-        cells = (
-            ("-", "-", "-", "-")
-            if row is None
-            else (
-                str(row.front.complexity),
-                number(row.front.r2),
-                number(row.test_r2),
-                f"{each.target} = {short_formula(each, row)}",
-            )
-        )
-        rows.append((each.name, f"{seconds:.0f}", *cells))
+        row, cells = each.recommended, ("-", "-", "-", "-")
+        if row is not None:
+            law = f"{each.target} = {short_formula(each, row)}"
+            cells = (str(row.front.complexity), number(row.front.r2), number(row.test_r2), law)
+        rows.append((each.name, f"{sum(session.seconds for session in each.sessions):.0f}", *cells))
     titles = ("fit", "seconds", "size", "R2", "held-out R2", "recommended")
     print_table(open_wide_console(), titles, rows, right=("seconds", "size", "R2", "held-out R2"))

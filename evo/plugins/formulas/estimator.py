@@ -8,9 +8,11 @@ model.equations_, model.sympy(), model.predict(X)
 
 from __future__ import annotations
 
+import functools
 import html
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -27,14 +29,27 @@ except ImportError as error:
 
 from evo.plugins.formulas.evaluation import Array
 from evo.plugins.formulas.front import FrontRow, ModelSelection
-from evo.plugins.formulas.grammar import Formula, OwnFunction, arity, register
+from evo.plugins.formulas.grammar import Formula, arity
 from evo.plugins.formulas.losses import read_loss
 from evo.plugins.formulas.rules import FormulaRules, UnitRules, read_function
 from evo.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch
 from evo.plugins.formulas.units import parse_unit
+from evo.plugins.formulas.writing import plain_names
+from problems.retired import NAMES, replace_hint
 
 _LONGEST = 1e9
 """Seconds of a search that only its evaluations end."""
+
+
+def _refuse_retired(init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def checked(self: Any, *given: Any, **parameters: Any) -> None:
+        for name in parameters:
+            if line := replace_hint(NAMES, f"FormulaRegressor({name}=)"):
+                raise TypeError(line)
+        init(self, *given, **parameters)
+
+    return checked
 
 
 class FormulaRegressor(RegressorMixin, BaseEstimator):
@@ -47,14 +62,8 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     binary_operators, unary_operators: functions of the grammar that may occur; by default all that the engine uses.
         If only one of the two is given, the other is + - * / or none. + and * are necessary
     maxsize: the most nodes of a formula
-    extra_functions: your own functions of one argument, added to those: (name, function of an array[, derivative or
-        None[, function of a sympy expression]])
-    maxsize, maxdepth: the most nodes of a formula, and of a path from its root to a leaf
-    constraints: the most nodes of a function's arguments, -1 for any: `{"sin": 5, "**": (-1, 1)}`
-    nested_constraints: how often functions may lie inside another: `{"sin": {"sin": 0, "cos": 0}}`
-    elementwise_loss: "absolute_error", "huber(1.0)", "quantile(0.9)", .. or a function of (prediction, target), or of
-        (prediction, target, weights), that gives one number a row and is smallest where the two are equal. It ranks the
-        formulas; constants come from least squares and are refined for the loss
+    elementwise_loss: "absolute_error", "huber(1.0)" or "quantile(0.9)". It ranks the formulas; constants come from
+        least squares and are refined for the loss
     dimensional_constraint_penalty: added to the loss of a formula that breaks the units given to `fit`
     max_evals: passes over the rows, the budget; timeout_in_seconds: ends the search too, if given
     early_stop_condition: ends the search at a loss below it, or if this function of loss and complexity is true
@@ -66,18 +75,15 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     front_: a `Front`; equations_: its rows as a table; n_features_in_, feature_names_in_: as in scikit-learn
     """
 
+    @_refuse_retired
     def __init__(
         self,
         model_selection: ModelSelection = "description",
         *,
         binary_operators: Sequence[str] | None = None,
         unary_operators: Sequence[str] | None = None,
-        extra_functions: Sequence[tuple[Any, ...]] = (),
         maxsize: int = 50,
-        maxdepth: int | None = None,
-        constraints: Mapping[str, int | tuple[int, int]] | None = None,
-        nested_constraints: Mapping[str, Mapping[str, int]] | None = None,
-        elementwise_loss: str | Callable[..., Any] | None = None,
+        elementwise_loss: str | None = None,
         dimensional_constraint_penalty: float = 1000.0,
         max_evals: int | None = 20_000,
         timeout_in_seconds: float | None = None,
@@ -89,11 +95,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         self.model_selection = model_selection
         self.binary_operators = binary_operators
         self.unary_operators = unary_operators
-        self.extra_functions = extra_functions
         self.maxsize = maxsize
-        self.maxdepth = maxdepth
-        self.constraints = constraints
-        self.nested_constraints = nested_constraints
         self.elementwise_loss = elementwise_loss
         self.dimensional_constraint_penalty = dimensional_constraint_penalty
         self.max_evals = max_evals
@@ -164,7 +166,11 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
             names = [f"x{index}" for index in range(self.n_features_in_)]
         if len(names) != self.n_features_in_:
             raise ValueError(f"there are {len(names)} variable_names for {self.n_features_in_} columns")
-        return tuple(str(name) for name in names)
+        given_names = [str(name) for name in names]
+        plain = plain_names(given_names)
+        if renamed := [f"{a!r} to {b}" for a, b in zip(given_names, plain, strict=True) if a != b]:
+            warnings.warn(f"In formulas, {', '.join(renamed)}: other names cannot be written there.", stacklevel=4)
+        return tuple(plain)
 
     # -- the fitted front ----------------------------------------------------------------------------------------------
 
@@ -282,17 +288,6 @@ def read_units(penalty: float, x_units: Sequence[str] | None, y_units: str | Non
 
 def read_rules(model: FormulaRegressor, units: UnitRules | None) -> FormulaRules:
     """What a model's parameters allow on the front. Raises ValueError, one line."""
-    own = {}
-    for given in model.extra_functions:
-        if not isinstance(given, tuple) or not 2 <= len(given) <= 4 or not isinstance(given[0], str):
-            raise ValueError("extra_functions must be of (name, function[, derivative[, sympy function]])")
-        if given[0] in own:
-            raise ValueError(f"extra_functions has {given[0]!r} twice")
-        own[given[0]] = register(OwnFunction(*given))
-
-    def code_of(name: str) -> int:
-        return own[name] if name in own else read_function(name)
-
     if model.binary_operators is None and model.unary_operators is None:
         names: tuple[str, ...] = DEFAULT_FUNCTIONS
     else:
@@ -301,19 +296,9 @@ def read_rules(model: FormulaRegressor, units: UnitRules | None) -> FormulaRules
             raise ValueError("binary_operators must include '+' and '*'")
         names = (*binary, *(model.unary_operators or ()))
         for name in names:
-            if arity(code_of(name)) != (2 if name in binary else 1):
-                raise ValueError(f"{name!r} takes {arity(code_of(name))} argument(s): put it among the other operators")
-    if model.maxsize < 1 or model.maxdepth is not None and model.maxdepth < 1:
-        raise ValueError("maxsize and maxdepth must be at least 1")
-    arguments = {}
-    for name, most in (model.constraints or {}).items():
-        sizes = tuple(most) if isinstance(most, (tuple, list)) else (most,)
-        if len(sizes) != arity(code_of(name)):
-            raise ValueError(f"constraints: {name!r} takes {arity(code_of(name))} number(s), one for each argument")
-        arguments[code_of(name)] = sizes
-    nested = {
-        code_of(outer): {code_of(inner): most for inner, most in limits.items()}
-        for outer, limits in (model.nested_constraints or {}).items()
-    }
-    codes = frozenset(map(code_of, names)) | frozenset(own.values())
-    return FormulaRules(codes, model.maxsize, model.maxdepth, arguments, nested, units)
+            takes = arity(read_function(name))
+            if takes != (2 if name in binary else 1):
+                raise ValueError(f"{name!r} takes {takes} argument(s): put it among the other operators")
+    if model.maxsize < 1:
+        raise ValueError("maxsize must be at least 1")
+    return FormulaRules(frozenset(map(read_function, names)), model.maxsize, units)

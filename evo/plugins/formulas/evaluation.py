@@ -26,6 +26,20 @@ Value = Any
 """An array (n,), or a number where no variable occurs."""
 
 
+SMALLEST, LARGEST = 1e-140, 1e140
+"""The largest number of a column is between them: the squares of others are no numbers."""
+
+
+def check_size(values: Array, name: str) -> None:
+    """Raises ValueError if the squares of a column's largest number overflow or vanish."""
+    largest = float(np.abs(values).max(initial=0))
+    if largest and not SMALLEST < largest < LARGEST:
+        raise ValueError(
+            f"the largest number of {name} is {largest:g}; write it in units in which it is between {SMALLEST:g} and "
+            f"{LARGEST:g}"
+        )
+
+
 def quiet() -> AbstractContextManager[Any]:
     """numpy reports no floating-point faults within."""
     return np.errstate(all="ignore")
@@ -47,63 +61,29 @@ _BINARY: dict[int, Callable[[Value, Value], Value]] = {
 }
 
 
-class _Values(dict[int, Callable[[Value], Value]]):
-    """The functions of one argument by code, those of callers when they are first used."""
-
-    def __missing__(self, code: int) -> Callable[[Value], Value]:
-        function = g.OWN[code].function
-        return self.setdefault(code, lambda a: _checked(function(a), a, code))
-
-
-class _Slopes(dict[int, Callable[[Value, Value], Value]]):
-    """Derivatives from argument and value, those of callers' functions when they are first used."""
-
-    def __missing__(self, code: int) -> Callable[[Value, Value], Value]:
-        derivative = g.OWN[code].derivative
-        if derivative is None:
-            return self.setdefault(code, lambda a, v: _difference(_UNARY[code], a))
-        return self.setdefault(code, lambda a, v: _checked(derivative(a), a, code))
-
-
-def _checked(values: Any, argument: Value, code: int) -> Value:
-    found = np.asarray(values, dtype=np.float64)
-    if found.shape != np.shape(argument):
-        raise ValueError(f"{g.name_of(code)} must give one number for each of its argument")
-    return found if found.ndim else float(found)
-
-
-def _difference(function: Callable[[Value], Value], a: Value) -> Value:
-    step = 1e-6 * np.maximum(np.abs(a), 1.0)
-    return (function(a + step) - function(a - step)) / (2 * step)
-
-
-_UNARY = _Values(
-    {
-        **{g.NEG: np.negative, g.SQUARE: np.square, g.CUBE: lambda a: a * a * a, g.SQRT: np.sqrt, g.EXP: np.exp},
-        **{g.LOG: np.log, g.SIN: np.sin, g.COS: np.cos, g.TAN: np.tan, g.ARCSIN: np.arcsin, g.ARCCOS: np.arccos},
-        **{g.ARCTAN: np.arctan, g.SINH: np.sinh, g.COSH: np.cosh, g.TANH: np.tanh, g.ABS: np.abs},
-    }
-)
-_SLOPES = _Slopes(
-    {
-        g.NEG: lambda a, v: -1.0,
-        g.SQUARE: lambda a, v: 2.0 * a,
-        g.CUBE: lambda a, v: 3.0 * a * a,
-        g.SQRT: lambda a, v: 0.5 / v,
-        g.EXP: lambda a, v: v,
-        g.LOG: lambda a, v: 1.0 / a,
-        g.SIN: lambda a, v: np.cos(a),
-        g.COS: lambda a, v: -np.sin(a),
-        g.TAN: lambda a, v: 1.0 + v * v,
-        g.ARCSIN: lambda a, v: 1.0 / np.sqrt(1.0 - a * a),
-        g.ARCCOS: lambda a, v: -1.0 / np.sqrt(1.0 - a * a),
-        g.ARCTAN: lambda a, v: 1.0 / (1.0 + a * a),
-        g.SINH: lambda a, v: np.cosh(a),
-        g.COSH: lambda a, v: np.sinh(a),
-        g.TANH: lambda a, v: 1.0 - v * v,
-        g.ABS: lambda a, v: np.sign(a),
-    }
-)
+_UNARY: dict[int, Callable[[Value], Value]] = {
+    **{g.NEG: np.negative, g.SQUARE: np.square, g.CUBE: lambda a: a * a * a, g.SQRT: np.sqrt, g.EXP: np.exp},
+    **{g.LOG: np.log, g.SIN: np.sin, g.COS: np.cos, g.TAN: np.tan, g.ARCSIN: np.arcsin, g.ARCCOS: np.arccos},
+    **{g.ARCTAN: np.arctan, g.SINH: np.sinh, g.COSH: np.cosh, g.TANH: np.tanh, g.ABS: np.abs},
+}
+_SLOPES: dict[int, Callable[[Value, Value], Value]] = {
+    g.NEG: lambda a, v: -1.0,
+    g.SQUARE: lambda a, v: 2.0 * a,
+    g.CUBE: lambda a, v: 3.0 * a * a,
+    g.SQRT: lambda a, v: 0.5 / v,
+    g.EXP: lambda a, v: v,
+    g.LOG: lambda a, v: 1.0 / a,
+    g.SIN: lambda a, v: np.cos(a),
+    g.COS: lambda a, v: -np.sin(a),
+    g.TAN: lambda a, v: 1.0 + v * v,
+    g.ARCSIN: lambda a, v: 1.0 / np.sqrt(1.0 - a * a),
+    g.ARCCOS: lambda a, v: -1.0 / np.sqrt(1.0 - a * a),
+    g.ARCTAN: lambda a, v: 1.0 / (1.0 + a * a),
+    g.SINH: lambda a, v: np.cosh(a),
+    g.COSH: lambda a, v: np.sinh(a),
+    g.TANH: lambda a, v: 1.0 - v * v,
+    g.ABS: lambda a, v: np.sign(a),
+}
 """The derivative of each function of one argument, from its argument and its value."""
 
 

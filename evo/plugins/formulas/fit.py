@@ -6,7 +6,6 @@ loses at most the last tick; `evo fit --resume` starts from the formulas in it, 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import re
@@ -26,8 +25,7 @@ from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
 from evo.plugins.formulas.losses import read_loss
 from evo.plugins.formulas.rules import FormulaRules, UnitRules, read_functions
 from evo.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch, LossMeasure
-from evo.plugins.formulas.table import DataTable, TableOptions, read_table
-from evo.plugins.formulas.table_file import BadTable, hash_file
+from evo.plugins.formulas.table import BadTable, DataTable, TableOptions, hash_file, read_table
 from evo.plugins.formulas.units import parse_unit
 from evo.whole_file import write_whole
 from problems.address import did_you_mean
@@ -43,7 +41,6 @@ class FitSettings:
     """What decides a fit, besides its file.
 
     units: `header`, or units by column as text; loss: as `read_loss` takes it
-    policy: the address of a policy that changes formulas in the evolution
     target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
     out; the rest as in `search` and TableOptions
     """
@@ -52,11 +49,9 @@ class FitSettings:
     columns: tuple[str, ...] = ()
     weights: str | None = None
     drop_missing: bool = False
-    delimiter: str | None = None
     header: bool = True
     units: str | None = None
     loss: str | None = None
-    policy: str | None = None
     seconds: float | None = 60.0
     evaluations: int | None = None
     max_size: int = 50
@@ -67,7 +62,7 @@ class FitSettings:
 
     @property
     def table_options(self) -> TableOptions:
-        return TableOptions(self.columns, self.weights, self.drop_missing, self.delimiter, self.header, seed=self.seed)
+        return TableOptions(self.columns, self.weights, self.drop_missing, self.header, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -295,7 +290,7 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     """Search from the fit's rows and guesses, and save after each tick and at the end.
 
     A further session of a fit has another seed, so that it does not repeat the first. Raises OSError if the file cannot
-    be written, and BadInput, BadAddress or PolicyUnavailable for a policy that cannot answer.
+    be written.
     """
     settings = fit.settings
     seed = settings.seed + len(fit.sessions)
@@ -317,16 +312,8 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
 
     save_fit(replace(fit, sessions=(*fit.sessions, FitSession(seed, 0, 0.0, ""))), path)
     seconds = math.inf if settings.seconds is None else settings.seconds
-    with contextlib.ExitStack() as stack:
-        change = None
-        if settings.policy is not None:
-            from evo.plugins.formulas.policy_changes import FittedRows, PolicyChanges
-
-            rows = FittedRows(parts.x, parts.y, fit.names, fit.target)
-            change = stack.enter_context(PolicyChanges(settings.policy, rows, seed))
-        elementwise = read_loss(settings.loss)
-        begun = FormulaSearch(parts.x, parts.y, scale.rules, fit.names, seed, parts.weights, elementwise, change)
-        front = begun.run(seconds, settings.evaluations, guesses, tick)
+    search = FormulaSearch(parts.x, parts.y, scale.rules, fit.names, seed, parts.weights, read_loss(settings.loss))
+    front = search.run(seconds, settings.evaluations, guesses, tick)
     ended = current(front)
     save_fit(ended, path)
     return ended

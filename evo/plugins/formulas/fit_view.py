@@ -1,4 +1,4 @@
-"""A fit as text: its front as a table, the recommended formula, plots of the fit and its residuals in braille."""
+"""A fit as text: its front as a table, the recommended formula, and a picture."""
 
 from __future__ import annotations
 
@@ -6,24 +6,16 @@ import math
 import time
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from evo.plugins.formulas.evaluation import Array
 from evo.plugins.formulas.fit import FitRow, SavedFit, SplitTable
 from evo.plugins.formulas.grammar import write
 from evo.search.status import clock
 from evo.tui.line import fit as cut
-from evo.tui.plot import BLANK_LAYER, Canvas
 
 DIGITS = 4
 """Of the numbers in formulas that are only looked at."""
-PLOT_HEIGHT = 10
-_MOST_POINTS = 3000
-_FITTED, _HELD_OUT, _GUIDE = range(3)
-_STYLES = {BLANK_LAYER: "", _FITTED: "dim", _HELD_OUT: "cyan", _GUIDE: "yellow"}
 
 
 def short_formula(fit: SavedFit, row: FitRow) -> str:
@@ -136,71 +128,6 @@ class LiveView:
         return Group(*lines)
 
 
-# -- plots -------------------------------------------------------------------------------------------------------------
-
-
-def draw_plots(fit: SavedFit, parts: SplitTable, row: FitRow, width: int) -> list[Text]:
-    """Predicted against measured values, and residuals against predicted ones; the held-out rows in colour."""
-    measured = np.concatenate([parts.y, parts.test_y])
-    predicted = row.front(np.concatenate([parts.x, parts.test_x]))
-    held = np.arange(len(measured)) >= len(parts.y)
-    shown = np.isfinite(predicted)
-    step = max(1, math.ceil(int(shown.sum()) / _MOST_POINTS))
-    measured, predicted, held = measured[shown][::step], predicted[shown][::step], held[shown][::step]
-    if len(measured) < 2:
-        return []
-    each = (width - 2) // 2 if width >= 72 else width
-    first = _scatter(measured, predicted, held, each, f"predicted {fit.target} against measured", diagonal=True)
-    second = _scatter(predicted, measured - predicted, held, each, "residual against predicted", diagonal=False)
-    if each == width:
-        return [*first, *second]
-    joined = []
-    for left, right in zip(first, second, strict=True):
-        line = left.copy()
-        line.pad_right(each + 2 - left.cell_len)
-        joined.append(line.append_text(right))
-    return joined
-
-
-def _scatter(x: Array, y: Array, held: npt.NDArray[np.bool_], width: int, title: str, diagonal: bool) -> list[Text]:
-    low_x, high_x = _range(x)
-    low_y, high_y = (min(low_x, _range(y)[0]), max(high_x, _range(y)[1])) if diagonal else _range(y)
-    if diagonal:
-        low_x, high_x = low_y, high_y
-    ticks = [f"{high_y:.3g}", f"{low_y:.3g}"]
-    left = max(map(len, ticks)) + 1
-    canvas = Canvas(max(8, width - left - 1), PLOT_HEIGHT)
-    across, down = canvas.dots
-
-    def place_y(value: float) -> int:
-        return round((high_y - value) / (high_y - low_y) * (down - 1))
-
-    for layer in (_FITTED, _HELD_OUT):
-        chosen = held if layer == _HELD_OUT else ~held
-        for a, b in zip(x[chosen].tolist(), y[chosen].tolist(), strict=True):
-            canvas.dot(round((a - low_x) / (high_x - low_x) * (across - 1)), place_y(b), layer)
-    for dot in range(0, across, 4):
-        at = low_y + (high_y - low_y) * dot / (across - 1) if diagonal else 0.0
-        canvas.dot(dot, place_y(at), _GUIDE)
-    lines = [Text(cut(" " * left + title, width), "bold")]
-    for number_, cells in enumerate(canvas.rows()):
-        tick = ticks[0] if number_ == 0 else ticks[1] if number_ == canvas.height - 1 else ""
-        line = Text(f"{tick.rjust(left - 1)} ┤", "dim")
-        for char, layer, _band in cells:
-            line.append(char, _STYLES.get(layer, "cyan"))
-        lines.append(line)
-    low, high = f"{low_x:.3g}", f"{high_x:.3g}"
-    room = max(1, canvas.width - len(low) - len(high))
-    lines.append(Text(" " * (left + 1) + low + " " * room + high, "dim"))
-    return lines
-
-
-def _range(values: Array) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
-    room = (high - low) * 0.03 or max(abs(high) * 0.05, 1e-12)
-    return low - room, high + room
-
-
 def save_plot(fit: SavedFit, parts: SplitTable, row: FitRow, path: Path) -> None:
     """The front, the fit and its residuals as a picture, of the format of the suffix. Raises OSError and ValueError."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -236,9 +163,8 @@ def save_plot(fit: SavedFit, parts: SplitTable, row: FitRow, path: Path) -> None
     figure.savefig(path, dpi=120)
 
 
-def print_fit(console: Console, fit: SavedFit, parts: SplitTable | None, row: FitRow | None, head: bool = True) -> None:
-    """The whole outcome: data, end, front, the row's formula, plots if the rows are known. head: whether the first line
-    describes the data"""
+def print_fit(console: Console, fit: SavedFit, row: FitRow | None, head: bool = True) -> None:
+    """The whole outcome: data, end, front, the row's formula. head: whether the first line describes the data"""
     width = console.width if console.is_terminal else None
 
     def say(line: str | Text) -> None:
@@ -257,10 +183,6 @@ def print_fit(console: Console, fit: SavedFit, parts: SplitTable | None, row: Fi
     say(f"{which}: {fit.target} = {short_formula(fit, row)}")
     for remark in remarks(fit, row):
         say(remark)
-    if parts is not None:
-        say("")
-        for line in draw_plots(fit, parts, row, min(width or 100, 120)):
-            say(line)
 
 
 def remarks(fit: SavedFit, row: FitRow) -> list[str]:

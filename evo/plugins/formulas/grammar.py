@@ -11,11 +11,9 @@ from __future__ import annotations
 import ast
 import math
 import re
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from problems.python_syntax import parse_python
 
@@ -48,56 +46,15 @@ FUNCTIONS: tuple[Function, ...] = (
 ADD, SUB, MUL, DIV, POW, NEG, SQUARE, CUBE, SQRT, EXP, LOG, SIN, COS, TAN = range(14)
 ARCSIN, ARCCOS, ARCTAN, SINH, COSH, TANH, ABS = range(14, 21)
 CONSTANT, FIXED, VARIABLE = 100, 101, 1000
-"""Codes between the functions and CONSTANT belong to the functions of callers, see OwnFunction."""
 CODES: dict[str, int] = {name: code for code, each in enumerate(FUNCTIONS) for name in (each.name, *each.aliases)}
 ARITY: dict[int, int] = {**{code: each.arity for code, each in enumerate(FUNCTIONS)}, CONSTANT: 0, FIXED: 0}
 _NAMED = {"pi": math.pi, "e": math.e, "E": math.e}
 _MODULES = {"np", "numpy", "math", "sp", "sympy"}
 
 
-@dataclass(frozen=True)
-class OwnFunction:
-    """A function of one argument that a caller adds to the grammar.
-
-    name: in text; function: of an array (n,), elementwise; derivative: likewise, central differences if it is None
-    sympy: of a sympy expression, an undefined function of that name if it is None
-    """
-
-    name: str
-    function: Callable[[Any], Any]
-    derivative: Callable[[Any], Any] | None = None
-    sympy: Callable[[Any], Any] | None = None
-
-
-OWN: dict[int, OwnFunction] = {}
-"""The functions of callers in this process, by code."""
-_own_lock = threading.Lock()
-
-
-def register(own: OwnFunction) -> int:
-    """The code of a function of a caller in this process. Raises ValueError for a name that cannot be used."""
-    if not own.name.isidentifier() or own.name in CODES or own.name in _NAMED:
-        raise ValueError(f"a function cannot be called {own.name!r}: the name must be an identifier and new")
-    with _own_lock:
-        for code, other in OWN.items():
-            if other == own:
-                return code
-        code = len(FUNCTIONS) + len(OWN)
-        if code >= CONSTANT:
-            raise ValueError(f"this process has {len(OWN)} functions of callers, the most there can be")
-        OWN[code] = own
-        ARITY[code] = 1
-        return code
-
-
 def name_of(code: int) -> str:
     """The name of a function."""
-    return FUNCTIONS[code].name if code < len(FUNCTIONS) else OWN[code].name
-
-
-def in_order(codes: Iterable[int]) -> list[int]:
-    """Functions sorted, those of callers last and by name: their codes differ between processes."""
-    return sorted(codes, key=lambda code: (min(code, len(FUNCTIONS)), name_of(code)))
+    return FUNCTIONS[code].name
 
 
 def arity(code: int) -> int:
@@ -114,10 +71,6 @@ class Formula:
 
     codes: tuple[int, ...]
     values: tuple[float, ...] = ()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle carries the functions of callers: their codes belong to a process."""
-        return _restore, (self.codes, self.values, {code: OWN[code] for code in self.codes if code in OWN})
 
     @property
     def size(self) -> int:
@@ -180,11 +133,6 @@ class Formula:
         return Formula(codes, self.values)
 
 
-def _restore(codes: tuple[int, ...], values: tuple[float, ...], own: Mapping[int, OwnFunction]) -> Formula:
-    here = {code: register(function) for code, function in own.items()}
-    return Formula(tuple(here.get(code, code) for code in codes), values)
-
-
 def _numbers(codes: Sequence[int]) -> int:
     return sum(1 for code in codes if code in (CONSTANT, FIXED))
 
@@ -216,21 +164,20 @@ def apply(code: int, *arguments: Formula) -> Formula:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def parse(text: str, names: Sequence[str], own: Mapping[str, int] | None = None) -> Formula:
+def parse(text: str, names: Sequence[str]) -> Formula:
     """The formula that a text says. Raises FormulaError, one line.
 
     Accepted are an expression, `y = expression`, Python code of assignments and a `return`, code fences, `np.` and
-    `math.` before functions, `^` for powers. names: of the variables, in order; own: codes of a caller's functions
+    `math.` before functions, `^` for powers. names: of the variables, in order
     """
-    return _Reader(names, own or {}).read(text)
+    return _Reader(names).read(text)
 
 
 _FENCE = re.compile(r"```[a-zA-Z]*\n?(.*?)```", re.DOTALL)
 
 
 class _Reader:
-    def __init__(self, names: Sequence[str], own: Mapping[str, int]) -> None:
-        self._codes = {**CODES, **own}
+    def __init__(self, names: Sequence[str]) -> None:
         self._known: dict[str, Formula] = {name: variable(index) for index, name in enumerate(names)}
         self._names = tuple(names)
 
@@ -326,7 +273,7 @@ class _Reader:
                 pass
             case _:
                 raise FormulaError(f"{ast.unparse(function)[:40]!r} is not a function of the grammar")
-        code = self._codes.get(name)
+        code = CODES.get(name)
         if code is None:
             raise FormulaError(f"there is no function {name[:40]!r}; there is {', '.join(CALLABLE)}")
         if len(arguments) != ARITY[code]:

@@ -55,6 +55,7 @@ class Ledger:
     x: (d, n); y: (n,); weights: (n,) with mean 1, or None; most: evaluations; deadline: of time.monotonic()
     rules: what may be on the front; elementwise: the loss that ranks formulas, None for the squared error
     variance: of y, weighted; worst: the loss of the best constant, which is the variance for the squared error
+    largest: a term or a target beyond it is left out, 1e12 of fourth powers of the data
     best: the smallest loss of each size; improved: called with the new equation when the front gets better
     tick: called every TICK_SECONDS, and may raise
     """
@@ -76,13 +77,15 @@ class Ledger:
         mean = float((w * self.y).sum() / w.sum())
         self.variance = max(float((w * (self.y - mean) ** 2).mean()), 1e-300)
         self._squared: dict[int, float] = {}
+        largest = max(float(np.abs(self.x).max(initial=0)), float(np.abs(self.y).max(initial=0)), 1.0)
+        self.largest = min(1e150, 1e12 * largest**4) if largest < 1e38 else 1e150
         self.worst = self.variance
         if self.elementwise is not None:
             _constant, loss, _passes = self.elementwise.refine(constant(mean), self.x, self.y, self.weights)
             self.worst = max(loss, 1e-300)
         self._next_tick = time.monotonic() + TICK_SECONDS
 
-    def charge(self, evaluations: float) -> None:
+    def spend(self, evaluations: float) -> None:
         """Raises BudgetSpent if the budget was spent before."""
         now = time.monotonic()
         if self.spent >= self.most or now > self.deadline:
@@ -92,11 +95,11 @@ class Ledger:
             self.tick()
         self.spent += evaluations
 
-    def charge_pass(self, terms: int) -> None:
+    def spend_pass(self, terms: int) -> None:
         """A pass over a linear model of so many stored columns."""
-        self.charge(max(1.0, 3.0 * terms / PASS_NODES))
+        self.spend(max(1.0, 3.0 * terms / PASS_NODES))
 
-    def offer(self, formula: Formula, squared: float) -> bool:
+    def add(self, formula: Formula, squared: float) -> bool:
         """Whether the formula is allowed, and smaller or better than all of the front.
 
         squared: its mean squared error. Free, as that is known; another loss costs a pass, and more if its constants
@@ -141,23 +144,23 @@ class Ledger:
         return formula, loss
 
     def score(self, formula: Formula) -> float:
-        """The loss of a formula as it is; counted and offered."""
-        self.charge(1)
+        """The loss of a formula as it is; counted, and added to the front."""
+        self.spend(1)
         loss = mean_squared_error(formula, self.x, self.y, self.weights)
-        self.offer(formula, loss)
+        self.add(formula, loss)
         return loss
 
     def fit(self, formula: Formula, steps: int = 8) -> tuple[Formula, float]:
-        """The formula with fitted constants, and its loss; counted and offered."""
-        self.charge(0)
+        """The formula with fitted constants, and its loss; counted, and added to the front."""
+        self.spend(0)
         fitted = fit_constants(formula, self.x, self.y, self.weights, steps)
         self.spent += fitted.evaluations
-        self.offer(fitted.formula, fitted.loss)
+        self.add(fitted.formula, fitted.loss)
         return fitted.formula, fitted.loss
 
     def column(self, formula: Formula) -> Array:
         """The values of a term; counted."""
-        self.charge(1)
+        self.spend(1)
         return evaluate(formula, self.x)
 
     @property

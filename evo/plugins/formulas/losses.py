@@ -1,4 +1,4 @@
-"""Losses other than the squared error: by name, or a function of the caller.
+"""Losses other than the squared error, by name.
 
 A search ranks formulas by such a loss. Constants come from least squares and are then refined: each round weights the
 rows so that least squares descends the loss (iteratively reweighted least squares, Holland and Welsch 1977).
@@ -10,15 +10,13 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any
 
 import numpy as np
 
 from evo.plugins.formulas.evaluation import Array, evaluate, fit_constants
 from evo.plugins.formulas.grammar import Formula
 
-_CALL = re.compile(r"(\w+)(?:\(([-+.\deE]*)\))?")
+_CALL = re.compile(r"(\w+)\(([-+.\deE]*)\)")
 _ROUNDS = 8
 _STEPS = 3
 _STEEPEST = 1e4
@@ -27,24 +25,15 @@ _STEEPEST = 1e4
 
 @dataclass(frozen=True)
 class ElementwiseLoss:
-    """A loss of each row, 0 or smallest where the prediction equals the target.
+    """A loss of each row, smallest where the prediction equals the target. number: the parameter of a loss with one"""
 
-    function: (prediction (n,), target (n,)) -> (n,), or with weights (n,) as a third argument, which it then applies
-    """
-
-    function: Callable[..., Any]
-    weighted: bool = False
+    name: str
+    number: float = 0.0
 
     def of_rows(self, predicted: Array, y: Array, weights: Array | None) -> Array:
-        """(n,), weighted. Raises ValueError if the function gives another shape."""
-        if self.weighted:
-            losses = self.function(predicted, y, np.ones_like(y) if weights is None else weights)
-        else:
-            losses = self.function(predicted, y)
-        found = np.asarray(losses, dtype=np.float64)
-        if found.shape != y.shape:
-            raise ValueError(f"elementwise_loss must give one number a row, {y.shape}, not {found.shape}")
-        return found if self.weighted or weights is None else found * weights
+        """(n,), weighted."""
+        losses = _LOSSES[self.name](y - predicted, self.number)
+        return losses if weights is None else losses * weights
 
     def mean(self, predicted: Array, y: Array, weights: Array | None) -> float:
         """The mean over the rows; inf if it is not finite."""
@@ -92,78 +81,30 @@ class ElementwiseLoss:
         return np.minimum(found / float(np.median(used)), _STEEPEST)
 
 
-def _absolute(predicted: Array, y: Array) -> Array:
-    return np.abs(predicted - y)
+def _huber(missing: Array, delta: float) -> Array:
+    size = np.abs(missing)
+    return np.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
 
 
-@dataclass(frozen=True)
-class _Huber:
-    delta: float
-
-    def __call__(self, predicted: Array, y: Array) -> Array:
-        size = np.abs(predicted - y)
-        return np.where(size <= self.delta, 0.5 * size * size, self.delta * (size - 0.5 * self.delta))
-
-
-@dataclass(frozen=True)
-class _Quantile:
-    quantile: float
-
-    def __call__(self, predicted: Array, y: Array) -> Array:
-        missing = y - predicted
-        return np.where(missing > 0, self.quantile * missing, (self.quantile - 1) * missing)
-
-
-@dataclass(frozen=True)
-class _Power:
-    exponent: float
-
-    def __call__(self, predicted: Array, y: Array) -> Array:
-        powers: Array = np.abs(predicted - y) ** self.exponent
-        return powers
-
-
-def _log_cosh(predicted: Array, y: Array) -> Array:
-    size: Array = np.abs(predicted - y)
-    return size + np.log1p(np.exp(-2 * size)) - math.log(2)
-
-
-_SQUARED = ("squared_error", "L2DistLoss")
-_PLAIN: dict[str, Callable[[Array, Array], Array]] = {
-    **dict.fromkeys(("absolute_error", "L1DistLoss"), _absolute),
-    **dict.fromkeys(("log_cosh", "LogCoshLoss"), _log_cosh),
+_LOSSES: dict[str, Callable[[Array, float], Array]] = {
+    "absolute_error": lambda missing, _none: np.abs(missing),
+    "huber": _huber,
+    "quantile": lambda missing, share: np.where(missing > 0, share * missing, (share - 1) * missing),
 }
-_WITH_NUMBER: dict[str, Callable[[float], Callable[[Array, Array], Array]]] = {
-    **dict.fromkeys(("huber", "HuberLoss"), _Huber),
-    **dict.fromkeys(("quantile", "QuantileLoss"), _Quantile),
-    **dict.fromkeys(("power", "LPDistLoss"), _Power),
-}
-NAMES = "squared_error, absolute_error, log_cosh, huber(1.0), quantile(0.5), power(1.5)"
+"""From what is missing of the target, and the number of the loss."""
+NAMES = "squared_error, absolute_error, huber(1.0), quantile(0.5)"
 
 
-def read_loss(given: str | Callable[..., Any] | None) -> ElementwiseLoss | None:
-    """A loss by name (PySR's names are read too) or function; None for the squared error. Raises ValueError."""
-    if given is None:
+def read_loss(given: str | None) -> ElementwiseLoss | None:
+    """A loss by name; None for the squared error. Raises ValueError."""
+    if given in (None, "squared_error"):
         return None
-    if not isinstance(given, str):
-        if not callable(given):
-            raise ValueError(f"elementwise_loss must be a name or a function, not {given!r}")
+    if given == "absolute_error":
+        return ElementwiseLoss(given)
+    call = _CALL.fullmatch(given.replace(" ", "")) if isinstance(given, str) else None
+    if call and call[1] in ("huber", "quantile"):
         try:
-            count = len(signature(given).parameters)
-        except (TypeError, ValueError):  # a numpy function
-            count = 2
-        if count not in (2, 3):
-            raise ValueError("elementwise_loss must take (prediction, target) or (prediction, target, weights)")
-        return ElementwiseLoss(given, count == 3)
-    call = _CALL.fullmatch(given.replace(" ", "").replace("{", "(").replace("}()", ")").replace("}", ")"))
-    name, number = (call[1], call[2]) if call else ("", None)
-    if name in _SQUARED and not number:
-        return None
-    if name in _PLAIN and not number:
-        return ElementwiseLoss(_PLAIN[name])
-    if name in _WITH_NUMBER and number:
-        try:
-            return ElementwiseLoss(_WITH_NUMBER[name](float(number)))
+            return ElementwiseLoss(call[1], float(call[2]))
         except ValueError:
             pass
-    raise ValueError(f"there is no elementwise_loss {given!r}; there is {NAMES}, or a function")
+    raise ValueError(f"there is no elementwise_loss {given!r}; there is {NAMES}")

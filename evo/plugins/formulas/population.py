@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,16 +21,12 @@ from evo.plugins.formulas.grammar import Formula, apply, constant
 from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.regression import Target, TermColumns, remove_terms, select_terms, solve
 from evo.plugins.formulas.structure import fit_powers
-from evo.plugins.formulas.terms import split_terms, weighted_sum
+from evo.plugins.formulas.terms import weighted_sum
 from evo.plugins.formulas.variation import Variation, uses_variables
 
 ISLAND = 60
 MOST_TERMS = 8
 LARGEST_TERM = 24
-Change = Callable[[Formula], tuple[list[Formula], float]]
-"""From a formula of the front to changes of it, and the passes over the rows that finding them cost."""
-_TURNS_OF_CHANGE = 4
-"""Turns of this search for each call of another operator."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +65,13 @@ class Evolution:
         targets: Sequence[Target],
         functions: Sequence[int],
         rng: random.Random,
-        change: Change | None = None,
     ) -> None:
-        self._ledger, self._columns, self._rng, self._change = ledger, columns, rng, change
+        self._ledger, self._columns, self._rng = ledger, columns, rng
         self.islands = [TermIsland(target) for target in targets]
         self._variations = [Variation(t.indices, functions, rng) for t in targets]
         self._functions = set(functions)
         self._most_terms = max(1, min(MOST_TERMS, len(ledger.y) // 4))
         self._begun, self._turn = False, 0
-        self._plain = next((k for k, target in enumerate(targets) if target.is_plain), None)
 
     def seed(self, place: int, terms: Sequence[Formula]) -> None:
         """Put a sum of these terms on an island."""
@@ -95,8 +89,6 @@ class Evolution:
             island = self.islands[place]
             self._turn += 1
             turn = self._turn
-            if self._change is not None and turn % _TURNS_OF_CHANGE == 0:
-                self._place_changes(self._change)
             if turn % 150 == 0:
                 self._select_from_random_pool(place)
                 continue
@@ -108,17 +100,6 @@ class Evolution:
                 self._offer(place, self._random_terms(place))
                 continue
             self._offer(place, self._child(place))
-
-    def _place_changes(self, change: Change) -> None:
-        """Fit the changes that another operator makes of a formula of the front, and put them on an island."""
-        parent = self._rng.choice(list(self._ledger.front()))
-        self._ledger.charge(0)
-        changed, passes = change(parent.formula)
-        self._ledger.spent += passes
-        for formula in changed:
-            fitted, loss = self._ledger.fit(formula)
-            if self._plain is not None and math.isfinite(loss):
-                self._offer(self._plain, split_terms(fitted))
 
     def _random_terms(self, place: int) -> tuple[Formula, ...]:
         return tuple(self._variations[place].term() for _ in range(self._rng.choice((1, 2, 3))))
@@ -185,19 +166,17 @@ class Evolution:
         island, ledger = self.islands[place], self._ledger
         terms = tuple(dict.fromkeys(t for t in terms if t.size <= LARGEST_TERM and uses_variables(t)))
         if not terms or sum(t.size + 3 for t in terms) > ledger.rules.max_size + 12:
-            ledger.charge(0.02)
+            ledger.spend(0.02)
             return
         key = frozenset(terms)
         if key in island.seen:
-            ledger.charge(0.02)
+            ledger.spend(0.02)
             return
         island.seen.add(key)
         kept, columns = self._columns.matrix(terms)
         if not kept:
-            if ledger.rules.restricts:
-                ledger.charge(0.02)
             return
-        ledger.charge_pass(len(kept))
+        ledger.spend_pass(len(kept))
         target = island.target
         solved = solve(columns, target.z, target.root)
         if solved is None:
@@ -242,9 +221,7 @@ class Evolution:
         ledger, target = self._ledger, island.target
         *numbers, intercept = [_near(c) for c in np.asarray(coefficients).tolist()]
         whole = target.wrap(weighted_sum(terms, numbers, intercept))
-        if ledger.rules.restricts and ledger.rules.express(whole) is None:
-            return
-        ledger.offer(whole, loss)
+        ledger.add(whole, loss)
         if ledger.exact:
             kept, columns = self._columns.matrix(terms)
             remove_terms(ledger, target, kept, columns)

@@ -22,6 +22,9 @@ from evo.plugins.formulas.grammar import Formula, apply
 from evo.plugins.formulas.ledger import EXACT, Ledger
 from evo.plugins.formulas.terms import LINKS, Link, monomial, weighted_sum
 
+_MOST_KEPT = 20_000
+"""Terms whose values are kept."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -73,7 +76,7 @@ def make_target(ledger: Ledger, name: str, indices: Sequence[int], prefactor: Fo
     if not (np.isfinite(z).all() and np.isfinite(slope).all()):
         return None
     spread = float(np.abs(z).max())
-    if spread > 1e12 or float(z.std()) <= 1e-14 * spread:
+    if spread > ledger.largest or float(z.std()) <= 1e-14 * spread:
         return None
     top = float(slope.max())
     root = np.maximum(slope / top, 1e-6) if top > 0 else np.ones_like(z)
@@ -110,16 +113,18 @@ class TermColumns:
         """(n,), None if a value is not finite or enormous, or the rules refuse the term. The first time costs an
         evaluation, except of variables."""
         if term not in self._values:
-            if not self._ledger.rules.admits_term(term, self._ledger.worst):
-                self._ledger.charge(0.02)
-                self._values[term] = None
-                return None
-            values = evaluate(term, self._ledger.x) if term.size == 1 else self._ledger.column(term)
-            usable = bool(np.isfinite(values).all()) and float(np.abs(values).max()) < 1e12
-            self._values[term] = values if usable else None
-            if len(self._values) > 20000:
+            if len(self._values) >= _MOST_KEPT:
                 self._values.clear()
-        return self._values.get(term)
+            self._values[term] = self._evaluate(term)
+        return self._values[term]
+
+    def _evaluate(self, term: Formula) -> Array | None:
+        ledger = self._ledger
+        if not ledger.rules.admits_term(term, ledger.worst):
+            ledger.spend(0.02)
+            return None
+        values = evaluate(term, ledger.x) if term.size == 1 else ledger.column(term)
+        return values if np.isfinite(values).all() and float(np.abs(values).max()) < ledger.largest else None
 
     def matrix(self, terms: Sequence[Formula]) -> tuple[list[Formula], Array]:
         """The terms that have values, and these (k, n)."""
@@ -143,8 +148,8 @@ class Sum:
 
 
 def fit_sum(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array) -> Sum | None:
-    """Least squares over the coefficients; the formula is offered to the front. Counted as one pass."""
-    ledger.charge_pass(len(terms))
+    """Least squares over the coefficients; the formula is added to the front. Counted as one pass."""
+    ledger.spend_pass(len(terms))
     solved = solve(columns, target.z, target.root)
     if solved is None:
         return None
@@ -166,7 +171,7 @@ def _offered(
             intercept, loss = 0.0, without
     inner = [float(round(c)) if c and abs(c - round(c)) < 1e-9 * abs(c) else c for c in inner]
     found = Sum(tuple(terms), tuple(inner), intercept, loss)
-    ledger.offer(target.wrap(weighted_sum(terms, inner, intercept)), loss)
+    ledger.add(target.wrap(weighted_sum(terms, inner, intercept)), loss)
     return found
 
 
@@ -174,7 +179,7 @@ def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], colum
     """Backward elimination: the term with the smallest t-value goes, and the rest is fitted again."""
     kept = list(range(len(terms)))
     while len(kept) > fewest:
-        ledger.charge_pass(len(kept))
+        ledger.spend_pass(len(kept))
         solved = solve(columns[kept], target.z, target.root)
         if solved is None:
             return
@@ -213,7 +218,7 @@ def select_terms(
     for _ in range(min(most, n // 2 - 1)):
         found = []
         for residual, left, chosen, basis in states:
-            ledger.charge_pass(len(terms))
+            ledger.spend_pass(len(terms))
             with np.errstate(all="ignore"):
                 gains = np.where(left > 1e-9 * norms, (design @ residual) ** 2 / left, 0.0)
             order = np.argsort(-gains)[:beam]
@@ -269,7 +274,7 @@ def fit_power_law(ledger: Ledger, indices: Sequence[int]) -> None:
     if not usable or float(np.abs(y).min()) == 0:
         return
     logs, z = np.log(np.abs(x[usable])), np.log(np.abs(y))
-    ledger.charge_pass(len(usable))
+    ledger.spend_pass(len(usable))
     solved = solve(logs, z, np.abs(y) / np.abs(y).max() if float(np.abs(y).min()) > 0 else np.ones_like(y))
     if solved is None:
         return
@@ -305,7 +310,7 @@ def _scale_monomial(ledger: Ledger, exponents: dict[int, float], steps: int = 0)
     formula = weighted_sum([term], [coefficient])
     residual = coefficient * values - ledger.y
     loss = float((w * residual) @ residual) / len(values)
-    ledger.offer(formula, loss)
+    ledger.add(formula, loss)
     if steps and formula.fitted:
         ledger.fit(formula, steps)
 
@@ -331,7 +336,7 @@ def find_prefactors(ledger: Ledger, indices: Sequence[int]) -> list[dict[int, fl
     pairs = [(a, b) for a in range(d) for b in range(a, d)]
     crossed = np.array([logs[a] * logs[b] for a, b in pairs])
     columns = np.vstack([logs, crossed])
-    ledger.charge_pass(len(columns))
+    ledger.spend_pass(len(columns))
     solved = solve(columns, z, np.ones_like(z))
     if solved is None:
         return []
@@ -374,7 +379,7 @@ def fit_rational(
     kept = list(range(len(design)))
     weight = np.ones(n)
     while True:
-        ledger.charge_pass(len(kept))
+        ledger.spend_pass(len(kept))
         chosen = design[kept] * weight
         scale = np.linalg.norm(chosen, axis=1)
         scale[scale == 0] = 1.0
@@ -396,7 +401,7 @@ def fit_rational(
         top = _sum_of([(above, k, coefficients[place] / norm) for place, k in tops_kept])
         bottom = _sum_of([(below, k, coefficients[place] / norm) for place, k in bottoms_kept])
         number = bottom.values[0] if bottom.size == 1 and bottom.values else None
-        ledger.offer(target.wrap(top if number == 1.0 else apply(g.DIV, top, bottom)), loss)
+        ledger.add(target.wrap(top if number == 1.0 else apply(g.DIV, top, bottom)), loss)
         if len(kept) <= 2 or singular[-1] > 0.3 * singular[-2] and len(kept) > 24:
             return
         if singular[-2] < 1e-10 * singular[0] and len(kept) > 3:

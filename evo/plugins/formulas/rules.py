@@ -1,9 +1,9 @@
-"""What a formula of the front may look like: its functions, size, depth, the arguments of its functions, its units."""
+"""What a formula of the front may look like: its functions, its size, its units."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from evo.plugins.formulas import grammar as g
@@ -27,22 +27,12 @@ class UnitRules:
 class FormulaRules:
     """What a search may put on its front.
 
-    functions: codes that may occur; max_size: nodes; max_depth: nodes from the root to a leaf, None for any
-    arguments: most nodes of each argument of a function, -1 for any
-    nested: how often, at most, a function may lie on a path below another one
+    functions: codes that may occur; max_size: nodes
     """
 
     functions: frozenset[int]
     max_size: int = 50
-    max_depth: int | None = None
-    arguments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    nested: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     units: UnitRules | None = None
-
-    @cached_property
-    def restricts(self) -> bool:
-        """Whether formulas of the right functions and size may still be refused."""
-        return bool(self.max_depth is not None or self.arguments or self.nested)
 
     @cached_property
     def _allowed(self) -> frozenset[int]:
@@ -60,9 +50,7 @@ class FormulaRules:
             if rewritten is None:
                 return None
             formula = rewritten
-        if formula.size > self.max_size or self.restricts and not self._keeps_shape(formula):
-            return None
-        return formula
+        return formula if formula.size <= self.max_size else None
 
     def penalty(self, formula: Formula) -> float:
         """What the formula pays for its units; 0 if it keeps them."""
@@ -78,29 +66,6 @@ class FormulaRules:
             return False
         units = self.units
         return units is None or units.penalty < worst or is_consistent(term, units.columns, None)
-
-    # -- shape ---------------------------------------------------------------------------------------------------------
-
-    def _keeps_shape(self, formula: Formula) -> bool:
-        """One pass; the stack holds size, depth and how often each counted function lies on a path."""
-        counted = {inner for limits in self.nested.values() for inner in limits}
-        stack: list[tuple[int, int, dict[int, int]]] = []
-        for code in formula.codes:
-            count = arity(code)
-            parts = stack[len(stack) - count :]
-            del stack[len(stack) - count :]
-            below = {each: max((part[2].get(each, 0) for part in parts), default=0) for each in counted}
-            sizes = [part[0] for part in parts]
-            for kind in _kinds(code):
-                limits = self.arguments.get(kind, ())
-                if any(0 <= most < size for most, size in zip(limits, sizes, strict=False)):
-                    return False
-                if any(below[inner] > most for inner, most in self.nested.get(kind, {}).items()):
-                    return False
-                if kind in counted:
-                    below[kind] += 1
-            stack.append((1 + sum(sizes), 1 + max((part[1] for part in parts), default=0), below))
-        return self.max_depth is None or stack[0][1] <= self.max_depth
 
     # -- other functions -----------------------------------------------------------------------------------------------
 
@@ -162,11 +127,6 @@ class FormulaRules:
         for factor in factors[1:]:
             result = apply(g.MUL, result, factor)
         return result
-
-
-def _kinds(code: int) -> tuple[int, ...]:
-    """The functions whose rules hold for a code: squares and cubes are powers too."""
-    return (code, g.POW) if code in (g.SQUARE, g.CUBE) else (code,)
 
 
 def _negated(formula: Formula) -> Formula:

@@ -17,15 +17,13 @@ import numpy.typing as npt
 
 from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas.canonical import fold_numbers, turn_signs
-from evo.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error, quiet
+from evo.plugins.formulas.evaluation import Array, check_size, evaluate, fit_constants, mean_squared_error, quiet
 from evo.plugins.formulas.front import Front, MeasuredFormula, make_rows, recommend
 from evo.plugins.formulas.grammar import Formula, parse
 from evo.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledger
 from evo.plugins.formulas.losses import ElementwiseLoss
-from evo.plugins.formulas.population import Change
 from evo.plugins.formulas.rules import FormulaRules, read_functions
 from evo.plugins.formulas.stages import Stages
-from evo.plugins.formulas.writing import to_identifiers
 
 DEFAULT_FUNCTIONS = (
     "+",
@@ -89,7 +87,7 @@ class FormulaSearch:
     """One search: its rows checked, its stages in order.
 
     X, y, names, seed, sample_weight: as of `search`; rules: what may be on the front; elementwise: the loss that ranks
-    formulas, None for the squared error; change: another operator of the evolution, such as a policy's
+    formulas, None for the squared error
     """
 
     def __init__(
@@ -101,13 +99,14 @@ class FormulaSearch:
         seed: int = 0,
         sample_weight: npt.ArrayLike | None = None,
         elementwise: ElementwiseLoss | None = None,
-        change: Change | None = None,
     ) -> None:
         table, goal = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if table.ndim != 2 or goal.shape != table.shape[:1] or not len(goal) or not table.shape[1]:
             raise ValueError(f"X must be (rows, columns) and y (rows,), not {table.shape} and {goal.shape}")
         if not (np.isfinite(table).all() and np.isfinite(goal).all()):
             raise ValueError("X and y must be finite numbers")
+        check_size(goal, "y")
+        check_size(table, "X")
         self.names = tuple(names) if names is not None else tuple(f"x{i}" for i in range(1, table.shape[1] + 1))
         if len(self.names) != table.shape[1]:
             raise ValueError(f"there are {len(self.names)} names for {table.shape[1]} columns")
@@ -118,8 +117,8 @@ class FormulaSearch:
                 raise ValueError("sample_weight must be (rows,) of numbers of at least 0, not all 0")
             weights = weights / weights.mean()
         self.rules, self.elementwise = rules, elementwise
-        built = (g.ADD, g.SUB, g.MUL, *g.in_order(rules.functions))
-        self._stages = Stages(tuple(dict.fromkeys(built)), random.Random(seed), change)
+        built = (g.ADD, g.SUB, g.MUL, *sorted(rules.functions))
+        self._stages = Stages(tuple(dict.fromkeys(built)), random.Random(seed))
         self._ledger: Ledger | None = None
         self._all = (np.ascontiguousarray(table.T), goal, weights)
         self._rows = self._all
@@ -179,8 +178,7 @@ class FormulaSearch:
         return same and np.array_equal(x.T, here_x) and np.array_equal(y, here_y)
 
     def _read(self, guess: str) -> Formula:
-        own = {g.name_of(code): code for code in self.rules.functions if code in g.OWN}
-        formula = parse(guess, to_identifiers(self.names), own)
+        formula = parse(guess, self.names)
         if self.rules.express(formula) is None:
             raise ValueError(f"the guess {guess!r} is too large, or has functions or forms that are not allowed")
         return formula

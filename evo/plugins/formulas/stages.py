@@ -13,9 +13,9 @@ import numpy as np
 from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas import regression as r
 from evo.plugins.formulas import structure
-from evo.plugins.formulas.grammar import Formula, apply, constant, variable
+from evo.plugins.formulas.grammar import Formula, apply, constant
 from evo.plugins.formulas.ledger import Ledger
-from evo.plugins.formulas.population import Change, Evolution
+from evo.plugins.formulas.population import Evolution
 from evo.plugins.formulas.regression import Target, TermColumns, make_target
 from evo.plugins.formulas.terms import (
     LINKS,
@@ -40,11 +40,11 @@ _Stage = Callable[[Ledger, TermColumns, list[Target], list[float]], None]
 class Stages:
     """What a search does until its ledger is spent or a formula is exact.
 
-    functions: codes that may occur; rng: of the search; change: another operator of the evolution
+    functions: codes that may occur; rng: of the search
     """
 
-    def __init__(self, functions: Sequence[int], rng: random.Random, change: Change | None = None) -> None:
-        self.functions, self._rng, self._change = functions, rng, change
+    def __init__(self, functions: Sequence[int], rng: random.Random) -> None:
+        self.functions, self._rng = functions, rng
         self._seeds: list[tuple[int, tuple[Formula, ...]]] = []
         self._left: list[_Stage] | None = None
         self._columns: TermColumns | None = None
@@ -58,7 +58,7 @@ class Stages:
         if self._left is None:
             self._begin(ledger, guesses)
         else:
-            self._try(ledger, guesses)
+            self._score_guesses(ledger, guesses)
         columns = self._columns or TermColumns(ledger)
         while self._left and not ledger.exact:
             self._left[0](ledger, columns, self._targets, self._reached)
@@ -68,7 +68,7 @@ class Stages:
         if ledger.exact or not self._targets:
             return
         if self._evolution is None:
-            self._evolution = Evolution(ledger, columns, self._targets, self.functions, self._rng, self._change)
+            self._evolution = Evolution(ledger, columns, self._targets, self.functions, self._rng)
             for place, chosen in self._seeds:
                 self._evolution.seed(place, chosen)
         self._evolution.run()
@@ -80,7 +80,7 @@ class Stages:
         ledger.score(constant(mean))
         if float(y.std()) <= 1e-14 * max(1e-300, float(np.abs(y).max())):
             return
-        fitted = self._try(ledger, guesses)
+        fitted = self._score_guesses(ledger, guesses)
         indices = [i for i in range(len(ledger.x)) if float(ledger.x[i].std()) > 0]
         if not indices:
             return
@@ -109,7 +109,7 @@ class Stages:
             partial(self._select, most=700, targets_most=6),
         ]
 
-    def _try(self, ledger: Ledger, guesses: Sequence[Formula]) -> list[Formula]:
+    def _score_guesses(self, ledger: Ledger, guesses: Sequence[Formula]) -> list[Formula]:
         """The guesses with fitted constants. Each is scored as it is before the first is fitted."""
         for guess in guesses:
             ledger.score(guess)
@@ -127,14 +127,9 @@ class Stages:
             for name, link in LINKS.items():
                 if set(link.needs) <= set(self.functions):
                     target = make_target(ledger, name, rest, prefactor)
-                    if target is not None and self._is_allowed(ledger, target):
+                    if target is not None:
                         found.append(target)
         return found
-
-    def _is_allowed(self, ledger: Ledger, target: Target) -> bool:
-        """Whether the rules allow a sum in its place."""
-        smallest = apply(g.MUL, constant(1.5), variable(target.indices[0]))
-        return target.is_plain or not ledger.rules.restricts or ledger.rules.express(target.wrap(smallest)) is not None
 
     def _inner_powers(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
         if g.DIV not in self.functions:
@@ -269,7 +264,7 @@ class Stages:
                     continue
                 grid = np.arange(1, 60) * (2.0 / max(float(np.ptp(values)), 1e-9))
                 angles = grid[:, None] * values
-                ledger.charge(2 * len(grid))
+                ledger.spend(2 * len(grid))
                 design = np.stack([np.cos(angles), np.sin(angles)], axis=1)
                 design = design - design.mean(2, keepdims=True)
                 z = target.z - target.z.mean()

@@ -74,7 +74,7 @@ def _independent_factors(ledger: Ledger, indices: Sequence[int]) -> dict[int, fl
     pairs = [(a, b) for a in range(d) for b in range(a, d)]
     if not usable or float(np.abs(y).min()) == 0 or 1 + d + len(pairs) > 0.6 * n:
         return {}
-    ledger.charge(_TRIMMED)
+    ledger.spend(_TRIMMED)
     solved = _trimmed_solve(np.log(np.abs(x[usable])), np.log(np.abs(y)))
     if solved is None:
         return {}
@@ -93,7 +93,7 @@ def _independent_factors(ledger: Ledger, indices: Sequence[int]) -> dict[int, fl
         for k in (math.floor(slope), math.ceil(slope)):
             if not k or abs(k) > 4 or abs(slope - k) > reach:
                 continue
-            ledger.charge_pass(len(design))
+            ledger.spend_pass(len(design))
             z = y / x[index] ** k
             left, without = (float(((z - q @ (q.T @ z)) ** 2).sum()) for q in (whole, reduced))
             statistic = (without - left) / len(gone) / max(left / (n - len(design)), 1e-300)
@@ -134,7 +134,7 @@ def fit_products(ledger: Ledger, columns: TermColumns, indices: Sequence[int], f
     residual = z - z.mean()
     total = float(residual @ residual)
     for _ in range(min(len(indices) + 3, len(factors), len(y) // 4)):
-        ledger.charge_pass(len(factors))
+        ledger.spend_pass(len(factors))
         centred = matrix - matrix.mean(1, keepdims=True)
         if chosen:
             basis, _r = np.linalg.qr(centred[chosen].T)
@@ -211,7 +211,7 @@ def find_monomials(ledger: Ledger, target: Target) -> list[Formula]:
     goals = [z] + ([np.log(np.abs(z))] if float(np.abs(z).min()) > 0 else [])
     directions: list[Array] = []
     for goal in goals:
-        ledger.charge_pass(len(columns))
+        ledger.spend_pass(len(columns))
         solved = solve(columns, goal, np.ones_like(goal))
         if solved is None:
             continue
@@ -270,7 +270,7 @@ def fit_inner_power(ledger: Ledger, columns: TermColumns, target: Target) -> flo
     z = target.z
     if not usable or float(np.abs(z).min()) == 0 or len(usable) + 2 >= len(z) // 2:
         return math.inf
-    ledger.charge(1)
+    ledger.spend(1)
     solved = solve(np.log(ledger.x[usable]), np.log(np.abs(z)), np.ones_like(z))
     if solved is None:
         return math.inf
@@ -309,7 +309,7 @@ def fit_powers(
                 for i in usable
             ]
             formula = apply(g.ADD, formula, product(factors))
-        ledger.charge(0)
+        ledger.spend(0)
         fitted = fit_constants(formula, ledger.x, z, weights, 14)
         ledger.spent += fitted.evaluations * max(1.0, formula.size / 50)
         if not fitted.loss < 0.02 * float((weights * (z - z.mean()) ** 2).mean()):

@@ -212,7 +212,6 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
     """Terms for forward selection, simple ones first: powers, ratios, functions of them, and products of functions."""
     allowed = set(functions)
     unary = [code for code in (g.SIN, g.COS, g.EXP, g.LOG, g.SQRT, g.TANH) if code in allowed]
-    unary += g.in_order(code for code in allowed if code in g.OWN)
     singles: list[dict[int, float]] = [{i: e} for e in (1, -1, 2, -2, 3, -3, 4, 5, 6) for i in indices]
     pairs: list[dict[int, float]] = []
     for signs in (

@@ -33,7 +33,7 @@ class Variation:
         self.indices, self.rng = list(indices), rng
         allowed = set(functions)
         self.binary = [code for code in (g.ADD, g.SUB, g.MUL, g.DIV) if code in allowed]
-        self.unary = [code for code in g.in_order(allowed) if g.NEG < code < CONSTANT]
+        self.unary = [code for code in sorted(allowed) if g.NEG < code < CONSTANT]
         self.outer = [code for code in self.unary if code not in (g.SQUARE, g.CUBE)]
         self.divides = g.DIV in allowed
         self.powers = g.POW in allowed

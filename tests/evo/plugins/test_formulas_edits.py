@@ -1,4 +1,4 @@
-"""The language of changes of formulas: words, prompts, marks of terms, chains, lessons."""
+"""The language of changes of formulas: words, prompts, marks of terms, chains."""
 
 import asyncio
 import random
@@ -12,15 +12,14 @@ import torch
 from evo.api.load import load_policy
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.plugins.formulas.canonical import unnamed_shape
 from evo.plugins.formulas.edits.dialect import DIALECT, FORMULA_FORMAT
 from evo.plugins.formulas.edits.language import encode_answer, nodes, prefix_words, read_prefix, read_prompt
-from evo.plugins.formulas.edits.lessons import FormulaLessons, advised_answer, draw_target, held_out_shapes
 from evo.plugins.formulas.edits.sketch import contexts, derivatives
 from evo.plugins.formulas.edits.words import WORDS, number_of_word, word_of_number
 from evo.plugins.formulas.evaluation import evaluate
 from evo.plugins.formulas.generated import FUNCTIONS, generate
 from evo.plugins.formulas.grammar import parse, write
+from evo.plugins.formulas.operator import advised_answer
 from evo.plugins.formulas.variation import Variation
 from evo.prompts.registry import open_format
 from problems import resolve
@@ -184,15 +183,6 @@ def test_whatever_the_grammar_allows_is_read(parent, problem):
     assert 60 < max(lengths) <= DIALECT.most_tokens(2) and min(lengths) < 10
 
 
-def test_lessons_keep_to_the_grammar():
-    for lesson in FormulaLessons(3).batch(60):
-        prompt = ids_of(" ".join(lesson.prompt))
-        grammar = DIALECT.grammar([prompt], torch.zeros(1, dtype=torch.long))
-        for word in lesson.chain:
-            assert grammar.allowed()[0, WORDS.index(word)], (lesson, word)
-            grammar.advance(torch.tensor([WORDS.index(word)]))
-
-
 def test_the_grammar_follows_the_prompt():
     prompt = "of:a,b=1.5*a+sin(2.5*b) y pos r3 x1 pos r1 x2 pos r0 par n0 f:+ n1 f:* n2 c+0 n3 x1 n4 f:sin n5 f:* n6"
     prompt += " c+1 n7 x2 err e4 e2 at t1 f:square x2 q3 at A n4 A1 f:exp x2 q1 m1"
@@ -242,14 +232,6 @@ def test_what_the_language_has_no_words_for(problem):
     assert begun.startswith("> f:+") and DIALECT.prefill(problem, "x1", np.random.default_rng(0)) == ""
 
 
-def test_lessons_are_the_same_for_a_seed_and_speak_the_language():
-    first, again = (FormulaLessons(1).batch(8) for _ in range(2))
-    assert first == again != FormulaLessons(2).batch(8)
-    for lesson in first:
-        assert set(lesson.prompt + lesson.chain) <= set(WORDS) and lesson.chain[-1] == "<eos>"
-        assert int(lesson.prompt[-1][1:]) == lesson.chain.count(">")
-
-
 def test_marks_advise_answers_that_are_read(problem):
     rng = random.Random(3)
     for parent in ("", "1.0*x1*sin(x2) + 1.0"):
@@ -273,12 +255,3 @@ def test_the_shipped_policy_betters_parents():
         read += len(answers)
         better += sum(problem.score(answer).fitness > problem.score(parent).fitness for answer in answers)
     assert read >= 16 and better >= 8
-
-
-def test_no_lesson_is_about_a_published_formula_or_one_of_the_test_set():
-    rng = random.Random(0)
-    assert unnamed_shape(generate("test", 7).formula) in held_out_shapes()
-    for _ in range(20):
-        target = draw_target(rng)
-        assert unnamed_shape(target.formula) not in held_out_shapes()
-        assert np.isfinite(target.problem.train[1]).all()

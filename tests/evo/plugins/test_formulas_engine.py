@@ -1,18 +1,21 @@
 """The engine of formulas: the grammar, values, derivatives, fits, and the search."""
 
 import math
+import time
 
 import numpy as np
 import pytest
 
-from evo.plugins.formulas import FormulaError, parse, search, write
+from evo.plugins.formulas import FormulaError, parse, regression, search, write
 from evo.plugins.formulas.canonical import turn_signs
 from evo.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, quiet
 from evo.plugins.formulas.front import FrontRow, recommend
+from evo.plugins.formulas.grammar import variable
+from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.published import feynman, small
+from evo.plugins.formulas.regression import TermColumns
 from evo.plugins.formulas.rules import FormulaRules, read_functions
-from evo.plugins.formulas.search import FormulaSearch
-from evo.plugins.formulas.writing import to_python
+from evo.plugins.formulas.writing import plain_names
 
 NAMES = ("a", "b")
 X = np.random.default_rng(0).uniform(0.5, 2.0, (2, 50))
@@ -150,35 +153,12 @@ def test_a_row_is_recommended_by_each_criterion(front):
         front.select("worst")
 
 
-def test_another_operator_changes_formulas_of_the_front_once_least_squares_is_done():
-    x = np.random.default_rng(0).uniform(0.5, 3.0, (60, 1))
-    law = parse("sin(1.3*x*sin(x + sin(2.1*x)))", ("x",))
-    y = evaluate(law, np.ascontiguousarray(x.T))
-    calls = []
-
-    def change(formula):
-        calls.append(formula)
-        return ([law] if len(calls) == 3 else [parse("x*x", ("x",))]), 5.0
-
-    rules = FormulaRules(read_functions(("+", "*", "sin")))
-    front = FormulaSearch(x, y, rules, ("x",), change=change).run(60, 20_000)
-    assert front.stopped == "exact" and len(calls) == 3 and front.best.r2 > 1 - 1e-12
-    assert all(call.size <= rules.max_size for call in calls)
-
-
 def test_few_rows_recommend_a_formula_with_fewer_nodes():
     rows = [
         FrontRow(parse(text, ("x",)), ("x",), text, size, loss, 1 - loss, 0.0)
         for text, size, loss in (("1.5*x", 3, 0.1), ("sin(sin(cos(exp(x/(x + 1))))) + x/(x*x + 2)", 17, 0.03))
     ]
     assert recommend(rows, 12, 1e-13) is rows[0] and recommend(rows, 100, 1e-13) is rows[1]
-
-
-def test_python_names_of_columns_are_different_and_no_words_of_python():
-    formula = parse("a*b + c*d + e", ("a", "b", "c", "d"))
-    space = {}
-    exec(to_python(formula, ("x 1", "x_1", "lambda", "f")), space)
-    assert space["f"](1, 2, 3, 4) == pytest.approx(14 + math.e)
 
 
 @pytest.mark.parametrize(
@@ -196,3 +176,44 @@ def test_signs_are_turned_without_a_change_of_value(text, turned):
     formula = parse(text, NAMES)
     assert write(turn_signs(formula), NAMES) == turned
     assert (evaluate(turn_signs(formula), X) == evaluate(formula, X)).all()
+
+
+def test_columns_have_different_names_that_formulas_can_write():
+    names = ["x 1", "x_1", "lambda", "", "np", "2nd", "mass"]
+    assert plain_names(names) == ["x_1_2", "x_1", "lambda_", "x4", "np_", "_2nd", "mass"]
+
+
+def make_ledger(x, y):
+    return Ledger(x, y, None, 1e6, time.monotonic() + 60, FormulaRules(read_functions(("+", "-", "*", "/"))))
+
+
+def test_every_term_has_its_values_however_many_there_are(monkeypatch):
+    """The term that filled the table was cleared with it."""
+    monkeypatch.setattr(regression, "_MOST_KEPT", 3)
+    columns = TermColumns(make_ledger(np.ones((5, 4)), np.arange(4.0)))
+    assert all(columns.get(variable(index)) is not None for index in (0, 1, 2, 3, 4, 0))
+
+
+RNG = np.random.default_rng(5)
+ONE = RNG.uniform(1, 2, 40)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (1e14 * (4 + 6 * (ONE - 1)), 4.136e-15 * 1e14 * (4 + 6 * (ONE - 1)) - 2.3),  # a line over hertz
+        (1.7e12 + 1e11 * ONE, 3e-11 * 1e11 * ONE + 4),  # milliseconds since 1970
+        (1000 * ONE, 5.67e-8 * (1000 * ONE) ** 4 + 300),  # kelvin to the fourth power
+        (5e6 * ONE, 1 + 3e-6 * 5e6 * ONE + 2e-13 * (5e6 * ONE) ** 2),  # pascals squared
+    ],
+    ids=["hertz", "milliseconds", "kelvin", "pascals"],
+)
+def test_large_numbers_hide_no_law(x, y):
+    front = search(x[:, None], y + RNG.normal(0, 1e-4 * y.std(), 40), evaluations=1500)
+    assert front.best.r2 > 1 - 1e-6 and front.best.complexity <= 11, front.best
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_a_target_whose_squares_are_no_numbers_is_refused(scale):
+    with pytest.raises(ValueError, match="largest number of y is .*e.200; write it in units"):
+        search(ONE[:, None], ONE * scale, evaluations=10)

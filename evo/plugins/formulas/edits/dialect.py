@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evo.plugins.formulas.edits import words
 from evo.plugins.formulas.edits.language import decode_chain, encode_answer, read_prompt
@@ -17,10 +17,8 @@ from vpo.embedded.dialects import require
 
 if TYPE_CHECKING:
     import numpy as np
-    from transformers import LlamaForCausalLM
 
     from evo.plugins.formulas.edits.answer_grammar import FormulaGrammar
-    from vpo.embedded.lesson import Teacher
 
 FORMULA_FORMAT = "formula-edit"
 CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoint"
@@ -33,25 +31,7 @@ class FormulaDialect:
     answer_format: str = "text"
     example: str = "formula:train/0"
     searched: str = "formula:test"
-    language: str = "formula"
-    pretraining: Mapping[str, Any] = field(
-        default_factory=lambda: {"width": 64, "layers": 2, "batch": 32, "steps": 3000}
-    )
     checkpoints: Mapping[str, Path] = field(default_factory=lambda: {"formula": CHECKPOINT})
-    rope_theta: float = 10_000.0
-
-    def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
-        from evo.plugins.formulas.edits.lessons import FormulaLessons
-
-        return FormulaLessons(seed)
-
-    def place(self, model: LlamaForCausalLM) -> None:
-        """Words of constants and marks train from random vectors like all others."""
-
-    def describe_policy(self, large_boards: bool) -> str:
-        return f"""that changes formulas of tables, in the `{self.name}` language
-(`evo/plugins/formulas/edits/language.py`). Its lessons are parts of generated formulas that lead back to them, as
-`evo/plugins/formulas/edits/lessons.py` draws them; no published formula and none of formula:test is among them."""
 
     def understands(self, problem: Problem) -> bool:
         return isinstance(problem, FormulaProblem)

@@ -101,12 +101,6 @@ def columns_of(x: Array) -> SketchColumns:
     )
 
 
-def marking_passes(columns: int, nodes_marked: int) -> float:
-    """The passes of a formula over the rows that the marks in a prompt cost, as the ledger counts screenings: three
-    nodes a column and 50 nodes a pass. The root is marked four times."""
-    return 3 * columns * (nodes_marked + 3) / 50
-
-
 def basis_of(rows: Array) -> Array:
     """(n, p) orthonormal, of the space of rows (p, n)."""
     usable = rows[np.isfinite(rows).all(1)] if len(rows) else rows
