@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from evo.api.session import TellResult as TellResult
     from evo.api.train import TrainResult as TrainResult
     from evo.api.train import train as train
+    from evo.config.run import RunConfig as RunConfig
     from evo.errors import BadInput as BadInput
     from evo.errors import SearchFailed as SearchFailed
     from evo.version import __version__ as __version__
@@ -64,6 +65,7 @@ else:
         "evo.api.result": "Answer RunResult",
         "evo.api.run": "load_run resume run",
         "evo.api.train": "TrainResult train",
+        "evo.config.run": "RunConfig",
         "evo.errors": "BadInput SearchFailed",
         "evo.version": "__version__",
         "islands.errors": "DatabaseUnavailable RunBusy RunExists UnknownRun",

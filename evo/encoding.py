@@ -1,39 +1,15 @@
-"""Text for outputs that cannot show all of it: one rule for the command line, the screen and the lines of a search; and
-hidden characters made visible for pages and pictures."""
+"""Hidden characters made visible, for pages; and streams that lack a character."""
 
 from __future__ import annotations
 
-import codecs
-import os
 import re
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 
-ASCII = str.maketrans(
-    {
-        "●": "o", "▲": "^", "■": "#", "◆": "*", "▼": "v", "○": "0", "△": "A", "□": "=",
-        "─": "-", "│": "|", "┤": "|", "└": "`", "┴": "+", "━": "=", "╺": "-", "…": "~", "·": ".", "Δ": "d", "→": ">",
-        "←": "<", "↑": "^", "↓": "v", "±": "~", "×": "x", "–": "-", "−": "-", "▸": ">", "✓": "+",
-    }
-    | dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True))
-    | {chr(0x2800 + n): "." if n else " " for n in range(256)}
-)  # fmt: skip
-"""Substitutes for our own signs in an encoding that lacks them."""
-ERRORS = "evo.spelled"
-"""The name of the rule, as an error handler of streams."""
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\uffff]"
     "|[\U000e0000-\U000e0fff]"
 )
-
-
-def spell(text: str, encoding: str | None) -> str:
-    """The text as a terminal of that encoding can show it; a character that it lacks becomes a question mark, so that
-    a line keeps its width."""
-    if text.isascii() or (encoding or "utf-8").lower().startswith("utf"):
-        return text
-    return text.encode(encoding or "ascii", ERRORS).decode(encoding or "ascii")
 
 
 def visible(text: str) -> str:
@@ -56,29 +32,7 @@ def is_text(argument: str) -> bool:
 
 
 def prepare_streams() -> None:
-    """From here on, no print fails for a character that the stream's encoding lacks."""
+    """From here on, no print fails for a character that the stream's encoding lacks: it is a question mark."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError):  # another object in its place, or closed
-            stream.reconfigure(errors=ERRORS)  # type: ignore[union-attr]
-
-
-def leave_ascii(arguments: Sequence[str]) -> None:
-    """Restart this process with UTF-8 for file names and arguments if Python was set to read them as ASCII
-    (LC_ALL=C with PYTHONUTF8=0): it could open no file with another character in its name. What it prints keeps the
-    encoding that it had. arguments: of the interpreter, as in sys.orig_argv
-    """
-    if sys.getfilesystemencoding().lower() not in ("ascii", "us-ascii") or os.environ.get("PYTHONUTF8") == "1":
-        return
-    os.environ["PYTHONUTF8"] = "1"
-    os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding if sys.stdout is not None else "ascii")
-    os.execv(sys.executable, [sys.executable, *arguments[1:]])
-
-
-def _spelled(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    text = error.object[error.start : error.end].translate(ASCII)
-    return "".join(char if char.isascii() else "?" for char in text), error.end
-
-
-codecs.register_error(ERRORS, _spelled)
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]

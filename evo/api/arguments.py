@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from inspect import signature
+from typing import Any, get_type_hints
 
 from evo.config.parse import OPTIONS, parse
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
+from problems.address import did_you_mean
 from problems.contract import Problem, complete_problem
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.registry import shared_sandbox
@@ -35,8 +37,44 @@ FLAGS: Mapping[str, str] = {
 }
 """Flags that set a key of a section of a run's settings."""
 
+RESUMED = (
+    *("policy", "rollouts", "answers", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),
+    *("patience", "processes"),
+)
+"""Settings that a resume may change."""
+
+SEARCHED = (
+    *(
+        "answers",
+        "seed",
+        "limit",
+        "sandbox",
+        "until_solved",
+        "max_answers",
+        "max_seconds",
+        "islands",
+        "strategy",
+        "fresh",
+    ),
+    *("population", "prompt", "scoring_workers"),
+)
+"""Settings of a search without a policy."""
+
 NO_PROBLEM = "a problem is an address, or an object with name, objectives, statement and score; this is neither: {!r}"
 NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), seed_answer= (where it starts), or both"
+
+
+def check_keywords(function: Callable[..., Any], given: Mapping[str, Any], *known: type | Iterable[str]) -> None:
+    """TypeError for a keyword that is neither a parameter of the function nor known: names, or the
+    fields of a class."""
+    names = {name for name, parameter in signature(function).parameters.items() if parameter.kind.name != "VAR_KEYWORD"}
+    for kind in known:
+        names |= set(get_type_hints(kind) if isinstance(kind, type) else kind)
+    for name in given:
+        if name not in names:
+            called = function.__qualname__.removesuffix(".__init__")
+            hint = did_you_mean(name, names, most=1) or f"; help(evo.{called}) describes them"
+            raise TypeError(f"evo.{called}() has no argument {name}{hint}")
 
 
 def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import (
+    RESUMED,
+    SEARCHED,
     BatchScorer,
     Problems,
     Score,
     call_text,
+    check_keywords,
     check_run_name,
     choose_scorer,
     database,
@@ -22,13 +25,12 @@ from evo.api.arguments import (
     settings_of_run,
     split_problems,
 )
-from evo.api.calls import public
-from evo.api.keywords import ResumeKeywords, SearchKeywords
 from evo.api.notebook import candidate_rows, data_frame, html_table
 from evo.api.result import Answer, best_answers
 from evo.api.run import configure
 from evo.api.session import GivenScore, SearchPrompt, Session, TellResult, external_resources
 from evo.comparison.resume import plan_resume
+from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_search
 from evo.runs.resume import relaunch
@@ -77,7 +79,6 @@ class Search:
         search.best_answer.text, search.frame()
     """
 
-    @public("Search", SearchKeywords)
     def __init__(
         self,
         address: Problems | None = None,
@@ -88,8 +89,9 @@ class Search:
         name: str | None = None,
         db: str | None = None,
         config: str | None = None,
-        **settings: Unpack[SearchKeywords],
+        **settings: Any,
     ) -> None:
+        check_keywords(type(self).__init__, settings, SEARCHED, ScorerSettings)
         if name is not None:
             check_run_name(name)
         given_settings: dict[str, Any] = dict(settings)
@@ -110,7 +112,6 @@ class Search:
             )
 
     @classmethod
-    @public("Search.resume", ResumeKeywords)
     def resume(
         cls,
         name: str,
@@ -120,7 +121,7 @@ class Search:
         problems: Problem | Sequence[Problem] | None = None,
         rescore: bool = False,
         accept_change: bool = False,
-        **budgets: Unpack[ResumeKeywords],
+        **budgets: Any,
     ) -> Search:
         """Continue a stored search after its last stored answers. Prompts without answers are asked again.
 
@@ -138,6 +139,7 @@ class Search:
                 was edited.
             UnknownRun, DatabaseUnavailable, RunBusy: there is no such run or database, or another process writes to it.
         """
+        check_keywords(cls.resume, budgets, RESUMED)
         check_run_name(name)
         db = database(db)
         plan = plan_resume(name, db, settings_of_run(budgets), rescore=rescore, accept_change=accept_change)
@@ -177,7 +179,6 @@ class Search:
             raise ValueError(f"count must be 1 or more, not {count}")
         return self._session.on_loop(lambda: self._session.ask(count))
 
-    @public("Search.tell")
     def tell(
         self,
         prompts: Sequence[SearchPrompt],

@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import signal
+import sys
 import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
-
-from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from typing import Any, TypeVar
 
 from evo.api.drive import Job, ShownSearch
 from evo.comparison.load import planned
@@ -81,7 +75,7 @@ class Background:
         self.name: str | None = None
         self.interrupts = 0
         self.progress: Callable[[], Progress | None] = lambda: None
-        self._display = open_display(shown)
+        self._display = Display(shown)
         self._interrupt: Callable[[Stop], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -231,10 +225,9 @@ class StoredProgress:
         return Progress(self._name, done, sum(plans), "iterations", f"solved: {by_arm}" if by_arm else "")
 
 
-PLAIN_SECONDS, PLAIN_SECONDS_LATER = 10.0, 30.0
-LATER = 60.0
-STOPPING = "finishing the groups in flight; press again to stop at once"
-BAR_WIDTH = 40
+STOPPING = "finishing the iterations in flight; press again to stop at once"
+LOG_SECONDS = 10.0
+"""Between two lines of an output that is no terminal."""
 
 
 @dataclass(frozen=True)
@@ -247,137 +240,40 @@ class Progress:
     unit: str
     detail: str = ""
 
-    def __str__(self) -> str:
-        """The progress as one plain line."""
-        parts = [f"{self.title}: {self.done:,}/{self.total:,} {self.unit}", self.detail]
-        return ", ".join(filter(None, parts))
 
+class Display:
+    """A bar of tqdm: on a terminal, below a notebook's cell, or as a line now and then; used in a `with` block."""
 
-class Display(Protocol):
-    """The display of the caller's thread while it waits; used in a `with` block."""
+    def __init__(self, shown: bool) -> None:
+        self._shown = shown
+        self._bar: Any = None
+        self._stopping = False
 
-    def __enter__(self) -> Display: ...
+    def __enter__(self) -> Display:
+        return self
 
-    def __exit__(self, *exception: object) -> None: ...
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            with contextlib.suppress(OSError, ValueError):  # a closed stream is not a fault of the work
+                self._bar.refresh()
+                self._bar.close()
 
     def update(self, progress: Progress | None, *, stopping: bool = False) -> None:
         """progress: None while it loads. stopping: Ctrl-C was pressed"""
-        ...
-
-
-def open_display(shown: bool) -> Display:
-    """The display that suits the output."""
-    if not shown:
-        return Silent()
-    console = Console(highlight=False, stderr=True)
-    if console.is_jupyter:
-        return Notebook()
-    return Bar(console) if console.is_terminal and not console.is_dumb_terminal else Lines(console)
-
-
-class Silent:
-    """Shows nothing."""
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        return
-
-    def update(self, progress: Progress | None, *, stopping: bool = False) -> None:
-        """Nothing."""
-
-
-class Bar(Silent):
-    """A line with a bar, on a terminal."""
-
-    def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, auto_refresh=False)
-
-    def __enter__(self) -> Bar:
-        self._live.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._live.stop()
-
-    def update(self, progress: Progress | None, *, stopping: bool = False) -> None:
-        self._live.update(draw(progress, stopping), refresh=True)
-
-
-class Notebook(Silent):
-    """The same below a notebook's cell, drawn by rich and replaced in place. Needs no widgets."""
-
-    def __init__(self) -> None:
-        self._handle: Any = None
-        self._shown: tuple[Progress | None, bool] | None = None
-
-    def __enter__(self) -> Notebook:
-        with warnings.catch_warnings():  # of transformers' progress bars, which miss their widgets; ours need none
-            warnings.simplefilter("ignore")
-            with contextlib.suppress(ImportError):
-                importlib.import_module("tqdm.auto")
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._handle is not None and self._shown is not None and self._shown[0] is None:
-            self._handle.update(Text(""))  # it ended early: "loading" would stay
-
-    def update(self, progress: Progress | None, *, stopping: bool = False) -> None:
-        if self._shown == (progress, stopping):
+        if not self._shown:
             return
-        self._shown = (progress, stopping)
-        from IPython.display import display  # there, since this is a notebook
-
-        if self._handle is None:
-            self._handle = display(draw(progress, stopping), display_id=True)  # type: ignore[no-untyped-call]
-        else:
-            self._handle.update(draw(progress, stopping))
-
-
-class Lines(Silent):
-    """A plain line now and then: the first, and the last as soon as it is known."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._began = self._last = time.monotonic()
-        self._told: Progress | None = None
-        self._newest: Progress | None = None
-        self._stopping = False
-
-    def __exit__(self, *exception: object) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a closed stream is not a fault of the work
-            self._tell(self._newest)
-
-    def update(self, progress: Progress | None, *, stopping: bool = False) -> None:
-        now = time.monotonic()
-        self._newest = progress or self._newest
         if stopping and not self._stopping:
             self._stopping = True
-            self._console.print(f"interrupted; {STOPPING}", soft_wrap=True, markup=False)
-        pause = PLAIN_SECONDS if now - self._began < LATER else PLAIN_SECONDS_LATER
-        if progress is not None and (self._told is None or now - self._last >= pause):
-            self._last = now
-            self._tell(progress)
-
-    def _tell(self, progress: Progress | None) -> None:
-        if progress is not None and progress != self._told:
-            self._told = progress
-            self._console.print(str(progress), soft_wrap=True, markup=False)
-
-
-def draw(progress: Progress | None, stopping: bool) -> RenderableType:
-    """A bar with its numbers."""
-    grid = Table.grid(padding=(0, 2))
-    if progress is None:
-        grid.add_row(Text("loading" if not stopping else "stopping", style="dim"))
-        return grid
-    bar = ProgressBar(total=max(progress.total, 1), completed=progress.done, width=BAR_WIDTH)
-    grid.add_row(Text(progress.title, style="bold"), bar, f"{progress.done:,}/{progress.total:,} {progress.unit}")
-    outer = Table.grid()
-    outer.add_row(grid)
-    if progress.detail:
-        outer.add_row(Text(progress.detail, style="dim"))
-    if stopping:
-        outer.add_row(Text(STOPPING, style="yellow"))
-    return outer
+            print(f"interrupted; {STOPPING}", file=sys.stderr)
+        if progress is None:
+            return
+        if self._bar is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a notebook without widgets, where it writes text
+                from tqdm.auto import tqdm
+            pause = 0.1 if sys.stderr.isatty() or "ipykernel" in sys.modules else LOG_SECONDS
+            self._bar = tqdm(total=progress.total, unit=f" {progress.unit}", mininterval=pause, dynamic_ncols=True)
+        self._bar.set_description_str(progress.title, refresh=False)
+        self._bar.set_postfix_str(progress.detail, refresh=False)
+        self._bar.total = progress.total
+        self._bar.update(progress.done - self._bar.n)

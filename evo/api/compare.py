@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Unpack
+from typing import Any
 
 from evo.api.arguments import (
+    FLAGS,
     Problems,
     Score,
     call_text,
     check_by_name,
+    check_keywords,
     check_run_name,
     database,
     open_function,
@@ -20,16 +22,15 @@ from evo.api.arguments import (
     take_scorer_settings,
 )
 from evo.api.background import Background
-from evo.api.calls import public
 from evo.api.comparison_result import ComparisonResult, read_comparison
 from evo.api.drive import run_comparison
-from evo.api.keywords import CompareKeywords
 from evo.api.run import comparison_result_of
 from evo.comparison.plan import begin, planned_runs
-from evo.config.compare import OWN
+from evo.config.compare import OF_EACH_ARM, OWN
 from evo.config.compare import load_comparison as load_settings
 from evo.config.parse import parse
 from evo.config.run import RunConfig
+from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_comparison
 from islands.db.names import check_name
@@ -39,7 +40,6 @@ Arm = str | PathLike[str] | Mapping[str, Any]
 """A policy's address, or a mapping with `policy` and settings of this arm."""
 
 
-@public("compare", CompareKeywords)
 def compare(
     address: Problems | None = None,
     *,
@@ -53,7 +53,7 @@ def compare(
     config: str | None = None,
     progress: bool = True,
     ray: str | None = None,
-    **settings: Unpack[CompareKeywords],
+    **settings: Any,
 ) -> ComparisonResult:
     """Let several policies search the same problems under one budget of answers, with the same islands, prompts and
     seeds, as `evo compare` does.
@@ -89,6 +89,7 @@ def compare(
         print(result.verdict)          # vpo - grpo = +0.12 [0.03, 0.21]
         result.report("comparison.html")
     """
+    check_keywords(compare, settings, set(RunConfig.model_fields) - set(OF_EACH_ARM), ScorerSettings, FLAGS, OWN)
     if name is not None:
         check_run_name(name)
     if not arms and config is None:
@@ -144,7 +145,6 @@ def compare(
     return comparison_result_of(outcome, db, planned.against)
 
 
-@public("load_comparison")
 def load_comparison(name: str, *, db: str | None = None, against: str | None = None) -> ComparisonResult:
     """A stored comparison, finished or not.
 

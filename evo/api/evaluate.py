@@ -7,13 +7,11 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain, split_problems
+from evo.api.arguments import Problems, call_text, check_keywords, plain, split_problems
 from evo.api.background import Background, Progress, ScorerWarning
-from evo.api.calls import public
 from evo.api.drive import Job
-from evo.api.keywords import EvaluateKeywords
 from evo.api.notebook import data_frame
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
@@ -64,7 +62,6 @@ class EvaluateResult(Mapping[str, float | None]):
         return data_frame(self.per_problem, ("problem",))
 
 
-@public("evaluate", EvaluateKeywords)
 def evaluate(
     address: Problems,
     *,
@@ -74,7 +71,7 @@ def evaluate(
     against: str | None = None,
     output: str | None = None,
     progress: bool = True,
-    **settings: Unpack[EvaluateKeywords],
+    **settings: Any,
 ) -> EvaluateResult:
     """Sample a policy's answers to each problem, without search and without parents, as `evo evaluate` does.
 
@@ -100,6 +97,7 @@ def evaluate(
     Example:
         evo.evaluate("maze:test", policy="embedded:vpo", limit=50, seeds=3, output="vpo.json")["solve@30"]
     """
+    check_keywords(evaluate, settings, EvaluateConfig)
     addresses, objects = split_problems(address)
     named = {**settings, "policy": policy, "answers_total": answers_total, "seeds": seeds, "against": against}
     values = {name: plain(value) for name, value in named.items() if value is not None}

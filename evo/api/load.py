@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Unpack
+from typing import Any
 
-from evo.api.arguments import Problems, plain, split_problems
-from evo.api.calls import public
-from evo.api.keywords import LoadPolicyKeywords
+from evo.api.arguments import Problems, check_keywords, plain, split_problems
 from evo.search.resources import problems_at
 from problems.contract import Problem
 from problems.registry import given
 from vpo.policies.contract import Policy
+from vpo.policies.registry import PolicySettings
 from vpo.policies.registry import load_policy as load
 
 
-@public("load_policy", LoadPolicyKeywords)
-def load_policy(address: str | PathLike[str], **settings: Unpack[LoadPolicyKeywords]) -> Policy:
+def load_policy(address: str | PathLike[str], **settings: Any) -> Policy:
     """The policy that an address names, ready to sample.
 
     Args:
@@ -33,12 +31,12 @@ def load_policy(address: str | PathLike[str], **settings: Unpack[LoadPolicyKeywo
         policy = evo.load_policy("embedded:base", temperature=0.8)
         groups = await policy.sample([prompt], rollouts=4, answers=3, seed=0)
     """
+    check_keywords(load_policy, settings, PolicySettings)
     if not isinstance(address, str | PathLike):
         raise TypeError(f'a policy is named by its address, as in "embedded:vpo", not {address!r}')
     return load(plain(address), **{name: plain(value) for name, value in settings.items() if value is not None})
 
 
-@public("load_problems")
 def load_problems(address: Problems, *, limit: int | None = None) -> list[Problem]:
     """The problems that addresses name, each once, in order.
 

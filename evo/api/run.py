@@ -5,14 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Unpack
+from typing import Any
 
 from evo.api.arguments import (
+    FLAGS,
+    RESUMED,
     BatchScorer,
     Problems,
     Score,
     call_text,
     check_by_name,
+    check_keywords,
     check_run_name,
     choose_scorer,
     database,
@@ -24,14 +27,13 @@ from evo.api.arguments import (
     take_scorer_settings,
 )
 from evo.api.background import Background, ScorerWarning
-from evo.api.calls import public
 from evo.api.comparison_result import ComparisonResult, read_comparison
 from evo.api.drive import ComparisonOutcome, resume_comparison, resume_search, run_search
-from evo.api.keywords import ResumeKeywords, RunKeywords
 from evo.api.result import RunResult, read_run
 from evo.comparison.resume import plan_resume
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig, load_config
+from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput, SearchFailed
 from evo.runs.finish import SearchOutcome
 from evo.runs.preflight import check_new_run
@@ -42,7 +44,6 @@ from problems.registry import given
 from vpo.policies.address import parse_addresses
 
 
-@public("run", RunKeywords)
 def run(
     address: Problems | None = None,
     *,
@@ -52,10 +53,10 @@ def run(
     iterations: int | None = None,
     name: str | None = None,
     db: str | None = None,
-    config: str | None = None,
+    config: str | RunConfig | None = None,
     progress: bool = True,
     ray: str | None = None,
-    **settings: Unpack[RunKeywords],
+    **settings: Any,
 ) -> RunResult:
     """Search problems with a policy, as `evo run` does.
 
@@ -76,7 +77,7 @@ def run(
         iterations: iterations per problem, 100 by default.
         name: the run's name; by default a readable one is made up.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
-        config: a YAML file with the same settings, which arguments override.
+        config: a YAML file with the same settings, or an evo.RunConfig, which arguments override.
         progress: False shows nothing.
         ray: a Ray cluster that does the work: "local", "auto" or "HOST:PORT", with "?cpus=2&scorers=8" and the like.
         settings: every other flag of `evo run` by its name: answers, rollouts, seed, limit, temperature, until_solved,
@@ -103,6 +104,7 @@ def run(
                          policy="Qwen/Qwen2.5-Coder-0.5B-Instruct", iterations=20)
         result.best_answer.text, result.frame()
     """
+    check_keywords(run, settings, RunConfig, ScorerSettings, FLAGS)
     if name is not None:
         check_run_name(name)
     given_settings: dict[str, Any] = dict(settings)
@@ -131,7 +133,11 @@ def run(
 
 
 def configure(
-    function: str, address: Problems | None, score: Score | None, config: str | None, settings: dict[str, Any]
+    function: str,
+    address: Problems | None,
+    score: Score | None,
+    config: str | RunConfig | None,
+    settings: dict[str, Any],
 ) -> tuple[RunConfig, list[Problem]]:
     """A run's configuration, and the problems among those given that are objects. Raises as `evo.run` does."""
     addresses, objects = split_problems(address)
@@ -159,7 +165,6 @@ def warn_of_missing_task(policies: str, problem: Problem) -> None:
         warnings.warn(text, stacklevel=2)
 
 
-@public("load_run")
 def load_run(name: str, *, db: str | None = None) -> RunResult:
     """A stored run, finished or not.
 
@@ -177,7 +182,6 @@ def load_run(name: str, *, db: str | None = None) -> RunResult:
     return read_run(name, database(db))
 
 
-@public("resume", ResumeKeywords)
 def resume(
     name: str,
     *,
@@ -188,7 +192,7 @@ def resume(
     db: str | None = None,
     progress: bool = True,
     ray: str | None = None,
-    **settings: Unpack[ResumeKeywords],
+    **settings: Any,
 ) -> RunResult | ComparisonResult:
     """Continue a stored run or comparison after its last committed group, on the same seed, as `evo resume` does.
 
@@ -214,6 +218,7 @@ def resume(
     Example:
         result = evo.resume("calm-otter", iterations=200)
     """
+    check_keywords(resume, settings, RESUMED)
     check_run_name(name)
     db, processes = database(db), settings.pop("processes", None)
     plan = plan_resume(name, db, settings_of_run(settings), rescore=rescore, accept_change=accept_change)

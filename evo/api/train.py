@@ -7,13 +7,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, plain, split_problems
+from evo.api.arguments import Problems, call_text, check_keywords, plain, split_problems
 from evo.api.background import Background, Progress
-from evo.api.calls import public
 from evo.api.drive import Job
-from evo.api.keywords import TrainKeywords
 from evo.api.notebook import data_frame
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
@@ -80,7 +78,6 @@ class TrainResult:
         return f"{self.outcome}{why}: {self.policy}, {self.steps} steps of {self.method} in {clock(self.seconds)}"
 
 
-@public("train", TrainKeywords)
 def train(
     method: str | None = None,
     address: Problems | None = None,
@@ -91,7 +88,7 @@ def train(
     resume: str | os.PathLike[str] | None = None,
     config: str | None = None,
     progress: bool = True,
-    **settings: Unpack[TrainKeywords],
+    **settings: Any,
 ) -> TrainResult:
     """Fine-tune a policy by reward, as `evo train` does, and write it to `output` as a Hugging Face checkpoint.
 
@@ -121,6 +118,7 @@ def train(
     Example:
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
     """
+    check_keywords(train, settings, TrainRun)
     addresses, objects = split_problems(address)
     named = {name: _listed(name, plain(value)) for name, value in settings.items() if value is not None}
     named |= {name: plain(value) for name, value in {"policy": policy, "steps": steps}.items() if value is not None}

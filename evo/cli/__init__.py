@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evo.encoding import is_text, leave_ascii, prepare_streams
+from evo.encoding import is_text, prepare_streams
 from evo.version import __version__
 from problems.address import did_you_mean
 from problems.entry_points import find_entry_points, load_entry_point, read_summary
@@ -131,7 +131,6 @@ def evo() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 a fault of ours, 2 bad input, 130 interrupted with everything committed."""
-    leave_ascii(sys.orig_argv)
     prepare_streams()
     sys.excepthook = print_traceback
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read every installed package's files

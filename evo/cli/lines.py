@@ -15,7 +15,6 @@ from typing import Any
 from rich.console import Console
 
 from evo.cli.options import print_json
-from evo.encoding import spell
 from evo.errors import BadInput
 from evo.monitor.poller import Poller
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
@@ -39,7 +38,7 @@ async def print_lines_during(db: str, name: str, console: Console, against: str 
 
 
 def _print_line(snapshot: Snapshot, console: Console) -> None:
-    console.print(spell(format_line(snapshot, time.time()), console.encoding), soft_wrap=True, markup=False)
+    console.print(format_line(snapshot, time.time()), soft_wrap=True, markup=False)
 
 
 def choose_pause(elapsed: float) -> float:
@@ -164,7 +163,7 @@ def print_picture(name: str, db: str, against: str | None, console: Console, as_
     height = max(24, console.height - 1) if terminal else ONCE_HEIGHT
     from evo.tui.picture import draw_text  # lines do not need it
 
-    console.print(draw_text(snapshot, width, height, time.time(), console.encoding), end="", soft_wrap=True)
+    console.print(draw_text(snapshot, width, height, time.time()), end="", soft_wrap=True)
     return 0
 
 

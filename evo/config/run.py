@@ -132,13 +132,16 @@ class RunConfig(SamplingConfig):
         return value if value is None else check_resources(value)
 
 
-def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
-    """YAML at `path` (or none), then `overrides` (dotted keys reach into sections; None values are not given).
+def load_config(path: str | RunConfig | None, overrides: Mapping[str, Any]) -> RunConfig:
+    """YAML at `path` (or none, or a configuration as it is), then `overrides`: dotted keys reach into sections, None
+    values are not given.
 
     Raises BadInput with one line on the key and its fault.
     """
-    values = read_yaml(path)
-    source = f"--config {path}" if path else OPTIONS
+    if isinstance(path, RunConfig):
+        values, source = path.model_dump(exclude_unset=True), OPTIONS
+    else:
+        values, source = read_yaml(path), f"--config {path}" if path else OPTIONS
     merge(values, overrides, source)
     train = values.get("train")
     if isinstance(train, dict) and train and "method" not in train:

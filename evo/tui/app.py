@@ -114,7 +114,6 @@ class ScreenApp(App[None]):
         loading: str = "loading",
         act: Callable[[Act], None] | None = None,
         paused: bool = False,
-        encoding: str | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
@@ -126,7 +125,7 @@ class ScreenApp(App[None]):
         self.source: Source | None = None
         self.failure: Exception | None = None
         self._open_source, self._loading, self._act = open_source, loading, act
-        self._paused, self._encoding, self._now = paused, encoding, now
+        self._paused, self._now = paused, now
         self._opening: asyncio.Task[None] | None = None
         self._pages: Pages | None = None
         self._held: Snapshot | None = None
@@ -135,7 +134,6 @@ class ScreenApp(App[None]):
         self._search_before = ""
 
     def compose(self) -> ComposeResult:
-        LinesView.encoding = self._encoding
         yield LinesView(id="head", fixed=True)
         with Horizontal(id="body"):
             with FittedColumn(id="left"):

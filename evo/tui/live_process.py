@@ -9,11 +9,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any
-
-from rich.console import Console
 
 from evo.encoding import prepare_streams
 from evo.tui.app import ScreenApp, Source
@@ -33,8 +30,7 @@ async def serve(owner: Owner) -> None:
     _, kind, content = await messages.get()
     if kind == "close":
         return
-    console = Console(file=sys.__stderr__)
-    app = ScreenApp(loading=content, act=lambda act: owner.tell(("act", act)), encoding=console.encoding)
+    app = ScreenApp(loading=content, act=lambda act: owner.tell(("act", act)))
 
     async def obey() -> None:
         while True:

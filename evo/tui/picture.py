@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from evo.encoding import spell
 from evo.monitor.snapshot import Snapshot
 from evo.tui.app import ScreenApp
 from evo.tui.arrange import arrange
@@ -14,11 +13,11 @@ from evo.tui.view import View
 SVG_SIZE = (160, 50)
 
 
-def draw_text(snapshot: Snapshot, width: int, height: int, now: float, encoding: str | None = None) -> str:
-    """At most `height` lines without the keys, as a terminal of that encoding can show; the last one is not empty."""
+def draw_text(snapshot: Snapshot, width: int, height: int, now: float) -> str:
+    """At most `height` lines without the keys; the last one is not empty."""
     made = arrange(snapshot, View(), width, height + 1, now)
     lines = made.text(height + 1).rpartition("\n")[0].rpartition("\n")[0]
-    return spell(lines.rstrip() + "\n", encoding)
+    return lines.rstrip() + "\n"
 
 
 def save_svg(snapshot: Snapshot, now: float, size: tuple[int, int] = SVG_SIZE) -> str:

@@ -33,7 +33,7 @@ async def show(db: str, name: str, console: Console, against: str | None = None)
 
         return Watcher(db, name, against, patience=FAULT_SECONDS)
 
-    return await run(ScreenApp(opened, loading=f"reading {name}", encoding=console.encoding), console)
+    return await run(ScreenApp(opened, loading=f"reading {name}"), console)
 
 
 async def run(app: ScreenApp, console: Console) -> int:

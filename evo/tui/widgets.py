@@ -14,7 +14,6 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from evo.encoding import spell
 from evo.tui.line import PLAIN, Line
 from evo.tui.themes import paint
 
@@ -22,10 +21,7 @@ Segments = list[Segment]
 
 
 class LinesView(ScrollView, can_focus=False):
-    """Lines one below the other, scrolling if there are more than rows. A piece of text with a link can be clicked.
-
-    encoding: of the terminal; a character that it lacks is replaced
-    """
+    """Lines one below the other, scrolling if there are more than rows. A piece of text with a link can be clicked."""
 
     DEFAULT_CSS = """
     LinesView { width: 100%; height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background;
@@ -34,8 +30,6 @@ class LinesView(ScrollView, can_focus=False):
         scrollbar-color-hover: $foreground; scrollbar-color-active: $foreground }
     LinesView.fixed { overflow-y: hidden }
     """
-
-    encoding: str | None = None
 
     def __init__(self, *, id: str, fixed: bool = False) -> None:
         super().__init__(id=id, classes="fixed" if fixed else None)
@@ -94,11 +88,8 @@ class LinesView(ScrollView, can_focus=False):
         if len(self._shown) > 500:  # of places scrolled to before
             self._shown.clear()
         self._shown[place] = list(segments)
-        theme, encoding = self.app.theme, self.encoding
-        painted = [
-            Segment(text if encoding is None else spell(text, encoding), paint(style or PLAIN, theme))
-            for text, style, _ in segments
-        ]
+        theme = self.app.theme
+        painted = [Segment(text, paint(style or PLAIN, theme)) for text, style, _ in segments]
         return Strip(painted).adjust_cell_length(width, paint(PLAIN, theme))
 
 

@@ -47,8 +47,7 @@ def test_search_your_own_function(executed):
     cells = executed("search_your_own_function.ipynb", *smaller)
     text = "\n".join("\n".join(cell) for cell in cells)
     search = "\n".join(cells[2])
-    assert "8/8 iterations" in search and "run decay" in search  # the progress in its place, then the result
-    assert len([one for one in cells[2] if "iterations" in one]) <= 2
+    assert "8/8" in search and "run decay" in search  # the progress, then the result
     assert "def f(x)" in text and "reward.close" in text
     assert "16 iterations" in text and "has changed since the search" in text
 
@@ -75,10 +74,9 @@ evo.run(score=score, seed_answer="x", policy=policy, answers=1, iterations=10000
 
     def see(message):
         content = message["content"]
-        if message["msg_type"] in ("display_data", "update_display_data") and not pressed:
-            if "iterations" in content["data"]["text/plain"]:
-                pressed.append(True)
-                manager.interrupt_kernel()
+        if message["msg_type"] == "stream" and "iterations" in content["text"] and not pressed:
+            pressed.append(True)
+            manager.interrupt_kernel()
         elif message["msg_type"] == "error":
             errors.append((content["ename"], content["evalue"]))
 
@@ -94,6 +92,6 @@ evo.run(score=score, seed_answer="x", policy=policy, answers=1, iterations=10000
 def test_compare_and_train(executed, own_folder):
     cells = executed("compare_and_train.ipynb", ("limit=3", "limit=2"), ("iterations=6", "iterations=2"))
     text = "\n".join("\n".join(cell) for cell in cells)
-    assert "vpo - grpo" in text and "12/12 iterations" in "\n".join(cells[1])
+    assert "vpo - grpo" in text and "12/12" in "\n".join(cells[1])
     assert (own_folder / "mazes.html").exists() and (own_folder / "trained" / "config.json").exists()
     assert "2 steps of vpo" in text and "trained here" in text

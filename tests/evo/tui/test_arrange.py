@@ -199,9 +199,9 @@ def test_operators_have_a_panel_where_there_are_any():
     assert "mutate" in shown(replace(snapshot, arms=arms), View(panel="operators"))
 
 
-def test_a_picture_has_no_keys_and_is_spelled_for_its_encoding():
-    text = draw_text(samples.finished(), 100, 40, samples.NOW, "ascii")
-    assert text.isascii() and "q quit" not in text and 20 < len(text.splitlines()) <= 40 and "100%|" in text
+def test_a_picture_has_no_keys():
+    text = draw_text(samples.finished(), 100, 40, samples.NOW)
+    assert "q quit" not in text and 20 < len(text.splitlines()) <= 40 and "100%" in text
     assert text.splitlines()[-1].strip()
 
 
