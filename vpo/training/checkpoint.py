@@ -114,7 +114,7 @@ def _is_full(error: Exception, place: Path) -> bool:
 
 
 def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:
-    """Fill a new directory with `write` and put it in the place of `folder`. A kill leaves the old one, the new one or,
+    """Fill a new directory with `write` and put it where `folder` is. A kill leaves the old one, the new one or,
     between two renames, the old one as `folder.replaced`, which the next call puts back. In a folder that holds other
     things too, as a training run's does, the files are replaced one by one. Raises OSError, one line, where the disk is
     full; `folder` is as it was then."""
