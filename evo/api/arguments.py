@@ -38,7 +38,7 @@ FLAGS: Mapping[str, str] = {
 """Flags that set a key of a section of a run's settings."""
 
 RESUMED = (
-    *("policy", "rollouts", "answers", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),
+    *("policy", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),
     *("patience", "processes"),
 )
 """Settings that a resume may change."""
