@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 import signal
 import time
@@ -13,41 +14,37 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.live import Live
 
 from evo.cli.flags import GroupedCommand
 from evo.cli.options import json_option, open_wide_console, plain_option, print_json, read_command
 from evo.cli.tables import print_table
 from evo.errors import INTERRUPTED, BadInput
 from evo.plugins.formulas import fit as fits
-from evo.plugins.formulas.fit import FitSettings, SavedFit, SplitTable
-from evo.plugins.formulas.fit_view import (
-    LiveView,
-    describe_data,
-    number,
-    print_fit,
-    progress_line,
-    save_plot,
-    short_formula,
-)
-from evo.plugins.formulas.grammar import variable
-from evo.plugins.formulas.rules import read_functions
+from evo.plugins.formulas.fit import FitRow, FitSettings, SavedFit, SplitTable
+from evo.plugins.formulas.grammar import write
+from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
 from evo.plugins.formulas.table import BadTable
-from evo.plugins.formulas.writing import to_latex
+from evo.search.status import clock
+from evo.tui.line import fit as shorten
 from evo.tui.terminal import can_show
 from problems.retired import COMMANDS, replace_hint
 
 NEWS_SECONDS, LINE_SECONDS = 1.0, 10.0
 """Between two plain lines, at least if the front is better, and at most if it is not."""
 PICTURES = (".png", ".svg", ".pdf")
-_LARGE_FILE = 10_000_000
-"""Bytes of a file whose reading takes seconds."""
 FORMS = ("table", "text", "latex", "sympy", "python", "json")
+REASONS = {
+    "exact": "Stopped: a formula fits to rounding",
+    "evaluations": "Stopped: the evaluations are spent",
+    "seconds": "Stopped: the time is over",
+    "callback": "Interrupted",
+    "": "Killed or still running",
+}
 
 
 class FitGroup(click.Group):
-    """`evo fit FILE`, and subcommands: the first argument decides. A file that has the name of a subcommand is given as
-    ./show."""
+    """`evo fit FILE`, and `evo fit show`: the first argument decides. A file that has the name of a subcommand is given
+    as ./show."""
 
     def __init__(self, main: click.Command) -> None:
         super().__init__("fit", params=main.params, help=main.help)
@@ -86,7 +83,7 @@ class FitGroup(click.Group):
 @click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite values.")
 @click.option("--no-header", is_flag=True, help="Read the first line as data, and name the columns x1, x2, ...")
 @click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), help="The most seconds of the search.  [default: 60]"
+    "--seconds", type=click.FloatRange(0, min_open=True), help="Seconds of the search, at most. [default: 60]"
 )
 @click.option(
     "--evaluations",
@@ -105,12 +102,7 @@ class FitGroup(click.Group):
     metavar="NAME=UNIT,...|header",
     help="The units of columns, or `header` for those of the header; a formula that breaks them is left out.",
 )
-@click.option(
-    "--loss",
-    metavar="NAME",
-    help="The loss of a row: squared_error, absolute_error, log_cosh, huber(1.0), quantile(0.5)"
-    "  [default: squared_error]",
-)
+@click.option("--loss", metavar="NAME", help=f"The loss of a row: {LOSS_NAMES}.  [default: squared_error]")
 @click.option("--seed", type=int, help="The seed of the held-out rows and of the search.  [default: 0]")
 @click.option("--name", help="The name of the fit; by default the file's and the target's.")
 @click.option("--resume", metavar="NAME", help="Continue a saved fit instead of starting one.")
@@ -133,10 +125,9 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
     if resume is not None:
         saved, path, parts = _reopen(file, resume, given)
     else:
-        saved, path, parts = _begin(file, given, console)
-    for note in saved.data["notes"]:
-        console.print(note, soft_wrap=True, markup=False)
-    plain = plain or not can_show(console)
+        saved, path, parts = _begin(file, given)
+    for line in (*saved.data["notes"], describe_data(saved)):
+        console.print(line, soft_wrap=True, markup=False)
     with _interruptible() as interrupted:
         ended = _search(saved, parts, path, console, plain, interrupted)
     if plot is not None and ended.recommended is not None:
@@ -144,12 +135,15 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
     if as_json:
         print_json(ended.record())
     else:
-        print_fit(console, ended, ended.recommended, head=not plain)
-        _print_hints(console, ended, path)
+        print_fit(console, ended, ended.recommended)
+        name, row = shlex.quote(ended.name), 1 if ended.best is None else ended.best + 1
+        console.print(f"\nSaved in {path}. Next:", soft_wrap=True, markup=False)
+        console.print(f"  evo fit show {name} --row {row} --as python", soft_wrap=True, markup=False)
+        console.print(f"  evo fit --resume {name} --seconds 300", soft_wrap=True, markup=False)
     return INTERRUPTED if interrupted[0] else 0
 
 
-def _begin(file: Path | None, given: dict[str, Any], console: Console) -> tuple[SavedFit, Path, SplitTable]:
+def _begin(file: Path | None, given: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
     if file is None:
         raise BadInput("name a CSV or Parquet file, as in evo fit data.csv --target y (see evo fit --help)")
     if not file.exists():
@@ -163,9 +157,6 @@ def _begin(file: Path | None, given: dict[str, Any], console: Console) -> tuple[
         seed=given["seed"] or 0,
         test_share=0.2 if given["test_share"] is None else given["test_share"],
     )
-    settings = _change(settings, given)
-    if file.stat().st_size > _LARGE_FILE:
-        console.print(f"Reading {file} ({file.stat().st_size / 1e6:.0f} MB) ...", soft_wrap=True, markup=False)
     name = given["name"]
     if name is not None and (Path(name).name != name or name.startswith(".")):
         raise BadInput(f"--name {name!r} cannot be the name of a file")
@@ -173,7 +164,8 @@ def _begin(file: Path | None, given: dict[str, Any], console: Console) -> tuple[
         raise BadInput(f"there is a fit {name!r} already; continue it with --resume {name}, or choose another --name")
     from evo.search.defaults import source_commit  # it loads much of a search by policies
 
-    saved, parts = fits.begin_fit(file, settings, name, {"commit": source_commit(), "command": read_command()})
+    made_by = {"commit": source_commit(), "command": read_command()}
+    saved, parts = fits.begin_fit(file, _change(settings, given), name, made_by)
     return saved, fits.FOLDER / f"{saved.name}.json", parts
 
 
@@ -183,30 +175,17 @@ def _reopen(file: Path | None, name: str, given: dict[str, Any]) -> tuple[SavedF
     if file is not None or named:
         raise BadInput(f"a fit is resumed with its own file and settings; leave out {', '.join(named) or file}")
     saved, path = fits.load_fit(name)
-    parts = fits.reopen_fit(saved)
-    return replace(saved, settings=_change(saved.settings, given)), path, parts
+    return replace(saved, settings=_change(saved.settings, given)), path, fits.reopen_fit(saved)
 
 
 def _change(settings: FitSettings, given: dict[str, Any]) -> FitSettings:
     """The settings of the search that were given."""
-    changes: dict[str, Any] = {}
+    changes = {key: given[key] for key in ("max_size", "units", "loss") if given[key] is not None}
     if given["seconds"] is not None or given["evaluations"] is not None:
         changes |= {"seconds": given["seconds"], "evaluations": given["evaluations"]}
-    if given["max_size"] is not None:
-        changes["max_size"] = given["max_size"]
-    if given["functions"] is not None:
-        functions = _names(given["functions"])
-        try:
-            read_functions(functions)
-        except ValueError as error:
-            raise BadInput(f"--functions: {error}") from None
-        changes["functions"] = tuple(functions)
-    if given["loss"] is not None:
-        changes["loss"] = None if given["loss"] == "squared_error" else given["loss"]
-    if given["units"] is not None:
-        changes["units"] = given["units"]
-    if given["guesses"]:
-        changes["guesses"] = tuple(given["guesses"])
+    changes |= {"loss": None} if given["loss"] == "squared_error" else {}
+    changes |= {} if given["functions"] is None else {"functions": tuple(_names(given["functions"]))}
+    changes |= {"guesses": tuple(given["guesses"])} if given["guesses"] else {}
     return replace(settings, **changes)
 
 
@@ -235,31 +214,108 @@ def _interruptible() -> Iterator[list[bool]]:
 def _search(
     saved: SavedFit, parts: SplitTable, path: Path, console: Console, plain: bool, interrupted: list[bool]
 ) -> SavedFit:
-    """Search, and show it."""
-    if plain:
-        begun = time.monotonic()
-        last, shown = [-NEWS_SECONDS], [""]
+    """Search, and show how far it is: one line that changes, or further lines."""
+    if not plain and can_show(console):
+        with console.status("searching; Ctrl-C ends the search and keeps its front") as status:
 
-        def watch(fit: SavedFit) -> bool:
-            elapsed = time.monotonic() - begun
-            line = progress_line(fit)
-            news = line.partition(" rows")[2]
-            pause = NEWS_SECONDS if news != shown[0] else LINE_SECONDS
-            if elapsed - last[0] >= pause:
-                console.print(line, soft_wrap=True, markup=False)
-                last[0], shown[0] = elapsed, news
-            return interrupted[0]
+            def update(fit: SavedFit) -> bool:
+                status.update(shorten(progress_line(fit), console.width - 3))
+                return interrupted[0]
 
-        console.print(describe_data(saved), soft_wrap=True, markup=False)
-        return fits.run_fit(saved, parts, path, watch)
-    view = LiveView(console, saved)
+            return fits.run_fit(saved, parts, path, update)
+    last, shown = [-math.inf], [""]
 
-    def watch_live(fit: SavedFit) -> bool:
-        view.fit = fit
+    def write_line(fit: SavedFit) -> bool:
+        now, line = time.monotonic(), progress_line(fit)
+        news = line.partition(" rows")[2]
+        if now - last[0] >= (NEWS_SECONDS if news != shown[0] else LINE_SECONDS):
+            console.print(line, soft_wrap=True, markup=False)
+            last[0], shown[0] = now, news
         return interrupted[0]
 
-    with Live(view, console=console, refresh_per_second=4, transient=True):
-        return fits.run_fit(saved, parts, path, watch_live)
+    return fits.run_fit(saved, parts, path, write_line)
+
+
+# -- printing ----------------------------------------------------------------------------------------------------------
+
+
+def describe_data(fit: SavedFit) -> str:
+    """What is fitted, in one line."""
+    data = fit.data
+    columns = f"{len(fit.names)} column{'s' if len(fit.names) > 1 else ''}"
+    held = f"{data['held_out']:,}" if data["held_out"] else "none"
+    return f"{Path(data['path']).name}: {fit.target} from {columns}; {data['fitted']:,} rows fitted, {held} held out"
+
+
+def short_formula(fit: SavedFit, row: FitRow) -> str:
+    """The row's formula with four digits, to look at."""
+    return write(row.front.formula, fit.names, digits=4)
+
+
+def number(value: float | None) -> str:
+    """An R2 as text: nines are counted where there are many."""
+    if value is None:
+        return "-"
+    if abs(value) < 5e-5:
+        return "0.0000"
+    if value > 0.999:
+        return f"{value:.6f}" if 1 - value > 5e-7 else "1.000000"
+    return f"{value:.4f}" if value > -9.5 else f"{value:.2g}"
+
+
+def progress_line(fit: SavedFit) -> str:
+    """The state of a running search in one line."""
+    session, row = fit.sessions[-1], fit.recommended
+    parts = [clock(session.seconds), f"{session.evaluations:,} evaluations", f"{len(fit.rows)} rows"]
+    if row is not None:
+        held = "" if row.test_r2 is None else f", held-out {number(row.test_r2)}"
+        measured = f"recommended: size {row.front.complexity}, R2 {number(row.front.r2)}{held}"
+        parts.append(f"{measured}: {fit.target} = {short_formula(fit, row)}")
+    return "  ".join(parts)
+
+
+def print_fit(console: Console, fit: SavedFit, row: FitRow | None) -> None:
+    """Why the search ended, what it took, its front with the recommended row marked, and the row's formula."""
+    seconds, evaluations = (sum(getattr(each, name) for each in fit.sessions) for name in ("seconds", "evaluations"))
+    sessions = f" in {len(fit.sessions)} sessions" if len(fit.sessions) > 1 else ""
+    reason = REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
+    console.print(f"{reason}; {seconds:.1f} s, {evaluations:,} evaluations{sessions}.\n", soft_wrap=True, markup=False)
+    squared = fit.settings.loss is None
+    titles = ("", "row", "size", "RMSE" if squared else "loss", "R2", "held-out R2", f"{fit.target} =")
+    rows = []
+    for k, each in enumerate(fit.rows):
+        loss = math.sqrt(each.front.loss) if squared else each.front.loss
+        scores = (f"{loss:.4g}", number(each.front.r2), number(each.test_r2))
+        mark = "*" if k == fit.best else ""
+        rows.append((mark, str(k + 1), str(each.front.complexity), *scores, short_formula(fit, each)))
+    print_table(console, titles, rows, right=titles[1:6])
+    if row is not None:
+        which = "Recommended" if row is fit.recommended else f"Row {fit.rows.index(row) + 1}"
+        for line in (f"\n{which}: {fit.target} = {short_formula(fit, row)}", *remarks(fit, row)):
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def remarks(fit: SavedFit, row: FitRow) -> list[str]:
+    """Warnings about a formula, a sentence each."""
+    found, constants = [], len(row.front.formula.fitted)
+    if 5 * constants > fit.data["fitted"]:
+        found.append(f"It has {constants} constants for {fit.data['fitted']} fitted rows: smaller rows are safer.")
+    if 0 < fit.data["held_out"] < 20:
+        found.append(f"Only {fit.data['held_out']} rows are held out: the held-out R2 is rough.")
+    if row.undefined:
+        found.append(f"It has no finite value on {row.undefined} held-out row{'s' if row.undefined > 1 else ''}.")
+    if row.test_r2 is None:
+        return found
+    if row.front.r2 - row.test_r2 > max(0.25 * row.front.r2, 0.05):
+        found.append("Its held-out R2 is far below its R2 on the fitted rows.")
+    for k, other in enumerate(fit.rows, 1):
+        if other.front.complexity > 0.7 * row.front.complexity:
+            break
+        if other.test_r2 is not None and 1 - other.test_r2 <= 1.05 * (1 - row.test_r2) + 1e-12:
+            size, r2 = other.front.complexity, number(other.test_r2)
+            found.append(f"Row {k} (size {size}) is about as good on the held-out rows: R2 {r2}.")
+            break
+    return found
 
 
 def _check_plot(plot: Path | None) -> None:
@@ -270,21 +326,40 @@ def _check_plot(plot: Path | None) -> None:
         raise BadInput(f"--plot {plot}: there is no folder {plot.parent}")
 
 
-def _save_plot(saved: SavedFit, parts: SplitTable, plot: Path, row: fits.FitRow) -> None:
+def _save_plot(fit: SavedFit, parts: SplitTable, plot: Path, row: FitRow) -> None:
+    """The front, the fit and its residuals as a picture, of the format of the suffix."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    errors, against, residuals = figure.subplots(1, 3)
+    sizes = [each.front.complexity for each in fit.rows]
+    errors.semilogy(sizes, [max(1 - each.front.r2, 1e-16) for each in fit.rows], "o-", label="fitted rows")
+    held = [math.nan if each.test_r2 is None else max(1 - each.test_r2, 1e-16) for each in fit.rows]
+    errors.semilogy(sizes, held, "s--", label="held-out rows")
+    errors.axvline(row.front.complexity, color="grey", linewidth=0.8)
+    errors.set(xlabel="size (nodes)", ylabel="1 - R2")
+    for x, y, label in ((parts.x, parts.y, "fitted rows"), (parts.test_x, parts.test_y, "held-out rows")):
+        if len(y):
+            predicted = row.front(x)
+            against.plot(y, predicted, ".", markersize=4, label=label)
+            residuals.plot(predicted, y - predicted, ".", markersize=4, label=label)
+    against.axline((float(parts.y.mean()), float(parts.y.mean())), slope=1, color="grey", linewidth=0.8)
+    residuals.axhline(0, color="grey", linewidth=0.8)
+    against.set(xlabel=f"measured {fit.target}", ylabel=f"predicted {fit.target}")
+    residuals.set(xlabel=f"predicted {fit.target}", ylabel="residual")
+    errors.legend()
+    against.legend()
+    title = shorten(f"{fit.target} = {short_formula(fit, row)}", 150)
+    figure.suptitle(title, parse_math=False, fontsize=10)
     try:
-        save_plot(saved, parts, row, plot)
+        figure.savefig(plot, dpi=120)
     except (OSError, ValueError) as error:
-        raise BadInput(f"cannot write {plot}: {error}; the fit itself is saved as {saved.name}") from None
+        raise BadInput(f"cannot write {plot}: {error}; the fit itself is saved as {fit.name}") from None
 
 
-def _print_hints(console: Console, saved: SavedFit, path: Path) -> None:
-    name = shlex.quote(saved.name)
-    console.print("")
-    console.print(f"Saved in {path}. Next:", soft_wrap=True, markup=False)
-    row = 1 if saved.best is None else saved.best + 1
-    console.print(f"  evo fit show {name} --row {row} --as python", soft_wrap=True, markup=False)
-    console.print(f"  evo fit --resume {name} --seconds 300", soft_wrap=True, markup=False)
-
+# -- evo fit show ------------------------------------------------------------------------------------------------------
 
 fit = FitGroup(_fit)
 
@@ -318,19 +393,19 @@ def _show(name: str | None, row: str, form: str, plot: Path | None) -> None:
         record = saved.record()
         print_json(record if row == "all" else record["rows"][saved.rows.index(rows[0])])
     elif form == "table":
-        print_fit(Console(highlight=False, emoji=False), saved, rows[0])
+        console = Console(highlight=False, emoji=False)
+        console.print(describe_data(saved), soft_wrap=True, markup=False)
+        print_fit(console, saved, rows[0])
     else:
         for each in rows:
-            click.echo(_write(saved, each, form, several=row == "all"))
-
-
-def _write(saved: SavedFit, row: fits.FitRow, form: str, several: bool) -> str:
-    """several: whether other rows are written too, so that each function needs a name of its own"""
-    if form == "latex":
-        return f"{to_latex(variable(0), [saved.target])} = {row.front.latex(6)}"
-    if form == "python":
-        return row.front.python(f"{saved.target}_{saved.rows.index(row) + 1}" if several else saved.target)
-    return str(row.front.sympy()) if form == "sympy" else row.front.equation
+            # one of several functions needs a name of its own
+            name = f"{saved.target}_{saved.rows.index(each) + 1}" if row == "all" else saved.target
+            click.echo(
+                f"{saved.target} = {each.front.latex(6)}" if form == "latex"
+                else each.front.python(name) if form == "python"
+                else str(each.front.sympy()) if form == "sympy"
+                else each.front.equation
+            )  # fmt: skip
 
 
 def _list(as_json: bool) -> None:

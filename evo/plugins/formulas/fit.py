@@ -79,16 +79,9 @@ class FitRow:
 
     def record(self, number: int) -> dict[str, Any]:
         """The row as JSON. number: from 1, as people see it"""
-        return {
-            "row": number,
-            "complexity": self.front.complexity,
-            "loss": self.front.loss,
-            "score": self.front.score,
-            "r2": self.front.r2,
-            "test_r2": self.test_r2,
-            "undefined": self.undefined,
-            "equation": self.front.equation,
-        }
+        measured = {key: getattr(self.front, key) for key in ("complexity", "loss", "score", "r2")}
+        held_out = {"test_r2": self.test_r2, "undefined": self.undefined}
+        return {"row": number, **measured, **held_out, "equation": self.front.equation}
 
 
 @dataclass(frozen=True)
@@ -221,17 +214,12 @@ def _fit_of(record: Mapping[str, Any]) -> SavedFit:
         if key in known
     }
     names = tuple(record["data"]["names"])
-    rows = tuple(
-        FitRow(
-            FrontRow(
-                parse(row["equation"], names), names, row["equation"], row["complexity"], row["loss"], row["r2"],
-                row["score"],
-            ),
-            row["test_r2"],
-            row["undefined"],
-        )
-        for row in record["rows"]
-    )  # fmt: skip
+
+    def read_row(row: Mapping[str, Any]) -> FitRow:
+        equation = row["equation"]
+        numbers = (row[key] for key in ("complexity", "loss", "r2", "score"))
+        return FitRow(FrontRow(parse(equation, names), names, equation, *numbers), row["test_r2"], row["undefined"])
+
     return SavedFit(
         str(record["name"]),
         record["data"],
@@ -239,7 +227,7 @@ def _fit_of(record: Mapping[str, Any]) -> SavedFit:
         record["made_by"],
         float(record["created"]),
         tuple(FitSession(**session) for session in record["sessions"]),
-        rows,
+        tuple(map(read_row, record["rows"])),
         record["recommended"],
     )
 
@@ -364,11 +352,14 @@ class _Scale:
 
 
 def read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
-    """What may be on the front. Raises BadTable for units that cannot be read.
+    """What may be on the front. Raises BadTable for functions and units that cannot be read.
 
     A formula that breaks the units pays an infinite penalty, so it is on no front.
     """
-    codes = read_functions(("+", "-", "*", *(settings.functions or DEFAULT_FUNCTIONS)))
+    try:
+        codes = read_functions(("+", "-", "*", *(settings.functions or DEFAULT_FUNCTIONS)))
+    except ValueError as error:
+        raise BadTable(f"--functions: {error}") from None
     units = dict(zip((*table.names, table.target), table.units, strict=True))
     if settings.units is None:
         return FormulaRules(codes, settings.max_size)

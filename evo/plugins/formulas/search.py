@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.canonical import fold_numbers, turn_signs
 from evo.plugins.formulas.evaluation import Array, check_size, evaluate, fit_constants, mean_squared_error, quiet
 from evo.plugins.formulas.front import Front, MeasuredFormula, make_rows, recommend
-from evo.plugins.formulas.grammar import Formula, parse
+from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, constant, parse
 from evo.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledger
 from evo.plugins.formulas.losses import ElementwiseLoss
 from evo.plugins.formulas.rules import FormulaRules, read_functions
@@ -266,3 +265,32 @@ def _polish(formula: Formula, measure: LossMeasure, worst: float) -> Formula:
                 formula = tried
                 break
     return formula
+
+
+def fold_numbers(formula: Formula) -> Formula:
+    """The formula with every function of constants replaced by one constant; fixed numbers alone stay as they are."""
+    for root in range(formula.size):
+        begin, end = formula.subtree(root)
+        part = formula.cut(begin, end)
+        if part.size > 1 and CONSTANT in part.codes and all(code < VARIABLE for code in part.codes):
+            value = float(evaluate(part, np.empty((0, 1)))[0])
+            if math.isfinite(value):
+                return fold_numbers(formula.replace(begin, end, constant(value)))
+    return formula
+
+
+def turn_signs(formula: Formula) -> Formula:
+    """The formula with `a - 2.0*b` for `a + -2.0*b`, and `a + 2.0*b` for `a - -2.0*b`; its values stay."""
+    codes, values = list(formula.codes), list(formula.values)
+    for root, code in enumerate(formula.codes):
+        if code not in (g.ADD, g.SUB):
+            continue
+        begin, end = formula.subtree(root - 1)
+        scaled = formula.codes[end - 1] in (g.MUL, g.DIV) and formula.subtree(end - 2)[0] == begin + 1
+        if formula.codes[begin] != CONSTANT or not (end - begin == 1 or scaled):
+            continue
+        place = sum(1 for each in formula.codes[:begin] if each in (CONSTANT, FIXED))
+        if values[place] < 0:
+            values[place] = -values[place]
+            codes[root] = g.SUB if code == g.ADD else g.ADD
+    return Formula(tuple(codes), tuple(values))

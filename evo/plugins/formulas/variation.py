@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas.grammar import (
     CONSTANT,
-    FIXED,
     VARIABLE,
     Formula,
     apply,
@@ -176,8 +175,3 @@ class Variation:
 def uses_variables(formula: Formula) -> bool:
     """Whether some variable occurs."""
     return any(code >= VARIABLE for code in formula.codes)
-
-
-def is_constant(formula: Formula) -> bool:
-    """Whether the formula is a single number."""
-    return formula.size == 1 and formula.codes[0] in (CONSTANT, FIXED)

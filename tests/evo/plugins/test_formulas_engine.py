@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from evo.plugins.formulas import FormulaError, parse, regression, search, write
-from evo.plugins.formulas.canonical import turn_signs
 from evo.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, quiet
 from evo.plugins.formulas.front import FrontRow, recommend
 from evo.plugins.formulas.grammar import variable
@@ -15,6 +14,7 @@ from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.published import feynman, small
 from evo.plugins.formulas.regression import TermColumns
 from evo.plugins.formulas.rules import FormulaRules, read_functions
+from evo.plugins.formulas.search import turn_signs
 from evo.plugins.formulas.writing import plain_names
 
 NAMES = ("a", "b")

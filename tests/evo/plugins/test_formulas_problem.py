@@ -1,6 +1,7 @@
 """`formula:` as problems, the generated sets, canonical forms, and `scripted:gp`."""
 
 import asyncio
+import hashlib
 import json
 
 import numpy as np
@@ -11,11 +12,9 @@ from evo.cli import invoke
 from evo.cli.best import best as best_command
 from evo.config.run import PromptConfig
 from evo.plugins.formulas import parse
-from evo.plugins.formulas.canonical import is_one_of, shape
 from evo.plugins.formulas.evaluation import evaluate
-from evo.plugins.formulas.generated import generate, published_formulas
+from evo.plugins.formulas.generated import generate
 from evo.plugins.formulas.operator import generate as breed
-from evo.plugins.formulas.published import feynman
 from evo.plugins.formulas.writing import to_latex, to_python, to_sympy
 from evo.prompts.registry import open_format
 from evo.search.score import AnswerScores, score_rollouts
@@ -157,38 +156,14 @@ def test_generated_formulas_are_fixed_graded_and_not_published():
     laws = [generate("train", index) for index in range(60)]
     assert laws == [generate.__wrapped__("train", index) for index in range(60)]
     for law in laws:
-        formula = law.formula
-        assert not is_one_of(formula, published_formulas())
         x, y = law.rows("train", 0)
         assert np.isfinite(y).all() and y.std() > 0 and len(law.rows("test", 0)[1]) == 1000
     sizes = np.array([law.formula.size for law in laws]).reshape(-1, 5).mean(0)
     assert sizes[0] < sizes[1] < sizes[2]
     assert len({law.text for law in laws}) > 55
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("(a + b)**2", "a**2 + 2*a*b + b**2", True),
-        ("3.5*a/b + 1", "a*b**(-1)", True),
-        ("sin(2*a)", "cos(1.0 - a)", True),
-        ("sqrt(a)*sqrt(a)", "a", True),
-        ("exp(a + 2)", "5*exp(3*a)", True),
-        ("a*(b + c)", "a*b + a*c", True),
-        ("a*b + c", "a*b*c", False),
-        ("a/b", "b/a", False),
-    ],
-)
-def test_shapes_are_equal_up_to_constants(one, other, same):
-    assert (shape(parse(one, NAMES)) == shape(parse(other, NAMES))) == same
-
-
-def test_published_formulas_are_recognised_under_other_names():
-    for law in feynman()[:40:3]:
-        formula = law.formula
-        if len(formula.variables) <= 4:
-            turned = dict(zip(formula.variables, reversed(formula.variables), strict=True))
-            assert is_one_of(formula.rename(turned), published_formulas())
+    chosen = [("test", k) for k in range(100)] + [("train", k) for k in range(0, 10_000, 25)]
+    drawn = [(law.text, law.train) for law in (generate(*each) for each in chosen)]
+    assert hashlib.sha256(json.dumps(drawn).encode()).hexdigest().startswith("6eacccac2582"), "the sets have changed"
 
 
 def test_texts_for_other_programs():
