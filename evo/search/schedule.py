@@ -73,7 +73,7 @@ class Schedule:
 REFILLS = 4
 """How often over the groups in flight fill the engine. The oldest holds the others back while its longest rollout goes
 on; lengths spread as a model's are cost 38% with the engine filled once, 19% twice, 10% three times, 5% four times
-(bench/results/scale.md)."""
+(bench/results/removed.md)."""
 OUTDATED = 5
 """Groups in flight for each island or problem, at most: each is proposed knowing of none of the others."""
 GENERATIONS = 4
