@@ -133,11 +133,11 @@ async def relaunch(
             with store.begin() as transaction:
                 store.set_config(run.id, to_stored(config, config.problems), transaction)
         # a killed process left a period of work without an end; the time after it does not count
-        closed = {"active": ended_periods(run.summary, run.created)} if run.summary else {}
+        closed = {"active": ended_periods(run.summary)} if run.summary else {}
         store.finish_run(run.id, "running", summary={**run.summary, **closed})
         # 5) restore the state of the search
         resumed = build_search(store, run, config, problem_runs, operators, scorer, own, parts, progress.next_sequence)
-        resumed.status.carry(run.summary, run.created, run_totals(store, run.id))
+        resumed.status.carry(run.summary, run_totals(store, run.id))
         await resumed.search.learner.restore()
         recall_groups(resumed.core, run.id)
         return resumed
@@ -149,7 +149,7 @@ async def relaunch(
 
 def check_budgets(run: RunRecord, progress: RunProgress, spent_so_far: Totals, changed: Mapping[str, Any]) -> None:
     """Raise BadInput if a budget of `changed` is below what the run has spent, because its results would not fit."""
-    periods = ended_periods(run.summary, run.created)
+    periods = ended_periods(run.summary)
     a_group = int(run.config.get("rollouts", 1)) * int(run.config.get("answers", 1))
     spent = {
         "iterations": max((problem.next_iteration for problem in progress.problems.values()), default=0),

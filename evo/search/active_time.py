@@ -51,21 +51,17 @@ class ActiveTime:
         return self._began + time.monotonic() - self._since
 
 
-def ended_periods(summary: Mapping[str, Any], created: float) -> list[Period]:
-    """The periods of processes that have ended. One that was killed counts until its last summary; an older run,
-    without periods, is one period of its recorded seconds."""
-    at, stored = summary.get("at"), summary.get("active")
-    if isinstance(stored, list):
-        return [(began, end if end is not None else max(began, at or began)) for began, end in stored]
-    seconds = summary.get("seconds")
-    return [(created, created + seconds)] if isinstance(seconds, int | float) else []
+def ended_periods(summary: Mapping[str, Any]) -> list[Period]:
+    """The periods of processes that have ended. One that was killed counts until its last summary."""
+    at = summary.get("at") or 0.0
+    return [(began, end if end is not None else max(began, at)) for began, end in summary.get("active") or []]
 
 
 def active_periods(run: RunRecord) -> list[Period]:
     """The periods of a stored run, with an end of math.inf for the current one."""
-    periods = ended_periods(run.summary, run.created)
+    periods = ended_periods(run.summary)
     stored = run.summary.get("active")
-    if run.status == "running" and isinstance(stored, list) and stored and stored[-1][1] is None:
+    if run.status == "running" and stored and stored[-1][1] is None:
         periods[-1] = (periods[-1][0], math.inf)
     elif run.status == "running" and not run.summary:
         periods = [(run.updated, math.inf)]

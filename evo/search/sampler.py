@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from problems.types import NO_USAGE, Prompt, Rollout, Usage, prompt_tokens
 from vpo.policies.contract import GivenUp, Policy, PolicyUnavailable, PromptTooLong
@@ -37,6 +37,9 @@ class _Request:
 class Sampler:
     """Samples one policy, for one search or evaluation. All methods are called on its event loop.
 
+    Calls and jobs take turns in the order in which they were made. A call of a policy with a batch keeps its turn until
+    it is back; overlapping calls only wait for theirs.
+
     meter: what sampling has cost so far
     fault: of a job; every later prompt raises it
     """
@@ -46,31 +49,26 @@ class Sampler:
         self.batch = policy.batch if batch is None else batch
         self.meter = SamplingMeter()
         self.fault: Exception | None = None
-        self._open: set[asyncio.Future[Sampled]] = set()  # every prompt that is not back
         self._filling: list[_Request] = []  # the next call, until it is full or flushed
-        self._queue: asyncio.Queue[list[_Request] | Job] = asyncio.Queue()
-        self._held: list[_Request] = []  # taken from the queue, and kept by a pause
+        self._waiting: set[_Request] = set()  # that no call has begun with
         self._running: list[_Request] = []
-        self._jobs = 0
-        self._going, self._free, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        for event in (self._going, self._free, self._idle):  # not paused; no job is due; no call is running
-            event.set()
+        self._open: set[asyncio.Future[Sampled]] = set()  # of every prompt that is not back
+        self._turn = asyncio.Lock()  # first come, first served
+        self._going, self._idle = asyncio.Event(), asyncio.Event()  # not paused; no call is running
+        self._going.set()
+        self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._worker: asyncio.Task[None] | None = None
+        self._jobs: set[asyncio.Task[None]] = set()
 
     def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
         """Hand in a prompt; the future resolves when its call is back, or raises the policy's error."""
         request = _Request(prompt, asyncio.get_running_loop().create_future())
         self._open.add(request.future)
         request.future.add_done_callback(self._open.discard)
-        if self.batch == 0:
-            task = asyncio.create_task(self._call_when_free(request))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        else:
-            self._filling.append(request)
-            if len(self._filling) == self.batch:
-                self.flush()
+        self._waiting.add(request)
+        self._filling.append(request)
+        if len(self._filling) >= self.batch:
+            self.flush()
         return request.future
 
     def holds(self, future: asyncio.Future[Sampled]) -> bool:
@@ -80,24 +78,18 @@ class Sampler:
     def flush(self) -> None:
         """Call the policy with the prompts that wait, however few."""
         if self._filling:
-            self._put(self._filling)
+            _spawn(self._call_in_turn(self._filling), self._tasks)
             self._filling = []
 
     def between(self, job: Job) -> None:
         """Run `job` after the calls that are queued now and before those that come later; with a policy that takes
         overlapping calls, when the running ones have come back. Its error is raised by every later prompt."""
-        self._jobs += 1
-        self._put(job)
-
-    def _put(self, queued: list[_Request] | Job) -> None:
-        self._queue.put_nowait(queued)
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._serve())
+        _spawn(self._do(job), self._jobs)
 
     async def drain(self) -> None:
         """Wait for the queued jobs; raises the error of any."""
         while self._jobs:
-            await asyncio.sleep(0.005)
+            await asyncio.wait(self._jobs)
         if self.fault is not None:
             raise self.fault
 
@@ -109,19 +101,10 @@ class Sampler:
         self._going.set()
 
     def abandon(self) -> None:
-        """Cancel every prompt that no call has taken yet; running calls continue, and so do jobs: committed groups are
+        """Cancel every prompt that no call has begun with; running calls continue, and so do jobs: committed groups are
         still learned from."""
-        requests, jobs = self._held + self._filling, []
-        self._held, self._filling = [], []
-        while not self._queue.empty():
-            queued = self._queue.get_nowait()
-            if isinstance(queued, list):
-                requests += queued
-            else:
-                jobs.append(queued)
-        for job in jobs:
-            self._queue.put_nowait(job)
-        for request in requests:
+        waiting, self._waiting, self._filling = self._waiting, set(), []
+        for request in waiting:
             request.future.cancel()
 
     def give_up(self) -> None:
@@ -131,53 +114,38 @@ class Sampler:
 
     async def close(self) -> None:
         """Stop; every prompt that is not back is cancelled."""
-        self.abandon()
-        tasks = [*self._tasks, *([self._worker] if self._worker else [])]
+        tasks = [*self._tasks, *self._jobs]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for future in list(self._open):  # of calls that were cancelled before they began
+        for future in list(self._open):
             future.cancel()
-        self._worker = None
-
-    async def _serve(self) -> None:
-        while True:
-            queued = await self._queue.get()
-            if not isinstance(queued, list):
-                await self._do(queued)
-                continue
-            self._held = queued
-            await self._going.wait()
-            requests, self._held = self._held, []
-            if requests:
-                await self._call(requests)
 
     async def _do(self, job: Job) -> None:
         """Run a job while no call is running. After a fault nothing more is learned."""
-        self._free.clear()
-        try:
+        async with self._turn:
             await self._idle.wait()
-            if self.fault is None:
-                await job()
-        except Exception as error:
-            self.fault = error
-        finally:
-            self._free.set()
-            self._jobs -= 1
+            try:
+                if self.fault is None:
+                    await job()
+            except Exception as error:
+                self.fault = error
 
-    async def _call_when_free(self, request: _Request) -> None:
-        if not self._going.is_set():
-            self._held.append(request)
+    async def _call_in_turn(self, requests: list[_Request]) -> None:
+        async with self._turn:
             await self._going.wait()
-            self._held = [other for other in self._held if other is not request]
-        await self._free.wait()
-        if not request.future.cancelled():
-            await self._call([request])
+            if self._waiting.isdisjoint(requests):
+                return  # abandoned
+            self._waiting.difference_update(requests)
+            self._idle.clear()
+            if self.batch:
+                await self._call(requests)
+        if not self.batch:
+            await self._call(requests)
 
     async def _call(self, requests: list[_Request]) -> None:
         version, started = self.policy.version, time.perf_counter()
         self.meter.enter()
-        self._idle.clear()
         self._running += requests
         try:
             groups = await self._sample(requests)
@@ -225,6 +193,12 @@ class Sampler:
             elif not request.future.done():
                 request.future.set_exception(error)
                 request.future.exception()  # several wait on one failure: only the first need look at it
+
+
+def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 @dataclass

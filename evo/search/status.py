@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import time
 from collections import Counter
@@ -25,6 +26,7 @@ from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage
 
 SUMMARY_SECONDS = 1.0
 """How often a search stores its metrics with its groups, for watchers."""
+TIMES = ("training_seconds", "syncing_seconds", "commit_seconds")
 
 
 @dataclass(kw_only=True)
@@ -36,7 +38,6 @@ class SearchStatus(Totals):
     estimated: tokens that are estimates, because a server reported no usage
     unanswered: replies in a row without an answer, up to now
     held: what servers counted for the groups that this process committed
-    untimed_answers, untimed_tokens: from before the run's time was recorded, as an import's
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     policy_seconds, policy_before: seconds that this process, and earlier ones, had a policy sample
@@ -53,8 +54,6 @@ class SearchStatus(Totals):
     estimated: int = 0
     unanswered: int = 0
     held: Usage = NO_USAGE
-    untimed_answers: int = 0
-    untimed_tokens: int = 0
     commit_seconds: float = 0.0
     training_seconds: float = 0.0
     syncing_seconds: float = 0.0
@@ -70,11 +69,11 @@ class SearchStatus(Totals):
 
     @property
     def answers_per_second(self) -> float:
-        return (self.answers - self.untimed_answers) / self.elapsed
+        return self.answers / self.elapsed
 
     @property
     def tokens_per_second(self) -> float:
-        return (self.tokens - self.untimed_tokens) / self.elapsed
+        return self.tokens / self.elapsed
 
     @property
     def policy_busy(self) -> float:
@@ -89,20 +88,14 @@ class SearchStatus(Totals):
     def solved(self) -> int:
         return sum(each.solved_at is not None for each in self.problem_runs)
 
-    def carry(self, summary: Mapping[str, Any], created: float, committed: Totals) -> None:
+    def carry(self, summary: Mapping[str, Any], committed: Totals) -> None:
         """Continue from an earlier process: what it committed, and its times from its last summary, which is at most
         SUMMARY_SECONDS older. committed: with what was spent on replies that no group holds"""
         self.add(committed)
-        self.lost_tokens, self.lost_prompt_tokens = summary.get("lost_tokens", 0), summary.get("lost_prompt_tokens", 0)
-        self.lost_cost, self.estimated = summary.get("lost_cost", 0.0), summary.get("estimated_tokens", 0)
-        periods = ended_periods(summary, created)
-        self.active.carry(periods)
-        if not periods:
-            self.untimed_answers, self.untimed_tokens = committed.answers, committed.tokens
-        self.policy_before = float(summary.get("sampling_seconds", 0.0))
-        self.commit_seconds = summary.get("commit_seconds", 0.0)
-        self.training_seconds = summary.get("training_seconds", 0.0)
-        self.syncing_seconds = summary.get("syncing_seconds", 0.0)
+        for name in ("lost_tokens", "lost_prompt_tokens", "lost_cost", *TIMES):
+            vars(self)[name] = summary.get(name, 0)
+        self.estimated, self.policy_before = summary.get("estimated_tokens", 0), summary.get("sampling_seconds", 0.0)
+        self.active.carry(ended_periods(summary))
         before = [machine for machine in summary.get("machines", []) if machine not in self.machines]
         self.machines = [*before, *self.machines]
 
@@ -123,9 +116,7 @@ class SearchStatus(Totals):
             "policy_busy": round(self.policy_busy, 4),
             "sampling_seconds": round(self.policy_before + self.policy_seconds, 3),
             "scoring_queue": scoring_queue,
-            "training_seconds": round(self.training_seconds, 3),
-            "syncing_seconds": round(self.syncing_seconds, 3),
-            "commit_seconds": round(self.commit_seconds, 3),
+            **{name: round(vars(self)[name], 3) for name in TIMES},
             "machines": self.machines,
             "at": round(time.time(), 3),
         }
@@ -205,6 +196,13 @@ LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "n
 """Libraries whose versions may change a policy's answers; named if the process has imported them."""
 
 
+@cache
+def _version_of(library: str) -> str:
+    from importlib import metadata  # 15 ms
+
+    return metadata.version(library)
+
+
 def describe_machine() -> dict[str, Any]:
     """This process's machine and software, as JSON takes it: cpu, cores (that it may use), memory_gib, gpus (names),
     system, commit, and versions by name. Nothing that names a person or a host."""
@@ -212,47 +210,22 @@ def describe_machine() -> dict[str, Any]:
     gpus = []
     if torch is not None and torch.cuda.is_initialized():
         gpus = [str(torch.cuda.get_device_name(number)) for number in range(torch.cuda.device_count())]
-    versions = {"evo": __version__, "python": platform.python_version()}
-    for name in LIBRARIES:
-        if name in sys.modules:
-            said = vars(sys.modules[name]).get("__version__") or _installed_version(name)
-            if said is not None:
-                versions[name] = str(said)
+    libraries = {name: _version_of(name) for name in LIBRARIES if name in sys.modules}
+    versions = {"evo": __version__, "python": platform.python_version(), **libraries}
     return {**_hardware(), "gpus": gpus, "commit": source_commit(), "versions": versions}
-
-
-def _installed_version(name: str) -> str | None:
-    """The version of a package, without loading it."""
-    from importlib import metadata  # 15 ms
-
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 @cache
 def _hardware() -> dict[str, Any]:
+    processors = Path("/proc/cpuinfo")  # of Linux
+    text = processors.read_text(encoding="utf-8", errors="replace") if processors.is_file() else ""
+    name = re.search(r"^model name\s*:\s*(.*)", text, re.MULTILINE)
+    memory = None
+    if {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
+        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     return {
-        "cpu": _cpu_name(),
+        "cpu": name[1].strip() if name else platform.processor() or platform.machine(),
         "cores": cores(),
-        "memory_gib": _memory_gib(),
+        "memory_gib": memory,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass  # not Linux
-    return platform.processor() or platform.machine()
-
-
-def _memory_gib() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -45,8 +45,6 @@ class Stop:
 def ended_by(run: RunRecord) -> StopReason | None:
     """What ended a run, by its summary; None while it has not ended, and if another version wrote something else."""
     value = run.summary.get("ended_by")
-    if value is None and run.reason.startswith("budget"):  # a run from before summaries had the field
-        return StopReason.BUDGET
     return StopReason(value) if value in set(StopReason) else None
 
 

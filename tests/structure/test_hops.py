@@ -41,15 +41,6 @@ HOPS: list[tuple[Callable[..., Any], str]] = [
 IN_THE_TEXT = (
     SearchLoop.run, SearchCore.ask, draft, Window.submit, Sampler, score_group, SearchCore.tell, Population.add,
 )  # fmt: skip
-    SearchLoop.run,
-    SearchCore.ask,
-    draft,
-    Window.submit,
-    Sampler,
-    score_group,
-    SearchCore.tell,
-    Population.add,
-)
 
 
 def names_in(function: Callable[..., Any]) -> set[str]:

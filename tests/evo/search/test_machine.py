@@ -28,7 +28,7 @@ def test_a_run_keeps_it_from_its_first_group_on(search_with, digits, digits_poli
 def test_a_resumed_run_keeps_both_machines_and_each_once():
     other, here = {"cpu": "other", "cores": 64}, {"cpu": "this", "cores": 2}
     status = SearchStatus(run="run", policy="policy", problem_runs=[], machines=[here])
-    status.carry({"machines": [other, here]}, 0.0, Totals())
+    status.carry({"machines": [other, here]}, Totals())
     assert status.metrics()["machines"] == [other, here]
-    status.carry({}, 0.0, Totals())
+    status.carry({}, Totals())
     assert status.metrics()["machines"] == [other, here]
