@@ -24,7 +24,8 @@ from evo.cli.options import (
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.defaults import population_config, resolve_settings, source_commit, to_stored, workers
+from evo.provenance import source_commit
+from evo.search.defaults import population_config, resolve_settings, to_stored, workers
 from evo.search.resources import resolve_problems
 from islands.db.comparisons import check_free, runs_named
 from islands.db.names import check_name

@@ -14,7 +14,8 @@ from evo.config.baselines import CLASSIC, CLASSIC_POLICY
 from evo.config.compare import CompareConfig, arms_of
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
-from evo.search.defaults import resolve_settings, source_commit, to_stored
+from evo.provenance import source_commit
+from evo.search.defaults import resolve_settings, to_stored
 from evo.search.resources import resolve_problems
 from islands.db.comparisons import PlannedRun, plan, run_name
 from islands.db.store import Store

@@ -21,7 +21,8 @@ from evo.evaluation.file import (
     write_evaluation,
 )
 from evo.evaluation.metrics import Evaluation, compare_problems
-from evo.search.defaults import resolve_address, resolve_settings, source_commit, workers
+from evo.provenance import source_commit
+from evo.search.defaults import resolve_address, resolve_settings, workers
 from evo.search.resources import check_one_policy, open_policy, resolve_problems
 from problems.contract import Problem
 from problems.scoring import Scorer

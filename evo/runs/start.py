@@ -15,6 +15,7 @@ from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.errors import BadInput, UnusableScorer
 from evo.prompts.registry import open_format
+from evo.provenance import describe_machine, source_commit
 from evo.runs.preflight import check_new_run, check_price, check_trainable
 from evo.search.core import SearchCore
 from evo.search.defaults import (
@@ -23,7 +24,6 @@ from evo.search.defaults import (
     resolve_policy,
     resolve_rollouts,
     resolve_settings,
-    source_commit,
     to_stored,
 )
 from evo.search.loop import Learner, SearchLoop
@@ -31,7 +31,7 @@ from evo.search.operators import WINDOW, Operator, Operators, open_selection
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
 from evo.search.schedule import Schedule, window_of
-from evo.search.status import SearchStatus, describe_machine
+from evo.search.status import SearchStatus
 from evo.search.stop import FINISHING, Stop
 from islands.db.store import Store
 from islands.db.transaction import Transaction

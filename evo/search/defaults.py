@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.version import __version__
 from islands.population.config import PopulationConfig
 from problems.contract import Problem, settings_of
 from problems.resources import describe_resources, lacking, most_of
@@ -161,22 +157,3 @@ def warn_of_resources(config: RunConfig) -> None:
             "scores anyway. --ray ADDRESS?scorers=N scores on other nodes",
             stacklevel=2,
         )
-
-
-@cache
-def source_commit() -> str:
-    """The git commit of the running source, "+" if it has changes; the version if it is not a checkout."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return f"v{__version__}"
-    try:
-        described = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return f"v{__version__}"
-    return described.stdout.strip()

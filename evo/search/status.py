@@ -1,27 +1,18 @@
-"""The reports of a running search: plain counters, for progress displays and the final summary; and the machine."""
+"""The reports of a running search: plain counters, for progress displays and the final summary."""
 
 from __future__ import annotations
 
-import os
-import platform
-import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from evo.search.active_time import ActiveTime, ended_periods
-from evo.search.defaults import source_commit
 from evo.search.problem_run import ProblemRun
-from evo.version import __version__
 from islands.db.totals import FORMAT, REPLIES, Totals, totals_of
 from islands.types import Placement
-from problems.scoring import cores
 from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage
 
 SUMMARY_SECONDS = 1.0
@@ -190,42 +181,3 @@ def describe_errors(errors: Mapping[str, int]) -> str:
         frequent = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common(3))
         parts.append(f"{failed:,} answer{'s' * (failed != 1)} failed ({frequent})")
     return "; ".join(parts)
-
-
-LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "numpy")
-"""Libraries whose versions may change a policy's answers; named if the process has imported them."""
-
-
-@cache
-def _version_of(library: str) -> str:
-    from importlib import metadata  # 15 ms
-
-    return metadata.version(library)
-
-
-def describe_machine() -> dict[str, Any]:
-    """This process's machine and software, as JSON takes it: cpu, cores (that it may use), memory_gib, gpus (names),
-    system, commit, and versions by name. Nothing that names a person or a host."""
-    torch = sys.modules.get("torch")
-    gpus = []
-    if torch is not None and torch.cuda.is_initialized():
-        gpus = [str(torch.cuda.get_device_name(number)) for number in range(torch.cuda.device_count())]
-    libraries = {name: _version_of(name) for name in LIBRARIES if name in sys.modules}
-    versions = {"evo": __version__, "python": platform.python_version(), **libraries}
-    return {**_hardware(), "gpus": gpus, "commit": source_commit(), "versions": versions}
-
-
-@cache
-def _hardware() -> dict[str, Any]:
-    processors = Path("/proc/cpuinfo")  # of Linux
-    text = processors.read_text(encoding="utf-8", errors="replace") if processors.is_file() else ""
-    name = re.search(r"^model name\s*:\s*(.*)", text, re.MULTILINE)
-    memory = None
-    if {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
-        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    return {
-        "cpu": name[1].strip() if name else platform.processor() or platform.machine(),
-        "cores": cores(),
-        "memory_gib": memory,
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-    }

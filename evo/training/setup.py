@@ -18,7 +18,7 @@ from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import evaluate as evaluate_policy
 from evo.evaluation.evaluate import open_formats
 from evo.prompts.contract import PromptFormat
-from evo.search.defaults import source_commit
+from evo.provenance import source_commit
 from evo.search.resources import check_apart, open_policy, problems_at
 from evo.search.stop import Stop, StopReason
 from evo.training.curriculum import open_stored_archives

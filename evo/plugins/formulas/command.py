@@ -24,6 +24,7 @@ from evo.plugins.formulas.fit import FitRow, FitSettings, SavedFit, SplitTable
 from evo.plugins.formulas.grammar import write
 from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
 from evo.plugins.formulas.table import BadTable
+from evo.provenance import source_commit
 from evo.search.status import clock
 from evo.tui.line import fit as shorten
 from evo.tui.terminal import can_show
@@ -162,8 +163,6 @@ def _begin(file: Path | None, given: dict[str, Any]) -> tuple[SavedFit, Path, Sp
         raise BadInput(f"--name {name!r} cannot be the name of a file")
     if name is not None and name in fits.list_fits():
         raise BadInput(f"there is a fit {name!r} already; continue it with --resume {name}, or choose another --name")
-    from evo.search.defaults import source_commit  # it loads much of a search by policies
-
     made_by = {"commit": source_commit(), "command": read_command()}
     saved, parts = fits.begin_fit(file, _change(settings, given), name, made_by)
     return saved, fits.FOLDER / f"{saved.name}.json", parts

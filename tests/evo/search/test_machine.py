@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from evo.search.defaults import source_commit
-from evo.search.status import SearchStatus, describe_machine
+from evo.provenance import describe_machine, source_commit
+from evo.search.status import SearchStatus
 from islands.db.store import Store
 from islands.db.totals import Totals
 

@@ -1,0 +1,73 @@
+"""What made a result: the commit of the running source, the machine and the versions of its software."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from evo.version import __version__
+from problems.scoring import cores
+
+
+@cache
+def source_commit() -> str:
+    """The git commit of the running source, "+" if it has changes; the version if it is not a checkout."""
+    root = Path(__file__).resolve().parents[1]
+    if not (root / ".git").exists():
+        return f"v{__version__}"
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return f"v{__version__}"
+    return described.stdout.strip()
+
+
+LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "numpy")
+"""Libraries whose versions may change a policy's answers; named if the process has imported them."""
+
+
+@cache
+def _version_of(library: str) -> str:
+    from importlib import metadata  # 15 ms
+
+    return metadata.version(library)
+
+
+def describe_machine() -> dict[str, Any]:
+    """This process's machine and software, as JSON takes it: cpu, cores (that it may use), memory_gib, gpus (names),
+    system, commit, and versions by name. Nothing that names a person or a host."""
+    torch = sys.modules.get("torch")
+    gpus = []
+    if torch is not None and torch.cuda.is_initialized():
+        gpus = [str(torch.cuda.get_device_name(number)) for number in range(torch.cuda.device_count())]
+    libraries = {name: _version_of(name) for name in LIBRARIES if name in sys.modules}
+    versions = {"evo": __version__, "python": platform.python_version(), **libraries}
+    return {**_hardware(), "gpus": gpus, "commit": source_commit(), "versions": versions}
+
+
+@cache
+def _hardware() -> dict[str, Any]:
+    processors = Path("/proc/cpuinfo")  # of Linux
+    text = processors.read_text(encoding="utf-8", errors="replace") if processors.is_file() else ""
+    name = re.search(r"^model name\s*:\s*(.*)", text, re.MULTILINE)
+    memory = None
+    if {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
+        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    return {
+        "cpu": name[1].strip() if name else platform.processor() or platform.machine(),
+        "cores": cores(),
+        "memory_gib": memory,
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
