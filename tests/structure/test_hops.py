@@ -20,8 +20,8 @@ from evo.search.score import score_rollouts
 from evo.search.window import Window
 from islands.population.population import Population
 
-HELPERS = 3
-"""Private functions of a hop's own class or module that may stand between it and the next, at most."""
+HELPERS = 4
+"""Methods of a hop's own class that may stand between it and the next, at most."""
 HOPS: list[tuple[Callable[..., Any], str]] = [
     (SearchLoop.run, "SearchCore.ask"),
     (SearchCore.ask, "draft"),
@@ -51,14 +51,14 @@ def names_in(function: Callable[..., Any]) -> set[str]:
 
 
 def reach(function: Callable[..., Any]) -> set[str]:
-    """The names in a function and in the private functions of its class that it calls, at most HELPERS deep."""
+    """The names in a function and in the methods of its class that it calls, at most HELPERS deep."""
     owner = function.__qualname__.rpartition(".")[0]
     members = vars(vars(inspect.getmodule(function))[owner]) if owner else {}
     found, fresh = set[str](), {function}
     for _ in range(HELPERS + 1):
         names = {name for each in fresh for name in names_in(each)} - found
         found |= names
-        fresh = {members[name] for name in names if name.startswith("_") and inspect.isfunction(members.get(name))}
+        fresh = {members[name] for name in names if inspect.isfunction(members.get(name))}
     return found
 
 
