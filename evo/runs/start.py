@@ -16,7 +16,7 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput, UnusableScorer
 from evo.prompts.registry import open_format
 from evo.provenance import describe_machine, source_commit
-from evo.runs.preflight import check_new_run, check_price, check_trainable
+from evo.runs.preflight import check_new_run, check_price
 from evo.search.core import SearchCore
 from evo.search.defaults import (
     iterations_for,
@@ -154,7 +154,7 @@ def build_search(
     if config.train is None:
         learner = Learner()
     else:
-        from evo.runs.colocated import open_colocated  # slow to import: evaluation and training
+        from evo.training.open_colocated import open_colocated
 
         learner = open_colocated(core, run, scorer)
     return OpenRun(SearchLoop(core, learner, scorer), run, resources, shared)
@@ -201,7 +201,10 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
             raise BadInput(f"policy {operator.address} cannot continue the beginning of an answer: leave out prefill")
         for problem in problems:
             open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
-    check_trainable(config, problems, [operator.policy for operator in operators], resources.held_out(config))
+    if config.train is not None:
+        from evo.training.open_colocated import check_trainable  # slow to import: evaluation and training
+
+        check_trainable(config, problems, [operator.policy for operator in operators], resources.held_out(config))
     return operators
 
 

@@ -48,7 +48,6 @@ BY_NAME = {
     "evo/comparison/": "arrays, settings and messages by name",
     "evo/config/": "settings by name",
     "evo/pipelines/": "settings by name",
-    "evo/runs/colocated.py": "settings by name",
     "evo/training/": "settings by name",
     "islands/db/writer.py": "columns by name",
     "islands/population/operator_counts.py": "columns by name",
