@@ -24,7 +24,7 @@ from evo.comparison.verdict import farthest, summarise, verdicts_of
 from evo.monitor.answer import NO_ORIGIN, best_known_of, read_answers, statement_of, walk_of
 from evo.monitor.live_cache import LiveCache, RunCache
 from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, Telemetry, TrainingCurve
-from evo.search.active_time import active_periods, union
+from evo.search.status import active_periods, union
 from evo.stats import Verdict
 from islands.db.lease import LOST
 from islands.db.store import Store

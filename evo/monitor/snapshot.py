@@ -14,7 +14,7 @@ from evo.comparison.operators import OperatorShares
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve
 from evo.monitor.answer import NO_ORIGIN, StoredAnswer, WalkView
-from evo.search.active_time import Period, seconds_until
+from evo.search.status import Period, seconds_until
 from evo.stats import Verdict
 from islands.db.totals import Totals
 from islands.queries.lineage import Ancestor, Origin

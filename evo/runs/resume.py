@@ -28,9 +28,9 @@ from evo.runs.start import (
     restore_problem_run,
     score_all_seeds,
 )
-from evo.search.active_time import ended_periods, seconds_until
 from evo.search.defaults import population_config, to_stored
 from evo.search.resources import Resources
+from evo.search.status import ended_periods, seconds_until
 from islands.db.scorer_changes import record_scorer_change, set_fingerprint
 from islands.db.store import Store
 from islands.db.totals import Totals, run_totals

@@ -39,15 +39,14 @@ class Resources:
     ) -> None:
         """How problems and policies are opened; by default, by their addresses."""
         self.scorer = scorer
-        self._open_problems = open_problems or _open_problems
-        self._open_policy = open_policy or _open_policy
+        self._open_problems, self._open_policy = open_problems, open_policy
         self._problems: dict[tuple[str | int | None, ...], list[Problem]] = {}
         self._policies: dict[str, Policy] = {}
 
     def problems(self, config: RunConfig) -> list[Problem]:
         key = (*config.problems, config.limit)
         if key not in self._problems:
-            self._problems[key] = self._open_problems(config)
+            self._problems[key] = (self._open_problems or resolve_problems)(config)
         return self._problems[key]
 
     def held_out(self, config: RunConfig) -> list[Problem]:
@@ -67,12 +66,8 @@ class Resources:
     def policy(self, config: RunConfig, problems: Sequence[Problem]) -> Policy:
         key = policy_key(config)
         if key not in self._policies:
-            self._policies[key] = self._open_policy(config, problems)
+            self._policies[key] = (self._open_policy or open_policy)(config, problems)
         return self._policies[key]
-
-    def opened(self) -> list[Policy]:
-        """Every policy that was opened so far."""
-        return list(self._policies.values())
 
     def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
         """The policy, or the policies that the configuration lists, each with the same number of answers per group."""
@@ -106,14 +101,6 @@ class Resources:
             await policy.close()
         if self.scorer is not None:
             self.scorer.close()
-
-
-def _open_problems(config: RunConfig) -> list[Problem]:
-    return resolve_problems(config)
-
-
-def _open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
-    return open_policy(config, problems)
 
 
 def policy_key(config: RunConfig) -> str:

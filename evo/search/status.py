@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,15 +10,93 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from evo.search.active_time import ActiveTime, ended_periods
 from evo.search.problem_run import ProblemRun
 from islands.db.totals import FORMAT, REPLIES, Totals, totals_of
-from islands.types import Placement
+from islands.types import Placement, RunRecord
 from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage
 
 SUMMARY_SECONDS = 1.0
 """How often a search stores its metrics with its groups, for watchers."""
 TIMES = ("training_seconds", "syncing_seconds", "commit_seconds")
+
+
+Period = tuple[float, float]
+"""From, to: seconds since 1970. A period that has not ended has None as its end in a summary, and math.inf here."""
+
+
+class ActiveTime:
+    """A stopwatch that keeps the periods in which it ran, so that parallel runs can be merged.
+
+    seconds: of all periods; wall time only marks the start of each
+    """
+
+    def __init__(self) -> None:
+        self._periods: list[Period] = []
+        self._began = self._since = 0.0
+        self.running = False
+        self.resume()
+
+    def resume(self) -> None:
+        if not self.running:
+            self._began, self._since, self.running = time.time(), time.monotonic(), True
+
+    def pause(self) -> None:
+        if self.running:
+            self._periods.append((self._began, self._now()))
+            self.running = False
+
+    def carry(self, periods: Sequence[Period]) -> None:
+        """Put the periods of earlier processes first."""
+        self._periods = [*periods, *self._periods]
+
+    @property
+    def seconds(self) -> float:
+        return _total(self._periods) + (self._now() - self._began if self.running else 0.0)
+
+    def stored(self) -> list[list[float | None]]:
+        """The periods for the summary: (from, to) of each period, and (from, None) of the current one."""
+        own: list[list[float | None]] = [[round(began, 3), round(end, 3)] for began, end in self._periods]
+        return [*own, [round(self._began, 3), None]] if self.running else own
+
+    def _now(self) -> float:
+        return self._began + time.monotonic() - self._since
+
+
+def ended_periods(summary: Mapping[str, Any]) -> list[Period]:
+    """The periods of processes that have ended. One that was killed counts until its last summary."""
+    at = summary.get("at") or 0.0
+    return [(began, end if end is not None else max(began, at)) for began, end in summary.get("active") or []]
+
+
+def active_periods(run: RunRecord) -> list[Period]:
+    """The periods of a stored run, with an end of math.inf for the current one."""
+    periods = ended_periods(run.summary)
+    stored = run.summary.get("active")
+    if run.status == "running" and stored and stored[-1][1] is None:
+        periods[-1] = (periods[-1][0], math.inf)
+    elif run.status == "running" and not run.summary:
+        periods = [(run.updated, math.inf)]
+    return periods
+
+
+def union(periods: Sequence[Period]) -> tuple[Period, ...]:
+    """The periods in which any of these ran, in order."""
+    merged: list[Period] = []
+    for began, end in sorted(periods):
+        if merged and began <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((began, end))
+    return tuple(merged)
+
+
+def seconds_until(periods: Sequence[Period], now: float) -> float:
+    """The seconds of these periods, which do not overlap, up to `now`."""
+    return _total([(began, min(end, now)) for began, end in periods])
+
+
+def _total(periods: Sequence[Period]) -> float:
+    return sum(max(0.0, end - began) for began, end in periods)
 
 
 @dataclass(kw_only=True)
@@ -32,7 +111,7 @@ class SearchStatus(Totals):
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     policy_seconds, policy_before: seconds that this process, and earlier ones, had a policy sample
-    machines: those of this process and of those before it (evo.search.status), each once
+    machines: those of this process and of those before it (evo.provenance), each once
     """
 
     run: str
@@ -59,25 +138,12 @@ class SearchStatus(Totals):
         return max(self.active.seconds, 1e-9)
 
     @property
-    def answers_per_second(self) -> float:
-        return self.answers / self.elapsed
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self.tokens / self.elapsed
-
-    @property
-    def policy_busy(self) -> float:
-        """The share of the time in which the policy sampled."""
-        return min(1.0, (self.policy_before + self.policy_seconds) / self.elapsed)
-
-    @property
     def planned(self) -> int:
         return sum(each.committed if each.stop else each.iterations for each in self.problem_runs)
 
     @property
     def solved(self) -> int:
-        return sum(each.solved_at is not None for each in self.problem_runs)
+        return sum(problem_run.solved for problem_run in self.problem_runs)
 
     def carry(self, summary: Mapping[str, Any], committed: Totals) -> None:
         """Continue from an earlier process: what it committed, and its times from its last summary, which is at most
@@ -93,6 +159,7 @@ class SearchStatus(Totals):
     def metrics(self, scoring_queue: int = 0) -> dict[str, Any]:
         """Counts and rates, as a run keeps them in its summary while it runs and at its end. Seconds and rates are
         of the time searched, by all processes. scoring_queue: answers that wait to be scored."""
+        seconds, sampling = self.elapsed, self.policy_before + self.policy_seconds
         return {
             **self.as_dict(),
             "solved": self.solved,
@@ -101,11 +168,11 @@ class SearchStatus(Totals):
             "lost_cost": round(self.lost_cost, 6),
             "estimated_tokens": self.estimated,
             "active": self.active.stored(),
-            "seconds": round(self.elapsed, 3),
-            "answers_per_second": round(self.answers_per_second, 2),
-            "tokens_per_second": round(self.tokens_per_second, 1),
-            "policy_busy": round(self.policy_busy, 4),
-            "sampling_seconds": round(self.policy_before + self.policy_seconds, 3),
+            "seconds": round(seconds, 3),
+            "answers_per_second": round(self.answers / seconds, 2),
+            "tokens_per_second": round(self.tokens / seconds, 1),
+            "policy_busy": round(min(1.0, sampling / seconds), 4),
+            "sampling_seconds": round(sampling, 3),
             "scoring_queue": scoring_queue,
             **{name: round(vars(self)[name], 3) for name in TIMES},
             "machines": self.machines,

@@ -159,10 +159,10 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
-    from evo.search import active_time, status
+    from evo.search import status
 
     made = Clock()
-    for module in (active_time, status):
+    for module in (status,):
         monkeypatch.setattr(module, "time", made)
     return made
 

@@ -10,8 +10,8 @@ from problems.scoring import error_kind
 
 
 def status(problem_runs=3, done=5):
-    shown = [SimpleNamespace(iterations=20, committed=done, solved_at=None, stop=None) for _ in range(problem_runs)]
-    shown[0].solved_at = 4
+    shown = [SimpleNamespace(iterations=20, committed=done, solved=False, stop=None) for _ in range(problem_runs)]
+    shown[0].solved = True
     made = SearchStatus(run="calm-lake", policy="embedded:base", problem_runs=shown)
     made.groups = problem_runs * done
     made.answers, made.tokens = 45, 900
