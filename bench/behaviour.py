@@ -37,7 +37,7 @@ def score(answer):
 """
 
 SEARCHES = {
-    "maze": ["maze:hard", "--limit", "3", "--iterations", "12", "--policy", "embedded:edit-improve", "--seed", "5"],
+    "maze": ["maze:hard", "--limit", "3", "--iterations", "12", "--policy", "embedded:edit-solve", "--seed", "5"],
     "chains": ["maze:test", "--limit", "2", "--iterations", "8", "--policy", "embedded:vpo", "--islands", "3"],
     "programs": ["programs:easy", "--limit", "2", "--iterations", "12", "--policy", "scripted:mutate", "--seed", "2"],
     "own": ["palindromes.py", "--iterations", "30", "--policy", "scripted:mutate", "--seed", "3"],
@@ -45,7 +45,7 @@ SEARCHES = {
 }
 COMPARISON = ["maze:hard", "--arm", "grpo=embedded:grpo", "--arm", "vpo=embedded:vpo", "--limit", "3"]
 TRAINING = ["vpo", "maze:train", "--policy", "embedded:base", "--steps", "2", "--seed", "1"]
-IMPROVEMENT = ["improve", "--from-traces", "maze", "--policy", "embedded:edit-improve", "--steps", "2"]
+IMPROVEMENT = ["improve", "--from-traces", "maze", "--policy", "embedded:edit-solve", "--steps", "2"]
 
 TIMED = re.compile(r"seconds|_at$|^created|^finished|^started|elapsed|active|host|pid|machine|version$|path|rate$|busy")
 UNSTABLE_TEXT = [

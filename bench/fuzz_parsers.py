@@ -20,7 +20,7 @@ from problems.python_syntax import code_features, strip_fence
 from problems.redaction import redact
 from problems.registry import families, resolve
 from vpo.chain import draw_prefill, parse, write_edits
-from vpo.embedded.dialects import all_dialects
+from vpo.languages.contract import all_dialects
 from vpo.openai.response import Unreadable, read_reply
 from vpo.openai.server import json_of
 

@@ -158,7 +158,7 @@ async def _ask(policy: Policy) -> Rollout:
 def _build_prompt(prompt_format: str) -> Prompt:
     if not is_token_format(prompt_format):
         return Prompt("Count to three.")
-    from vpo.embedded.dialects import open_dialect
+    from vpo.languages.contract import open_dialect
 
     (problem,) = resolve(open_dialect(prompt_format).example)
     return open_format(problem, prompt_format, PromptConfig(), 1).build(NOTHING_SHOWN, 0)

@@ -11,6 +11,7 @@ from typing import Any
 from problems.contract import BadAddress
 
 COMMANDS: dict[str, str] = {
+    "pretrain": "python -m vpo.languages.pretrain DIR --language maze",
     "problems pick": "name the problems by a filter: evo run 'list:EVALUATION.json?solve@30=0'",
     "problems fuzz": "add tests to the rows of the file, as further lines of `test_list`",
     "fit list": "evo fit show without a name lists the fits",
@@ -51,7 +52,7 @@ OPTIONS: dict[str, str] = {
 """Options of addresses, as in ?horizon=true."""
 
 STAGE_KINDS: dict[str, str] = {
-    "pretrain": "train from embedded:base, or run python -m vpo.embedded.pretrain before the pipeline",
+    "pretrain": "train from embedded:base, or run python -m vpo.languages.pretrain before the pipeline",
     "pick": 'write the filter where the problems stand: problems: ["${EVALUATION}?solve@30=0"]',
 }
 """Kinds of a pipeline's stages."""
@@ -81,6 +82,10 @@ NAMES: dict[str, str] = {
         for level in ("", *(f"-{name}" for name in levels.split()))
         for split in ("", "-train")
         if level or split
+    },
+    **{
+        "embedded:edit" + f"-{name}".removesuffix("-edit"): "embedded:edit-solve is the operator that stays"
+        for name in ["edit", "grpo", "improve", "improve-1", "improve-5", "improve-grpo", "improve-vpo", "vpo"]
     },
     "int8": "leave --dtype out, or take bfloat16; a server runs a rounded model (openai:MODEL@URL)",
 }

@@ -44,7 +44,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
     "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
     "train": ("evo.cli.train", "Fine-tune a policy by reward (vpo, grpo, ...) or by what searches found (improve)."),
-    "pretrain": ("evo.cli.pretrain", "Train the embedded base policy from nothing."),
     "pipeline": ("evo.cli.pipeline", "Train, evaluate, search, compare and report by one file."),
     "doctor": ("evo.cli.doctor", "Check this machine: sandbox, database, GPUs, a policy."),
 }

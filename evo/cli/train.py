@@ -88,7 +88,7 @@ def train(
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo
     evo train grpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/grpo
     evo train vpo --from-traces RUN --db sqlite:///evo.db --policy embedded:vpo -o runs/again
-    evo train improve --from-traces RUN --policy embedded:edit-improve -o runs/improve
+    evo train improve --from-traces RUN --policy embedded:edit-solve -o runs/improve
     evo train --resume runs/vpo --steps 600
     """
 

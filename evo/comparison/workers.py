@@ -25,7 +25,7 @@ from evo.search.resources import Resources, policy_key
 from evo.search.stop import FINISHING, Stop, StopReason
 from problems.child_process import ChildProcess, Owner, WorkerAnswer
 from problems.scoring import cores
-from vpo.embedded import dialect_of
+from vpo.languages.contract import dialect_of
 from vpo.policies.address import parse_addresses
 from vpo.policies.prompt_formats import is_token_format
 

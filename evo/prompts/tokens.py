@@ -1,4 +1,4 @@
-"""Prompts in the token languages of the embedded policies (vpo.embedded.dialects)."""
+"""Prompts in the token languages of the embedded policies (vpo.languages.contract)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 class TokenFormat:
     """A token language of an embedded policy: the problem, the mode, and a parent with its reward vector.
 
-    name: of a dialect (vpo.embedded.dialects)
+    name: of a dialect (vpo.languages.contract)
     Raises BadInput on a problem that the language cannot write, and for too many answers.
     """
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, name: str):
-        from vpo.embedded.dialects import open_dialect
+        from vpo.languages.contract import open_dialect
 
         self.problem, self.config, self.answers, self.name = problem, config, answers, name
         self.dialect = open_dialect(name)

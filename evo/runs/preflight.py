@@ -116,7 +116,7 @@ def prompt_format_at(policy: str) -> str:
     folder = find_base(address)[0] if address.has_weights else address.folder
     if folder is None:
         return "chat"
-    from vpo.embedded.checkpoint import dialect_of
+    from vpo.languages.contract import dialect_of
 
     return dialect_of(folder)
 

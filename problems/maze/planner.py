@@ -1,6 +1,6 @@
 """A planner without learning: random shortest paths through random way-points.
 
-It decides which mazes are hard (problems.maze.sets), and the embedded base policy imitates it (vpo.embedded.pretrain).
+It decides which mazes are hard (problems.maze.sets), and the embedded base policy imitates it (vpo.languages.pretrain).
 It uses only walls, E and the budget, never gold, diamonds or lava.
 """
 

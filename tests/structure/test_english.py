@@ -37,7 +37,7 @@ DOCSTRING_HABITS = {
     r"\bso many\b": "this many, that many",
 }
 ROOMS = (
-    "vpo/chain", "vpo/hf", "vpo/embedded", "islands/population", "islands/db",
+    "vpo/chain", "vpo/hf", "vpo/languages", "islands/population", "islands/db",
     "evo/api", "evo/checks", "evo/config", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
     "evo/cli", "evo/cluster", "evo/comparison", "evo/monitor", "evo/pipelines", "evo/report",
     "evo/runs", "evo/stats", "evo/training", "evo/tui", "evo/ui", "vpo/training",

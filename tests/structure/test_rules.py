@@ -30,7 +30,6 @@ BY_NAME = {
     "vpo/vllm/": "torch's types by name, and configurations",
     "vpo/policies/encoding.py": "configurations of transformers",
     "vpo/policies/fingerprint.py": "a private field of transformers",
-    "vpo/embedded/checkpoint.py": "a field that a checkpoint's configuration carries",
     "vpo/training/": "models of torch, peft and FSDP",
     "islands/db/engine.py": "errors of database drivers",
     "evo/pipelines/file.py": "errors of the YAML parser",

@@ -10,6 +10,7 @@ from vpo.chain import blocks, edits, responses, tags
 from vpo.chain.fences import MOST
 from vpo.chain.syntax import essence, limit_parsing, parse_code
 from vpo.chain.wording import check_request
+from vpo.languages.contract import open_dialect
 from vpo.policies.prompt_formats import is_token_format
 
 MOST_CHARACTERS = 65_536
@@ -45,7 +46,7 @@ def parse(
     MOST_CHARACTERS is an error as a whole.
 
     answers: m, the number requested
-    prompt_format: the policy's; token languages are decoded by vpo.embedded
+    prompt_format: the policy's; token languages are decoded by vpo.languages
     prompt: the prompt in a token language, which the text may refer to
     diff_parent: in diff mode the program that the SEARCH/REPLACE blocks edit; the answer is the edited program. A whole
         program in a code block is taken as it is, since models that should edit often rewrite
@@ -137,8 +138,6 @@ def _tag(name: str, number: str) -> str:
 
 
 def _compact(text: str, prompt_format: str, prompt: str) -> tuple[list[str], str]:
-    from vpo.embedded.dialects import open_dialect
-
     dialect = open_dialect(prompt_format)
     texts = dialect.read(text, prompt)
     return texts, "" if texts else f"no {'route' if dialect.answer_format == 'route' else 'answer'} in it"

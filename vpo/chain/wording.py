@@ -6,7 +6,6 @@ import ast
 
 from problems.contract import ANSWER_FORMATS
 from vpo.chain.syntax import DEFINITIONS, parse_code
-from vpo.policies.prompt_formats import is_token_format
 
 _SPREAD = (
     "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "
@@ -115,22 +114,3 @@ def check_request(answer_format: str, answers: int, diff: bool) -> None:
         raise ValueError("diff mode writes one answer per rollout; ask for answers=1 or for full rewrites")
     if diff and answer_format == "route":
         raise ValueError("diff mode edits programs and texts; a route is always written whole")
-
-
-_TOKENS = {"python": (768, 256), "text": (384, 64), "route": (128, 96), "tagged": (384, 128)}
-"""Per format: tokens per answer, and tokens per rollout for the text around the answers."""
-
-
-def default_max_tokens(answer_format: str, answers: int, prompt_format: str = "chat") -> int:
-    """How many tokens a rollout of `answers` answers may take if the user set no limit.
-
-    Room for long answers rather than a target: generation ends at the model's own end token, and finished rows leave
-    the batch. In a compact prompt_format the language itself bounds an answer's length.
-    """
-    check_request(answer_format, answers, diff=False)
-    if is_token_format(prompt_format):
-        from vpo.embedded.dialects import open_dialect
-
-        return open_dialect(prompt_format).most_tokens(answers)
-    each, once = _TOKENS[answer_format]
-    return each * answers + once

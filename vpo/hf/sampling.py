@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 if TYPE_CHECKING:
-    from vpo.embedded.dialects import AnswerGrammar
+    from vpo.languages.contract import AnswerGrammar
 
 _BLOCK = 512
 _DIRECT = 4096

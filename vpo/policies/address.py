@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from problems.address import split_options, unknown_option, user_path
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points
+from vpo.languages.contract import checkpoint_path
 
 ENTRY_POINTS = "evo.policies"
 TRANSFORMERS = "transformers"
@@ -127,8 +128,6 @@ class PolicyAddress:
         """The checkpoint's directory, None if none is named. Raises BadAddress on an embedded policy that does not
         ship."""
         if self.kind == "embedded":
-            from vpo.embedded.checkpoint import checkpoint_path
-
             return checkpoint_path(self.model)
         if self.kind == "vllm" and self.model.startswith("embedded:"):
             return parse_address(self.model).folder

@@ -14,6 +14,7 @@ from typing import Any
 
 from problems.address import did_you_mean, files_beside, user_path
 from problems.contract import BadAddress
+from vpo.languages.contract import shipped
 from vpo.policies.address import FORMS, NoOptions, PolicyAddress, parse_address
 from vpo.policies.hub import only_cached
 
@@ -30,10 +31,10 @@ def find_checkpoint(address: PolicyAddress) -> str:
     if address.kind == "embedded":
         return str(address.folder)
     if not name or any(character.isspace() for character in name) or ":" in name:
-        known = [*KINDS, *(f"embedded:{one}" for one in _shipped())]
+        known = [*KINDS, *(f"embedded:{one}" for one in shipped())]
         raise BadAddress(f"policy {name!r} is not an address: {FORMS}{did_you_mean(name, known, most=1)}")
     folder = user_path(name)
-    if name in _shipped() and not (folder / "config.json").is_file():
+    if name in shipped() and not (folder / "config.json").is_file():
         raise BadAddress(f"policy {name!r}: no such checkpoint; embedded:{name} ships with the package")
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", ADAPTER)):
@@ -89,7 +90,7 @@ def check_checkpoint(address: PolicyAddress, settings: object = None) -> bool:
     try:
         return only_cached(source)
     except BadAddress as error:
-        known = [*_checkpoints_beside(source), *(f"embedded:{name}" for name in _shipped())]
+        known = [*_checkpoints_beside(source), *(f"embedded:{name}" for name in shipped())]
         raise BadAddress(f"{error}{did_you_mean(source, known)}") from None
 
 
@@ -131,12 +132,6 @@ def _read_trained(folder: Path, name: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise BadAddress(f"policy {name!r}: {TRAINED} cannot be read: {error}") from None
     return said
-
-
-def _shipped() -> list[str]:
-    from vpo.embedded.checkpoint import shipped  # with the mazes' language: not where no checkpoint is asked for
-
-    return shipped()
 
 
 @contextlib.contextmanager

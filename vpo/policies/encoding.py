@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
+from vpo.languages.contract import DIALECT_KEY, open_dialect
 from vpo.policies.contract import PromptTooLong
-from vpo.policies.prompt_formats import CHAT, DIALECT_KEY, is_known, is_token_format
+from vpo.policies.prompt_formats import CHAT, default_max_tokens, is_known, is_token_format
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
-    from vpo.embedded.dialects import StartGrammar
+    from vpo.languages.contract import StartGrammar
 
 _LEAST_ROOM = 64
 """A prompt that leaves fewer tokens than this (or than the limit) is too long."""
@@ -41,7 +42,7 @@ def named_prompt_format(config: PreTrainedConfig) -> str:
 def check_prompt_format(prompt_format: str, name: str) -> str:
     """The prompt format of the policy `name`. Raises BadAddress on an unknown one."""
     if not is_known(prompt_format):
-        raise BadAddress(f"policy {name!r} asks for the prompt format {prompt_format!r}, which nothing here knows")
+        raise BadAddress(f"policy {name!r} names an unknown prompt format, {prompt_format!r}")
     return prompt_format
 
 
@@ -49,8 +50,6 @@ def grammar_of(prompt_format: str) -> StartGrammar | None:
     """Begins the grammar of answers in a prompt format; None if any token may come next."""
     if not is_token_format(prompt_format):
         return None
-    from vpo.embedded.dialects import open_dialect
-
     return open_dialect(prompt_format).grammar
 
 
@@ -102,8 +101,6 @@ def remaining_tokens(ids: npt.NDArray[np.int32], limit: int, context: int) -> in
 
 def default_limit(answers: int, prompt_format: str) -> int:
     """The limit of a rollout of so many answers where nobody names one."""
-    from vpo.chain import default_max_tokens
-
     return default_max_tokens("python", answers, prompt_format)
 
 

@@ -84,13 +84,6 @@ def vary(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     return [change(parent, _mix(bits, i)) for i in range(answers)]
 
 
-def classic(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
-    """Random re-routings of a maze's parent."""
-    from vpo.embedded.classic import reroutes
-
-    return reroutes(prompt.user, answers, random.Random(bits))
-
-
 def _mutate_program(parent: str, bits: int) -> str:
     head, tail, numbers = _anatomy(parent)
     if numbers:
@@ -191,7 +184,6 @@ def _mix(bits: int, i: int) -> int:
 
 GENERATORS: dict[str, Generator] = {
     "mutate": mutate,
-    "classic": classic,
     "random-route": random_route,
     "vary": vary,
     "echo": echo,

@@ -1,7 +1,7 @@
 """Policies without a model: deterministic, within milliseconds.
 
     scripted:mutate        changes the answers it is shown: text, numbers, Python programs (vpo.policies.mutation)
-    scripted:classic       re-routes mazes (vpo.embedded.classic)
+    scripted:classic       re-routes mazes (vpo.languages.maze_lessons)
     scripted:random-route  routes that look at nothing
     scripted:fixed=FILE    answers from a file
     scripted:NAME          an installed entry point of the group "evo.generators" (Generator or TokenGenerator of

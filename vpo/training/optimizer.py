@@ -78,7 +78,7 @@ def has_bf16_instructions() -> bool:
     """Whether the processor multiplies bfloat16 itself: tiles (AMX) or wide vectors (AVX-512 BF16).
 
     An EPYC with the vectors and no tiles: 290 to 440 GFLOP/s a core against 70 in float32 (896 x 4,864 by 32 to 1,024
-    rows, torch 2.13), and a training step of `embedded:edit-improve` takes a third less."""
+    rows, torch 2.13), and a training step of `embedded:edit-solve` takes a third less."""
     probes = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))
     return any(probe is not None and probe() for probe in probes)
 

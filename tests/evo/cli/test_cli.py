@@ -142,7 +142,7 @@ def test_resume_goes_on_and_says_so(finished, capsys):
         (["export", "nobody", "-o", "x.csv"], "x.csv"),
         (["searhc"], "searhc"),
         (["problems", "programs:missing.jsonl"], "missing.jsonl"),
-        (["pretrain", "go", "-o", "x"], "go"),
+        (["pretrain", "go", "-o", "x"], "python -m vpo.languages.pretrain"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(here, capsys, arguments, named):

@@ -139,9 +139,9 @@ def test_classic_searches_mazes_alone():
         ("runs/mine?temperature=0.5", "mine", {"policy": "runs/mine?temperature=0.5"}),
         ("a=X?fresh=0.1,Y?prefill=1", "a", {"policy": "X?fresh=0.1,Y?prefill=1"}),
         (
-            "embedded:edit-improve,embedded:vpo?prefill=1,answers=3",
-            "edit-improve-vpo",
-            {"policy": "embedded:edit-improve,embedded:vpo?prefill=1", "answers": "3"},
+            "embedded:edit-solve,embedded:vpo?prefill=1,answers=3",
+            "edit-solve-vpo",
+            {"policy": "embedded:edit-solve,embedded:vpo?prefill=1", "answers": "3"},
         ),
         ("a=Qwen/Q,answers=5,temperature=0.8", "a", {"policy": "Qwen/Q", "answers": "5", "temperature": "0.8"}),
         ("b=embedded:vpo,show-parent=off", "b", {"policy": "embedded:vpo", "show_parent": "off"}),

@@ -51,7 +51,7 @@ def copy(tmp_path_factory):
     for package in PACKAGES:
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("*.safetensors"))
     shutil.copytree(
-        ROOT / "vpo/embedded/checkpoints/base", folder / "vpo/embedded/checkpoints/base", dirs_exist_ok=True
+        ROOT / "vpo/languages/checkpoints/base", folder / "vpo/languages/checkpoints/base", dirs_exist_ok=True
     )
     points = folder / "evo_search.dist-info"
     points.mkdir()

@@ -77,7 +77,7 @@ def test_a_run_leaves_a_policy_a_card_and_its_figures(tmp_path):
     assert "# vpo from embedded:base@" in card
     assert "maze:train/20-21, 3 answers a problem in chains of 3" in card
     assert invoke(["evaluate", "maze:train/20", "--policy", str(out), "--answers-total", "3", "--json"]) == 0
-    base = load_file(Path("vpo/embedded/checkpoints/base/model.safetensors").resolve())
+    base = load_file(Path("vpo/languages/checkpoints/base/model.safetensors").resolve())
     moved = weights(out)
     assert all(not torch.equal(moved[name], base[name]) for name in base)
 

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, Cache, LlamaConfig, PreTrainedMod
 from vpo.hf.engine import cache_argument, make_cache
 from vpo.hf.llama_step import llama_step
 
-EMBEDDED = "vpo/embedded/checkpoints/base"
+EMBEDDED = "vpo/languages/checkpoints/base"
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 

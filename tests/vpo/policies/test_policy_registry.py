@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from problems.contract import BadAddress
-from vpo.embedded.checkpoint import checkpoint_path
+from vpo.languages.contract import checkpoint_path
 from vpo.policies.registry import load_policy
 
 

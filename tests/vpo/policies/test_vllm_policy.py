@@ -22,7 +22,7 @@ from warm_processes import ForkedWithModels
 
 from problems.contract import BadAddress
 from problems.types import Prompt
-from vpo.embedded.checkpoint import checkpoint_path
+from vpo.languages.contract import checkpoint_path
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePolicy
 from vpo.policies.registry import load_policy
 from vpo.vllm import leases

@@ -35,8 +35,7 @@ from evo.plugins.formulas.edits.words import (
     WORDS,
 )
 from evo.plugins.formulas.grammar import arity
-from vpo.embedded.row_grammar import RowGrammar
-from vpo.embedded.words import MOST_ANSWERS, PARENT, STOP
+from vpo.languages.contract import MOST_ANSWERS, PARENT, STOP, RowGrammar
 
 _ID = {word: number for number, word in enumerate(WORDS)}
 _REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}

@@ -13,7 +13,7 @@ from evo.plugins.formulas.edits.sketch import encode_prompt
 from evo.plugins.formulas.grammar import FormulaError, parse
 from evo.plugins.formulas.problem import FormulaProblem
 from problems.contract import Problem
-from vpo.embedded.dialects import require
+from vpo.languages.contract import require
 
 if TYPE_CHECKING:
     import numpy as np

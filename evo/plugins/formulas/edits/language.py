@@ -49,7 +49,7 @@ from evo.plugins.formulas.grammar import (
     parse,
     write,
 )
-from vpo.embedded.words import MOST_ANSWERS
+from vpo.languages.contract import MOST_ANSWERS
 
 Skeleton = tuple[tuple[int, ...], tuple[float, ...]]
 MOST_PROMPT = 2000

@@ -50,7 +50,7 @@ from evo.plugins.formulas.grammar import (
 )
 from evo.plugins.formulas.problem import FIT_STEPS, FormulaProblem, region_rewards
 from evo.plugins.formulas.terms import monomial
-from vpo.embedded.words import MOST_ANSWERS, PARENT
+from vpo.languages.contract import MOST_ANSWERS, PARENT
 
 MOST_TERMS = 300
 MOST_CONTEXTS = 6

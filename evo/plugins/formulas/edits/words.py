@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from evo.plugins.formulas.grammar import CONSTANT, FIXED, FUNCTIONS, VARIABLE, write_number
-from vpo.embedded.words import MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
+from vpo.languages.contract import MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
 
 MOST_VARIABLES = 9
 MOST_NODES = 45

@@ -6,19 +6,37 @@ import pytest
 
 from problems.maze import Maze, generate, problem_set, simulate
 from problems.maze.planner import Planner, moves_between
-from vpo.embedded import MOST_ANSWERS, most_tokens, prompt_text, routes
-from vpo.embedded.checkpoint import build_tokenizer
-from vpo.embedded.language import encode_chain, encode_edit, encode_prompt, encode_walk
-from vpo.embedded.lessons import edit
-from vpo.embedded.words import BUDGETS, EDIT_DIALECT, MOST_NEW, cell_of, size_of, vocabulary
+from vpo.languages.contract import MOST_ANSWERS, open_dialect
+from vpo.languages.maze import write_routes
+from vpo.languages.maze_lessons import edit
+from vpo.languages.maze_words import (
+    BUDGETS,
+    DIALECT,
+    EDIT_DIALECT,
+    MOST_NEW,
+    cell_of,
+    encode_chain,
+    encode_edit,
+    encode_prompt,
+    encode_walk,
+    most_tokens,
+    size_of,
+    vocabulary,
+)
+from vpo.languages.maze_words import decode_chain as routes
+from vpo.languages.pretrain import build_tokenizer
 
 PROBLEMS = problem_set("maze:test")
 LARGE = problem_set("maze:large", 30)
 
 
+def prompt_text(problem, parent="", rewards=None, answers=3, dialect=DIALECT):
+    return open_dialect(dialect).prompt(problem, parent, rewards, answers)
+
+
 @pytest.fixture(scope="module")
 def tokenizer():
-    return build_tokenizer()
+    return build_tokenizer(DIALECT)
 
 
 def read_board(words: list[str], size: int = 9) -> tuple[str, int]:
@@ -88,10 +106,8 @@ def test_counts_come_from_the_vector():
 
 
 def test_a_parent_in_another_hand_is_read_and_an_unreadable_one_left_out():
-    problem = PROBLEMS[0]
-    assert prompt_text(problem, "right, right, down") == prompt_text(problem, "RRD")
-    assert prompt_text(problem, "I would go right", (0.0,) * 4) == prompt_text(problem)
-    assert prompt_text(problem, "") == prompt_text(problem)
+    assert prompt_text(PROBLEMS[0], "right, right, down") == prompt_text(PROBLEMS[0], "RRD")
+    assert prompt_text(PROBLEMS[0], "I would go right", (0.0,) * 4) == prompt_text(PROBLEMS[0])
 
 
 def test_boards_and_chains_the_language_lacks_are_refused():
@@ -154,6 +170,7 @@ PARENT = "S00 E88 t27 par >00 k1 01 k2 02 k3 12 k4 02 k5 03 k6 ^U k7 04 ok g0 d0
 )
 def test_copies_are_of_the_parent_that_the_prompt_shows(text, moves):
     assert routes(text, PARENT) == moves
+    assert routes(">00 10 k2 22 >00 =", "S00 E88 t27 m3") == routes(">00 10 k2") == ["D"]  # no parent, nothing to copy
 
 
 def test_an_edit_has_few_new_steps_where_the_parent_reaches_e():
@@ -167,11 +184,6 @@ def test_an_edit_has_few_new_steps_where_the_parent_reaches_e():
     failed, plain = PARENT.replace("ok g0 d0 l0", "fail"), " ".join(w for w in PARENT.split() if w[0] not in "k+")
     for prompt in (failed, plain, "S00 E88 t27 m3"):
         assert routes(f">00 {back_and_forth} 01", prompt) == [fresh]
-
-
-def test_without_a_parent_there_is_nothing_to_copy():
-    assert routes(">00 10 k2 22 >00 =", "S00 E88 t27 m3") == ["D"]
-    assert routes(">00 10 k2") == ["D"]
 
 
 def test_the_edit_language_counts_the_parents_steps_and_what_they_leave_of_the_budget():
@@ -241,3 +253,42 @@ def test_random_words_never_fail():
         text = " ".join(rng.choices(words, k=60))
         for answer in routes(text) + routes(text, PARENT) + routes(text, large_parent):
             assert answer and set(answer) <= set("UDLR")
+
+
+@pytest.mark.parametrize("name", ["maze:train/3", "maze:large-train/1"])
+def test_an_edit_is_written_as_one_and_read_as_the_whole_route(name):
+    rng = random.Random(0)
+    (problem,) = problem_set(name)
+    planner = Planner(problem.maze)
+    shorter = 0
+    for _ in range(60):
+        parent = planner.route(rng)
+        found = edit(planner, parent, rng, MOST_NEW)
+        if found is None:
+            continue
+        child = moves_between(problem.maze, found.applied(parent))
+        prompt = prompt_text(problem, moves_between(problem.maze, parent), dialect=EDIT_DIALECT)
+        text = write_routes(problem.maze, [child], prompt, EDIT_DIALECT)
+        assert text is not None and routes(text, prompt) == [child]
+        shorter += len(text.split()) < len(child)
+    assert shorter > 40
+
+
+def test_what_needs_too_many_new_steps_cannot_be_said():
+    rng = random.Random(1)
+    (problem,) = problem_set("maze:large-train/1")
+    planner = Planner(problem.maze)
+    texts = []
+    for _ in range(40):
+        parent, other = (moves_between(problem.maze, planner.route(rng)) for _ in range(2))
+        prompt = prompt_text(problem, parent, dialect=EDIT_DIALECT)
+        texts.append(write_routes(problem.maze, [other], prompt, EDIT_DIALECT))
+    assert None in texts
+
+
+def test_several_routes_are_a_chain_and_bumps_are_kept():
+    (problem,) = problem_set("maze:train/3")
+    routes_of = ["UU" + moves_between(problem.maze, Planner(problem.maze).route(random.Random(n))) for n in range(3)]
+    prompt = prompt_text(problem)
+    text = write_routes(problem.maze, routes_of, prompt, DIALECT)
+    assert text is not None and routes(text, prompt) == routes_of

@@ -14,9 +14,9 @@ from problems.maze.board import simulate
 from problems.maze.planner import Planner, moves_between
 from problems.maze.sets import problem_set
 from problems.types import Prompt
-from vpo.embedded.dialects import open_dialect
-from vpo.embedded.lessons import Lessons
-from vpo.embedded.words import EDIT_DIALECT, MOST_NEW
+from vpo.languages.contract import open_dialect
+from vpo.languages.maze_lessons import Lessons
+from vpo.languages.maze_words import EDIT_DIALECT, MOST_NEW
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.forward import completion_logprobs, pack
 
@@ -80,7 +80,7 @@ def test_the_routes_and_edits_of_a_planner_are_allowed(name):
 def test_most_lessons_keep_to_the_grammar():
     """Not all: a lesson's noise makes some routes longer than their budget."""
     kept = 0
-    for lesson in (lessons := Lessons(3, dialect=EDIT_DIALECT, large_share=0.3).batch(100)):
+    for lesson in (lessons := Lessons(3, frozenset(), EDIT_DIALECT).batch(100)):
         grammar = DIALECT.grammar([ids_of(" ".join(lesson.prompt))], torch.zeros(1, dtype=torch.long))
         legal = []
         for token in map(WORDS.index, lesson.chain):
@@ -119,21 +119,17 @@ def test_an_edit_has_as_many_new_steps_as_it_may():
     assert words_after(long, f">00{there_and_back} 12 02") == {"=", *(f"k{step}" for step in range(3, 9))}
 
 
-def test_batches_lose_and_gain_rows():
+def test_batches_lose_rows():
+    assert open_dialect("maze-compact").grammar is None  # its routes are free
     grammar = DIALECT.grammar([ids_of(PROMPT), ids_of("x")], torch.tensor([0, 1, 0]))
     grammar.advance(torch.full((3,), WORDS.index(">00")))
     grammar.keep(torch.tensor([2, 1]))
-    grammar.join(DIALECT.grammar([ids_of(PROMPT)], torch.zeros(1, dtype=torch.long)))
     allowed = [{WORDS[place] for place in row.nonzero().flatten().tolist()} for row in grammar.allowed()]
-    assert allowed == [words_after(PROMPT, ">00"), set(WORDS), {">00"}]
-
-
-def test_compact_routes_are_free():
-    assert open_dialect("maze-compact").grammar is None
+    assert allowed == [words_after(PROMPT, ">00"), set(WORDS)]
 
 
 def test_sampling_and_training_keep_to_the_grammar():
-    policy = load_policy("embedded:edit-improve")
+    policy = load_policy("embedded:edit-solve")
     (problem,) = problem_set("maze:hard/5")
     texts = [DIALECT.prompt(problem, parent, None, 2) for parent in parents_of(problem)]
     prompts = [Prompt(text, stream=place) for place, text in enumerate(texts)]

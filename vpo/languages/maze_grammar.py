@@ -22,17 +22,15 @@ import torch
 from problems.maze import large
 from problems.maze.board import MOVES, SIZE, beside
 from problems.maze.rules import END, START, WALL
-from vpo.embedded.decoding import Shown
-from vpo.embedded.row_grammar import RowGrammar
-from vpo.embedded.words import (
+from vpo.languages.contract import MOST_ANSWERS, STOP, RowGrammar
+from vpo.languages.maze_words import (
     BUDGETS,
     COPY,
     COUNTED,
     EDIT_DIALECT,
-    MOST_ANSWERS,
     MOST_NEW,
     REST,
-    STOP,
+    Shown,
     grid_of,
     size_of,
     vocabulary,

@@ -1,20 +1,39 @@
-"""The lessons of the base policy: planner routes on fresh boards, written in a compact language.
+"""The lessons of the base policy: planner routes on fresh boards, written in a compact language; and the teacher as an
+operator.
 
 Every lesson is a prompt and a chain of 1 to 5 answers, with or without a parent. The routes ignore gold, diamonds and
 lava, so the base learns to walk and to vary, and training by reward teaches the rest.
+
+`scripted:classic` answers with the teacher's random edits of a parent, on boards of any size, from an English prompt:
+a mutation operator without learning, which a trained one must beat.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Container
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from problems.maze import generator, large
-from problems.maze.board import Maze
+from problems.maze.board import MOVES, Maze, simulate
 from problems.maze.planner import Planner, moves_between
-from vpo.embedded.language import Edit, encode_chain, encode_edit, encode_prompt
-from vpo.embedded.lesson import Lesson, PooledTeacher
-from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_NEW, STOP
+from problems.maze.rules import TILES
+from problems.maze.sets import held_out_tiles
+from problems.types import Prompt
+from vpo.languages.contract import STOP
+from vpo.languages.maze_words import (
+    DIALECT,
+    EDIT_DIALECT,
+    MOST_NEW,
+    Edit,
+    encode_chain,
+    encode_edit,
+    encode_prompt,
+)
+from vpo.policies.contract import PolicyUnavailable
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5)
 CHAIN_WEIGHTS = (0.30, 0.08, 0.40, 0.07, 0.15)
@@ -34,37 +53,59 @@ TRIES = 30
 """Edits tried until one fits the budget."""
 NOISE = 0.02
 """Chance, per step, of a needless step aside and back."""
+LARGE_SHARE = 0.4
+"""Share of the boards that are large, in lessons of the edit language, which alone has words for them."""
 POOL = 4096
 """Boards in use at a time."""
 FRESH = 0.25
 """New boards per lesson: a board serves four lessons."""
 
 
-class Lessons(PooledTeacher[Planner]):
-    """An endless stream of lessons, the same for the same seed.
+@dataclass(frozen=True)
+class Lesson:
+    """The words of a prompt and of the chain that answers it."""
 
-    held_out: tiles of the boards that must not occur
+    prompt: list[str]
+    chain: list[str]
+
+
+class Lessons:
+    """An endless stream of lessons, the same for the same seed, on boards from a pool in which new ones replace the
+    oldest.
+
+    held_out: tiles of the boards that must not occur; None: those of all sets
     dialect: the language; in the edit language most answers to a prompt with a parent are edits of it
-    large_share: of the boards that are large, for which only the edit language covers
     """
 
-    def __init__(
-        self, seed: int, held_out: Container[str] = frozenset(), dialect: str = DIALECT, large_share: float = 0.0
-    ) -> None:
-        super().__init__(f"maze lessons {seed}", POOL, FRESH)
+    def __init__(self, seed: int, held_out: Container[str] | None = None, dialect: str = DIALECT) -> None:
+        self._rng = random.Random(f"maze lessons {seed}")
         self._dialect = dialect
         self._with_parent = EDITS_WITH_PARENT if dialect == EDIT_DIALECT else WITH_PARENT
-        self._held_out = held_out
-        self._large_share = large_share
+        self._held_out = held_out_tiles() if held_out is None else held_out
+        self._pool: list[Planner] = []
+        self._next = 0
 
-    def _draw(self) -> Planner:
+    def batch(self, size: int) -> list[Lesson]:
+        for _ in range(max(1, round(size * FRESH)) if self._pool else size):
+            self._renew()
+        return [self._lesson(self._rng.choice(self._pool)) for _ in range(size)]
+
+    def shuffle(self, things: list[Any]) -> None:
+        """Shuffle `things` with this stream's randomness."""
+        self._rng.shuffle(things)
+
+    def _renew(self) -> None:
         maze = self._drawn()
         while maze.tiles in self._held_out:
             maze = self._drawn()
-        return Planner(maze)
+        if len(self._pool) < POOL:
+            self._pool.append(Planner(maze))
+        else:
+            self._pool[self._next] = Planner(maze)
+            self._next = (self._next + 1) % POOL
 
     def _drawn(self) -> Maze:
-        if self._large_share and self._rng.random() < self._large_share:
+        if self._dialect == EDIT_DIALECT and self._rng.random() < LARGE_SHARE:
             return large.generate(self._rng)
         return generator.generate(self._rng)
 
@@ -162,3 +203,37 @@ def edit(planner: Planner, parent: list[int], rng: random.Random, most_new: int 
         if len(route) - 1 <= maze.budget and route != parent:
             return candidate
     return None
+
+
+_ROW = re.compile(rf"(?m)^[{re.escape(TILES)}](?: [{re.escape(TILES)}])+$")
+_BUDGET = re.compile(r"You have (\d+) steps")
+_PARENT = re.compile(rf"# Answer to improve\n(?:.*\n)*?([{MOVES}]+)(?:\n|$)")
+
+
+def classic(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
+    """The generator of scripted:classic (vpo.policies.generators): `answers` move lists, edits of the parent if the
+    prompt shows one, else a planner's routes. Raises PolicyUnavailable for a prompt without a maze."""
+    rng = random.Random(bits)
+    rows, budget = _ROW.findall(prompt.user), _BUDGET.search(prompt.user)
+    if not rows or budget is None:
+        raise PolicyUnavailable("scripted:classic answers only mazes; name another --policy")
+    planner = _planner(tuple(rows[: len(rows[0].split())]), int(budget[1]))
+    shown = _PARENT.search(prompt.user)
+    parent = [] if shown is None else _walked(planner.maze, shown[1])
+    return [moves_between(planner.maze, _route(planner, parent, rng)) for _ in range(answers)]
+
+
+def _route(planner: Planner, parent: list[int], rng: random.Random) -> list[int]:
+    edited = edit(planner, parent, rng) if len(parent) > 1 else None
+    return planner.route(rng) if edited is None else edited.applied(parent)
+
+
+def _walked(maze: Maze, moves: str) -> list[int]:
+    """The cells of a walk without its bumps into walls."""
+    cells = simulate(maze, moves).cells
+    return [cell for i, cell in enumerate(cells) if not i or cell != cells[i - 1]]
+
+
+@lru_cache(maxsize=256)
+def _planner(rows: tuple[str, ...], budget: int) -> Planner:
+    return Planner(Maze.from_rows(rows, budget))

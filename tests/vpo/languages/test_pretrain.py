@@ -1,0 +1,221 @@
+"""Lessons, a tiny pretraining, and the files that come of it."""
+
+import asyncio
+import hashlib
+import json
+import math
+import random
+
+import pytest
+
+from problems.contract import BadAddress
+from problems.maze import problem_set, simulate
+from problems.maze.planner import moves_between
+from problems.maze.sets import held_out_tiles
+from problems.types import Prompt
+from vpo.languages.contract import LARGEST_MB, checkpoint_path, dialect_of, open_dialect, shipped
+from vpo.languages.maze import CHECKPOINTS
+from vpo.languages.maze_lessons import Lessons, edit, mutate
+from vpo.languages.maze_words import (
+    DIALECT,
+    EDIT_DIALECT,
+    MOST_NEW,
+    encode_edit,
+    encode_prompt,
+    size_of,
+    vocabulary,
+)
+from vpo.languages.maze_words import decode_chain as routes
+from vpo.languages.pretrain import PretrainConfig, PretrainProgress, main, pretrain
+from vpo.policies.registry import load_policy
+
+TINY = PretrainConfig(steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_lessons_are_the_same_for_a_seed_and_speak_the_language():
+    first, again, other = (Lessons(seed, frozenset()).batch(60) for seed in (1, 1, 2))
+    assert first == again != other
+    known = set(vocabulary(DIALECT))
+    assert all(set(lesson.prompt + lesson.chain) <= known for lesson in first)
+    for lesson in first:
+        asked = int(lesson.prompt[-1][1:])
+        assert len(routes(" ".join(lesson.chain[:-1]))) == asked
+    assert {int(lesson.prompt[-1][1:]) for lesson in first} == {1, 2, 3, 4, 5}
+    assert 10 < sum("par" in lesson.prompt for lesson in first) < 40
+    assert any("fail" in lesson.prompt for lesson in Lessons(3, frozenset()).batch(200))
+
+
+@pytest.mark.long
+def test_held_out_boards_are_not_learned_from():
+    plain = Lessons(4, frozenset())
+    plain.batch(20)
+    boards = [planner.maze.tiles for planner in plain._pool]
+    assert not held_out_tiles() & set(boards)
+    wary = Lessons(4, held_out=frozenset(boards[:5]))
+    wary.batch(20)
+    assert not set(boards[:5]) & {planner.maze.tiles for planner in wary._pool}
+
+
+def test_most_answers_take_after_their_parent():
+    lessons, rng = Lessons(5, frozenset()), random.Random(0)
+    lessons.batch(10)
+    alike = chance = 0
+    for planner in lessons._pool * 20:
+        parent, stranger = planner.route(rng), planner.route(rng)
+        child = mutate(planner, parent, rng)
+        assert child[0] == planner.maze.start and child[-1] == planner.maze.end
+        assert len(child) - 1 <= planner.maze.budget
+        alike += len(set(child) & set(parent)) / len(set(child))
+        chance += len(set(child) & set(stranger)) / len(set(child))
+    assert alike > 1.3 * chance
+
+
+def test_lessons_of_edits_are_valid_routes_that_keep_most_of_the_parent_on_boards_of_both_sizes():
+    first, again = (Lessons(5, frozenset(), EDIT_DIALECT).batch(200) for _ in range(2))
+    assert first == again
+    known = set(vocabulary(EDIT_DIALECT))
+    answers = copies = large = 0
+    for lesson in first:
+        prompt, chain = " ".join(lesson.prompt), " ".join(lesson.chain)
+        assert set(lesson.prompt + lesson.chain) <= known and len(lesson.prompt) + len(lesson.chain) < 512
+        written = routes(chain, prompt)
+        assert len(written) == int(lesson.prompt[-1][1:])
+        large += size_of(prompt) == 13
+        if "par" in lesson.prompt:
+            answers += len(written)
+            copies += sum("k" in answer or "=" in answer for answer in chain.split(">")[1:])
+    assert 120 < sum("par" in lesson.prompt for lesson in first) < 180 and 50 < large < 110
+    assert 0.9 < copies / answers < 1.0  # a parent that was cut at its first steps leaves little to keep
+
+
+def test_an_edit_is_written_as_it_is_applied():
+    rng, lessons = random.Random(0), Lessons(5, frozenset())
+    lessons.batch(10)
+    middles = beginnings = ends = 0
+    for planner in lessons._pool * 20:
+        maze, parent = planner.maze, lessons._noisy(planner, planner.route(rng))[: planner.maze.budget + 1]
+        found = edit(planner, parent, rng, MOST_NEW)
+        if found is None:  # nothing that was tried fits the budget
+            continue
+        assert parent[-1] != maze.end or len(found.middle) - 1 <= MOST_NEW
+        route = found.applied(parent)
+        assert route != parent and route[-1] == maze.end and len(route) - 1 <= maze.budget
+        prompt = encode_prompt(maze, moves_between(maze, parent), dialect=EDIT_DIALECT)
+        assert routes(" ".join(encode_edit(parent, found)), prompt) == [moves_between(maze, route)]
+        middles += bool(found.start) and found.end is not None
+        beginnings += not found.start
+        ends += found.end is None
+    assert min(middles, beginnings, ends) > 10
+
+
+def test_a_cut_parent_gets_a_new_end():
+    rng, lessons = random.Random(0), Lessons(6, frozenset())
+    lessons.batch(5)
+    for planner in lessons._pool:
+        parent = planner.route(rng)[:-3]
+        found = edit(planner, parent, rng)
+        assert found is None or (found.end is None and found.applied(parent)[-1] == planner.maze.end)
+
+
+def test_a_tiny_pretraining_learns_and_repeats(tmp_path):
+    seen: list[PretrainProgress] = []
+    history = pretrain(tmp_path / "a", TINY, report=seen.append, every=5)
+    assert seen == history and [p.step for p in history] == [5, 10, 15, 20]
+    assert history[0].loss < math.log(len(vocabulary(DIALECT))) + 1.5
+    assert history[-1].loss < history[0].loss - 0.5
+    pretrain(tmp_path / "b", TINY)
+    a, b = ((tmp_path / name / "model.safetensors").read_bytes() for name in "ab")
+    assert hashlib.sha256(a).digest() == hashlib.sha256(b).digest()
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "a")
+    assert (
+        AutoTokenizer.from_pretrained(tmp_path / "a").vocab_size == model.config.vocab_size == len(vocabulary(DIALECT))
+    )
+    assert dialect_of(tmp_path / "a") == "maze-compact"
+    assert "steps 20" in (tmp_path / "a" / "README.md").read_text()
+
+
+def test_settings_without_sense_are_refused(tmp_path, capsys):
+    for wrong in (["--width", "30"], ["--steps", "0"], ["--language", "klingon"]):
+        with pytest.raises(SystemExit, match="2"):
+            main([str(tmp_path), *wrong])
+    assert "even multiple" in capsys.readouterr().err
+    assert main([str(tmp_path / "a"), "--seconds", "0.2", "--width", "32", "--layers", "1", "--batch", "2"]) == 0
+    with pytest.raises(SystemExit, match="2"):
+        main([str(tmp_path / "a")])
+
+
+def test_only_what_ships_has_an_address():
+    assert {path.name for path in CHECKPOINTS.iterdir()} == {"base", "edit-solve", "grpo", "vpo"} <= shipped().keys()
+    assert checkpoint_path("embedded:base") == checkpoint_path("base") == CHECKPOINTS / "base"
+    for name in ("embedded:none", "embedded:", "embedded:../embedded", "embedded:base/.."):
+        with pytest.raises(BadAddress, match="embedded:base"):
+            checkpoint_path(name)
+    with pytest.raises(BadAddress, match="embedded:edit-improve was removed; embedded:edit-solve"):
+        checkpoint_path("edit-improve")
+
+
+def test_a_folder_without_the_mark_speaks_english(tmp_path):
+    assert dialect_of(tmp_path) == "chat"
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2"}))
+    assert dialect_of(tmp_path) == "chat"
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_shipped_policy_is_small_and_complete(name):
+    folder = checkpoint_path(name)
+    files = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "README.md",
+    } <= set(files)
+    assert sum(files.values()) <= LARGEST_MB * 1e6
+    assert open_dialect(dialect_of(folder)).checkpoints[name] == folder
+    settings = json.loads((folder / "generation_config.json").read_text())
+    assert settings["top_k"] == 0 and settings["do_sample"]  # transformers would cut to the 50 likeliest otherwise
+
+
+def test_the_shipped_base_walks_mazes():
+    """Greedy, it reaches E on most boards, none of which it ever saw."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = checkpoint_path("embedded:base")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    problems = problem_set("maze:test", 30)
+    prompts = [encode_prompt(problem.maze, answers=2) for problem in problems]
+    asked = tokenizer(prompts, padding=True, return_tensors="pt", return_token_type_ids=False)
+    with torch.inference_mode():
+        out = model.generate(**asked, do_sample=False)
+    texts = tokenizer.batch_decode(out[:, asked["input_ids"].shape[1] :], skip_special_tokens=True)
+    chains = [routes(text) for text in texts]
+    assert sum(len(chain) == 2 for chain in chains) >= 25
+    reached = [simulate(p.maze, chain[0]).reached for p, chain in zip(problems, chains, strict=True) if chain]
+    assert sum(reached) >= 18
+
+
+def test_the_trained_policies_know_what_gold_is_worth():
+    """Sampled on 30 held-out boards, both beat the base: GRPO at its single answers, VPO with its best of three."""
+    problems = problem_set("maze:test", 30)
+
+    async def best_of_three(name, answers):
+        policy = load_policy(f"embedded:{name}", threads=1)
+        prompts = [Prompt(encode_prompt(problem.maze, answers=answers), stream=i) for i, problem in enumerate(problems)]
+        groups = await policy.sample(prompts, rollouts=3 // answers, answers=answers, seed=0)
+        await policy.close()
+        return sum(
+            max(sum(simulate(p.maze, moves).rewards) / 4 for r in group for moves in routes(r.text)[:answers])
+            for p, group in zip(problems, groups, strict=True)
+        ) / len(problems)
+
+    base, grpo, vpo = (asyncio.run(best_of_three(*one)) for one in (("base", 3), ("grpo", 1), ("vpo", 3)))
+    assert min(grpo, vpo) > base + 0.08
