@@ -5,7 +5,7 @@ from command_line import evo
 
 from evo.cli.outcome import describe_metrics
 from evo.search.status import SearchStatus, clock
-from evo.search.stop import SOLVED
+from evo.search.stop import FINISHED, INTERRUPTED, SOLVED, Stop, StopReason
 from problems.scoring import error_kind
 
 
@@ -49,3 +49,9 @@ def test_replies_that_the_token_limit_cut_are_said_to_be(tmp_path, monkeypatch, 
         _, out, _ = evo(capsys, "run", "maze:hard", "--limit", "1", *asked, "--name", "one", "--plain")
     assert "replies without an answer (" in out and "cut at the token limit)" in out and "no usable answer" not in out
     assert "cut at the token limit: " in evo(capsys, "show", "one")[1]
+
+
+def test_a_stop_says_its_reason_in_words():
+    assert [str(FINISHED), str(INTERRUPTED)] == ["", "interrupted"]
+    assert str(Stop(StopReason.FAILED, "no score")) == "failed: no score"
+    assert str(Stop(StopReason.BUDGET, "budget of 3 answers")) == "budget of 3 answers"

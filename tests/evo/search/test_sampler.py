@@ -2,59 +2,167 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 
 from evo.search.sampler import Sampler
-from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
-from problems.types import Prompt
+from evo.testing import PolicyContract
+from problems.types import Prompt, Rollout
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, PromptTooLong
 
 
-@pytest.fixture(params=["calls", "overlapping calls"])
-def sampler_of(request, digits_policy):
-    """Makes a sampler of that kind, of 2 rollouts of one answer."""
-    return lambda: Sampler(digits_policy(batch=3 if request.param == "calls" else 0), 2, 1, 0)
+class Recorder(Policy):
+    """A policy that notes each call and answers with the prompt's own text."""
+
+    version, prompt_format, traits = "recorder", "chat", PolicyTraits(logprobs=True)
+
+    def __init__(self, batch, delay=0.0, fail_on=None, short=False):
+        self.batch, self.delay, self.fail_on, self.short = batch, delay, fail_on, short
+        self.calls = []
+
+    async def sample(self, prompts, *, rollouts, answers, seed):
+        self.calls.append([p.user for p in prompts])
+        await asyncio.sleep(self.delay)
+        if self.fail_on in self.calls[-1]:
+            raise PolicyUnavailable("gone")
+        ids = np.zeros(3, np.int32)
+        made = [[Rollout(p.user, ids, np.zeros(3, np.float32), ids) for _ in range(rollouts)] for p in prompts]
+        return made[:-1] if self.short else made
+
+    async def close(self):
+        pass
 
 
-def scenario(steps):
-    return asyncio.run(asyncio.wait_for(steps, 20))
+class TestRecorder(PolicyContract):
+    varied = False
+
+    def open_policy(self):
+        return Recorder(batch=3)
 
 
-def test_every_prompt_comes_back_with_its_rollouts_and_is_metered(sampler_of):
-    async def steps():
-        sampler = sampler_of()
-        futures = [sampler.submit(Prompt(str(stream), "", stream)) for stream in range(7)]
-        found = []
-        for future in futures:
-            if sampler.holds(future):
-                sampler.flush()
-            found.append(await future)
-        await sampler.drain()
-        meter = sampler.meter
-        await sampler.close()
-        return found, meter
-
-    found, meter = scenario(steps())
-    assert all(len(one.rollouts) == 2 and one.version and one.seconds >= 0 for one in found)
-    assert meter.rollouts == 14 and meter.tokens == sum(r.tokens for one in found for r in one.rollouts)
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 10))
 
 
-def test_what_is_abandoned_or_closed_is_cancelled_and_never_waited_for(sampler_of):
-    async def steps():
-        sampler = sampler_of()
-        sampler.pause()
-        futures = [sampler.submit(Prompt(str(stream), "", stream)) for stream in range(4)]
+def test_batches_are_filled_in_order_of_submission():
+    async def scenario():
+        policy = Recorder(batch=3)
+        sampler = Sampler(policy, rollouts=2, answers=1, seed=0)
+        futures = [sampler.submit(Prompt(str(i))) for i in range(7)]
+        assert sampler.holds(futures[6]) and not sampler.holds(futures[5])
         sampler.flush()
-        await asyncio.sleep(0)
+        results = await asyncio.gather(*futures)
+        await sampler.close()
+        return policy.calls, results, sampler.meter
+
+    calls, results, meter = run(scenario())
+    assert calls == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    assert [r[0][0].text for r in results] == [str(i) for i in range(7)]
+    assert (meter.calls, meter.rollouts, meter.tokens) == (3, 14, 42)
+
+
+def test_batch_zero_passes_every_prompt_on_at_once():
+    async def scenario():
+        policy = Recorder(batch=0, delay=0.05)
+        sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
+        await asyncio.gather(*(sampler.submit(Prompt(str(i))) for i in range(8)))
+        busy = sampler.meter.busy()
+        await sampler.close()
+        return policy.calls, busy
+
+    calls, busy = run(scenario())
+    assert sorted(calls) == [[str(i)] for i in range(8)]
+    assert 0.04 < busy < 0.3, "overlapping calls count once"
+
+
+def test_a_failing_call_fails_its_own_prompts_alone():
+    async def scenario():
+        sampler = Sampler(Recorder(batch=2, fail_on="2"), rollouts=1, answers=1, seed=0)
+        futures = [sampler.submit(Prompt(str(i))) for i in range(6)]
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        await sampler.close()
+        return results
+
+    results = run(scenario())
+    assert [isinstance(r, PolicyUnavailable) for r in results] == [False, False, True, True, False, False]
+
+
+def test_a_prompt_that_is_too_long_fails_alone():
+    class Short(Recorder):
+        async def sample(self, prompts, **options):
+            if any(len(p.user) > 3 for p in prompts):
+                self.calls.append("refused")
+                raise PromptTooLong("too long")
+            return await super().sample(prompts, **options)
+
+    async def scenario():
+        sampler = Sampler(Short(batch=3), rollouts=1, answers=1, seed=0)
+        futures = [sampler.submit(Prompt(text)) for text in ("a", "much too long", "b")]
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        await sampler.close()
+        return results
+
+    results = run(scenario())
+    assert [isinstance(r, PromptTooLong) for r in results] == [False, True, False]
+
+
+def test_a_policy_that_returns_too_few_groups_is_a_bug_and_raises():
+    async def scenario():
+        sampler = Sampler(Recorder(batch=2, short=True), rollouts=1, answers=1, seed=0)
+        futures = [sampler.submit(Prompt(str(i))) for i in range(2)]
+        try:
+            await futures[0]
+        finally:
+            await sampler.close()
+
+    with pytest.raises(RuntimeError, match="broke its contract"):
+        run(scenario())
+
+
+def test_close_cancels_what_waits():
+    async def scenario():
+        sampler = Sampler(Recorder(batch=4), rollouts=1, answers=1, seed=0)
+        future = sampler.submit(Prompt("alone"))
+        await sampler.close()
+        return future.cancelled()
+
+    assert run(scenario())
+
+
+@pytest.mark.parametrize("batch", [2, 0])
+def test_a_paused_sampler_begins_no_call_and_then_makes_the_same_ones(batch):
+    async def scenario():
+        policy = Recorder(batch)
+        sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
+        sampler.pause()
+        futures = [sampler.submit(Prompt(name)) for name in "abcd"]
+        await asyncio.sleep(0.02)
+        assert policy.calls == []
+        sampler.resume()
+        await asyncio.gather(*futures)
+        assert policy.calls == ([["a", "b"], ["c", "d"]] if batch else [["a"], ["b"], ["c"], ["d"]])
+        await sampler.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("batch", [2, 0])
+def test_what_a_pause_holds_back_can_be_let_go(batch):
+    async def scenario():
+        policy = Recorder(batch)
+        sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
+        sampler.pause()
+        futures = [sampler.submit(Prompt(name)) for name in "abcd"]
+        await asyncio.sleep(0.02)
         sampler.abandon()
         sampler.resume()
-        late = sampler.submit(Prompt("9", "", 9))
+        await asyncio.sleep(0.02)
+        assert policy.calls == []
+        assert all(future.cancelled() for future in futures)
+        after = sampler.submit(Prompt("e"))
+        sampler.flush()
+        await after
+        assert policy.calls == [["e"]]
         await sampler.close()
-        return await asyncio.gather(*futures, late, return_exceptions=True)
 
-    assert all(isinstance(one, asyncio.CancelledError) for one in scenario(steps()))
-
-
-def test_a_stop_says_its_reason_in_words():
-    assert [str(FINISHED), str(INTERRUPTED)] == ["", "interrupted"]
-    assert str(Stop(StopReason.FAILED, "no score")) == "failed: no score"
-    assert str(Stop(StopReason.BUDGET, "budget of 3 answers")) == "budget of 3 answers"
+    run(scenario())
