@@ -7,7 +7,6 @@ import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from problems.redaction import redact
 from problems.registry import families, resolve
 from vpo.chain import draw_prefill, parse, write_edits
 from vpo.languages.contract import all_dialects
-from vpo.openai.response import Unreadable, read_reply
-from vpo.openai.server import json_of
+from vpo.servers.client import read_json
+from vpo.servers.replies import Unreadable, read_reply
 
 PARENT = """# EVOLVE-BLOCK-START
 def area(a, b):
@@ -98,9 +97,8 @@ def _refusing(read: Callable[[str], object], *refusals: type[Exception]) -> Call
 
 
 def _reply(text: str) -> object:
-    raw = SimpleNamespace(http_response=SimpleNamespace(content=text.encode("utf-8", "replace"), text=text))
     with contextlib.suppress(Unreadable):
-        return read_reply(json_of(raw))
+        return read_reply(read_json(text))
     return None
 
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # One command for a bare machine with one GPU (made for an H200) that settles what bench/results calls not measured on
-# one: policies of transformers and vLLM, LoRA, sleep and wake, weight transfer with the probe, co-located training, the
+# one: policies of transformers and vLLM, LoRA, sleep and wake, new weights with the probe, co-located training, the
 # trainer's step against TRL.
 #
 #   bench/gpu.sh [--dry] [--model ID|DIR] [--out DIR] [--chunk SECONDS] [--only STAGE,...]
@@ -8,7 +8,7 @@
 # Stages are kept in DIR (gpu-results) as they end; the same command goes on with the next. It ends with exit code 75
 # where SECONDS (540) are over and stages are left: call it again. 0: all done, DIR/gpu.md written; 1: a stage failed
 # (the others are done; its log says why, and the same command tries it again).
-# --dry runs every stage here, on a CPU with a tiny model; without vLLM its stages are skipped, and say so.
+# --dry runs every stage here, on a CPU with a tiny model and the tests' server in vLLM's place.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
         *) echo "gpu.sh: no option $1 (--dry, --model, --out, --chunk, --only)" >&2; exit 2 ;;
     esac
 done
-stages="doctor policies lora sleep transfer trainer trl colocated vllm operator"
+stages="doctor policies lora sleep served trainer trl colocated operator"
 for stage in ${only//,/ }; do
     case " $stages " in *" $stage "*) ;; *) echo "gpu.sh: no stage $stage; there is $stages" >&2; exit 2 ;; esac
 done

@@ -16,7 +16,7 @@ async def policies(place: Place) -> dict[str, Any]:
     try:
         rollouts = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
         again = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
-        gap = distance([one.logprobs for one in rollouts], await policy.logprobs(rollouts))
+        gap = distance([one.logprobs for one in rollouts], (await policy.logprobs(rollouts))[0])
         found: dict[str, Any] = {"gap_nats": check("sampled against recomputed", gap, GAP[place.device])}
         found["same_again"] = float(np.mean([a.text == b.text for a, b in zip(rollouts, again, strict=True)]))
         for rows in (1, 8 if place.dry else 32):
@@ -49,14 +49,12 @@ def make_adapter(place: Place) -> str:
 
 async def lora(place: Place) -> dict[str, Any]:
     """An adapter's directory in vLLM against its merged weights in transformers."""
-    place.vllm()
-    address = f"vllm:{make_adapter(place)}?dtype={place.dtype}&gpu_memory=0.4"
-    policy, other = load(address, place), plain(place)
+    policy, other = load(place.vllm(model=make_adapter(place)), place), plain(place)
     try:
         rollouts = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
-        base = distance([one.logprobs for one in rollouts], await other.logprobs(rollouts))
+        base = distance([one.logprobs for one in rollouts], (await other.logprobs(rollouts))[0])
         await other.update(policy.learner().state_dict(), "merged")
-        gap = distance([one.logprobs for one in rollouts], await other.logprobs(rollouts))
+        gap = distance([one.logprobs for one in rollouts], (await other.logprobs(rollouts))[0])
         if not base > 2 * gap:
             raise AssertionError(f"the adapter changes nothing: {base:.3g} nats without it, {gap:.3g} with it")
         return {"gap_nats": check("adapter against merged", gap, GAP[place.device]), "gap_to_the_base_nats": base}
@@ -67,13 +65,13 @@ async def lora(place: Place) -> dict[str, Any]:
 
 async def sleep(place: Place) -> dict[str, Any]:
     """The GPU's memory while something else has its turn, and the samples after it."""
-    policy = load(place.vllm(), place)
+    policy = load(place.vllm("&sleep=on"), place)
     try:
         before = flat(await policy.sample(prompts(2), rollouts=4, answers=1, seed=0))
         awake, began = gpu_memory(), time.perf_counter()
         asleep = await policy.between(gpu_memory)
         seconds = time.perf_counter() - began
-        gap = distance([one.logprobs for one in before], await policy.logprobs(before))
+        gap = distance([one.logprobs for one in before], (await policy.logprobs(before))[0])
         after = flat(await policy.sample(prompts(2), rollouts=4, answers=1, seed=0))
         found = {"awake_gib": awake, "asleep_gib": asleep, "sleep_and_wake_seconds": seconds}
         if not place.dry and not asleep < 0.5 * awake:
@@ -82,29 +80,3 @@ async def sleep(place: Place) -> dict[str, Any]:
         return found | {"same_text": same, "gap_nats": check("after waking", gap, GAP[place.device])}
     finally:
         await policy.close()
-
-
-async def transfer(place: Place) -> dict[str, Any]:
-    """New weights into the running engine, and by building it anew, each against transformers."""
-    policy, other, found = load(place.vllm(), place), plain(place), {}
-    try:
-        rollouts = flat(await policy.sample(prompts(4), rollouts=4, answers=1, seed=0))
-        moves = bool(policy.transfers)
-        if not moves and not place.dry:
-            raise AssertionError("the engine takes no weights as it runs")
-        for number, way in enumerate(("transferred", "rebuilt"), 1):
-            weights = {name: tensor * (1 + 0.02 * number) for name, tensor in policy.learner().state_dict().items()}
-            policy.transfers = moves and way == "transferred"
-            began = time.perf_counter()
-            await policy.update(weights, way)
-            found[f"{way}_seconds"] = time.perf_counter() - began
-            await other.update(weights, way)
-            ours, theirs = await policy.logprobs(rollouts), await other.logprobs(rollouts)
-            found[f"{way}_gap_nats"] = check(way, distance(ours, theirs), GAP[place.device])
-            moved = distance(ours, [one.logprobs for one in rollouts])
-            if not moved > found[f"{way}_gap_nats"]:
-                raise AssertionError(f"{way}: the weights that were sent changed nothing")
-        return found | {"really_transferred": moves}
-    finally:
-        await policy.close()
-        await other.close()

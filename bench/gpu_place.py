@@ -41,11 +41,12 @@ class Place:
     def tokens(self) -> int:
         return 12 if self.dry else 256
 
-    def vllm(self, options: str = "") -> str:
-        """The address of the model's vLLM policy. Raises Skip without vLLM."""
-        if importlib.util.find_spec("vllm") is None:
+    def vllm(self, options: str = "", model: str = "") -> str:
+        """The address of a vLLM policy, of the tests' server where it is dry. Raises Skip without vLLM."""
+        if not self.dry and importlib.util.find_spec("vllm") is None:
             raise Skip("vLLM is not installed")
-        return f"vllm:{self.model}?dtype={self.dtype}&gpu_memory=0.4{options}"
+        context = "&context=256" if self.dry else ""
+        return f"vllm:{model or self.model}?dtype={self.dtype}&gpu_memory=0.4{context}{options}"
 
 
 def tiny_model(folder: Path) -> str:

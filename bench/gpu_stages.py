@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.gpu_engines import lora, policies, sleep, transfer
+from bench.gpu_engines import lora, policies, sleep
 from bench.gpu_place import Place, Skip, tiny_model
-from bench.gpu_training import colocated, operator, trainer, trl, vllm
+from bench.gpu_training import colocated, operator, served, trainer, trl
+from bench.served import stub_server
 
 
 def doctor(place: Place) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def doctor(place: Place) -> dict[str, Any]:
 
 
 STAGES: dict[str, Callable[[Place], Any]] = {
-    one.__name__: one for one in (doctor, policies, lora, sleep, transfer, trainer, trl, colocated, vllm, operator)
+    one.__name__: one for one in (doctor, policies, lora, sleep, served, trainer, trl, colocated, operator)
 }
 
 
@@ -79,9 +81,10 @@ def main() -> None:
     model = tiny_model(out / "tiny") if arguments.dry else arguments.model
     place = Place(out, model, arguments.dry)
     try:
-        found = STAGES[arguments.stage](place)
-        if asyncio.iscoroutine(found):
-            found = asyncio.run(found)
+        with stub_server() if arguments.dry else contextlib.nullcontext():
+            found = STAGES[arguments.stage](place)
+            if asyncio.iscoroutine(found):
+                found = asyncio.run(found)
     except Skip as reason:
         found = {"skipped": str(reason)}
     file = out / f"{arguments.stage}.json"

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.gpu_place import Place, Skip, check, evo, run
+from bench.gpu_place import GAP, Place, Skip, check, evo, run
+from bench.served import PARTS
 
 
 def trainer(place: Place) -> dict[str, Any]:
@@ -158,9 +159,14 @@ def operator(place: Place) -> dict[str, Any]:
     return {"page": "operator.html"}
 
 
-def vllm(place: Place) -> dict[str, Any]:
-    """bench/vllm_policy.py: vLLM beside transformers: agreement, speed, prefix cache, update, memory."""
-    place.vllm()
-    file = place.out / "vllm_policy.json"
-    run([sys.executable, "bench/vllm_policy.py", "--model", place.model, "--dtype", place.dtype, "--json", str(file)])
-    return dict(json.loads(file.read_text()))
+async def served(place: Place) -> dict[str, Any]:
+    """bench/served.py: vLLM beside transformers: agreement, speed, new weights and adapters."""
+    options = place.vllm().partition("?")[2]
+    found: dict[str, Any] = {}
+    for name, part in PARTS.items():
+        found[name] = await part(place.model, options)
+    for update in (*found["weights"], *found["adapters"]):
+        gap, moved = check("after new weights", update["off_by"]["mean"], GAP[place.device]), update["moved_by"]["mean"]
+        if not moved > gap:
+            raise AssertionError("the weights that were sent changed nothing")
+    return found

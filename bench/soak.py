@@ -152,7 +152,7 @@ class Episode:
 
     def live(self, arguments: list[str], before: Snapshot, closing: bool, last: bool) -> tuple[int | None, Snapshot]:
         """One life, with its kill unless it is the last or ends first; its exit code, and what is committed then."""
-        with stubbed_engines(ROOT / "tests" / "stubs") if self.kind.engine else contextlib.nullcontext():
+        with stubbed_engines(ROOT / "tests") if self.kind.engine else contextlib.nullcontext():
             life = Life(arguments, self.folder, self.kind.environment)
         self.soak.state["lives"] += 1
         died = False

@@ -110,8 +110,8 @@ KINDS = {
         Kind(
             "engine",
             (
-                "run", "maze:test", "--limit", "2", "--policy", "vllm:embedded:base?threads=1", "--iterations", "6",
-                "--rollouts", "2", "--answers", "2",
+                "run", "maze:test", "--limit", "2", "--policy", "vllm:embedded:base?threads=1&context=512",
+                "--iterations", "6", "--rollouts", "2", "--answers", "2",
             ),
             kills=4,
             groups=12,

@@ -205,17 +205,15 @@ def _log_scores() -> None:
 
 
 @contextlib.contextmanager
-def stubbed_engines(stubs: Path) -> Iterator[None]:
-    """Engines of vllm: policies that start meanwhile have a stub in the place of vLLM."""
-    from vpo.vllm import engine
+def stubbed_engines(tests: Path) -> Iterator[None]:
+    """vllm: policies that start meanwhile have the tests' server in the place of vLLM."""
+    sys.path.insert(0, str(tests))
+    from support.vllm_server import write_program
 
-    usual, before = engine.check_installed, os.environ.get("PYTHONPATH")
-    engine.check_installed = lambda: None
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(stubs), before]))
-    try:
-        yield
-    finally:
-        engine.check_installed = usual
-        os.environ.pop("PYTHONPATH")
-        if before is not None:
-            os.environ["PYTHONPATH"] = before
+    usual = os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PATH"] = f"{write_program(Path(folder))}{os.pathsep}{usual}"
+        try:
+            yield
+        finally:
+            os.environ["PATH"] = usual

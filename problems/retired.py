@@ -47,6 +47,14 @@ KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {
 A stored run with one of these values is read without the key. One with another value used what is gone: refused."""
 
 OPTIONS: dict[str, str] = {
+    "rpm": "lower ?concurrency=; the client waits as long as Retry-After says",
+    "tpm": "lower ?concurrency=; the client waits as long as Retry-After says",
+    "thinking": 'use reasoning_effort, or the server\'s own field: ?body={"enable_thinking":true}',
+    "weights": "use vllm:ID@URL?adapters=DIR",
+    "cache_gib": 'use ?serve={"kv-cache-memory-bytes":...}',
+    "compile": 'use ?serve={"enforce-eager":true}',
+    "prefix_cache": 'use ?serve={"no-enable-prefix-caching":true}',
+    "transfer": "leave it out: new weights start the server again, or use ?lora_rank= for adapters",
     "horizon": "leave it out: no gain was shown",
 }
 """Options of addresses, as in ?horizon=true."""

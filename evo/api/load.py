@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from os import PathLike
 from typing import Any
 
@@ -10,7 +11,6 @@ from evo.search.resources import problems_at
 from problems.contract import Problem
 from problems.registry import given
 from vpo.policies.contract import Policy
-from vpo.policies.registry import PolicySettings
 from vpo.policies.registry import load_policy as load
 
 
@@ -20,7 +20,7 @@ def load_policy(address: str | PathLike[str], **settings: Any) -> Policy:
     Args:
         address: embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, scripted:NAME; options follow a
             question mark, as in "embedded:vpo?temperature=0.7".
-        settings: those of vpo.policies.registry.PolicySettings: temperature, top_p, max_tokens (of a rollout), device,
+        settings: of vpo.policies.address.PolicySettings: temperature, top_p, max_tokens (of a rollout), device,
             dtype, batch (prompts a call), threads.
 
     Raises:
@@ -31,7 +31,7 @@ def load_policy(address: str | PathLike[str], **settings: Any) -> Policy:
         policy = evo.load_policy("embedded:base", temperature=0.8)
         groups = await policy.sample([prompt], rollouts=4, answers=3, seed=0)
     """
-    check_keywords(load_policy, settings, PolicySettings)
+    check_keywords(load_policy, settings, signature(load).parameters)
     if not isinstance(address, str | PathLike):
         raise TypeError(f'a policy is named by its address, as in "embedded:vpo", not {address!r}')
     return load(plain(address), **{name: plain(value) for name, value in settings.items() if value is not None})

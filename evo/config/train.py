@@ -185,8 +185,8 @@ class TrainRun(TraceSettings, TrainerSettings):
     @property
     def asked_temperature(self) -> float:
         """The sampling temperature: the address's, or else `temperature`."""
-        temperature = parse_address(self.policy).common.temperature
-        return self.temperature if temperature is None else temperature
+        common = parse_address(self.policy).common
+        return common.temperature if "temperature" in common.model_fields_set else self.temperature
 
     @property
     def chain(self) -> int:

@@ -14,11 +14,11 @@ from evo.search.resources import Resources, check_one_policy, problems_at
 from islands.db.names import check_name
 from islands.errors import DatabaseUnavailable
 from problems.contract import Problem
-from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
+from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_base
 from vpo.policies.contract import Price
 from vpo.policies.prompt_formats import is_token_format
-from vpo.policies.registry import PolicySettings, check_policy
+from vpo.policies.registry import check_policy
 from vpo.policies.scripted import load_scripted
 
 
@@ -78,11 +78,10 @@ def check_price(max_cost: float | None, policies: Iterable[str]) -> None:
 
 def price_at(address: PolicyAddress) -> Price | None:
     """The price of a policy's tokens, None if it is unknown or 0. Raises BadAddress."""
-    if address.kind != "openai":
-        return None
-    from vpo.openai.address import endpoint
+    from vpo.servers.address import ServerOptions, VllmOptions
 
-    return endpoint(address).price
+    kinds: dict[str, type[ServerOptions]] = {"openai": ServerOptions, "vllm": VllmOptions}
+    return address.own_options(kinds[address.kind]).price if address.kind in kinds else None
 
 
 def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None) -> None:
@@ -110,7 +109,7 @@ def prompt_format_at(policy: str) -> str:
     if address.kind == "scripted":
         return load_scripted(address, PolicySettings()).prompt_format
     if address.kind == "openai":
-        from vpo.openai.address import endpoint
+        from vpo.servers.address import endpoint
 
         endpoint(address)
     folder = find_base(address)[0] if address.has_weights else address.folder

@@ -30,7 +30,7 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     for settings in map(settings_of, problems):
         if "seed" in settings and "seed" not in given:
             decided.setdefault("seed", settings["seed"])
-        if "temperature" in settings and config.temperature is None and not _fixes_temperature(config.policy):
+        if "temperature" in settings and config.temperature is None:
             decided.setdefault("temperature", float(settings["temperature"]))
         if "top_p" in settings and "top_p" not in given:
             decided.setdefault("top_p", float(settings["top_p"]))
@@ -49,31 +49,13 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
 
 
-def _fixes_temperature(policies: str) -> bool:
-    """Whether a model takes no temperature but 1, with a warning that the directory's is not used."""
-    hosted = [one for one in parse_addresses(policies) if one.kind == "openai"]
-    if not hosted:
-        return False
-    from vpo.openai.address import endpoint
-    from vpo.openai.reasoning import fixes_temperature
-
-    fixed = [one for one in hosted if fixes_temperature(endpoint(one))]
-    for address in fixed:
-        warnings.warn(f"{address.plain} samples at temperature 1 only; that of config.yaml is not used", stacklevel=3)
-    return bool(fixed)
-
-
 def resolve_address(config: RunConfig) -> RunConfig:
     """The settings to put on record: the options of the policy's address take precedence."""
-    asked = parse_address(config.policy).common
-    named = {
-        "temperature": asked.temperature,
-        "top_p": asked.top_p,
-        "max_new_tokens": asked.max_tokens,
-        "device": asked.device,
-        "dtype": asked.dtype,
-    }
-    return config.model_copy(update={key: value for key, value in named.items() if value is not None})
+    fields = {"temperature", "top_p", "max_tokens", "device", "dtype"}
+    named = parse_address(config.policy).common.model_dump(include=fields, exclude_unset=True)
+    if "max_tokens" in named:
+        named["max_new_tokens"] = named.pop("max_tokens")
+    return config.model_copy(update=named)
 
 
 def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:

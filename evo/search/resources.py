@@ -14,7 +14,7 @@ from evo.search.operators import Operator
 from problems.address import grouped
 from problems.contract import Problem
 from problems.scoring import Scorer
-from vpo.policies.address import OF_ITS_PROMPTS, OF_THE_SEARCH, PolicyAddress, parse_address, parse_addresses
+from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
 
@@ -79,7 +79,7 @@ class Resources:
     ) -> Operator:
         """One policy with its settings: the shares of fresh prompts and of begun answers that its address names, and,
         together with others, chains of the length that it was trained to write."""
-        asked = address.without(*OF_THE_SEARCH)
+        asked = address.without(*OF_ITS_PROMPTS, "weight")
         changes: dict[str, Any] = {"policy": str(asked)}
         named = address.common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)
         if named:

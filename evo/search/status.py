@@ -226,7 +226,7 @@ LACKING = {
     Unanswered.REASONING: "only reasoning",
 }
 REMEDIES = {
-    Unanswered.FAILED: "look at the server, and lower ?concurrency= or set ?rpm=",
+    Unanswered.FAILED: "look at the server, and lower ?concurrency=",
     Unanswered.CUT: "raise --max-new-tokens, or ask for fewer --answers a reply",
     Unanswered.EMPTY: "ask the model by hand whether it answers, or name another",
     Unanswered.REASONING: "raise --max-new-tokens so that the model can finish, or let it think less",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import numpy as np
@@ -156,9 +158,8 @@ class TrainablePolicyContract(PolicyContract):
         async def ask(policy: TrainablePolicy) -> None:
             (before,) = await policy.sample(self.prompts[:1], rollouts=2, answers=1, seed=5)
             old = (await policy.logprobs(before))[0]
-            weights = {name: tensor * 0.5 for name, tensor in policy.learner().state_dict().items()}
-            await policy.update(weights, "halved")
-            assert policy.version == "halved"
+            await _change_weights(policy, "changed")
+            assert policy.version == "changed"
             for new in await policy.logprobs(before):
                 assert max(float(np.abs(a - b).max()) for a, b in zip(old, new, strict=True)) > 1e-3
 
@@ -193,3 +194,21 @@ def use(open_policy: Callable[[], PolicyT], work: Callable[[PolicyT], Coroutine[
 
 def texts(groups: list[list[Rollout]]) -> list[list[str]]:
     return [[rollout.text for rollout in group] for group in groups]
+
+
+async def _change_weights(policy: TrainablePolicy, version: str) -> None:
+    """Halve the weights, or add an adapter."""
+    model = policy.learner()
+    if policy.traits.weights == "model":
+        await policy.update({name: tensor * 0.5 for name, tensor in model.state_dict().items()}, version)
+        return
+    from vpo.training.adapters import save_adapter, with_adapter
+    from vpo.training.config import LoraSettings
+
+    adapted = with_adapter(model, LoraSettings(lora_rank=4), seed=0)
+    for name, weight in adapted.named_parameters():
+        if "lora_B" in name:
+            weight.data.fill_(0.1)
+    with TemporaryDirectory() as folder:
+        save_adapter(adapted, Path(folder) / "adapter")
+        await policy.update(Path(folder) / "adapter", version)

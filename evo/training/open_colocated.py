@@ -18,7 +18,6 @@ from islands.types import RunRecord
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
-from vpo.policies.address import parse_address
 from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.training.config import IMPROVE, TrainConfig, default_rate
 from vpo.training.examples import SearchContext
@@ -41,19 +40,9 @@ def check_trainable(
     if (name := config.train.method) == IMPROVE:
         raise BadInput(f"{name} learns from stored searches: evo train {name} --from-traces RUN -o DIR")
     method = METHODS[config.train.method]
-    if parse_address(config.policy).kind == "openai" and not isinstance(policy, TrainablePolicy):
-        later = (
-            "evo train METHOD --from-traces RUN can train a copy of it here later"
-            if policy.traits.logprobs
-            else ("and its traces cannot train a copy, because its server gives no token ids and log-probabilities")
-        )
-        raise BadInput(
-            f"policy {config.policy} has its weights on a server: it can search and compare, not train, unless a copy "
-            f"of them is named (?weights=ID&adapters=DIR); {later}"
-        )
-    if policy.traits.weights == "adapter":
-        _check_adapter(config, policy)
-    if not isinstance(policy, TrainablePolicy) or not policy.traits.logprobs or policy.traits.weights == "none":
+    if policy.traits.remote:
+        _check_server(config, policy)
+    if not isinstance(policy, TrainablePolicy) or not policy.traits.logprobs:
         raise not_trainable(config.policy)
     if config.answers > 1 and not method.chain:
         raise BadInput(f"{config.train.method} learns from single answers: --answers must be 1, not {config.answers}")
@@ -64,10 +53,18 @@ def check_trainable(
     check_apart((problem.name for problem in problems), held_out, "searched and checked on; problems of train.check")
 
 
-def _check_adapter(config: RunConfig, policy: Policy) -> None:
-    """Raise BadInput if a policy that takes only adapters cannot be trained with them."""
+def _check_server(config: RunConfig, policy: Policy) -> None:
+    """Raise BadInput if a policy on a server cannot be given new weights, or not be proved to have taken them."""
     assert config.train is not None
-    if not config.train.lora_rank:
+    if policy.traits.weights == "none":
+        later = "evo train METHOD --from-traces RUN can train a copy of it here later"
+        if not policy.traits.logprobs:
+            later = "its traces cannot train a copy, because its server gives no token ids and log-probabilities"
+        raise BadInput(
+            f"policy {config.policy} has its weights on a server: it can search and compare, not train, unless they "
+            f"are named and adapters can be left there (vllm:ID@URL?adapters=DIR); {later}"
+        )
+    if policy.traits.weights == "adapter" and not config.train.lora_rank:
         raise BadInput(
             f"policy {config.policy} takes only LoRA adapters: set lora_rank under train in --config, such as 16, and "
             "its server's --max-lora-rank to no less"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from child_processes import begin, wait_for_groups
-from completion_server import completion_server
 from snippets import ROOT, commands_of, evo_arguments, read_snippets
+from support.completion_server import completion_server
 
 from evo.cli import invoke
 

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 from command_line import evo
-from completion_server import CompletionServer
-from misbehaving_server import misbehaving_server, scripted
+from support.completion_server import CompletionServer
+from support.misbehaving_server import misbehaving_server, scripted
 
 from evo import doctor
 from islands.db.store import Store

@@ -8,8 +8,8 @@ import pytest
 
 from problems import BadAddress
 from problems.openevolve.config import OpenEvolveConfig, read_config
-from vpo.openai.address import endpoint
 from vpo.policies.address import parse_address, parse_addresses
+from vpo.servers.address import endpoint
 
 
 def read(tmp_path: Path, text: str) -> OpenEvolveConfig:

@@ -27,7 +27,7 @@ BY_NAME = {
     "evo/checks/attacks.py": "a function of the caller",
     "evo/api/arguments.py": "numbers of numpy",
     "vpo/hf/": "configurations of transformers, which differ by model",
-    "vpo/vllm/": "torch's types by name, and configurations",
+    "vpo/servers/vllm.py": "torch's types by name",
     "vpo/policies/encoding.py": "configurations of transformers",
     "vpo/policies/fingerprint.py": "a private field of transformers",
     "vpo/training/": "models of torch, peft and FSDP",

@@ -14,13 +14,12 @@ from problems.contract import BadAddress
 from problems.retired import refuse_retired
 from vpo.hf.policy import TransformersPolicy
 from vpo.languages.contract import DIALECT_KEY
-from vpo.policies.address import PolicyAddress
+from vpo.policies.address import PolicyAddress, PolicySettings
 from vpo.policies.checkpoint import check_checkpoint, find_base, trained_format, without_bars
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.encoding import named_prompt_format
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.prompt_formats import CHAT
-from vpo.policies.registry import PolicySettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

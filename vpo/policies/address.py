@@ -8,7 +8,7 @@
     command:python mutate.py           a program of the user's
     KIND:MODEL                         an installed entry point of the group "evo.policies" (vpo.policies.registry)
 
-The options of `CommonOptions` may follow every address; what else may is the kind's own affair.
+The options of `PolicySettings` may follow every address; what else may is the kind's own affair.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ TRANSFORMERS = "transformers"
 BUILT_IN = {
     "embedded": "vpo.hf.load:load_transformers",
     TRANSFORMERS: "vpo.hf.load:load_transformers",
-    "vllm": "vpo.vllm.policy:load_vllm",
-    "openai": "vpo.openai.load:load_openai",
+    "vllm": "vpo.servers.vllm:load_vllm",
+    "openai": "vpo.servers.policy:load_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
     "command": "vpo.policies.command:load_command",
 }
@@ -42,8 +42,8 @@ BUILT_IN = {
 CHECKS = {
     "embedded": "vpo.policies.checkpoint:check_checkpoint",
     TRANSFORMERS: "vpo.policies.checkpoint:check_checkpoint",
-    "vllm": "vpo.vllm.address:check_vllm",
-    "openai": "vpo.openai.address:check_openai",
+    "vllm": "vpo.servers.vllm:check_vllm",
+    "openai": "vpo.servers.address:check_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
     "command": "vpo.policies.command:check_command",
 }
@@ -56,14 +56,21 @@ FORMS = (
 _Options = TypeVar("_Options", bound=BaseModel)
 
 
-class CommonOptions(BaseModel):
-    """What may follow any address; it takes precedence over the settings of the run."""
+class PolicySettings(BaseModel):
+    """How a policy is loaded and asked. Each may follow any address as an option, which goes before what a run says.
+
+    device: "cuda", "cpu"; None takes a GPU where there is one
+    dtype: "float32", "bfloat16", "float16"; None is bfloat16 on a GPU and float32 on a CPU. In bfloat16 rounding
+        depends on the shape of the batch, so what shares a rollout's batch can change it; in float32 it does not
+    batch: prompts per call; None chooses by the model's size
+    threads: CPU threads of the model's arithmetic; None takes one for a small model, else torch's own choice
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    temperature: float | None = Field(None, ge=0.0, le=100.0)
-    top_p: float | None = Field(None, gt=0.0, le=1.0)
-    max_tokens: int | None = Field(None, ge=1)
+    temperature: float = Field(1.0, ge=0.0, le=100.0, description="of sampling; 0 takes the likeliest token always")
+    top_p: float = Field(1.0, gt=0.0, le=1.0, description="keep the likeliest tokens up to this mass")
+    max_tokens: int | None = Field(None, ge=1, description="limit of one rollout; by default the policy chooses")
     device: str | None = None
     dtype: str | None = None
     batch: int | None = Field(None, ge=1)
@@ -87,8 +94,6 @@ class CommonOptions(BaseModel):
 
 OF_ITS_PROMPTS = ("fresh", "prefill")
 """Options that say how a search asks, of no concern to the policy itself."""
-OF_THE_SEARCH = (*OF_ITS_PROMPTS, "weight")
-"""These, and the one that says how often."""
 
 
 @dataclass(frozen=True)
@@ -129,19 +134,24 @@ class PolicyAddress:
         ship."""
         if self.kind == "embedded":
             return checkpoint_path(self.model)
-        if self.kind == "vllm" and self.model.startswith("embedded:"):
-            return parse_address(self.model).folder
+        if self.kind == "vllm":
+            return parse_address(re.split(r"@https?://", self.model)[0]).folder
         folder = user_path(self.model)
-        return folder if self.model and self.kind in (TRANSFORMERS, "vllm") and folder.is_dir() else None
+        return folder if self.model and self.kind == TRANSFORMERS and folder.is_dir() else None
 
     @property
-    def common(self) -> CommonOptions:
-        """Raises BadAddress, one line."""
-        return self._validate(CommonOptions, self.options)
+    def common(self) -> PolicySettings:
+        """The options that every address may have; `model_fields_set` says which were named. Raises BadAddress, one
+        line."""
+        return self._validate(PolicySettings, self.options)
+
+    def settings(self, **given: object) -> PolicySettings:
+        """The given settings, and the options before them. Raises BadAddress, one line."""
+        return self._validate(PolicySettings, [*given.items(), *self.options])
 
     def own_options(self, model: type[_Options]) -> _Options:
         """The options beside the common ones, by the kind's model. Raises BadAddress, one line."""
-        return self._validate(model, [(k, v) for k, v in self.options if k not in CommonOptions.model_fields])
+        return self._validate(model, [(k, v) for k, v in self.options if k not in PolicySettings.model_fields])
 
     def at(self, folder: Path) -> PolicyAddress:
         """The checkpoint of a directory, asked as this address says."""
@@ -150,14 +160,14 @@ class PolicyAddress:
     def without(self, *options: str) -> PolicyAddress:
         return PolicyAddress(self.kind, self.model, tuple((k, v) for k, v in self.options if k not in options))
 
-    def _validate(self, model: type[_Options], options: Iterable[tuple[str, str]]) -> _Options:
+    def _validate(self, model: type[_Options], options: Iterable[tuple[str, object]]) -> _Options:
         try:
             return model.model_validate(dict(options))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             key = ".".join(str(part) for part in first["loc"])
             if first["type"] == "extra_forbidden":
-                known = [*CommonOptions.model_fields, *model.model_fields]
+                known = [*PolicySettings.model_fields, *model.model_fields]
                 raise unknown_option(f"policy {self.plain!r}", key, known) from None
             raise BadAddress(f"policy {self.plain!r}: option {key}: {first['msg']}") from None
 

@@ -40,10 +40,9 @@ from problems import temp_dirs
 from problems.contract import BadAddress
 from problems.redaction import redact_beginning
 from problems.types import Prompt, Rollout, Usage
-from vpo.policies.address import PolicyAddress
+from vpo.policies.address import PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import WORK_FOLDER
-from vpo.policies.registry import PolicySettings
 
 MOST_BYTES = 1 << 20
 """Of a file or of the output that are read; a longer answer is cut, and fails."""

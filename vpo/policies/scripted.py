@@ -33,11 +33,10 @@ from problems.address import did_you_mean, user_path
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt, Rollout
-from vpo.policies.address import PolicyAddress
+from vpo.policies.address import PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
 from vpo.policies.generators import GENERATORS, Generator, TokenGenerator, vary
 from vpo.policies.prompt_formats import CHAT
-from vpo.policies.registry import PolicySettings
 
 ENTRY_POINTS = "evo.generators"
 _LOG_UNIFORM = -math.log(256.0)

@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from completion_server import completion_server
-from vllm_stubbed import STUBS
+from support.completion_server import completion_server
 from warm_processes import Forked
 
 from evo.cli import invoke
@@ -28,7 +27,7 @@ SPARED = (
     "islands.interop",
     "problems.custom",
     "textual",
-    "vpo.openai.address",
+    "vpo.servers.address",
 )
 """Beside HEAVY, what a plain search that trains nothing does without, on a new database too."""
 SCRIPT = (
@@ -89,12 +88,6 @@ def test_a_search_whose_policy_is_a_server_loads_no_engine(here, engine):
     """With a server that gives token ids and log-probabilities, and with one that does not."""
     with completion_server(engine=engine) as server:
         assert loaded(here, ["run", *FEW, "--iterations", "2", "--policy", server.address]) == []
-
-
-def test_a_search_whose_policy_is_an_engine_beside_it_leaves_torch_to_the_engine(here, monkeypatch):
-    """Over a stub of vLLM, which runs the model by transformers in the engine's process."""
-    monkeypatch.syspath_prepend(str(STUBS))  # to the command's own path too: there it is an installed vLLM
-    assert loaded(here, ["run", *FEW, "--iterations", "2", "--policy", "vllm:embedded:base?threads=1"]) == []
 
 
 def loaded(here, command, heavy=HEAVY, *, code=0, before=""):

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from completion_server import completion_server, send
+from support.completion_server import completion_server, send
 
 import evo as evo_api
 from evo.cli import invoke

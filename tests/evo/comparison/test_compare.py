@@ -133,7 +133,11 @@ def test_classic_searches_mazes_alone():
     [
         ("vpo=embedded:vpo", "vpo", {"policy": "embedded:vpo"}),
         ("embedded:grpo", "grpo", {"policy": "embedded:grpo"}),
-        ("openai:a/b@http://h:1?rpm=3,answers=1", "b", {"policy": "openai:a/b@http://h:1?rpm=3", "answers": "1"}),
+        (
+            "openai:a/b@http://h:1?retries=3,answers=1",
+            "b",
+            {"policy": "openai:a/b@http://h:1?retries=3", "answers": "1"},
+        ),
         ("x=openai:b@http://h:1?price=1/2", "x", {"policy": "openai:b@http://h:1?price=1/2"}),
         ("runs/mine/", "mine", {"policy": "runs/mine/"}),
         ("runs/mine?temperature=0.5", "mine", {"policy": "runs/mine?temperature=0.5"}),

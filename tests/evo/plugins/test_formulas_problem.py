@@ -22,8 +22,7 @@ from evo.testing import PolicyContract, ProblemContract
 from islands.types import Selection
 from problems import BadAddress, resolve
 from problems.types import Prompt, Rollout
-from vpo.policies.address import parse_address
-from vpo.policies.registry import PolicySettings
+from vpo.policies.address import PolicySettings, parse_address
 from vpo.policies.scripted import load_scripted
 
 NAMES = ("a", "b", "c")

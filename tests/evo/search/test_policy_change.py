@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from misbehaving_server import misbehaving_server, scripted
 from run_one import shown
+from support.misbehaving_server import misbehaving_server, scripted
 
 from evo.cli import invoke
 from evo.config.run import RunConfig, complete_run
@@ -36,11 +36,11 @@ def test_other_options_of_the_same_model_keep_its_place(capsys) -> None:
     with misbehaving_server(lambda number: "" if number < 6 else "429") as server:
         assert invoke([*SEARCH, "--policy", f"{server.address}?n=off&retries=0", "--parallel", "2"]) == 1
         server.plan = scripted()
-        assert invoke([*RESUME, "--policy", f"{server.address}?n=off&rpm=100000"]) == 0
+        assert invoke([*RESUME, "--policy", f"{server.address}?n=off&concurrency=30"]) == 0
         found = shown(capsys)
         assert found["groups"] == 24 and set(operators()) == {(0, "openai:tiny")}
         (change,) = found["policy_changes"]
-        assert "retries=0" in change["before"] and "rpm=100000" in change["after"]
+        assert "retries=0" in change["before"] and "concurrency=30" in change["after"]
         assert found["config"]["policy"] == change["after"]
         assert invoke(["show", "one"]) == 0 and "the policy changed:" in capsys.readouterr().out
         assert invoke(["resume", "one", "--plain", "--iterations", "26"]) == 0, "it continues as changed"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from completion_server import completion_server
+from support.completion_server import completion_server
 
 from evo.cli import invoke
 from islands.db.store import Store

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from completion_server import CompletionServer
-from misbehaving_server import PLAYED, MisbehavingServer, misbehaving_server, scripted
+from support.completion_server import CompletionServer
+from support.misbehaving_server import PLAYED, MisbehavingServer, misbehaving_server, scripted
 
 from evo.cli import invoke
 from islands.db.store import Store

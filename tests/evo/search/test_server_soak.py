@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from misbehaving_server import FAULTS, MisbehavingServer, misbehaving_server, mixed
 from run_one import shown
+from support.misbehaving_server import FAULTS, MisbehavingServer, misbehaving_server, mixed
 
 from evo.cli import invoke
 from islands.db.store import Store

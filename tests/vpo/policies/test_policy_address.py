@@ -13,9 +13,9 @@ from evo.search.resources import Resources
 from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.types import Prompt
-from vpo.policies.address import ENTRY_POINTS, PolicyAddress, parse_address, parse_addresses
+from vpo.policies.address import ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
 from vpo.policies.generators import echo
-from vpo.policies.registry import PolicySettings, load_policy
+from vpo.policies.registry import load_policy
 from vpo.policies.scripted import ScriptedPolicy
 
 

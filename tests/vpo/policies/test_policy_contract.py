@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from vllm_stubbed import stubbed_vllm
 
 from evo.testing import PolicyContract, TrainablePolicyContract
 from evo.testing import policy as contract
@@ -31,11 +29,9 @@ class TestPolicies(PolicyContract):
 
 
 class TestTrainablePolicies(TrainablePolicyContract):
-    @pytest.fixture(autouse=True, params=["llama", "embedded:base", "vllm_stub"])
-    def _named(self, request: pytest.FixtureRequest) -> Iterator[None]:
+    @pytest.fixture(autouse=True, params=["llama", "embedded:base", "vllm_url"])
+    def _named(self, request: pytest.FixtureRequest) -> None:
         self.address = request.param if ":" in request.param else str(request.getfixturevalue(request.param))
-        with stubbed_vllm():  # new weights may take a new process
-            yield
 
     def open_policy(self) -> TrainablePolicy:
         policy = load_policy(self.address, threads=1, max_tokens=24)
@@ -65,7 +61,9 @@ def test_it_is_a_policy_and_closes_twice(address: str) -> None:
         policy = load_policy(address, temperature=0.7, batch=5, threads=1)
         assert isinstance(policy, Policy)
         assert policy.temperature == 0.7 and policy.batch == 5 and policy.traits.logprobs
-        assert address.split("?")[0].split("=")[0] in policy.version
+        assert (
+            address.split("?")[0].split("=")[0].split("@")[0].rpartition("/")[2] in policy.version or "vllm:" in address
+        )
         await policy.close()
         await policy.close()
 

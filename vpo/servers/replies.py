@@ -1,9 +1,10 @@
-"""Chat completions as the servers write them, read with distrust: an answer that makes no sense is asked for again."""
+"""Completions as the servers write them, of both routes, read with distrust: an answer that makes no sense is asked for
+again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,13 @@ _THOUGHTS = ("thinking", "reasoning", "reasoning_text", "summary_text")
 """Kinds of parts that are no answer."""
 _CUT = ("length", "max_tokens", "content_filter")
 """Finish reasons of an answer that ends in the middle."""
-
-
 BYTES_A_TOKEN = 4
 """English and code, with the tokenizers of today's models: an estimate where a server counts nothing."""
+NO_IDS, NO_LOGPROBS = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
 
 class Unreadable(Exception):
-    """Not a chat completion; the message says what it was instead. count: the tokens that it reports all the same"""
+    """Not a completion; the message says what it was instead. count: the tokens that it reports all the same"""
 
     def __init__(self, message: str, count: TokenCount | None = None) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class TokenCount:
 
 
 @dataclass
-class Wasted:
+class DiscardedTokens:
     """What the attempts for one prompt cost that gave nothing usable."""
 
     count: TokenCount = TokenCount()
@@ -76,66 +76,42 @@ class Reply:
     """The choices of one request, in order, and what the server counted; prompt_ids (P,) empty where it gives none.
 
     refused: whether a filter kept the prompt from the model
-    estimated: whether a part of the counts is an estimate
     """
 
-    choices: tuple[ReplyChoice, ...]
-    prompt_ids: npt.NDArray[np.int32]
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
+    choices: tuple[ReplyChoice, ...] = ()
+    prompt_ids: npt.NDArray[np.int32] = field(default_factory=lambda: NO_IDS)
+    count: TokenCount = TokenCount()
     refused: bool = False
-    estimated: bool = False
-
-    @property
-    def count(self) -> TokenCount:
-        completion = sum(choice.tokens for choice in self.choices)
-        return TokenCount(self.prompt_tokens, self.cached_tokens, completion, self.estimated)
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.count.completion
-
-
-NOTHING = Reply((), np.zeros(0, np.int32))
-REFUSED = Reply((), np.zeros(0, np.int32), refused=True)
 
 
 def read_reply(body: Any, prompt_bytes: int = 0) -> Reply:
-    """A chat completion's JSON. Raises Unreadable where it is none, or is an error in the guise of an answer.
+    """A completion's JSON. Raises Unreadable where it is none, or is an error in the guise of an answer.
 
     prompt_bytes: length of the prompt, from which its tokens are estimated if the server counts none
     """
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
         error = body.get("error") if isinstance(body, dict) else None
-        raise Unreadable(
-            f"an error: {redact_beginning(str(error), 200)}"
-            if error
-            else f"no choices in {redact_beginning(str(body), 100)!r}",
-            _safe_count(body),
-        )
+        text = f"an error: {redact_beginning(str(error), 200)}"
+        if not error:
+            text = f"no choices in {redact_beginning(str(body), 100)!r}"
+        raise Unreadable(text, _safe_count(body))
     try:
         count = _count(body)
         choices = sorted(body["choices"], key=lambda choice: int(choice.get("index", 0)))
-        known = [_ids(choice.get("token_ids")) for choice in choices]
-        prompt_ids = _ids(body.get("prompt_token_ids"))
-        written = [_texts(choice) for choice in choices]
-        lengths = [len(ids) for ids in known]
-        if count.completion or not any(text or thought for text, thought in written):
-            shares = _shares(count.completion, lengths)
-            estimated = False
+        ids = [_ids(choice.get("token_ids")) for choice in choices]
+        prompt_ids = _ids(body.get("prompt_token_ids") or (choices[0].get("prompt_token_ids") if choices else None))
+        texts = [_texts(choice) for choice in choices]
+        lengths = [len(one) for one in ids]
+        if count.completion or not any(text or thought for text, thought in texts):
+            tokens, estimated = _split_tokens(count.completion, lengths), False
         else:
-            shares = lengths if all(lengths) else [estimate_tokens(text + thought) for text, thought in written]
             estimated = not all(lengths)
+            tokens = [estimate_tokens(text + thought) for text, thought in texts] if estimated else lengths
         prompt = count.prompt or len(prompt_ids)
         if not prompt and choices:
             prompt, estimated = -(-prompt_bytes // BYTES_A_TOKEN), estimated or prompt_bytes > 0
-        return Reply(
-            tuple(_choice(*one) for one in zip(choices, known, shares, written, strict=True)),
-            prompt_ids,
-            prompt,
-            count.cached,
-            estimated=estimated,
-        )
+        read = tuple(map(_choice, choices, ids, tokens, texts))
+        return Reply(read, prompt_ids, TokenCount(prompt, count.cached, sum(tokens), estimated))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise Unreadable(f"a malformed choice ({type(error).__name__}: {error})", _safe_count(body)) from None
 
@@ -164,7 +140,7 @@ def _safe_count(body: Mapping[str, Any]) -> TokenCount:
 
 def _texts(choice: Mapping[str, Any]) -> tuple[str, str]:
     """(what a choice answers, what the model thought before it). Content is a text, or a list of parts."""
-    message = choice.get("message") or {}
+    message = choice.get("message") or {"content": choice.get("text")}
     content, thought = message.get("content") or "", message.get("reasoning_content") or message.get("reasoning") or ""
     if isinstance(content, list):
         parts = [(part.get("type"), part) if isinstance(part, dict) else ("text", {"text": part}) for part in content]
@@ -182,38 +158,40 @@ def _text(part: Mapping[str, Any]) -> str:
         if isinstance(value, str):
             return value
         if isinstance(value, list):
-            return "".join(_text(one) for one in value if isinstance(one, dict))
+            return "".join(_text(inner) for inner in value if isinstance(inner, dict))
     return ""
 
 
-def _choice(
-    choice: Mapping[str, Any], ids: npt.NDArray[np.int32], tokens: int, written: tuple[str, str]
-) -> ReplyChoice:
-    text, thought = written
-    values = logprobs_in(choice)
-    if len(values) != len(ids) or not np.isfinite(values).all():
-        values = np.zeros(0, np.float32)  # of other tokens than the ids: nothing that could be learned from
+def _choice(choice: Mapping[str, Any], ids: npt.NDArray[np.int32], tokens: int, texts: tuple[str, str]) -> ReplyChoice:
+    text, thought = texts
+    logprobs = logprobs_in(choice)
+    if len(logprobs) != len(ids) or not np.isfinite(logprobs).all():
+        logprobs = NO_LOGPROBS  # of other tokens than the ids: nothing that could be learned from
     finish = "length" if choice.get("finish_reason") in _CUT else "stop"
-    return ReplyChoice(text, finish, ids, values, tokens, bool(thought) and not text.strip())
+    return ReplyChoice(text, finish, ids, logprobs, tokens, bool(thought) and not text.strip())
 
 
 def logprobs_in(choice: Mapping[str, Any]) -> npt.NDArray[np.float32]:
     """(T,) nats. A probability of 0 is written as some -9999; servers round tiny positive ones up too."""
-    content = (choice.get("logprobs") or {}).get("content") or []
-    return np.minimum(np.array([float(one["logprob"]) for one in content], dtype=np.float32), 0.0)
+    logprobs = choice.get("logprobs") or {}
+    values = logprobs.get("token_logprobs") or [token["logprob"] for token in logprobs.get("content") or []]
+    return np.minimum(np.array([float(value) for value in values], dtype=np.float32), 0.0)
 
 
 def top_logprobs_in(body: Mapping[str, Any]) -> dict[str, float]:
     """The likeliest tokens at the first place with their log-probabilities; the one sampled may be among them."""
-    content = (body["choices"][0].get("logprobs") or {}).get("content") or []
-    return {str(one["token"]): float(one["logprob"]) for one in content[0].get("top_logprobs", [])}
+    logprobs = body["choices"][0].get("logprobs") or {}
+    if "top_logprobs" in logprobs:
+        return {str(token): float(value) for token, value in logprobs["top_logprobs"][0].items()}
+    content = logprobs.get("content") or []
+    return {str(top["token"]): float(top["logprob"]) for top in content[0].get("top_logprobs", [])}
 
 
 def _ids(value: Any) -> npt.NDArray[np.int32]:
     return np.array([] if value is None else value, dtype=np.int64).astype(np.int32)
 
 
-def _shares(total: int, lengths: list[int]) -> list[int]:
+def _split_tokens(total: int, lengths: list[int]) -> list[int]:
     """The completion tokens of each choice: what its ids say, else an even part of the sum."""
     count = len(lengths)
     if all(lengths) or not count:

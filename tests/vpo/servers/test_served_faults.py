@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from completion_server import limited, send
-from misbehaving_server import PLAYED, MisbehavingServer, misbehaving_server, mixed, scripted
+from support.misbehaving_server import MisbehavingServer, misbehaving_server, mixed, scripted
 
 from problems.types import Prompt, Rollout, ScoredRollout, Unanswered, prompt_tokens
-from vpo.openai.policy import OpenAIPolicy
 from vpo.policies.contract import GivenUp, PolicyUnavailable
 from vpo.policies.registry import load_policy
+from vpo.servers.policy import ServedPolicy
 
 PROMPT = Prompt("Write a line.", "Be brief.", stream=4)
 
 
-def sampling(server: MisbehavingServer, options: str, work: Callable[[OpenAIPolicy], Awaitable[Any]]) -> Any:
+def sampling(server: MisbehavingServer, options: str, work: Callable[[ServedPolicy], Awaitable[Any]]) -> Any:
     async def run() -> Any:
         policy = load_policy(f"{server.address}?n=off&{options}", max_tokens=400)
-        assert isinstance(policy, OpenAIPolicy)
+        assert isinstance(policy, ServedPolicy)
         try:
             return await work(policy)
         finally:
@@ -32,7 +30,7 @@ def sampling(server: MisbehavingServer, options: str, work: Callable[[OpenAIPoli
 
 
 def group(server: MisbehavingServer, options: str = "", rollouts: int = 1) -> list[Rollout]:
-    async def work(policy: OpenAIPolicy) -> list[Rollout]:
+    async def work(policy: ServedPolicy) -> list[Rollout]:
         (found,) = await policy.sample([PROMPT], rollouts=rollouts, answers=1, seed=3)
         return found
 
@@ -72,7 +70,7 @@ def test_what_an_unreadable_reply_cost_counts() -> None:
         assert server.books.requests == 2 and rollout.text
         assert spent([[rollout]]) == (server.books.prompt_tokens, server.books.completion_tokens)
     with misbehaving_server(scripted(after="garbled")) as server:
-        with pytest.raises(PolicyUnavailable, match="a malformed choice.*asked 2 times") as caught:
+        with pytest.raises(PolicyUnavailable, match="an unreadable reply 2 times: a malformed choice") as caught:
             group(server, "retries=1")
         assert caught.value.paid is not None and caught.value.paid.prompt_tokens == server.books.prompt_tokens > 0
 
@@ -90,7 +88,7 @@ def test_a_group_that_gets_nothing_fails_if_the_server_is_gone_and_not_if_it_ans
     with misbehaving_server(scripted(after="500")) as server, pytest.raises(PolicyUnavailable, match="asked 2 times"):
         group(server, "retries=1", rollouts=2)
 
-    async def two(policy: OpenAIPolicy) -> list[list[Rollout]]:
+    async def two(policy: ServedPolicy) -> list[list[Rollout]]:
         slow = asyncio.create_task(policy.sample([PROMPT], rollouts=1, answers=1, seed=3))
         await asyncio.sleep(0.1)
         return [*await policy.sample([Prompt("another")], rollouts=1, answers=1, seed=3), *await slow]
@@ -100,47 +98,25 @@ def test_a_group_that_gets_nothing_fails_if_the_server_is_gone_and_not_if_it_ans
     assert answered.text and not answered.fault and failed.fault
 
 
-def test_an_account_without_credit_ends_at_once_and_names_billing() -> None:
-    with misbehaving_server(scripted(after="quota")) as server:
-        with pytest.raises(PolicyUnavailable, match="no credit left.*check its plan and billing"):
-            group(server)
-        assert len(server.requests) == 1
-
-
-def test_a_long_retry_after_is_waited_for_as_told_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vpo.openai.server.LONG_PAUSE", 1.0)
-    with misbehaving_server(scripted("told", "told")) as server:
-        monkeypatch.setitem(PLAYED, "told", limited(1.5))
-        began = time.monotonic()
-        with pytest.warns(UserWarning, match="asks to be left alone .429 slow down.; waiting until"):
-            (rollout,) = group(server)
-        assert rollout.text and time.monotonic() - began >= 3.0 and len(server.requests) == 3
-
-
-def test_no_pause_is_cut_short_and_a_failure_names_the_attempts_that_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(policy: OpenAIPolicy) -> None:
+def test_waiting_for_retries_is_told_from_waiting_for_replies_and_can_be_given_up() -> None:
+    async def work(policy: ServedPolicy) -> None:
         task = asyncio.create_task(policy.sample([PROMPT], rollouts=2, answers=1, seed=3))
-        while policy.waits().pause < 1 or policy.waits().retries < 2:
+        while policy.waits().retries < 2:
             await asyncio.sleep(0.01)
-        waits = policy.waits()
-        assert waits.pause > 3000 and "2 retries and a server that limits the rate, for 3600 s" in str(waits)
-        assert len(server.requests) == 2 and not task.done()
+        assert str(policy.waits()) == "2 retries" and not task.done()
         policy.give_up(PROMPT)
         with pytest.raises(GivenUp):
             await asyncio.wait_for(task, 2.0)
 
-    with misbehaving_server(scripted(after="told")) as server:
-        monkeypatch.setitem(PLAYED, "told", limited(3600))
-        with pytest.warns(UserWarning, match="waiting until"):
-            sampling(server, "", work)
+    with misbehaving_server(scripted(after="429")) as server:
+        sampling(server, "retries=50", work)
 
 
 def test_what_is_given_up_keeps_the_replies_that_were_there() -> None:
-    async def work(policy: OpenAIPolicy) -> list[Rollout]:
+    async def work(policy: ServedPolicy) -> list[Rollout]:
         task = asyncio.create_task(policy.sample([PROMPT], rollouts=3, answers=1, seed=3))
-        while policy.server.calls < 2:
+        while server.books.requests < 2 or policy.waits().replies != 1:
             await asyncio.sleep(0.01)
-        assert policy.waits().replies == 1
         policy.give_up(PROMPT)
         (found,) = await asyncio.wait_for(task, 2.0)
         return found
@@ -152,7 +128,7 @@ def test_what_is_given_up_keeps_the_replies_that_were_there() -> None:
 
 
 def test_all_faults_mixed_every_token_that_is_charged_is_counted() -> None:
-    async def work(policy: OpenAIPolicy) -> list[Any]:
+    async def work(policy: ServedPolicy) -> list[Any]:
         prompts = [Prompt(f"Write line {number}.", stream=number) for number in range(60)]
         tasks = [policy.sample([prompt], rollouts=2, answers=1, seed=3) for prompt in prompts]
         return await asyncio.gather(*tasks, return_exceptions=True)
@@ -168,13 +144,3 @@ def test_all_faults_mixed_every_token_that_is_charged_is_counted() -> None:
         assert completion + sum(one.completion_tokens for one in paid) == server.books.completion_tokens
         assert cost == pytest.approx(server.books.cost(1, 4))
     assert len(groups) > 50 and min(server.books.faults.values()) > 0
-
-
-def test_a_rate_limit_that_mentions_billing_is_no_empty_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    def limit(handler: Any) -> None:
-        message = "Rate limit reached. Add a payment method at https://platform.openai.com/account/billing."
-        send(handler, 429, {"error": {"message": message, "code": "rate_limit_exceeded"}})
-
-    with misbehaving_server(scripted("limit")) as server:
-        monkeypatch.setitem(PLAYED, "limit", limit)
-        assert group(server)[0].text and len(server.requests) == 2

@@ -42,6 +42,7 @@ class Manners:
     dies_after: int | None = None
     text: str | None = None
     finish: str = "stop"
+    port: int = 0
     refuses: dict[str, str] = field(default_factory=dict)
     faults: list[Any] = field(default_factory=list)
 
@@ -57,7 +58,7 @@ class CompletionServer:
         self.headers: list[dict[str, str]] = []
         self.busiest = self.busy = 0
         self.lock = threading.Lock()
-        self._server = _Http(("127.0.0.1", 0), self._handler())
+        self._server = _Http(("127.0.0.1", self.manners.port), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()

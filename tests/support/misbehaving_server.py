@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from completion_server import CompletionServer, gone, send
+from support.completion_server import CompletionServer, gone, send
 
 BYTES_A_TOKEN = 4
 FAULTS = ("429", "500", "hang", "cut", "empty", "reset", "no usage", "reasoning", "parts", "garbled")

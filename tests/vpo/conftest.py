@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from completion_server import CompletionServer, completion_server
-from vllm_stubbed import engine_kept, stubbed_vllm
+from support.completion_server import CompletionServer, completion_server
 
 import vpo
 
@@ -99,30 +97,30 @@ def served() -> Iterator[CompletionServer]:
 
 
 @pytest.fixture(scope="session")
-def vllm_stub(qwen2: Path) -> Iterator[str]:
-    """A vllm: policy over the stub."""
-    with contextlib.ExitStack() as kept:
-        with stubbed_vllm():
-            address = kept.enter_context(engine_kept(f"vllm:{qwen2}"))
-        yield address
+def vllm_url(qwen2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A vllm: policy at a server that runs already, with room for adapters."""
+    pytest.importorskip("peft", reason="peft is not installed: pip install -e '.[lora]'")
+    from support.vllm_server import vllm_server
+
+    with vllm_server(qwen2) as server:
+        yield f"vllm:{qwen2}@{server.url}?served=tiny&adapters={tmp_path_factory.mktemp('adapters')}"
 
 
-@pytest.fixture(scope="session")
-def vllm_real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A vllm: policy over vLLM itself, of a model with heads as wide as its kernels ask for."""
-    if importlib.util.find_spec("vllm") is None:
-        pytest.skip("vLLM is not installed here")
-    wide = {"hidden_size": 128, "intermediate_size": 256, "initializer_range": 0.12}
-    folder = save_model(tmp_path_factory.mktemp("wide"), "qwen2", tie_word_embeddings=True, **wide)
-    with engine_kept(f"vllm:{folder}?cache_gib=0.25") as address:
-        yield address
+@pytest.fixture
+def vllm_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program `vllm` that starts the server of tests/support."""
+    pytest.importorskip("peft", reason="peft is not installed: pip install -e '.[lora]'")
+    from support.vllm_server import write_program
+
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{write_program(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}")
 
 
 MODELS = ("llama", "qwen2", "mistral")
 SCRIPTED = ("random-route", "mutate", "echo", "fixed")
 
 
-@pytest.fixture(params=(*SCRIPTED, *MODELS, "embedded", "openai", "vllm_stub", "vllm_real"))
+@pytest.fixture(params=(*SCRIPTED, *MODELS, "embedded", "openai", "vllm_url"))
 def address(request: pytest.FixtureRequest) -> str:
     """Every kind of policy there is."""
     if request.param == "fixed":

@@ -6,12 +6,12 @@ import asyncio
 import warnings
 
 import pytest
-from completion_server import completion_server, send
+from support.completion_server import completion_server, send
 
 from problems.contract import BadAddress
-from vpo.openai.address import Endpoint, endpoint, find_base
-from vpo.policies.address import parse_address
+from vpo.policies.address import parse_address, parse_addresses
 from vpo.policies.registry import load_policy
+from vpo.servers.address import Endpoint, endpoint, find_base
 
 
 def named(rest: str) -> Endpoint:
@@ -43,10 +43,24 @@ def test_a_url_stands_with_or_without_its_path(written: str, url: str) -> None:
 
 
 def test_the_parts_of_an_address() -> None:
-    place = named("@cf/meta/llama-3@https://host/v1?price=0.15/0.6&rpm=60&concurrency=4")
+    place = named("@cf/meta/llama-3@https://host/v1?price=0.15/0.6&concurrency=4")
     assert (place.model, place.url) == ("@cf/meta/llama-3", "https://host/v1")
-    assert place.options.price == (0.15, 0.6, 0.15) and place.options.rpm == 60 and place.options.concurrency == 4
+    assert place.options.price == (0.15, 0.6, 0.15) and place.options.concurrency == 4
     assert place.version == "openai:@cf/meta/llama-3@https://host/v1"
+
+
+def test_commas_stand_between_urls_between_policies_and_in_braces() -> None:
+    text = 'openai:a@http://a:1,http://b:2/v1?body={"p":{"q":[1,2]},"r":1}&weight=.8, scripted:mutate?weight=.2'
+    first, second = parse_addresses(text)
+    assert (first.common.weight, second.common.weight) == (0.8, 0.2)
+    place = endpoint(first)
+    assert place.options.body == {"p": {"q": [1, 2]}, "r": 1} and len(place.each()) == 2
+    assert (place.url, place.others) == ("http://a:1/v1", ("http://b:2/v1",))
+    assert place.version == "openai:a@http://a:1/v1,http://b:2/v1"
+    many = named("m@" + ",".join(f"http://host{i}:8000" for i in range(40)))
+    assert many.version == "openai:m@http://host0:8000/v1,+39"
+    with pytest.raises(BadAddress, match="not the URL of a server"):
+        named("m@http://a:1,https://")
 
 
 def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +80,14 @@ def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) 
         ("m@http://host:99999", "not the URL of a server"),
         ("m@http://me:hunter2@host", "no user or password"),
         ("m@http://host?speed=3", "unknown option speed; there are temperature"),
-        ("m@http://host?rpm=0", "option rpm"),
+        ("m@http://host?rpm=9", "rpm was removed; lower .concurrency="),
+        ("m@http://host?thinking=on", "thinking was removed; use reasoning_effort"),
+        ("m@http://host?weights=x&adapters=y", "weights was removed; use vllm:ID@URL"),
+        ('m@http://host?headers={"api-key":"abcdef"}', "environment variable"),
+        ('m@http://host?headers={"api-key":"$NOT_SET_HERE"}', "NOT_SET_HERE: set it"),
+        ("m@http://host?body=5", "JSON object"),
+        ('m@http://host?body={"model":"other"}', "model cannot be set here"),
+        ("m@http://host?reasoning_effort=extreme", "reasoning_effort"),
         ("m@http://host?price=1", "write IN/OUT"),
         ("m@http://host?price=a/b", "option price"),
         ("m@http://host?n=3", "option n"),

@@ -1,4 +1,5 @@
-"""Addresses of OpenAI-compatible servers: `openai:MODEL[@URL[,URL...]][?OPTION=VALUE&...]`."""
+"""Addresses of servers: `openai:MODEL[@URL[,URL...]]` for chat completions of any server, `vllm:ID[@URL[,URL...]]` for
+vLLM, which is asked in tokens; without a URL it is started here."""
 
 from __future__ import annotations
 
@@ -10,17 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from problems.contract import BadAddress
 from problems.redaction import redact, remember
-from vpo.openai.prices import find_price, read_price
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import Price
 
 HOSTED = "https://api.openai.com/v1"
-_ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<url>https?://.*))?", re.DOTALL)
-_COMPLETIONS = "/chat/completions"
+_ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<urls>https?://.*))?", re.DOTALL)
 _SECRET_HEADER = re.compile(r"authorization|key|token|secret|cookie", re.IGNORECASE)
 _VERSION_CHARS = 300
 """A version is a column of the database; of more servers it names the first and says how many."""
@@ -30,20 +29,17 @@ _OURS = {"model", "messages", "n", "seed", "temperature", "top_p", "max_tokens",
 """Fields of a request that are no business of `?body=`."""
 
 
-class OpenAIOptions(BaseModel):
-    """What may stand after the question mark, beside vpo.policies.address.CommonOptions."""
+class ServerOptions(BaseModel):
+    """What may stand after the question mark of `openai:`, beside vpo.policies.address.PolicySettings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     concurrency: int = Field(32, ge=1, le=4096, description="requests at a time to each server")
     retries: int = Field(6, ge=0, le=100, description="retries of a request, after 0.5 to 8 s or as the server says")
     timeout: float = Field(600.0, gt=0.0, description="seconds to wait for the next byte of an answer")
-    rpm: float | None = Field(None, gt=0.0, description="most requests a minute, retries included")
-    tpm: float | None = Field(None, gt=0.0, description="most tokens a minute, prompt and completion")
     price: Price | None = Field(
         None,
-        description="price of a million tokens of prompt, completion and cached prompt: IN/OUT or IN/OUT/CACHED; "
-        "public models have one",
+        description="price of a million tokens of prompt, completion and cached prompt: IN/OUT or IN/OUT/CACHED",
     )
     key: str = Field("OPENAI_API_KEY", description="environment variable that holds the key")
     n: Literal["auto", "off"] = Field("auto", description="auto: one request for the rollouts of a prompt, if possible")
@@ -52,9 +48,6 @@ class OpenAIOptions(BaseModel):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = Field(
         None, description="how much a model reasons before it answers: none to xhigh, as far as the model takes it"
     )
-    thinking: Literal["auto", "on", "off"] = Field(
-        "auto", description="whether the model thinks before it answers; auto: off for vLLM and SGLang"
-    )
     body: dict[str, Any] = Field(default_factory=dict, description="further fields of each request: a JSON object")
     headers: dict[str, str] = Field(
         default_factory=dict, description="further headers: a JSON object; $NAME stands for an environment variable"
@@ -62,25 +55,15 @@ class OpenAIOptions(BaseModel):
     query: dict[str, str] = Field(
         default_factory=dict, description="what the URL of each request ends with: a JSON object"
     )
-    weights: str | None = Field(
-        None,
-        min_length=1,
-        description="hub id or directory of the served model, for training while searching",
-    )
-    adapters: str | None = Field(
-        None,
-        min_length=1,
-        description="directory with the same path at the server, for the trainer's adapters",
-    )
 
     @field_validator("price", mode="before")
     @classmethod
-    def _parts(cls, value: object) -> object:
+    def _read_price(cls, value: object) -> object:
         return read_price(value) if isinstance(value, str) else value
 
-    @field_validator("body", "headers", "query", mode="before")
+    @field_validator("body", "headers", "query", "serve", mode="before", check_fields=False)
     @classmethod
-    def _object(cls, value: object) -> object:
+    def _read_object(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
         try:
@@ -93,37 +76,58 @@ class OpenAIOptions(BaseModel):
 
     @field_validator("body")
     @classmethod
-    def _fields(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _check_body(cls, value: dict[str, Any]) -> dict[str, Any]:
         if taken := sorted(value.keys() & _OURS):
             raise ValueError(f"{', '.join(taken)} cannot be set here: the search sets it, or an option does")
         return value
 
     @field_validator("headers")
     @classmethod
-    def _secrets(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_headers(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
             if _SECRET_HEADER.search(name) and "$" not in text:
                 raise ValueError(f"write the value of {name} as $NAME, the environment variable that holds it")
         return value
 
-    @model_validator(mode="after")
-    def _both(self) -> OpenAIOptions:
-        if (self.weights is None) != (self.adapters is None):
-            raise ValueError("weights and adapters go together: a copy of the model, and a directory that both see")
-        return self
-
     @field_validator("key")
     @classmethod
-    def _name(cls, value: str) -> str:
+    def _check_key(cls, value: str) -> str:
         if not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,99}", value):
             raise ValueError("give the name of an environment variable, in capitals, never a key itself")
         return value
+
+
+class VllmOptions(ServerOptions):
+    """What may stand after the question mark of `vllm:`. The first two are for servers that the address names; the
+    others are for the one that is started here."""
+
+    served: str | None = Field(None, min_length=1, description="the model's name at the servers, if it is not ID")
+    adapters: str | None = Field(
+        None, min_length=1, description="directory with the same path at the servers, for a trainer's adapters"
+    )
+    lora_rank: int | None = Field(
+        None, ge=1, le=512, description="room for a trainer's LoRA adapters, which then replace whole weights"
+    )
+    context: int | None = Field(
+        None, ge=128, description="most tokens of prompt and answer; by default the model's, up to 32,768"
+    )
+    sequences: int = Field(256, ge=1, le=4096, description="rollouts decoded at a time")
+    gpu_memory: float = Field(
+        0.8, gt=0.0, le=1.0, description="share of a GPU's memory for weights and cache; 0.4 next to a trainer"
+    )
+    gpus: int = Field(1, ge=1, le=64, description="GPUs that share the model's layers (tensor parallel)")
+    replicas: int = Field(1, ge=1, le=1024, description="copies of the model, each on that many GPUs")
+    sleep: Literal["on", "off"] = Field("off", description="on: free the GPU while a trainer works")
+    serve: dict[str, Any] = Field(
+        default_factory=dict, description='further flags of vllm serve: a JSON object, such as {"enforce-eager":true}'
+    )
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """A model on a server.
 
+    kind: of the address; model: as the server names it; options: of the address
     url: with its path, as the client library takes it; explicit: whether the address names it
     key: from the environment, "" if none is set
     others: URLs of further servers with the same model
@@ -132,29 +136,25 @@ class Endpoint:
     secrets: the key and what headers took from the environment; no reply that holds one is stored
     """
 
+    kind: str
     model: str
     url: str
     explicit: bool
-    options: OpenAIOptions
-    key: str
+    options: ServerOptions
+    key: str = ""
     others: tuple[str, ...] = ()
     one_of_several: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
-    def price(self) -> Price | None:
-        """Of a million tokens: the option's, else the public one of this model at this host."""
-        return self.options.price or find_price(self.model, self.url)
-
-    @property
     def version(self) -> str:
         if not self.explicit and self.url == HOSTED:
-            return f"openai:{self.model}"
-        whole = f"openai:{self.model}@{','.join((self.url, *self.others))}"
-        return whole if len(whole) <= _VERSION_CHARS else f"openai:{self.model}@{self.url},+{len(self.others)}"
+            return f"{self.kind}:{self.model}"
+        whole = f"{self.kind}:{self.model}@{','.join((self.url, *self.others))}"
+        return whole if len(whole) <= _VERSION_CHARS else f"{self.kind}:{self.model}@{self.url},+{len(self.others)}"
 
-    def servers(self) -> list[Endpoint]:
+    def each(self) -> list[Endpoint]:
         """Each server by itself. Beside others, one that fails is retried once before they are asked."""
         if not self.others:
             return [self]
@@ -167,42 +167,51 @@ class Endpoint:
         return redact(" ".join(text.split()))
 
 
-def endpoint(address: PolicyAddress) -> Endpoint:
-    """What `openai:MODEL@URL` names. Raises BadAddress, one line, which never holds a key."""
-    name = address.model
+def split_model(address: PolicyAddress) -> tuple[str, str]:
+    """(model, URLs) of MODEL@URL,URL; no URLs where it names none. Raises BadAddress."""
+    name, form = address.model, f"{address.kind}:MODEL@URL"
     match = _ADDRESS.fullmatch(name)
     if match is None or any(character.isspace() for character in name):
-        raise BadAddress(
-            f"policy 'openai:{name}' is not an address: openai:MODEL@URL, e.g. openai:qwen@http://host:8000"
-        )
-    model, given = match["model"], match["url"]
+        example = f"{address.kind}:qwen@http://host:8000"
+        raise BadAddress(f"policy {address.plain!r} is not an address: {form}, e.g. {example}")
+    model, urls = match["model"], match["urls"] or ""
     if model.endswith("@") or "://" in model:
-        raise BadAddress(f"policy 'openai:{name}' names no model: openai:MODEL@URL")
-    options, server = address.own_options(OpenAIOptions), os.environ.get("OPENAI_BASE_URL")
-    if given is None and not server and "@" in model:  # OpenAI's own models have none in their names
+        raise BadAddress(f"policy {address.plain!r} names no model: {form}")
+    return model, urls
+
+
+def endpoint(address: PolicyAddress) -> Endpoint:
+    """What `openai:MODEL@URL` names. Raises BadAddress, one line, which never holds a key."""
+    (model, urls), options, server = split_model(address), address.own_options(ServerOptions), ""
+    if not urls and not (server := os.environ.get("OPENAI_BASE_URL", "")) and "@" in model:  # OpenAI's have none
         name, _, host = model.rpartition("@")
         raise BadAddress(
-            f"policy 'openai:{model}': {host!r} is no URL; a server is named with http:// or https://, as in "
+            f"policy {address.plain!r}: {host!r} is no URL; a server is named with http:// or https://, as in "
             f"openai:{name}@http://{host if re.fullmatch(r'[A-Za-z0-9.:/-]+', host) else 'localhost:8000'}"
         )
-    url, *others = dict.fromkeys(find_base(one.strip()) for one in (given or server or HOSTED).split(","))
+    return make_endpoint(address.kind, model, urls or server or HOSTED, options, explicit=bool(urls))
+
+
+def make_endpoint(kind: str, model: str, urls: str, options: ServerOptions, *, explicit: bool = True) -> Endpoint:
+    """The endpoint at one URL or several, with commas between. Raises BadAddress."""
+    url, *others = dict.fromkeys(find_base(url.strip()) for url in urls.split(","))
     key = os.environ.get(options.key, "")
     secrets = [key]
     headers = {name: _expand(name, text, secrets) for name, text in options.headers.items()}
     for secret in secrets:
         remember(secret)
     kept = tuple(secret for secret in secrets if len(secret) > 5)
-    return Endpoint(model, url, bool(given), options, key, tuple(others), headers=headers, secrets=kept)
+    return Endpoint(kind, model, url, explicit, options, key, tuple(others), headers=headers, secrets=kept)
 
 
 def _expand(header: str, text: str, secrets: list[str]) -> str:
     """The text with the environment's values for $NAME, which are added to `secrets`. Raises BadAddress."""
 
     def value(match: re.Match[str]) -> str:
-        if not (found := os.environ.get(match[1], "")):
+        if not (secret := os.environ.get(match[1], "")):
             raise BadAddress(f"the header {header} needs the environment variable {match[1]}: set it")
-        secrets.append(found)
-        return found
+        secrets.append(secret)
+        return secret
 
     return re.sub(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?", value, text)
 
@@ -210,6 +219,17 @@ def _expand(header: str, text: str, secrets: list[str]) -> str:
 def check_openai(address: PolicyAddress, settings: object = None) -> None:
     """What an address of a server says of itself; no one is asked. Raises BadAddress, one line."""
     endpoint(address)
+
+
+def read_price(text: str) -> Price:
+    """`IN/OUT` or `IN/OUT/CACHED`. Raises ValueError."""
+    try:
+        parts = [float(part) for part in text.split("/")]
+    except ValueError:
+        parts = []
+    if len(parts) not in (2, 3) or not all(0.0 <= part < 1e9 for part in parts):
+        raise ValueError("write IN/OUT, such as 0.15/0.60")
+    return Price(parts[0], parts[1], parts[-1] if len(parts) == 3 else parts[0])
 
 
 def find_base(url: str) -> str:
@@ -223,5 +243,5 @@ def find_base(url: str) -> str:
         raise BadAddress(f"the URL at {parts.hostname} must hold no user or password; set OPENAI_API_KEY instead")
     if wrong or parts.fragment or parts.query:
         raise BadAddress(f"{url!r} is not the URL of a server, such as http://localhost:8000/v1")
-    path = parts.path.rstrip("/").removesuffix(_COMPLETIONS)
+    path = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/chat")
     return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"

