@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from islands.errors import RunBusy as RunBusy
     from islands.errors import RunExists as RunExists
     from islands.errors import UnknownRun as UnknownRun
+    from problems.apart import AnswerError as AnswerError
+    from problems.apart import call as call
     from problems.contract import BadAddress as BadAddress
     from problems.contract import ScorerFault as ScorerFault
-    from problems.custom.scorer_file import AnswerError as AnswerError
     from vpo.policies.contract import PolicyUnavailable as PolicyUnavailable
     from vpo.training import TrainingDiverged as TrainingDiverged
 
@@ -73,7 +74,7 @@ else:
         "vpo.training": "TrainingDiverged",
         # these reach a scorer's sandbox, which has no other room of this package
         "problems.contract": "BadAddress ScorerFault",
-        "problems.custom.scorer_file": "AnswerError",
+        "problems.apart": "AnswerError call",
     }
     _FOUND = {name: home for home, names in _HOMES.items() for name in names.split()}
     __all__ = sorted(_FOUND)

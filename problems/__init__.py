@@ -14,7 +14,7 @@ from problems.contract import ScorerFault as ScorerFault
 from problems.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from problems.custom.scorer_file import AnswerError as AnswerError
+    from problems.apart import AnswerError as AnswerError
     from problems.registry import describe_sets as describe_sets
     from problems.registry import register as register
     from problems.registry import resolve as resolve
@@ -24,7 +24,7 @@ else:
     __getattr__, __all__ = lazy_exports(
         __name__,
         contract="BadAddress Problem Score ScorerFault",
-        custom__scorer_file="AnswerError",
+        apart="AnswerError",
         registry="describe_sets register resolve set_sandbox_mode",
         scoring="Scorer",
     )

@@ -105,7 +105,7 @@ class ProblemInfo:
     directions: "min" for the objectives whose metric is better when lower (problems.directions)
     timeout: CPU seconds that scoring an answer may take (one case of it, if there are cases); None if undeclared
     resources: what scoring an answer takes (problems.resources); empty if undeclared
-    execution: one of EXECUTIONS; why_shared: why answers cannot be executed apart, if they are not
+    execution: one of EXECUTIONS
     source, licence: its origin and its terms in a few words; "" if unknown
     """
 
@@ -118,7 +118,6 @@ class ProblemInfo:
     timeout: float | None = None
     resources: Mapping[str, float] = field(default_factory=dict)
     execution: str = "unknown"
-    why_shared: str = ""
     source: str = ""
     licence: str = ""
 
@@ -144,7 +143,6 @@ class Problem(ABC):
     timeout: float | None = None
     resources: Mapping[str, float] = MappingProxyType({})
     execution: str = "unknown"
-    why_shared: str = ""
     source: str = ""
     licence: str = ""
     fault: ScorerFault | None = None

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from problems.apart import AnswerCalls
 from problems.contract import ScorerFault
-from problems.isolated_answer import COMPILED, IsolatedAnswer, isolate_answer
 from problems.redaction import redact_known, redact_strings
-from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, HostCall, Limits, SandboxFault
+from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault
 
 if TYPE_CHECKING:
     from problems.sandbox.evaluator import Evaluator
     from problems.sandbox.pool import Sandbox
+
+
+SHIMS = Path(__file__).parent / "shims"
+"""Files that a sandbox worker loads in front of a user's."""
 
 
 class ScorerProcess:
@@ -34,10 +37,11 @@ class ScorerProcess:
         *arguments: Any,
         timeout: float,
         files: Mapping[str, str] | None = None,
-        host_call: HostCall | None = None,
     ) -> CaseOutcome:
-        """Like Evaluator.call. Raises ScorerFault if the file cannot be loaded."""
-        outcome = self._evaluator().call(function, *arguments, timeout=timeout, files=files, host_call=host_call)
+        """Like Evaluator.call, with a sandbox for the file's `evo.call`. Raises ScorerFault if it cannot be loaded."""
+        evaluator = self._evaluator()
+        with AnswerCalls(self._sandbox(), timeout) as calls:
+            outcome = evaluator.call(function, *arguments, timeout=timeout, files=files, host_call=calls)
         if self._spec.isolated and self._sandbox().mode != "none":
             return outcome
         # it has the environment of this process, and its texts are stored and shown to models
@@ -47,14 +51,6 @@ class ScorerProcess:
             message=redact_known(outcome.message),
             stdout=redact_known(outcome.stdout),
         )
-
-    def isolate_answer(
-        self, answer: str, seconds: float, preload: tuple[str, ...], trying: bool = False
-    ) -> AbstractContextManager[IsolatedAnswer]:
-        """An answer in a separate process, as the host_call of a call (problems.isolated_answer). trying: for one
-        answer, to test whether isolation works: the worker does not load numpy for it"""
-        sandbox = self._sandbox().preloading(preload, COMPILED, usual=not trying)
-        return isolate_answer(sandbox, answer, self._limits, seconds)
 
     def _evaluator(self) -> Evaluator:
         with self._lock:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
 
-from evo.checks.attacks import check_attacks
+from evo.checks.cheats import check_cheats
 from evo.checks.cost import check_cost
 from evo.checks.determinism import check_determinism, repeat
-from evo.checks.finding import CheckReport, Finding
+from evo.checks.finding import CheckReport, Finding, Level
 from evo.checks.objectives import check_objectives, distinct_vectors
 from evo.checks.record import write_record
 from evo.checks.sampled import check_sampled, sample_policy
@@ -25,6 +25,19 @@ from evo.config.run import RunConfig
 from problems.contract import Problem
 
 OnStep = Callable[[str], None]
+WORST = (
+    "seed",
+    "values",
+    "nan",
+    "equals",
+    "elements",
+    "trivial",
+    "deterministic",
+    "negative",
+    "leaves early",
+    "process",
+)
+"""Checks in the order of what their faults cost; the others come after them."""
 
 
 def check_problem(
@@ -45,7 +58,7 @@ def check_problem(
     """
     subject = Subject(problem, config.seed, mutants)
     began = time.monotonic()
-    findings = tuple(_findings(subject, config, policy, on_step))
+    findings = ranked(_findings(subject, config, policy, on_step))
     report = CheckReport(problem.name, findings, len(subject.asked), time.monotonic() - began)
     with suppress(NotImplementedError):
         write_record(problem, sorted({fault.check for fault in report.faults}))
@@ -75,5 +88,12 @@ def _findings(subject: Subject, config: RunConfig, policy: str | None, on_step: 
     on_step("trivial answers")
     yield check_trivial(subject)
     yield check_steps(subject)
-    on_step("attacks")
-    yield from check_attacks(subject)
+    on_step("cheats")
+    yield from check_cheats(subject)
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Worst first: wrong scores before scores that depend on luck, those before what a model could exploit."""
+    levels: tuple[Level, ...] = ("finding", "note", "skipped", "ok")
+    places = {check: place for place, check in enumerate(WORST)}
+    return tuple(sorted(findings, key=lambda f: (levels.index(f.level), places.get(f.check, len(WORST)))))

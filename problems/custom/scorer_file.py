@@ -20,7 +20,8 @@ as `score`, by cases that steer no search: `evo best` reports them.
 
 The file runs in another process, each call in a separate fork. Who is at fault in a failure:
 - `score` runs out of time or memory, or dies: the answer's, since a scorer commonly executes answers.
-- `score` raises a ValueError whose class is named AnswerError (problems.AnswerError will do): the answer's.
+- `score` raises a ValueError whose class is named AnswerError (problems.AnswerError will do), or an exception out of
+  code that it executed from a text or from a file that it wrote: the answer's.
 - Any other exception, a missing or an additional name, a number that is not finite: a ScorerFault naming the file.
 """
 
@@ -31,27 +32,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from problems.apart import AnswerError as AnswerError
 from problems.contract import BadAddress
 from problems.custom.scorer_options import OPTIONS, checked_options
 from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
-from problems.isolated_answer import SHIMS
 from problems.python_syntax import parse_source
 from problems.sandbox.contract import EvaluatorSpec
-from problems.scorer_process import ScorerProcess
+from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
 
 
-class AnswerError(ValueError):
-    """Raised by a user's score(): the answer is at fault; the message becomes its feedback."""
-
-
 class ScorerFileProblem(ScorerProblem):
     """The file as a Problem."""
-
-    can_separate = True
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         self.path = path.resolve()
@@ -61,7 +56,7 @@ class ScorerFileProblem(ScorerProblem):
         self._readable = checked.readable
         spec = EvaluatorSpec(
             str(SHIMS / "python_scorer.py"),
-            readable=(str(self.path), str(ROOT / "problems"), *self._readable),
+            readable=(str(self.path), str(ROOT / "problems"), str(ROOT / "evo" / "__init__.py"), *self._readable),
             isolated=checked.isolated,
             environment={"EVO_SCORER_FILE": str(self.path), "PYTHONPATH": str(ROOT)},
         )

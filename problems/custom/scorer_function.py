@@ -39,10 +39,9 @@ from problems.contract import BadAddress
 from problems.custom.scorer_options import OPTIONS, checked_options
 from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem
 from problems.fingerprint import files_below, files_fingerprint
-from problems.isolated_answer import SHIMS
 from problems.python_syntax import parse_source
 from problems.sandbox.contract import EvaluatorSpec
-from problems.scorer_process import ScorerProcess
+from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox

@@ -16,8 +16,7 @@ from typing import Any
 from problems.contract import ANSWER_FORMATS, Problem, Score, ScorerFault
 from problems.custom.scorer_options import ScorerOptions
 from problems.directions import check_directions, choose_objectives, describe_directions, reward_of, warn_of_objectives
-from problems.isolated_answer import MOST_CALLS, imported_by
-from problems.sandbox.contract import HostCall, Limits, SandboxFault
+from problems.sandbox.contract import Limits
 from problems.scorer_process import ScorerProcess
 
 ROOT = Path(__file__).parents[2]
@@ -32,8 +31,6 @@ class ScorerProblem(Problem):
         score its seed. That fault is raised when the problem is scored, so that others in the run continue.
     """
 
-    can_separate = False
-    """Whether its shim has score_apart."""
     _UNSEEN = 'a scorer can only read its own file: name the other files that it needs, as in `readable = ["."]`'
 
     def __init__(self, where: str, process: ScorerProcess, options: ScorerOptions) -> None:
@@ -48,13 +45,9 @@ class ScorerProblem(Problem):
         self.holds_out = False
         self._shape = ScorerShape(self.where, self.objectives)
         self._seed: Score | None = None
-        self._seed_value: Any = None  # the seed's result, if the objectives are learned from it
-        self._apart: tuple[str, ...] | None = None  # what to preload for answers that run apart
-        self._exchanges = 0  # between the scorer and the last answer that ran apart
         self.batched = False
         try:
             self._learn()
-            self._separate()
         except ScorerFault as fault:
             self.fault = fault
 
@@ -102,7 +95,7 @@ class ScorerProblem(Problem):
         """By the function `held_out` of the scorer, whose result has the names that `score` gives."""
         if self.fault is not None:
             raise self.fault
-        return self._scored(self._asked_apart_or_shared("held_out", answer))
+        return self._scored(self._judged("held_out", answer))
 
     def score_batch(self, answers: Sequence[str]) -> list[Score]:
         """Ask the batch scorer for all of these at once."""
@@ -173,7 +166,6 @@ class ScorerProblem(Problem):
                 f"{self.where}: the seed answer itself fails ({value.reason}), so the objectives are unknown; "
                 "define `objectives`, or a seed_answer that can be scored"
             )
-        self._seed_value = value
         names = objective_names(self.where, value, tuple(directions))
         kept = choose_objectives(names, (*directions, *(weights if isinstance(weights, dict) else ())))
         self._shaped(kept, tuple(name for name in names if name not in kept), weights, directions)
@@ -191,35 +183,6 @@ class ScorerProblem(Problem):
         self._shape = ScorerShape(self.where, names, check_weights(self.where, weights, names), directions, left_out)
         warn_of_objectives(self.where, names, left_out, directions)
 
-    def _separate(self) -> None:
-        """From now on run answers in another process than the scorer, if the seed gets the same scores that way."""
-        if not (self.can_separate and self._isolated and self.answer_format == "python" and self._seed_text):
-            self.why_shared = (
-                "" if self.execution == "unconfined" else "this kind of scorer keeps answers in its process"
-            )
-            return
-        shared = self._asked_value() if self._seed_value is None else self._seed_value
-        self._apart = imported_by(self._seed_text)
-        try:
-            apart = self._asked_value()
-            self.why_shared = "" if shared == apart else f"in another process the seed gets {clip(apart)}"
-            if not shared or not self._exchanges:
-                self.why_shared = "it does not execute the seed as it is, by exec"
-            elif self._exchanges > MOST_CALLS:
-                self.why_shared = f"it calls the seed {self._exchanges:,} times, too often for two processes"
-        except SandboxFault as fault:
-            self.why_shared = " ".join(str(fault).split())[:300]
-        self._apart = None if self.why_shared else self._apart
-        self.execution = "shared" if self.why_shared else "apart"
-
-    def _asked_value(self) -> Any:
-        """The seed's result, None if it fails."""
-        try:
-            value = self._asked(self._seed_text)
-        except ScorerFault:
-            return None
-        return None if isinstance(value, Failed) else value
-
     def _asked_for(self, answers: Sequence[str]) -> list[Any] | Failed:
         """The batch scorer's results for these, one value per answer; Failed if all of them ran out of time."""
         reply = self._call("score_batch", list(answers))
@@ -232,17 +195,11 @@ class ScorerProblem(Problem):
         if self.batched:
             values = self._asked_for([answer])
             return values if isinstance(values, Failed) else values[0]
-        return self._asked_apart_or_shared("score", answer)
+        return self._judged("score", answer)
 
-    def _asked_apart_or_shared(self, function: str, answer: str) -> Any:
-        """The value of `function`, with the answer in another process if the scorer can do with that."""
-        if self._apart is None:
-            reply = self._call(function, self._question(answer))
-        else:
-            with self._process.isolate_answer(answer, self._timeout, self._apart) as isolated:
-                names = isolated.names() if self.execution == "apart" else None  # else its calls are counted
-                reply = self._call(f"{function}_apart", answer, names, host_call=isolated)
-                self._exchanges = isolated.exchanges
+    def _judged(self, function: str, answer: str) -> Any:
+        """The value of `score` or `held_out`."""
+        reply = self._call(function, self._question(answer))
         if isinstance(reply, Failed):
             return reply
         if "answer_error" in reply:
@@ -262,8 +219,8 @@ class ScorerProblem(Problem):
         """The message to the scorer's process about an answer."""
         return answer
 
-    def _call(self, function: str, *arguments: Any, host_call: HostCall | None = None) -> Any:
-        outcome = self._process.call(function, *arguments, timeout=self._timeout, host_call=host_call)
+    def _call(self, function: str, *arguments: Any) -> Any:
+        outcome = self._process.call(function, *arguments, timeout=self._timeout)
         if outcome.status == "ok":
             return outcome.value
         if outcome.status == "error":

@@ -9,19 +9,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import ScorerFault
-from problems.directions import is_timing
-from problems.isolated_answer import MOST_CALLS, SHIMS, imported_by
-from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
-from problems.scorer_process import ScorerProcess
+from problems.sandbox.contract import EvaluatorSpec, Limits, ScratchFile
+from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
 
+ROOT = Path(__file__).parents[2]
+CALLING = (ROOT / "evo" / "__init__.py", ROOT / "problems" / "apart.py")
+"""What `evo.call` needs in the evaluator's process."""
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _MEMORY = 4096  # MiB; numerical evaluators map far more than they use
 
@@ -49,15 +49,12 @@ class Cascade:
         self.file, self.settings = file, settings
         spec = EvaluatorSpec(
             str(SHIMS / "openevolve_evaluator.py"),
-            readable=(str(file.parent), str(SHIMS)),
-            environment={"EVO_EVALUATOR_FILE": str(file)},
+            readable=(str(file.parent), str(SHIMS), *map(str, CALLING)),
+            environment={"EVO_EVALUATOR_FILE": str(file), "PYTHONPATH": str(ROOT)},
         )
         memory = int(settings.get("memory_limit_mb", _MEMORY)) << 20
         limits = Limits(memory=memory, output=16 << 20, file=256 << 20, scratch=512 << 20, processes=64)
         self._process = ScorerProcess(file, spec, limits, sandbox)
-        self._preload: tuple[str, ...] = ()
-        self.apart, self.why_shared = False, ""
-        self._asked, self._trying = 0, False  # its questions are counted while it is not known whether it asks any
         self._stages: tuple[str, ...] = ()
 
     def run(self, text: str, every_stage: bool = False) -> tuple[StageResults, StageResults]:
@@ -78,37 +75,14 @@ class Cascade:
                 reached = reached or copy.deepcopy(evaluation)
         return evaluation, reached or evaluation
 
-    def separate(self, seed: str, shared: StageResults) -> None:
-        """From now on run answers in another process than the evaluator, if the seed gets the same numbers as in one
-        process with it (`shared`); `why_shared` gives the reason if not."""
-        if self.settings["file_suffix"] != ".py":
-            self.why_shared = "only Python programs can run apart from their evaluator"
-            return
-        self.apart, self._preload, self._asked, self._trying = True, imported_by(seed), 0, True
-        try:
-            evaluation = self.run(seed, every_stage=True)[0]
-            self.why_shared = _difference(shared, evaluation, self._asked)
-        except (ScorerFault, SandboxFault) as fault:
-            self.why_shared = f"apart from it: {' '.join(str(fault).split())}"[:300]
-        self.apart, self._trying = not self.why_shared, False
-
     def _stage(self, stage: str, text: str, evaluation: StageResults) -> bool:
         """Run one stage and merge its result; False if the answer failed in it."""
         timeout = float(self.settings["timeout"])
         name = f"program{self.settings['file_suffix']}"
-        call = partial(self._process.call, files={name: text}, timeout=timeout)
-        if self.apart:
-            with self._process.isolate_answer(text, timeout, self._preload, self._trying) as answer:
-                names = None if self._trying else answer.names()
-                outcome = call("run_apart", stage, ScratchFile(name), names, host_call=answer)
-            self._asked += answer.exchanges
-        else:
-            outcome = call("run", stage, ScratchFile(name))
+        outcome = self._process.call("run", stage, ScratchFile(name), files={name: text}, timeout=timeout)
         if outcome.status != "ok":
             # An exception of the evaluator comes as a value. With an answer in its process, any other failure is as
             # likely that one's doing (a signal that rings late, a text that raises), which must not stop the problem
-            if outcome.status == "error" and self.apart:
-                raise ScorerFault(f"{self.file}: {stage}: {outcome.message}")
             limit = f" (evaluator.timeout is {timeout:g} s)" if outcome.status == "timeout" else ""
             evaluation.failed = f"{stage}: {outcome.message or outcome.status}{limit}"
             return False
@@ -142,19 +116,6 @@ class Cascade:
         if "evaluate" not in described.value["stages"]:
             raise ScorerFault(f"{self.file} defines no function evaluate(program_path)")
         return tuple(described.value["stages"])
-
-
-def _difference(shared: StageResults, apart: StageResults, asked: int) -> str:
-    """Why an evaluator cannot have its answers apart; "" if it can."""
-    if apart.failed:
-        return f"apart from it the initial program fails: {apart.failed}"[:300]
-    if not asked:
-        return "it runs the program in a way that cannot be moved to another process (a subprocess, say)"
-    if asked > MOST_CALLS:
-        return f"it calls the program {asked:,} times, which takes too long between two processes"
-    names = {name for name in (*shared.metrics, *apart.metrics) if not is_timing(name)}
-    other = sorted(name for name in names if shared.metrics.get(name) != apart.metrics.get(name))
-    return f"apart from it the initial program gets another {', '.join(other)}" if other else ""
 
 
 def _passes(metrics: Mapping[str, float], threshold: float) -> bool:

@@ -51,8 +51,6 @@ class OpenEvolveProblem(Problem):
     directions: the config's, of metrics that are better when lower (problems.directions)
     features: the metrics that the config names as feature dimensions
     timeout: seconds of one stage
-    execution: "apart" if the initial program scores the same in a separate process
-        (problems.isolated_answer), else "shared"
     settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys without effect
     """
 
@@ -126,8 +124,6 @@ class OpenEvolveProblem(Problem):
         file = str(self.evaluator_file)
         warn_of_objectives(file, self.objectives, timings, self.directions, " in config.yaml")
         self._seed = self._scored(reached)
-        self._cascade.separate(seed, evaluation)
-        self.execution, self.why_shared = ("apart", "") if self._cascade.apart else ("shared", self._cascade.why_shared)
 
     def files_of(self, answer: str) -> dict[str, str]:
         """The program under its own name."""

@@ -16,22 +16,23 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from problems.shims import answer_proxy, deferred_package, user_file
+    from problems.shims import deferred_package, user_file
 else:
-    import answer_proxy  # next to this file, which is loaded by its path
-    import deferred_package
+    import deferred_package  # next to this file, which is loaded by its path
     import user_file
 
 FILE = os.environ["EVO_EVALUATOR_FILE"]
 FOLDER = os.path.dirname(FILE)
-answer_proxy.source_of(FILE)
+# under the name by which evo.call finds it: the rest of its package is not there
+apart: Any = user_file.load(os.path.join(os.path.dirname(os.path.dirname(__file__)), "apart.py"), "problems.apart")
 LONGEST_ARTIFACT = 20_000
 STAGES = ("evaluate", "evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 COROUTINE = 0x80  # inspect.CO_COROUTINE
 sys.path.insert(0, FOLDER)
 deferred_package.defer("openevolve")
 
-host_call: Any = None  # set in an evaluation whose answer is isolated
+
+host_call: Any = None  # set in every evaluation
 _module: Any = None
 _broken: dict[str, Any] | None = None
 try:
@@ -51,14 +52,9 @@ def describe() -> dict[str, Any]:
     return {"stages": [name for name in STAGES if callable(getattr(_module, name, None))]}
 
 
-def run_apart(stage: str, path: str, names: dict[str, Any] | None) -> dict[str, Any]:
-    """As `run`, with the answer in a process of its own. names: its own"""
-    answer_proxy.stand_in(host_call, FILE, path=path, names=names)
-    return run(stage, path)
-
-
 def run(stage: str, path: str) -> dict[str, Any]:
     """{"metrics", "texts", "artifacts"} of one stage, or {"raised", "line", "trace", "by_answer"}."""
+    apart.host_call = host_call
     for name in os.listdir(FOLDER):
         if not os.path.lexists(name):
             os.symlink(os.path.join(FOLDER, name), name)
@@ -125,7 +121,7 @@ def _by_answer(error: BaseException, path: str) -> bool:
         if item is None or id(item) in seen:
             continue
         seen.add(id(item))
-        if answer_proxy.of_answer(item):
+        if isinstance(item, apart.AnswerError):
             return True
         pending += [item.__cause__, item.__context__]
         if any(frame.filename == path for frame in traceback.extract_tb(item.__traceback__)):

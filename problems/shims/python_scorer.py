@@ -10,21 +10,25 @@ import inspect
 import os
 import pickle
 import sys
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from problems.shims import answer_proxy, user_file
+    from problems.shims import user_file
 else:
-    import answer_proxy  # next to this file, which is loaded by its path
-    import user_file
+    import user_file  # next to this file, which is loaded by its path
+
+from problems import apart
 
 FILE = os.environ["EVO_SCORER_FILE"]
 """The scorer's code; for a function the file that it was written in, which need not exist here."""
 PICKLE = os.environ.get("EVO_SCORER_PICKLE")
 
-host_call: Any = None  # set in an evaluation whose answer is isolated
+_TEXTS = ("<string>", "<answer>", "<candidate>", "<program>", "<solution>")
+"""Names of files that code from a text has."""
+host_call: Any = None  # set in every evaluation
 
 
 def _load() -> Any:
@@ -40,7 +44,6 @@ def _load() -> Any:
 
 
 if PICKLE is None:
-    answer_proxy.source_of(FILE)
     sys.path.insert(0, os.path.dirname(FILE))
     importlib.util.find_spec("problems")  # lists its folder's parent now: an evaluation may read in it, but not list it
 _target: Any = None
@@ -86,6 +89,7 @@ def held_out(answer: str) -> dict[str, Any]:
 
 
 def _judge(function: Any, answer: str) -> dict[str, Any]:
+    apart.host_call = host_call
     try:
         value = _awaited(function(answer))
     except MemoryError:
@@ -93,10 +97,18 @@ def _judge(function: Any, answer: str) -> dict[str, Any]:
     except Exception as error:
         if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
             return {"answer_error": str(error) or "rejected by the scorer"}
-        if answer_proxy.of_answer(error):
+        if _of_answer(error):
             return {"answer_error": user_file.describe(error)}
         return user_file.fault(error, FILE)
     return {"value": _plain(value), "type": type(value).__name__}
+
+
+def _of_answer(error: Exception) -> bool:
+    """Whether code that was executed from a text, or from a file in scratch, raised it: so is an answer executed."""
+    here = os.getcwd() + os.sep
+    names = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    names += [error.filename or ""] if isinstance(error, SyntaxError) else []
+    return any(name in _TEXTS or name.startswith(here) for name in names)
 
 
 def score_batch(answers: list[str]) -> dict[str, Any]:
@@ -111,18 +123,6 @@ def score_batch(answers: list[str]) -> dict[str, Any]:
     if len(values) != len(answers):
         return {"fault": f"batch_scorer() gave {len(values)} scores for {len(answers)} answers", "line": None}
     return {"values": [_plain(value) for value in values]}
-
-
-def score_apart(answer: str, names: dict[str, Any] | None) -> dict[str, Any]:
-    """As `score`, with the answer in a process of its own wherever the file would execute it. names: its own"""
-    answer_proxy.stand_in(host_call, FILE, text=answer, names=names)
-    return score(answer)
-
-
-def held_out_apart(answer: str, names: dict[str, Any] | None) -> dict[str, Any]:
-    """As `score_apart`, by the cases that steer no search."""
-    answer_proxy.stand_in(host_call, FILE, text=answer, names=names)
-    return held_out(answer)
 
 
 def canonical(answer: str) -> Any:

@@ -46,7 +46,7 @@ def warned(capsys, scorer, iterations):
 def test_a_sound_scorer(capsys, scorer):
     code, out, err = evo(capsys, "check", scorer, "--plain", "--mutants", "16")
     assert code == 0 and "no fault found" in out and err == "", out + err
-    for check in ("seed", "values", "deterministic", "time", "memory", "collinear", "trivial", "steps", "attacks"):
+    for check in ("seed", "values", "deterministic", "time", "memory", "collinear", "trivial", "steps", "process"):
         assert f" {check} " in out, out
     assert not warned(capsys, scorer, "8")
 

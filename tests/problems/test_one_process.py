@@ -1,0 +1,141 @@
+"""A scorer and its answers share a process, so its verdict is plain Python's; `evo.call` keeps an answer apart."""
+
+# ruff: noqa: E501 (one scorer a line)
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import evo
+from problems import ScorerFault, resolve
+
+EXEC = "def load(answer):\n    ns = {}\n    exec(answer, ns)\n    return ns\n"
+# name: (body of score(ns), the seed, an answer, its score)
+SCORERS = {
+    "sorts in place": (
+        "return sum((b := list(a), ns['f'](b), b == sorted(a))[-1] for a in ([1], [3, 1], [2, 2])) / 3",
+        "def f(a): pass",
+        "def f(a): a.sort()",
+        1.0,
+    ),
+    "an array in place": (
+        "import numpy as np; u = np.ones(4); ns['f'](u); return float(u.sum())",
+        "def f(u): return u",
+        "def f(u): u[:] = 2",
+        8.0,
+    ),
+    "a log of the module": (
+        "ns['f'](); return float(len(ns['LOG']))",
+        "LOG = []\ndef f(): pass",
+        "LOG = []\ndef f(): LOG.append(1)",
+        1.0,
+    ),
+    "a named tuple": (
+        "r = ns['f']('a 1'); return float(r is not None and r.age)",
+        "def f(s): return None",
+        "from collections import namedtuple\nR = namedtuple('R', 'name age')\ndef f(s): return R('a', 1)",
+        1.0,
+    ),
+    "a closure": ("g = ns['f'](2); return float(callable(g) and g(3))", "def f(n): return 5", "def f(n): return lambda x: x + n", 5.0),
+    "a generator": ("return float(len(list(ns['f'](3))))", "def f(n): return [2]", "def f(n): yield from range(n)", 3.0),
+    "seeded": (
+        "import random; random.seed(5); a = ns['f'](9); random.seed(5); return float(a == random.randrange(9))",
+        "def f(n): return -1",
+        "import random\ndef f(n): return random.randrange(n)",
+        1.0,
+    ),
+    "aliased rows": ("g = ns['f'](3); g[0][0] = 1; return float(sum(map(sum, g)) == 1)", "def f(n): return [[0]]", "def f(n): return [[0] * n] * n", 0.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_a_scorer_file_judges_as_its_function_does(tmp_path, name):
+    body, seed, answer, expected = SCORERS[name]
+    text = f"{EXEC}seed_answer = {seed!r}\nanswer_format = 'python'\ndef score(answer):\n    ns = load(answer)\n    {body}\n"
+    (tmp_path / "scorer.py").write_text(text)
+    space: dict = {}
+    exec(text, space)
+    (problem,) = resolve(str(tmp_path / "scorer.py"))
+    for tried in (seed, answer):
+        assert problem.score(tried).fitness == space["score"](tried)
+    assert problem.score(answer).fitness == expected and problem.execution == "shared"
+
+
+CALLING = """
+import evo
+answer_format = "python"
+seed_answer = "def f(a): return a"
+def score(answer):
+    rows = evo.call(answer, "f", [3, 1, 2])
+    return {"right": float(rows == [1, 2, 3]), "kept": float(evo.call(answer, "f", {"k": (1, 2)}) == {"k": (1, 2)})}
+"""
+
+
+def test_evo_call_runs_an_answer_in_a_process_of_its_own(tmp_path):
+    (tmp_path / "scorer.py").write_text(CALLING)
+    (problem,) = resolve(str(tmp_path / "scorer.py"))
+    right = "def f(a): return sorted(a) if isinstance(a, list) else a"
+    assert problem.score(right).rewards == (1.0, 1.0)
+    frames = "import sys\ndef f(a):\n    return str(sys._getframe(1).f_globals.get('score'))"
+    assert problem.score(frames).rewards == (0.0, 0.0)
+    assert problem.score("def f(a): raise KeyError('k')").error == "f(): KeyError: 'k' (line 1)"
+    assert "is not plain data" in problem.score("def f(a): return lambda: 1").error
+    assert "NameError" in problem.score("def g(a): return 1").error
+    assert problem.score("import os\ndef f(a): os._exit(0)").fitness == 0
+
+
+def test_evo_call_keeps_an_answers_module_during_one_evaluation(tmp_path):
+    body = "import evo\nseed_answer = 'def f(): return 0'\ndef score(answer):\n"
+    (tmp_path / "scorer.py").write_text(f"{body}    return [evo.call(answer, 'f') for _ in range(3)][-1]\n")
+    (problem,) = resolve(str(tmp_path / "scorer.py"))
+    counting = "n = 0\ndef f():\n    global n\n    n += 1\n    return n"
+    assert [problem.score(counting).fitness for _ in range(2)] == [3.0, 3.0]
+
+
+def test_evo_call_has_the_time_of_the_evaluation(tmp_path):
+    (tmp_path / "scorer.py").write_text(f"timeout = 0.5\n{CALLING}")
+    (problem,) = resolve(str(tmp_path / "scorer.py"))
+    assert "f(): " in problem.score("def f(a):\n    while True: pass").error
+
+
+def test_evo_call_in_an_openevolve_evaluator_and_outside_of_a_scorer(tmp_path):
+    (tmp_path / "initial_program.py").write_text("def f(x):\n    return x\n")
+    (tmp_path / "evaluator.py").write_text(
+        "import evo\ndef evaluate(path):\n    return {'value': evo.call(path, 'f', 3)}\n"
+    )
+    (problem,) = resolve(str(tmp_path))
+    assert problem.fault is None and problem.objectives == ("value",)
+    assert problem.score("def f(x):\n    return x * 2\n").fitness == 6.0
+    failed = problem.score("def f(x):\n    return x / 0\n")
+    assert failed.fitness == 0 and "ZeroDivisionError" in failed.error
+    assert evo.call("def f(x, *, k): return x + k", "f", 1, k=2) == 3
+    with pytest.raises(evo.AnswerError, match="ZeroDivisionError"):
+        evo.call("def f(): return 1 / 0", "f")
+    with pytest.raises(ValueError, match="no name"):
+        evo.call("", "f()")
+
+
+def test_an_openevolve_evaluator_sees_changes_in_place(tmp_path):
+    (tmp_path / "initial_program.py").write_text("def f(a):\n    pass\n")
+    (tmp_path / "evaluator.py").write_text(
+        "import importlib.util\ndef evaluate(path):\n    spec = importlib.util.spec_from_file_location('p', path)\n"
+        "    m = importlib.util.module_from_spec(spec)\n    spec.loader.exec_module(m)\n    a = [3, 1]\n    m.f(a)\n"
+        "    return {'combined_score': float(a == [1, 3])}\n"
+    )
+    (problem,) = resolve(str(tmp_path))
+    assert problem.score("def f(a):\n    a.sort()\n").fitness == 1.0
+    assert json.dumps(problem.score("def f(a):\n    return sorted(a)\n").fitness) == "0.0"
+
+
+@pytest.mark.parametrize("answer", ["def f(x): return 1 / 0", "def f(:", "raise KeyError('k')"])
+def test_an_exception_of_code_that_a_scorer_executes_is_the_answers(tmp_path, answer):
+    (tmp_path / "scorer.py").write_text(
+        f"{EXEC}seed_answer = 'def f(x): return x'\ndef score(a):\n    return load(a)['f'](1)\n"
+    )
+    (problem,) = resolve(str(tmp_path / "scorer.py"))
+    failed = problem.score(answer)
+    assert failed.fitness == 0 and failed.error
+    with pytest.raises(ScorerFault, match="line 7: KeyError: 'f'"):  # the scorer's own
+        problem.score("g = 1")
