@@ -30,7 +30,7 @@ class AnswerError(ValueError):
 
 
 def call(answer: str, name: str, /, *args: Any, **kwargs: Any) -> Any:
-    """The result of the function `name` of an answer, which runs in a sandbox process of its own.
+    """The result of the function `name` of an answer, which runs in a separate sandbox process.
 
     answer: its code, or the path of its file. Several calls in one evaluation meet the same process, so that what the
         answer keeps in its module stays

@@ -20,9 +20,9 @@ COVERED, in both modes unless said otherwise
   enter. Landlock and the mount namespace still decide which files, and opening by handle is refused.
 
 NOT COVERED
-- A scorer shares a process with the answer that it executes, which can forge the metrics of that evaluation, never of the
-  next one: that is forked from a worker which no answer has touched. The same holds for a candidate and its own outputs:
-  that is why expected outputs stay with the parent, but for tests that are code (judge.py).
+- A scorer shares a process with the answer that it executes, which can forge the metrics of that evaluation, never of
+  the next one: that is forked from a worker which no answer has touched. The same holds for a candidate and its own
+  outputs: that is why expected outputs stay with the parent, but for tests that are code (judge.py).
 - Bugs of the kernel, side channels, timing; the total that several workers take.
 - landlock mode sees more than bwrap: names, sizes and times of files that it can guess (stat is not Landlock's), the
   process table's size, the host's name; its thread limit counts the user's other processes; its scratch is a disk.

@@ -64,7 +64,7 @@ _DIRECT = frozenset({id(namedtuple.__code__)})
 _TEXT = 2000
 
 
-class Refused(Exception):
+class AnswerCheats(Exception):
     """What the answer did to its judge; the case fails."""
 
 
@@ -124,7 +124,7 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
     """
     # Everything that is used once the answer is there is bound here: it may change what a module holds.
     secret, encode_text, write_frame, exit_now = task.pop("secret").encode(), encode_basestring_ascii, write, _exit
-    pack, kind_of_frame, text_of, refused, say = FRAME.pack, RESULT, str, Refused, describe
+    pack, kind_of_frame, text_of, refused, say = FRAME.pack, RESULT, str, AnswerCheats, describe
     class_of, identity, isinstance_, issub, len_ = type, id, isinstance, issubclass, len
     limit, cpu_limit, used = resource.setrlimit, resource.RLIMIT_CPU, time.process_time
     seconds, skipped, allowed = task["cpu"], set(task["skip"]), bool(task["hooks"])
