@@ -17,16 +17,16 @@ def trained(training, stop_after=None):
 
     async def run():
         if stop_after is not None:
-            step = training.loop._step
+            step = training._step
 
             async def counted():
                 await step()
-                if training.loop.status.step == stop_after:
-                    training.loop.stop(INTERRUPTED)
+                if training.status.step == stop_after:
+                    training.stop(INTERRUPTED)
 
-            training.loop._step = counted
+            training._step = counted
         try:
-            stop = await training.loop.run()
+            stop = await training.train()
             if stop != INTERRUPTED:
                 training.finish()
             return str(stop)

@@ -25,7 +25,7 @@ from problems.registry import given
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from evo.training.setup import Training
+    from evo.training.loop import Training
 
 _STEP = re.compile(r"step (\d+)  (.*)")
 
@@ -143,7 +143,7 @@ def train(
         else:
             check_new_training(run, folder)
 
-    def prepare() -> Training:
+    def prepare() -> Training[Any]:
         from evo.training import setup  # torch
 
         return setup.resume(folder, named) if run is None else setup.begin(run, folder, command)
@@ -151,7 +151,7 @@ def train(
     return _train(prepare, objects, folder, progress)
 
 
-def _train(prepare: Callable[[], Training], objects: list[Problem], folder: str, progress: bool) -> TrainResult:
+def _train(prepare: Callable[[], Training[Any]], objects: list[Problem], folder: str, progress: bool) -> TrainResult:
     async def work(job: Job) -> TrainResult:
         training = prepare()
         driver.name, driver.progress = folder, lambda: _progress(training)
@@ -164,8 +164,8 @@ def _train(prepare: Callable[[], Training], objects: list[Problem], folder: str,
         return driver.drive(work)
 
 
-def _progress(training: Training) -> Progress:
-    status, run = training.loop.status, training.run
+def _progress(training: Training[Any]) -> Progress:
+    status, run = training.status, training.run
     figures = dict(status.metrics)  # a copy: the other thread continues
     detail = format_metrics(figures, shown_metrics(run))
     return Progress(f"{run.method} from {training.about['start']}", status.step, status.steps, "steps", detail)

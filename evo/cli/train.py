@@ -20,7 +20,7 @@ from evo.training.run_directory import TrainingRecord
 from vpo.training.config import EstimationSettings, TrainerSettings
 
 if TYPE_CHECKING:
-    from evo.training.setup import Training
+    from evo.training.loop import Training
 
 
 _OPTIMISATION = [
@@ -114,7 +114,7 @@ def train(
     return asyncio.run(drive_training(training, display, as_json=as_json))
 
 
-async def drive_training(training: Training, display: TrainingDisplay, *, as_json: bool) -> int:
+async def drive_training(training: Training[Any], display: TrainingDisplay, *, as_json: bool) -> int:
     """Train to the end or until an interrupt; returns the exit code."""
     try:
         with display.show(training):

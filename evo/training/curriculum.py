@@ -6,6 +6,7 @@ step (`Curriculum`), or from archives that grow while their problems are repeate
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -280,18 +281,14 @@ class StoredArchives:
         rest = rng.permutation(len(others))[: MOST - len(best)]
         return [rows[i] for i in (*best, *(others[int(j)] for j in rest))]
 
-    def close(self) -> None:
-        self._store.close()
 
-
-def open_stored_archives(run: TrainRun, problems: Sequence[Problem]) -> StoredArchives | None:
-    """The archives that `run` names, read-only, or None. Raises BadInput, UnknownRun, DatabaseUnavailable."""
+def open_stored_archives(
+    run: TrainRun, problems: Sequence[Problem], opened: contextlib.ExitStack
+) -> StoredArchives | None:
+    """The archives that `run` names, read-only as long as `opened` is, or None. Raises BadInput, UnknownRun,
+    DatabaseUnavailable."""
     if run.archive_run is None:
         return None
     name, address = run_and_address(run.archive_run, run.db)
-    store = Store.open(address, read_only=True)
-    try:
-        return StoredArchives(store, name, problems, level=run.parent_level)
-    except BaseException:
-        store.close()
-        raise
+    store = opened.enter_context(Store.open(address, read_only=True))
+    return StoredArchives(store, name, problems, level=run.parent_level)

@@ -19,7 +19,7 @@ from evo.training.metrics import HELD_OUT, ON_POLICY
 from evo.training.run_directory import shown_metrics
 
 if TYPE_CHECKING:
-    from evo.training.setup import Training
+    from evo.training.loop import Training
 
 PLAIN_SECONDS = 10.0
 
@@ -30,14 +30,14 @@ class TrainingDisplay:
     def __init__(self, console: Console, plain: bool):
         self.console = console
         self.live = console.is_terminal and not plain
-        self._training: Training | None = None
+        self._training: Training[Any] | None = None
         self._last = 0.0
 
     def loading(self) -> contextlib.AbstractContextManager[object]:
         return self.console.status("loading") if self.live else contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def show(self, training: Training) -> Iterator[None]:
+    def show(self, training: Training[Any]) -> Iterator[None]:
         """The live lines, while training runs."""
         self._training = training
         if not training.main:
@@ -47,7 +47,7 @@ class TrainingDisplay:
                 yield
         else:
             run = training.run
-            self.console.print(f"{run.method} from {training.about['start']} on {training.loop.source}", soft_wrap=True)
+            self.console.print(f"{run.method} from {training.about['start']} on {training.source}", soft_wrap=True)
             yield
 
     def log(self, line: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ class TrainingDisplay:
 
     def __rich__(self) -> RenderableType:
         assert self._training is not None
-        status, run = self._training.loop.status, self._training.run
+        status, run = self._training.status, self._training.run
         left = (status.steps - status.step) * status.seconds / status.step if status.step else None
         head = Text.assemble(
             (run.method, "bold"),
@@ -80,15 +80,15 @@ class TrainingDisplay:
 
     def _rates(self) -> str:
         assert self._training is not None
-        status = self._training.loop.status
+        status = self._training.status
         spent = max(status.seconds, 1e-9)
         shares = "  ".join(f"{name} {share:.0%}" for name, share in status.shares().items())
         answers = f"{status.answers / spent:,.1f} answers/s  " if status.answers else ""  # examples are none
         return f"{answers}{status.tokens / spent:,.0f} tokens/s  {shares}"
 
-    def summary(self, training: Training, stop: Stop) -> dict[str, Any]:
+    def summary(self, training: Training[Any], stop: Stop) -> dict[str, Any]:
         """Print how the training ended; returns the same as plain values."""
-        status, folder = training.loop.status, training.record.folder
+        status, folder = training.status, training.record.folder
         interrupted, reason = stop.reason is StopReason.INTERRUPTED, str(stop)
         ended = "Interrupted" if interrupted else "Done"
         why = f" ({reason})" if reason and not interrupted else ""
@@ -104,14 +104,14 @@ class TrainingDisplay:
         if interrupted:
             self.console.print(f"go on with: evo train --resume {folder}", soft_wrap=True)
         else:
-            tried = (training.run.evaluate or [training.loop.example])[0]
+            tried = (training.run.evaluate or [training.example])[0]
             self.console.print(f"the policy: {folder}   try: evo evaluate {tried} --policy {folder}", soft_wrap=True)
         return summarize(training, stop)
 
 
-def summarize(training: Training, stop: Stop) -> dict[str, Any]:
+def summarize(training: Training[Any], stop: Stop) -> dict[str, Any]:
     """How a training run ended, as plain values."""
-    status, interrupted = training.loop.status, stop.reason is StopReason.INTERRUPTED
+    status, interrupted = training.status, stop.reason is StopReason.INTERRUPTED
     return {
         "outcome": "interrupted" if interrupted else "done",
         "reason": str(stop),

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -28,16 +27,13 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
-from evo.training.loop import Evaluate
 from evo.training.stored import TOO_LONG, LearningSource, StoredRun, StoredTraining, wanted_problems
 from islands.queries.candidates import CandidateReader
 from islands.queries.children import Child, children
 from islands.types import Candidate, ProblemRecord, Selection
 from problems.contract import Problem
-from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.examples import Example, ExampleGroup
-from vpo.training.trainer import PolicyTrainer
 
 LEVELS = 10
 """Parts of the way from zero to the target, by which parents are balanced."""
@@ -164,43 +160,36 @@ def _covers(one: Child, other: Child) -> bool:
     return all(a >= b - LEAST for a, b in zip(one.rewards, other.rewards, strict=True))
 
 
+@dataclass(kw_only=True, eq=False)
 class ImitationTraining(StoredTraining[list[ExampleGroup]]):
     """Runs a TrainRun of the method `improve`. problems: of the lessons, by the run's index and the problem's id"""
 
-    def __init__(
-        self,
-        run: TrainRun,
-        improvements: Improvements,
-        problems: Mapping[tuple[int, int], Problem],
-        policy: LocalPolicy,
-        trainer: PolicyTrainer,
-        *,
-        log: Callable[[dict[str, Any]], None],
-        evaluate: Evaluate | None = None,
-    ):
-        super().__init__(run, improvements, run.steps, policy, trainer, log=log, evaluate=evaluate)
-        self.improvements = improvements
+    stored: Improvements
+    problems: Mapping[tuple[int, int], Problem]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         prompt = PromptConfig(style="evo")
 
         @lru_cache(maxsize=4096)
         def opened(problem: tuple[int, int], answers: int) -> PromptFormat:
-            return open_format(problems[problem], policy.prompt_format, prompt, answers)
+            return open_format(self.problems[problem], self.policy.prompt_format, prompt, answers)
 
         self._format = opened
         self._left_out = Counter[str]()
-        self._end = policy.tokenizer.eos_token_id
+        self._end = self.policy.tokenizer.eos_token_id
 
     @property
     def source(self) -> str:
-        pairs = sum(source.chosen for source in self.improvements.runs)
-        return f"{pairs:,} improvements of {len(self.improvements):,} parents in {self.improvements.run_names}"
+        pairs = sum(source.chosen for source in self.stored.runs)
+        return f"{pairs:,} improvements of {len(self.stored):,} parents in {self.stored.run_names}"
 
     def notes(self) -> list[str]:
         """Paragraphs on the lessons, and on those that were left out."""
         lines = [
             f"- {source.name}: {answers:,} different answers, {source.chosen:,} of them better than a parent "
             "of their moment, or dominated by nothing when they were found"
-            for source, answers in zip(self.improvements.runs, self.improvements.answers, strict=True)
+            for source, answers in zip(self.stored.runs, self.stored.answers, strict=True)
         ]
         return ["## Traces", "\n".join(lines), f"Left out of the lessons drawn: {self.reasons}."]
 
@@ -208,7 +197,7 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
         return 0
 
     def _read(self) -> list[ExampleGroup]:
-        return self._examples(np.random.default_rng([self.run_config.seed, 3, self.status.step]))
+        return self._examples(np.random.default_rng([self.run.seed, 3, self.status.step]))
 
     async def _learn(self, batch: list[ExampleGroup]) -> TrainStats:
         return self.trainer.step_on_examples(batch)
@@ -221,11 +210,11 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
 
     def check_teaches(self) -> None:
         """Raise BadInput if the policy's language cannot express the lessons."""
-        self._examples(np.random.default_rng([self.run_config.seed, 4]))
+        self._examples(np.random.default_rng([self.run.seed, 4]))
         self._left_out.clear()
 
     def _examples(self, rng: np.random.Generator) -> list[ExampleGroup]:
-        count = self.run_config.prompts
+        count = self.run.prompts
         examples: list[ExampleGroup] = []
         for _ in range(count * TRIES):
             if len(examples) == count:
@@ -240,10 +229,10 @@ class ImitationTraining(StoredTraining[list[ExampleGroup]]):
     def _example(self, rng: np.random.Generator) -> ExampleGroup | None:
         """A lesson drawn and written: one rollout with some of its children, or one for each of them (`children`).
         None, and counted, if the policy's format or context cannot hold it."""
-        run, lesson = self.run_config, self.improvements.draw(rng)
+        run, lesson = self.run, self.stored.draw(rng)
         apart = run.children > 1
         ids = [lesson.children[int(i)] for i in rng.permutation(len(lesson.children))]
-        selection, drawn = self.improvements.read(lesson, ids[: run.children if apart else run.chain])
+        selection, drawn = self.stored.read(lesson, ids[: run.children if apart else run.chain])
         key = lesson.run, lesson.problem
         writable = [child for child in drawn if self._format(key, 1).write([child.text], selection) is not None]
         self._left_out[UNWRITABLE] += len(drawn) - len(writable)

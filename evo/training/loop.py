@@ -1,35 +1,48 @@
-"""The training loop: steps up to a number or a budget, with held-out metrics and checkpoints in between.
+"""A training run: steps up to a number or a budget, with held-out metrics and checkpoints in between.
 
     batch -> trainer -> policy.version -> metrics
 
-The loops differ in where a step's batch comes from: evo.training.on_policy samples it from the policy,
+The kinds differ in where a step's batch comes from: evo.training.on_policy samples it from the policy,
 evo.training.stored reads groups that searches have stored, evo.training.improve writes lessons from them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from evo.config.train import TrainRun
+from evo.errors import BadInput
+from evo.evaluation.evaluate import evaluate
 from evo.search.stop import FINISHED, Stop, StopReason
-from vpo.policies.contract import LocalPolicy, Policy
+from evo.training.run_directory import TrainingRecord
+from problems.contract import Problem
+from problems.scoring import Scorer
+from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
+from vpo.training.checkpoint import save_checkpoint
 from vpo.training.trainer import PolicyTrainer
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
 Batch = TypeVar("Batch")
-Evaluate = Callable[[Policy], Awaitable[dict[str, float]]]
+EVALUATION_STREAM_SEED = 1_000_003
+"""Held-out answers are drawn with a separate seed, the same in every evaluation of every run."""
+SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
 
 
 @dataclass
 class TrainingStatus:
     """The counts of a training run, for display, log and card. Seconds leave out evaluation and saving.
 
-    left_out: groups without a lesson, by the reason; counted by loops that know more than the step's metrics
+    left_out: groups without a lesson, by the reason; counted by runs that know more than the step's metrics
     """
 
     steps: int
@@ -54,33 +67,46 @@ class TrainingStatus:
         return {name: spent / max(self.seconds, 1e-9) for name, spent in seconds.items() if spent}
 
 
-class SteppedTraining(ABC, Generic[Batch]):
-    """A training run.
+@dataclass(kw_only=True, eq=False)
+class Training(ABC, Generic[Batch]):
+    """A training run with its open resources, which `close` releases.
 
-    steps: the number of steps at most
-    log: called with one plain record for each step, and one for each evaluation
-    evaluate: gives held-out metrics of the current policy
-    save: writes a checkpoint of the current state; none is written before it is set
-    rank, processes: the index of this process, and the number of those that train together
+    run: its settings; steps: the number of steps at most
+    record: its directory; about: what the directory tells of how it began
+    held_out: problems to evaluate on
+    accelerator: if several processes train together
+    on_log: called with one plain record for each step, and one for each evaluation
+    opened: databases that are read meanwhile
     """
 
-    rank = 0
-    processes = 1
+    run: TrainRun
+    steps: int
+    policy: LocalPolicy
+    trainer: PolicyTrainer
+    scorer: Scorer
+    record: TrainingRecord
+    about: Mapping[str, Any]
+    held_out: Sequence[Problem] = ()
+    accelerator: Accelerator | None = None
+    on_log: Callable[[dict[str, Any]], None] | None = None
+    opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def __init__(
-        self,
-        run: TrainRun,
-        steps: int,
-        policy: LocalPolicy,
-        trainer: PolicyTrainer,
-        *,
-        log: Callable[[dict[str, Any]], None],
-        evaluate: Evaluate | None = None,
-    ):
-        self.run_config, self.policy, self.trainer = run, policy, trainer
-        self.log, self.evaluate = log, evaluate
-        self.save: Callable[[], None] | None = None
-        self.status = TrainingStatus(steps)
+    def __post_init__(self) -> None:
+        self.status = TrainingStatus(self.steps)
+
+    @property
+    def rank(self) -> int:
+        """The index of this process among those that train together."""
+        return 0 if self.accelerator is None else self.accelerator.process_index
+
+    @property
+    def processes(self) -> int:
+        return 1 if self.accelerator is None else self.accelerator.num_processes
+
+    @property
+    def main(self) -> bool:
+        """Whether this process writes and prints."""
+        return self.rank == 0
 
     @property
     @abstractmethod
@@ -96,13 +122,22 @@ class SteppedTraining(ABC, Generic[Batch]):
         """Paragraphs for the card, in addition to the metrics."""
         return []
 
-    def close(self) -> None:
-        """Close the resources that the loop has opened."""
-        return
+    async def run_to_end(
+        self, interruptible: Callable[[Callable[[Stop], None]], contextlib.AbstractContextManager[None]]
+    ) -> Stop:
+        """Train to the end or to an interrupt, write the final policy at the end, and close; why it ended."""
+        try:
+            with interruptible(self.stop):
+                stop = await self.train()
+            if stop.reason is not StopReason.INTERRUPTED:
+                self.finish()
+            return stop
+        finally:
+            await self.close()
 
-    async def run(self) -> Stop:
+    async def train(self) -> Stop:
         """Train to the end; returns why it ended."""
-        run, status = self.run_config, self.status
+        run, status = self.run, self.status
         if status.step == 0:
             await self._evaluate()
         stop = self._spent()
@@ -114,13 +149,18 @@ class SteppedTraining(ABC, Generic[Batch]):
             ended = status.step == status.steps or stop is not None
             if status.step % run.evaluate_every == 0 or (ended and not status.stopping):
                 await self._evaluate()
-            if self.save is not None and (ended or status.step % run.save_every == 0):
+            if ended or status.step % run.save_every == 0:
                 self.save()
         return stop if stop is not None and status.step < status.steps else FINISHED
 
     def stop(self, stop: Stop) -> None:
         """End after the current step."""
         self.status.stopping = self.status.stopping or stop
+
+    async def close(self) -> None:
+        await self.policy.close()
+        self.scorer.close()
+        self.opened.close()
 
     async def _step(self) -> None:
         """One step of the trainer; updates the status and writes the metrics."""
@@ -137,7 +177,7 @@ class SteppedTraining(ABC, Generic[Batch]):
         status.tokens += int(stats.metrics["tokens"])
         status.step += 1
         status.metrics = {**stats.metrics, **self._account(batch, stats)}
-        self._write("step", status.metrics)
+        self._log("step", status.metrics)
 
     @abstractmethod
     async def _gather(self) -> Batch:
@@ -163,7 +203,7 @@ class SteppedTraining(ABC, Generic[Batch]):
         return stop
 
     def _own_limit(self) -> Stop | None:
-        run, status = self.run_config, self.status
+        run, status = self.run, self.status
         if status.stopping:
             return status.stopping
         if run.max_seconds is not None and status.seconds >= run.max_seconds:
@@ -173,26 +213,68 @@ class SteppedTraining(ABC, Generic[Batch]):
         return None
 
     async def _evaluate(self) -> None:
-        if self.evaluate is not None:
-            self.status.evaluation = await self.evaluate(self.policy)
-            self._write("evaluation", self.status.evaluation)
+        """Metrics on the held-out problems. Raises BadInput if one cannot be judged."""
+        if not self.held_out:
+            return
+        if self.main:
+            evaluation = await evaluate(
+                self.policy,
+                self.held_out,
+                answers=self.run.chain,
+                total=self.run.evaluate_answers,
+                seeds=[EVALUATION_STREAM_SEED],
+                scorer=self.scorer,
+            )
+            for name, fault in evaluation.faults.items():
+                raise BadInput(f"held-out {name} cannot be judged: {fault}")
+            means = {name: evaluation.mean(name) for name in evaluation.metrics if name.startswith(SHOWN)}
+            self.status.evaluation = {name: value for name, value in means.items() if value is not None}
+        if self.accelerator is not None:
+            self.accelerator.wait_for_everyone()
+        self._log("evaluation", self.status.evaluation)
 
-    def _write(self, kind: str, metrics: dict[str, float]) -> None:
+    def _log(self, kind: str, metrics: Mapping[str, float]) -> None:
         status = self.status
-        self.log(
-            {
-                "kind": kind,
-                "step": status.step,
-                "seconds": round(status.seconds, 3),
-                "answers": status.answers,
-                "total_tokens": status.tokens,
-                **{name: round(value, 6) for name, value in metrics.items()},
-            }
-        )
+        line = {
+            "kind": kind,
+            "step": status.step,
+            "seconds": round(status.seconds, 3),
+            "answers": status.answers,
+            "total_tokens": status.tokens,
+            **{name: round(value, 6) for name, value in metrics.items()},
+        }
+        if self.main:
+            self.record.log(line)
+            if self.on_log is not None:
+                self.on_log(line)
+
+    def save(self) -> None:
+        """Save a checkpoint; of the older ones, only the newest are kept (`keep`)."""
+        state = self.state()
+        curricula = [state.pop("curriculum")]
+        if self.accelerator is not None:
+            from accelerate.utils import gather_object
+
+            curricula = gather_object(curricula)
+        if self.main:
+            kept = {"loop": state, "curricula": curricula, "trainer": self.trainer.state()}
+            self._write(self.record.place(self.status.step), kept)
+            self.record.prune(self.run.keep)
+
+    def finish(self) -> None:
+        """Write the final policy with its card to the top of the directory."""
+        if self.main:
+            self._write(self.record.folder)
+        if self.accelerator is not None:
+            self.accelerator.end_training()
+
+    def _write(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
+        card = self.record.card(self.run, self.about, self.source, self.notes())
+        trained = {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
+        save_checkpoint(self.trainer.model, self.policy.tokenizer, folder, card, state, trained=trained)
 
     def state(self) -> dict[str, Any]:
-        """The state of the loop as plain values, without trainer and weights. `curriculum` differs between
-        processes."""
+        """Its state as plain values, without trainer and weights. `curriculum` differs between processes."""
         kept = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
         return {"status": kept, "curriculum": None}
 

@@ -12,33 +12,26 @@ from __future__ import annotations
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
 from evo.search.score import score_all
 from evo.search.stop import Stop, StopReason
 from evo.training.curriculum import ArchiveCurriculum, Curriculum, Question, StoredArchives
-from evo.training.loop import Evaluate, SteppedTraining
+from evo.training.loop import Training
 from islands.types import Candidate
 from problems.address import name_few
 from problems.contract import Problem, Score
 from problems.identity import identity
-from problems.scoring import Scorer
 from problems.types import ScoredAnswer, ScoredGroup
 from vpo.metrics import kept
-from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.examples import Goal, SearchContext
-from vpo.training.trainer import PolicyTrainer
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
-
 
 WINDOW = 40
 """Steps of a verdict."""
@@ -131,32 +124,22 @@ Batch = tuple[list[Question], list[ScoredGroup]]
 """Questions, and a group for each."""
 
 
-class TrainingLoop(SteppedTraining[Batch]):
-    """Runs a TrainRun to its end or to a budget on the policy's current answers.
+@dataclass(kw_only=True, eq=False)
+class OnPolicyTraining(Training[Batch]):
+    """Runs a TrainRun to its end or to a budget on the policy's current answers. Of several processes each samples its
+    share of the prompts.
 
     styles: each problem's prompt format
-    accelerator: accelerate.Accelerator if several processes train together; each samples its share of the prompts
-    stored: the first contents of the archives; closed with the loop
+    archives: the first contents of the curriculum's archives
     """
 
-    def __init__(
-        self,
-        run: TrainRun,
-        problems: Sequence[Problem],
-        styles: Sequence[PromptFormat],
-        policy: LocalPolicy,
-        trainer: PolicyTrainer,
-        scorer: Scorer,
-        *,
-        log: Callable[[dict[str, Any]], None],
-        evaluate: Evaluate | None = None,
-        accelerator: Accelerator | None = None,
-        stored: StoredArchives | None = None,
-    ):
-        super().__init__(run, run.steps, policy, trainer, log=log, evaluate=evaluate)
-        self.problems, self.styles, self.scorer = problems, styles, scorer
-        self.rank: int = accelerator.process_index if accelerator else 0
-        self.processes: int = accelerator.num_processes if accelerator else 1
+    problems: Sequence[Problem]
+    styles: Sequence[PromptFormat]
+    archives: StoredArchives | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        run, problems = self.run, self.problems
         placed = (len(problems), run.shown_share, run.seed, self.rank, self.processes)
         self.curriculum = Curriculum(*placed)
         if run.parents_from != "step":
@@ -167,32 +150,27 @@ class TrainingLoop(SteppedTraining[Batch]):
                 level=run.parent_level,
                 under_way=run.under_way,
                 visits=run.visits,
-                stored=stored,
+                stored=self.archives,
             )
-        self._stored = stored
         self._parents: dict[int, Candidate] = {}  # by the sequence of the group with this parent
         self._watch = ParentUsageWatch()
         self._warned = False
-        trainer.context = self._context
+        self.trainer.context = self._context
 
     @property
     def source(self) -> str:
-        return name_few(self.run_config.problems, 4, separator=" ")
+        return name_few(self.run.problems, 4, separator=" ")
 
     @property
     def example(self) -> str:
-        return self.run_config.problems[0]
-
-    def close(self) -> None:
-        if self._stored is not None:
-            self._stored.close()
+        return self.run.problems[0]
 
     def _next_answers(self) -> int:
-        run = self.run_config
+        run = self.run
         return run.prompts * run.rollouts * run.chain
 
     async def _gather(self) -> Batch:
-        run, status = self.run_config, self.status
+        run, status = self.run, self.status
         share = len(range(self.rank, run.prompts, self.processes))
         questions = self.curriculum.questions(status.step, share)
         started = time.perf_counter()
@@ -240,7 +218,7 @@ class TrainingLoop(SteppedTraining[Batch]):
     def _account(self, batch: Batch, stats: TrainStats) -> dict[str, float]:
         usage = parent_usage(*batch)
         at_chance = self._watch.add(usage)
-        if self.run_config.stop_at_chance and at_chance is not None:
+        if self.run.stop_at_chance and at_chance is not None:
             self.stop(at_chance)
         if stats.metrics["cut"] > MOST_CUT and not self._warned and self.rank == 0:
             self._warned = True
@@ -252,7 +230,7 @@ class TrainingLoop(SteppedTraining[Batch]):
         return usage
 
     def _context(self, group: ScoredGroup) -> SearchContext:
-        run, parent = self.run_config, self._parents.get(group.sequence)
+        run, parent = self.run, self._parents.get(group.sequence)
         shown = []
         if run.reward == "gain" and parent is not None:
             key = identity(parent.text, self.problems[group.problem].answer_format)
@@ -261,7 +239,7 @@ class TrainingLoop(SteppedTraining[Batch]):
 
     def _goal(self, group: ScoredGroup) -> Goal:
         target = self.problems[group.problem].target
-        ended = self._stored.ended(group.problem) if self._stored is not None else []
+        ended = self.archives.ended(group.problem) if self.archives is not None else []
         if target is None:
             target = float(np.nextafter(max((fitness for _, fitness in ended), default=-np.inf), np.inf))
         return Goal(target, [rewards for rewards, _ in ended], self.curriculum.vectors(group.problem))

@@ -9,20 +9,18 @@ DIR/config.json, model.safetensors, README.md ...   the final policy with its ca
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evo.config.train import TrainRun
-from evo.errors import BadInput, SearchFailed
+from evo.errors import BadInput
 from evo.training.metrics import BY_EXAMPLE, HELD_OUT, OFFLINE, ON_POLICY
-from evo.whole_file import write_whole
 from islands.queries.training import current_names
 from vpo.training.config import IMPROVE
 
-SETTINGS, METRICS, CHECKPOINTS, WRITER = "train.json", "metrics.jsonl", "checkpoints", ".writer"
+SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
 _CURVE_ROWS = 12
 
 
@@ -39,7 +37,6 @@ class TrainingRecord:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         self.lines: list[dict[str, Any]] = []
-        self._token = ""
 
     @classmethod
     def create(cls, folder: str | Path, about: Mapping[str, Any]) -> TrainingRecord:
@@ -81,23 +78,6 @@ class TrainingRecord:
             return False
         return True
 
-    def newest_step(self) -> int:
-        """The step of the newest checkpoint; 0 before there is one."""
-        saved = self.checkpoints()
-        return int(saved[-1].name.rpartition("-")[2]) if saved else 0
-
-    def claim(self) -> None:
-        """Be the only process that writes here from now on: an earlier one, perhaps on a machine that was only
-        unreachable, is refused."""
-        self._token = secrets.token_hex(8)
-        write_whole(self.folder / WRITER, self._token)
-
-    def check_claim(self) -> None:
-        """SearchFailed if another process has the directory now. If it is shared over a network that may be
-        seen some seconds late."""
-        if self._token and (self.folder / WRITER).read_text(encoding="utf-8") != self._token:
-            raise SearchFailed(f"{self.folder}: another process continues this training; this one stops writing")
-
     @classmethod
     def open(cls, folder: str | Path) -> tuple[TrainingRecord, dict[str, Any]]:
         """A run to continue, and its settings. BadInput if the directory holds none."""
@@ -115,7 +95,6 @@ class TrainingRecord:
 
     def log(self, line: dict[str, Any]) -> None:
         """Append a record to the metrics and flush it to disk."""
-        self.check_claim()
         self.lines.append(line)
         with (self.folder / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -128,8 +107,9 @@ class TrainingRecord:
 
     def rewind(self, step: int) -> None:
         """Delete records after `step`, which will be repeated, and checkpoints that a kill left incomplete."""
-        for half in (self.folder / CHECKPOINTS).glob("*.writing-*"):
-            shutil.rmtree(half)
+        for pattern in ("*.writing-*", "*.replaced"):
+            for half in (self.folder / CHECKPOINTS).glob(pattern):
+                shutil.rmtree(half)
         self.read_lines()
         self.lines = [line for line in self.lines if line["step"] <= step]
         (self.folder / METRICS).write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")

@@ -31,7 +31,7 @@ import torch
 from evo.config.traces import TRUNCATE, run_and_address, span, timestamp
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.training.loop import Batch, Evaluate, SteppedTraining
+from evo.training.loop import Batch, Training
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.queries.groups import GroupFilter, TraceRow, groups_at, trace_rows
@@ -45,7 +45,6 @@ from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.examples import group_advantages
-from vpo.training.trainer import PolicyTrainer
 
 FILTERS = ("trace_problems", "trace_versions", "trace_after", "trace_before", "trace_iterations")
 CHAINS, ONE_ROLLOUT = "chains of several answers", "with one rollout or none"
@@ -93,7 +92,6 @@ class LearningSource:
 
     runs: list[StoredRun]
     problems: list[tuple[int, int]]
-    closing: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, kw_only=True)
 
     @property
     def run_names(self) -> str:
@@ -108,9 +106,6 @@ class LearningSource:
         """Names of the problems, which are their addresses."""
         return {record.address for record in self.records().values()}
 
-    def close(self) -> None:
-        self.closing.close()
-
 
 Source = TypeVar("Source", bound=LearningSource)
 
@@ -119,44 +114,43 @@ def open_stored(
     run: TrainRun,
     began: Sequence[Mapping[str, Any]] | None,
     choose: Callable[[TrainRun, list[StoredRun]], Source],
+    opened: contextlib.ExitStack,
 ) -> Source:
-    """What `choose` finds in the runs that `run` names, each run once, read-only; of a comparison, for a method of
-    rewards, in the runs whose chains are as long as it needs.
+    """What `choose` finds in the runs that `run` names, each run once, read-only, as long as `opened` is; of a
+    comparison, for a method of rewards, in the runs whose chains are as long as it needs.
 
     began: for a resume, the records of StoredRun.describe when training began: the same data, or BadInput
     Raises BadInput, one line with the reason, if nothing is left to learn from; UnknownRun, DatabaseUnavailable.
     """
-    with contextlib.ExitStack() as closing:
-        stores: dict[str, Store] = {}
-        sources: dict[tuple[str, str], StoredRun] = {}
-        for given in run.from_traces:
-            name, address = run_and_address(given, run.db)
-            if address not in stores:
-                stores[address] = closing.enter_context(Store.open(address, read_only=True))
-            store, named = stores[address], runs_named(stores[address], name)
-            fitting = [record for record in named if record.name == name or _suits(run, record)]
-            if not fitting:
-                wanted = f"chains of {run.answers}" if run.answers else "answers in the form that it needs"
-                raise BadInput(f"no run of the comparison {name} has {wanted}; {run.method} could learn from none")
-            for record in fitting:
-                problems = {problem.id: problem for problem in store.problems(record.id)}
-                sources.setdefault((store.address, record.name), StoredRun(store, record, problems))
-        names = [source.run.name for source in sources.values()]
-        if began is not None and names != (then := [described["run"] for described in began]):
-            raise BadInput(f"the traces are of {', '.join(names)}; training began with those of {', '.join(then)}")
-        for place, source in enumerate(sources.values()):
-            upto = None if began is None else int(began[place]["upto"])
-            source.stored, last = group_count(source.store, source.run.id, upto)
-            source.upto = last if upto is None else upto
-        chosen = choose(run, list(sources.values()))
-        for source, described in zip(sources.values(), began or (), strict=began is not None):
-            if source.digest != described["digest"]:
-                raise BadInput(
-                    f"the traces of {source.name} up to group {source.upto} are not those that training began with; an "
-                    "exact resume is not possible"
-                )
-        chosen.closing = closing.pop_all()
-        return chosen
+    stores: dict[str, Store] = {}
+    sources: dict[tuple[str, str], StoredRun] = {}
+    for given in run.from_traces:
+        name, address = run_and_address(given, run.db)
+        if address not in stores:
+            stores[address] = opened.enter_context(Store.open(address, read_only=True))
+        store, named = stores[address], runs_named(stores[address], name)
+        fitting = [record for record in named if record.name == name or _suits(run, record)]
+        if not fitting:
+            wanted = f"chains of {run.answers}" if run.answers else "answers in the form that it needs"
+            raise BadInput(f"no run of the comparison {name} has {wanted}; {run.method} could learn from none")
+        for record in fitting:
+            problems = {problem.id: problem for problem in store.problems(record.id)}
+            sources.setdefault((store.address, record.name), StoredRun(store, record, problems))
+    names = [source.run.name for source in sources.values()]
+    if began is not None and names != (then := [described["run"] for described in began]):
+        raise BadInput(f"the traces are of {', '.join(names)}; training began with those of {', '.join(then)}")
+    for place, source in enumerate(sources.values()):
+        upto = None if began is None else int(began[place]["upto"])
+        source.stored, last = group_count(source.store, source.run.id, upto)
+        source.upto = last if upto is None else upto
+    chosen = choose(run, list(sources.values()))
+    for source, described in zip(sources.values(), began or (), strict=began is not None):
+        if source.digest != described["digest"]:
+            raise BadInput(
+                f"the traces of {source.name} up to group {source.upto} are not those that training began with; an "
+                "exact resume is not possible"
+            )
+    return chosen
 
 
 def _suits(run: TrainRun, record: RunRecord) -> bool:
@@ -302,29 +296,15 @@ def lineage(version: str) -> tuple[str, int]:
     return (matched[1], int(matched[2])) if matched else (version, 0)
 
 
-class StoredTraining(SteppedTraining[Batch]):
-    """Training from stored runs, without sampling. stored: what it learns from, closed with the loop"""
+@dataclass(kw_only=True, eq=False)
+class StoredTraining(Training[Batch]):
+    """Training from stored runs, without sampling. stored: what it learns from"""
 
-    def __init__(
-        self,
-        run: TrainRun,
-        stored: LearningSource,
-        steps: int,
-        policy: LocalPolicy,
-        trainer: PolicyTrainer,
-        *,
-        log: Callable[[dict[str, Any]], None],
-        evaluate: Evaluate | None = None,
-    ):
-        super().__init__(run, steps, policy, trainer, log=log, evaluate=evaluate)
-        self.stored = stored
+    stored: LearningSource
 
     @property
     def example(self) -> str:
         return next(iter(self.stored.records().values())).address
-
-    def close(self) -> None:
-        self.stored.close()
 
     async def _gather(self) -> Batch:
         started = time.perf_counter()
@@ -354,31 +334,24 @@ Usable = tuple[list[ScoredGroup], Counter[str]]
 """The usable groups of a step, and the reasons why the others are unusable."""
 
 
+@dataclass(kw_only=True, eq=False)
 class OfflineTraining(StoredTraining[Usable]):
     """Runs a TrainRun to its end, to a budget, or until every chosen group was read in every pass."""
 
-    def __init__(
-        self,
-        run: TrainRun,
-        groups: StoredGroups,
-        policy: LocalPolicy,
-        trainer: PolicyTrainer,
-        *,
-        log: Callable[[dict[str, Any]], None],
-        evaluate: Evaluate | None = None,
-    ):
-        super().__init__(run, groups, plan_steps(run, groups), policy, trainer, log=log, evaluate=evaluate)
-        self.groups = groups
-        self.status.left_out = dict(groups.left_out)
+    stored: StoredGroups
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.status.left_out = dict(self.stored.left_out)
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
 
     @property
     def source(self) -> str:
-        return f"{len(self.groups):,} prompt groups of {self.groups.run_names}"
+        return f"{len(self.stored):,} prompt groups of {self.stored.run_names}"
 
     def notes(self) -> list[str]:
         """Paragraphs on the groups that were used and on those that were not."""
-        run, groups = self.run_config, self.groups
+        run, groups = self.run, self.stored
         corrected = f"PPO's clip around it, importance weights of at most {run.truncate:g}"
         versions = name_few(list(dict.fromkeys(row.version for _, row in groups.rows)), 3, kind=" versions")
         return [
@@ -392,14 +365,14 @@ class OfflineTraining(StoredTraining[Usable]):
 
     def places(self, step: int) -> npt.NDArray[np.int64]:
         """Places of the groups of a step, at most `prompts`. A step belongs to one pass only."""
-        run = self.run_config
-        number, within = divmod(step, steps_a_pass(run, self.groups))
+        run = self.run
+        number, within = divmod(step, steps_a_pass(run, self.stored))
         if self._order is None or self._order[0] != number:
-            self._order = number, np.random.default_rng([run.seed, number]).permutation(len(self.groups))
+            self._order = number, np.random.default_rng([run.seed, number]).permutation(len(self.stored))
         return self._order[1][within * run.prompts : (within + 1) * run.prompts]
 
     def _next_answers(self) -> int:
-        rows = (self.groups.rows[int(place)][1] for place in self.places(self.status.step))
+        rows = (self.stored.rows[int(place)][1] for place in self.places(self.status.step))
         return sum(row.answers * row.rollouts for row in rows)
 
     def _read(self) -> Usable:
@@ -408,7 +381,7 @@ class OfflineTraining(StoredTraining[Usable]):
     def read(self, places: npt.NDArray[np.int64]) -> Usable:
         """The usable groups at these places, and the reasons why the others are unusable."""
         usable, left_out = [], Counter[str]()
-        for group in self.groups.read(places):
+        for group in self.stored.read(places):
             if reason := unusable(group, self.policy):
                 left_out[reason] += 1
             else:
@@ -428,14 +401,14 @@ class OfflineTraining(StoredTraining[Usable]):
     def check_teaches(self) -> None:
         """Raise BadInput if the method can learn from no chosen group. Groups are read until one is usable."""
         left_out = Counter[str]()
-        for step in range(steps_a_pass(self.run_config, self.groups)):
+        for step in range(steps_a_pass(self.run, self.stored)):
             groups, unfit = self.read(self.places(step))
             left_out += unfit
             for group in groups:
                 if np.any(group_advantages(group, self.trainer.config)):
                     return
                 left_out[SPREADLESS] += 1
-        raise BadInput(_nothing_taught(self.run_config.method, left_out, "chosen groups"))
+        raise BadInput(_nothing_taught(self.run.method, left_out, "chosen groups"))
 
 
 def steps_a_pass(run: TrainRun, groups: StoredGroups) -> int:

@@ -1,5 +1,6 @@
 """`evo train improve`: better children of a stored search, found by another operator, taught to a policy."""
 
+import contextlib
 import json
 import os
 import signal
@@ -40,7 +41,10 @@ def settings(db, **changes):
 
 
 def opened(run):
-    return open_stored(run, None, find_improvements)
+    with contextlib.ExitStack() as closing:
+        stored = open_stored(run, None, find_improvements, closing)
+        closing.pop_all()  # a read-only file, which the end of the test closes
+    return stored
 
 
 def test_a_child_improves_on_its_parent_or_nothing_was_as_good_in_everything(db):
@@ -61,7 +65,6 @@ def test_a_child_improves_on_its_parent_or_nothing_was_as_good_in_everything(db)
                 front += 1
                 before = [r.rewards for r in of.values() if r.sequence < child.sequence and not r.failed]
                 assert not any(np.all(np.array(other) >= child.rewards) for other in before)
-    found.close()
     assert fitter > 10 and elsewhere > 5 and front > elsewhere and fitter + front >= found.runs[0].chosen
 
 
@@ -73,7 +76,6 @@ def test_levels_are_drawn_alike_but_those_of_few_parents_less(db, monkeypatch):
     weights = np.array([min(len(level), 10) for level in found.by_level])
     shares = [levels.count(level) / len(levels) for level in sorted(set(levels))]
     assert len(set(weights)) > 1 and np.abs(np.array(shares) - weights / weights.sum()).max() < 0.04
-    found.close()
     assert [tenth_of(fitness, 1.0) for fitness in (-1, 0, 0.3, 0.85, 1.5)] == [0, 0, 3, 8, 9]
     assert tenth_of(0.5, 0.0) == 0
 

@@ -1,6 +1,7 @@
 """`evo train --from-traces`: real searches of small mazes, learned from afterwards, on both databases."""
 
 import asyncio
+import contextlib
 import json
 import shutil
 from dataclasses import replace
@@ -48,7 +49,10 @@ def settings(db, method="vpo", **changes):
 
 
 def opened(run):
-    return open_stored(run, None, choose_groups)
+    with contextlib.ExitStack() as closing:
+        stored = open_stored(run, None, choose_groups, closing)
+        closing.pop_all()  # a read-only file, which the end of the test closes
+    return stored
 
 
 def same(one, other):
@@ -68,7 +72,7 @@ def groups_of(db, run="a"):
 def test_every_group_is_learned_from_once_and_the_card_says_which(db, tmp_path):
     out = tmp_path / "out"
     training = begin(settings(db, evaluate=["maze:train/20"], evaluate_answers=3), str(out), "evo train ...")
-    places = np.concatenate([training.loop.places(step) for step in range(3)])
+    places = np.concatenate([training.places(step) for step in range(3)])
     assert sorted(places) == list(range(12)) and list(places) != list(range(12))
     assert trained(training) == ""
     steps = read_metrics(out)
@@ -93,7 +97,7 @@ def test_what_was_worth_more_becomes_likelier(db, tmp_path):
 
     run = settings(db, prompts=12, passes=4, kl=0.0, lr=3e-4)
     training = begin(run, str(tmp_path / "out"), "")
-    groups, trainer = groups_of(db), training.loop.trainer
+    groups, trainer = groups_of(db), training.trainer
 
     def likelihoods():
         return [
@@ -105,7 +109,7 @@ def test_what_was_worth_more_becomes_likelier(db, tmp_path):
     trained_after = {}
 
     async def go():
-        await training.loop.run()
+        await training.train()
         trained_after["values"] = likelihoods()
         await training.close()
 
@@ -125,8 +129,8 @@ def test_both_databases_give_one_policy(searched, postgres_address, tmp_path):
     assert same(weights(tmp_path / "sqlite"), weights(tmp_path / "postgresql"))
     both = settings(postgres_address, from_traces=["a", f"a@sqlite:///{searched}"], steps=1)
     training = begin(both, str(tmp_path / "both"), "")
-    assert len(training.loop.groups) == 24
-    groups, _ = training.loop.read(np.arange(24))
+    assert len(training.stored) == 24
+    groups, _ = training.read(np.arange(24))
     assert [g.rollouts[0].rollout.text for g in groups[:12]] == [g.rollouts[0].rollout.text for g in groups[12:]]
     asyncio.run(training.close())
 
@@ -189,9 +193,7 @@ def test_filters_choose_whole_groups(db):
 
     def chosen(**filters):
         traces = opened(settings(db, **filters))
-        groups = traces.read(np.arange(len(traces)))
-        traces.close()
-        return groups
+        return traces.read(np.arange(len(traces)))
 
     name = chosen()[0].rollouts and {g.problem: None for g in chosen()}
     first, second, third = sorted(name)
@@ -221,7 +223,6 @@ def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, 
     def versions(**filters):
         traces = opened(settings(db, **filters))
         found = [g.policy_version for g in traces.read(np.arange(len(traces)))]
-        traces.close()
         return found, traces.left_out
 
     found, _ = versions(trace_versions=["digits+vpo.1"])
@@ -242,14 +243,12 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
     for method, runs in (("vpo", ["a", "b"]), ("grpo", ["c"])):
         traces = opened(settings(db, method, from_traces=["cmp"]))
         assert [source.run.name for source in traces.runs] == runs
-        traces.close()
     with pytest.raises(BadInput, match="no run of the comparison cmp has chains of 2"):
         opened(settings(db, from_traces=["cmp"], answers=2))
     with pytest.raises(BadInput, match=r"differ in length \(4 of 1 and 12 of 3 answers\); choose one with --answers"):
         opened(settings(db, from_traces=["a", "c"]))
     traces = opened(settings(db, from_traces=["a,c"], answers=3))
     assert (len(traces), traces.left_out) == (12, {"not of 3 answers": 4})
-    traces.close()
 
 
 @pytest.mark.parametrize(

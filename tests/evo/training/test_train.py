@@ -187,8 +187,8 @@ def test_options_of_the_address_decide_the_prompts_and_outlive_a_resume(tmp_path
 
 def asked(training):
     """A list that comes to hold every step's prompts."""
-    steps, step = [], training.loop.trainer.step
-    training.loop.trainer.step = lambda groups: steps.append([group.prompt for group in groups]) or step(groups)
+    steps, step = [], training.trainer.step
+    training.trainer.step = lambda groups: steps.append([group.prompt for group in groups]) or step(groups)
     return steps
 
 
@@ -216,7 +216,7 @@ def test_a_run_from_before_there_was_a_scale_keeps_the_plain_one(tmp_path):
     assert about["config"].pop("scale") == "official"
     settings_file.write_text(json.dumps(about))
     going_on = resume(str(tmp_path / "old"), {})
-    assert going_on.loop.trainer.config.scale == "plain"
+    assert going_on.trainer.config.scale == "plain"
     assert json.loads(settings_file.read_text())["config"]["scale"] == "plain"
     asyncio.run(going_on.close())
 
@@ -341,16 +341,16 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
 
 
 def test_a_loss_that_is_not_finite_ends_with_one_line_and_the_batch_saved(tmp_path, monkeypatch, capsys):
-    from vpo.training import loss
+    from vpo.training import trainer
 
-    usual = loss.policy_loss
+    usual = trainer.policy_loss
 
     def broken(*arguments, **options):
         value, metrics = usual(*arguments, **options)
         return value * float("nan"), metrics
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(loss, "policy_loss", broken)
+    monkeypatch.setattr(trainer, "policy_loss", broken)
     assert invoke(["train", "vpo", "maze:train/0-3", "--steps", "2", "-o", "out", *FLAGS]) == 1
     error = capsys.readouterr().err
     assert "training stopped at step 1: loss nan" in error
