@@ -113,7 +113,7 @@ def _open_training(
     opened: contextlib.ExitStack,
     on_log: OnLog | None,
 ) -> Training[Any]:
-    """weights: the address of the policy with the weights to go on with, which is the run's own at first."""
+    """weights: the address of the policy with the weights to start from, which is the run's own at first."""
     accelerator = _open_accelerator(run)
     if not run.problems and stored is None:
         raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
