@@ -17,7 +17,7 @@ from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig
 from evo.evaluation.evaluate import Progress as OnProgress
-from evo.evaluation.execute import Evaluated, execute_evaluation, prepare_evaluation
+from evo.evaluation.record import Evaluated, execute_evaluation, prepare_evaluation
 from problems.registry import given
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from evo.checks.finding import Finding, faulty
 from evo.config.run import RunConfig
 from evo.evaluation.evaluate import sample_answers
-from evo.evaluation.sampled import ProblemAnswers
+from evo.evaluation.metrics import ProblemAnswers
 from evo.search.defaults import resolve_settings
 from evo.search.resources import open_policy
 from problems.contract import Problem

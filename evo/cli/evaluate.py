@@ -20,8 +20,8 @@ from evo.cli.options import json_option, open_console, plain_option, print_json,
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.errors import INTERRUPTED
-from evo.evaluation.execute import execute_evaluation, prepare_evaluation
 from evo.evaluation.metrics import Evaluation
+from evo.evaluation.record import execute_evaluation, prepare_evaluation
 from evo.search.status import clock, describe_usage
 
 PLAIN_SECONDS = 10.0

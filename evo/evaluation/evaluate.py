@@ -8,6 +8,7 @@ chain lacks, or repeats, counts as a zero vector of fitness 0: a policy does not
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections import Counter
@@ -18,8 +19,7 @@ import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.evaluation.metrics import Evaluation, aggregate
-from evo.evaluation.sampled import ProblemAnswers, SampledAnswers
+from evo.evaluation.metrics import Evaluation, ProblemAnswers, SampledAnswers, aggregate
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
 from evo.search.sampler import Sampler
@@ -55,24 +55,15 @@ async def evaluate(
 
     on_progress: counts problems times seeds
     """
-    samples = []
-    for done, seed in enumerate(seeds):
+    samples: list[SampledAnswers] = []
 
-        def report(problems_done: int, of: int, before: int = done) -> None:
-            if on_progress is not None:
-                on_progress(before * of + problems_done, len(seeds) * of)
+    def report(done: int, of: int) -> None:
+        if on_progress is not None:
+            on_progress(len(samples) * of + done, len(seeds) * of)
 
-        samples.append(
-            await sample_answers(
-                policy,
-                problems,
-                answers=answers,
-                total=total,
-                seed=seed,
-                scorer=scorer,
-                on_progress=report,
-            )
-        )
+    for seed in seeds:
+        budget = {"answers": answers, "total": total, "seed": seed}
+        samples.append(await sample_answers(policy, problems, **budget, scorer=scorer, on_progress=report))
     return aggregate(samples)
 
 
@@ -98,21 +89,15 @@ async def sample_answers(
     chains = -(-total // answers)
     sampler = Sampler(policy, chains, answers, seed, prompts_a_call(policy, chains))
     sampled, started, scoring_before = SampledAnswers(seed, answers), time.perf_counter(), scorer.busy_seconds
-    overlapping = asyncio.Semaphore(OVERLAPPING)
+    waits = contextlib.nullcontext() if sampler.batch else asyncio.Semaphore(OVERLAPPING)
     finished = 0
-
-    async def asked(style: PromptFormat, stream: int) -> list[Rollout]:
-        question = style.build(NOTHING_SHOWN, stream)
-        if sampler.batch:
-            return (await sampler.submit(question))[0]
-        async with overlapping:
-            return (await sampler.submit(question))[0]
 
     async def judged(problem: Problem, style: PromptFormat) -> ProblemAnswers | ScorerFault | PromptTooLong:
         nonlocal finished
         outcome: ProblemAnswers | ScorerFault | PromptTooLong
         try:
-            rollouts = await asked(style, stream_of(problem))
+            async with waits:
+                rollouts = (await sampler.submit(style.build(NOTHING_SHOWN, stream_of(problem))))[0]
             outcome = await judge(problem, style, rollouts, answers, total, scorer, sampled)
         except (ScorerFault, PromptTooLong) as fault:
             outcome = fault
@@ -131,15 +116,13 @@ async def sample_answers(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await sampler.close()
-    for problem, outcome in zip(problems, outcomes, strict=True):
-        if isinstance(outcome, ProblemAnswers):
-            sampled.problems.append(outcome)
-        else:
-            sampled.faults[problem.name] = str(outcome)
+    sampled.problems = [outcome for outcome in outcomes if isinstance(outcome, ProblemAnswers)]
+    pairs = zip(problems, outcomes, strict=True)
+    sampled.faults = {problem.name: str(fault) for problem, fault in pairs if isinstance(fault, Exception)}
     if not sampled.problems:
-        for outcome in outcomes:
-            if isinstance(outcome, ScorerFault):
-                raise outcome
+        for fault in outcomes:
+            if isinstance(fault, ScorerFault):
+                raise fault
         raise BadInput(f"{problems[0].name}: {sampled.faults[problems[0].name]}")
     meter = sampler.meter
     sampled.rollouts, sampled.tokens = meter.rollouts, meter.tokens

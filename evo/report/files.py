@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.errors import BadInput
-from evo.evaluation.file import check_writable
+from evo.evaluation.record import check_writable
 from evo.whole_file import write_whole
 from islands.db.store import Store
 

@@ -11,7 +11,7 @@ from evo.checks.soundness import check_seed, check_values
 from evo.checks.steps import check_steps
 from evo.checks.subject import Outcome, Subject
 from evo.checks.trivial import check_trivial
-from evo.evaluation.sampled import ProblemAnswers
+from evo.evaluation.metrics import ProblemAnswers
 from problems import Problem, Score, resolve
 
 GRADED = """\

@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from evo.evaluation.file import comparison_record, verdicts
-from evo.evaluation.metrics import aggregate, compare_problems, metrics_of
-from evo.evaluation.sampled import ProblemAnswers, SampledAnswers
+from evo.evaluation.metrics import ProblemAnswers, SampledAnswers, aggregate, compare_problems, metrics_of
+from evo.evaluation.record import comparison_record, verdicts
 from problems.contract import ScorerFault
 
 
