@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product as cartesian
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +35,16 @@ from evo.plugins.formulas.terms import (
 _COMMON = ("identity", "reciprocal", "exp", "sqrt", "inverse sqrt", "square", "tanh")
 
 
-_Stage = Callable[[Ledger, TermColumns, list[Target], list[float]], None]
+class _State(NamedTuple):
+    """What stages work on. reached: the smallest loss so far on each target"""
+
+    ledger: Ledger
+    columns: TermColumns
+    targets: list[Target]
+    reached: list[float]
+
+
+_Stage = Callable[[_State], None]
 
 
 class Stages:
@@ -61,7 +71,7 @@ class Stages:
             self._score_guesses(ledger, guesses)
         columns = self._columns or TermColumns(ledger)
         while self._left and not ledger.exact:
-            self._left[0](ledger, columns, self._targets, self._reached)
+            self._left[0](_State(ledger, columns, self._targets, self._reached))
             if ledger.exact:
                 return
             self._left.pop(0)
@@ -131,7 +141,8 @@ class Stages:
                         found.append(target)
         return found
 
-    def _inner_powers(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+    def _inner_powers(self, state: _State) -> None:
+        ledger, columns, targets, reached = state
         if g.DIV not in self.functions:
             return
         for place, target in enumerate(targets):
@@ -139,8 +150,9 @@ class Stages:
             if ledger.exact:
                 return
 
-    def _spans(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+    def _spans(self, state: _State) -> None:
         """Linear models of all terms of a kind, below every link; one that is exact is reduced."""
+        ledger, columns, targets, reached = state
         most = min(0.55 * len(ledger.y), 70)
         for degree in range(1, 10):
             for place, target in enumerate(targets):
@@ -160,8 +172,9 @@ class Stages:
                         if ledger.exact:
                             return
 
-    def _derived(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+    def _derived(self, state: _State) -> None:
         """Functions of the monomials that curvatures show."""
+        ledger, columns, targets, reached = state
         if g.DIV not in self.functions:
             return
         known: dict[tuple[int, ...], list[Formula]] = {}
@@ -181,8 +194,9 @@ class Stages:
             if ledger.exact:
                 return
 
-    def _rationals(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+    def _rationals(self, state: _State) -> None:
         """Quotients of polynomials, with and without mixed terms."""
+        ledger, columns, targets, _reached = state
         if g.DIV not in self.functions:
             return
         most = min(0.7 * len(ledger.y), 60)
@@ -205,8 +219,9 @@ class Stages:
                     if ledger.exact:
                         return
 
-    def _powers(self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]) -> None:
+    def _powers(self, state: _State) -> None:
         """Sums of one and two products of powers with fitted exponents."""
+        ledger, columns, targets, reached = state
         if not {g.DIV, g.POW} <= set(self.functions):
             return
         for count, starts in ((1, 1), (2, 3)):
@@ -217,26 +232,18 @@ class Stages:
                     if ledger.exact:
                         return
 
-    def _select(
-        self,
-        ledger: Ledger,
-        columns: TermColumns,
-        targets: list[Target],
-        reached: list[float],
-        most: int,
-        targets_most: int = 99,
-    ) -> None:
+    def _select(self, state: _State, most: int, targets_most: int = 99) -> None:
         """Forward selection from a library, the targets that are best so far first."""
+        ledger, _columns, targets, reached = state
         for place in sorted(range(len(targets)), key=lambda k: reached[k])[:targets_most]:
             terms = library(targets[place].indices, self.functions, most)
-            self._select_from(ledger, columns, targets, reached, place, terms)
+            self._select_from(state, place, terms)
             if ledger.exact:
                 return
 
-    def _select_special(
-        self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]
-    ) -> None:
+    def _select_special(self, state: _State) -> None:
         """Forward selection of products of different variables, and of waves."""
+        ledger, _columns, targets, _reached = state
         for place, target in enumerate(targets):
             if target.link.name in ("identity", "sqrt", "reciprocal"):
                 pools = [multilinear_terms(target.indices, 3)] if len(target.indices) > 3 else []
@@ -244,14 +251,13 @@ class Stages:
                 pools += [polynomial_terms(target.indices, 2) + wavy] if wavy else []
                 pools += [mixed_terms(target.indices, self.functions)] if 2 <= len(target.indices) <= 5 else []
                 for pool in pools:
-                    self._select_from(ledger, columns, targets, reached, place, pool, 3)
+                    self._select_from(state, place, pool, 3)
                     if ledger.exact:
                         return
 
-    def _scan_frequencies(
-        self, ledger: Ledger, columns: TermColumns, targets: list[Target], reached: list[float]
-    ) -> None:
+    def _scan_frequencies(self, state: _State) -> None:
         """One wave of a product of variables: the best frequency of a grid, then all of its constants fitted."""
+        ledger, columns, targets, _reached = state
         if not {g.SIN, g.COS, g.DIV} <= set(self.functions):
             return
         for target in targets:
@@ -278,16 +284,8 @@ class Stages:
                 if ledger.exact:
                     return
 
-    def _select_from(
-        self,
-        ledger: Ledger,
-        columns: TermColumns,
-        targets: list[Target],
-        reached: list[float],
-        place: int,
-        pool: Sequence[Formula],
-        beam: int = 1,
-    ) -> None:
+    def _select_from(self, state: _State, place: int, pool: Sequence[Formula], beam: int = 1) -> None:
+        ledger, columns, targets, reached = state
         terms, matrix = columns.matrix(pool)
         if terms:
             found = r.select_terms(ledger, targets[place], terms, matrix, 7, beam)

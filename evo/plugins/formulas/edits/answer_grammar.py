@@ -19,29 +19,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from evo.plugins.formulas.edits.words import (
-    ANSWER,
-    AT,
-    CODES,
-    CONSTANTS,
-    ERRORS,
-    MOST_NODES,
-    MOST_WORDS,
-    NODES,
-    NUMBERS,
-    OTHERS,
-    TERMS,
-    VARIABLES,
-    WORDS,
-)
+from evo.plugins.formulas.edits import words as w
 from evo.plugins.formulas.grammar import arity
 from vpo.languages.contract import MOST_ANSWERS, PARENT, STOP, RowGrammar
 
-_ID = {word: number for number, word in enumerate(WORDS)}
+_ID = {word: number for number, word in enumerate(w.WORDS)}
 _REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}
-_ARITY = {word: arity(code) for word, code in CODES.items()}
+_ARITY = {word: arity(code) for word, code in w.CODES.items()}
 _FUNCTIONS = tuple(word for word, arguments in _ARITY.items() if arguments)
-_BESIDE_ROWS = frozenset((PARENT, AT, *_REQUESTS))
+_BESIDE_ROWS = frozenset((PARENT, w.AT, *_REQUESTS))
 """The words that end the part of a prompt about the rows."""
 _NEVER = 10_000
 """The size of a word that no answer may have."""
@@ -73,24 +59,24 @@ def _length_of_prefix(words: Sequence[str]) -> int:
 
 def _read(ids: npt.NDArray[np.int32]) -> _Shown:
     """Raises ValueError for what is no prompt of the language."""
-    words = [WORDS[number] for number in ids]
+    words = [w.WORDS[number] for number in ids]
     end = next((at for at, word in enumerate(words) if word in _REQUESTS), None)
     if end is None:
         raise ValueError("a prompt without a number of answers")
-    sizes, places = [_NEVER] * len(WORDS), [-1] * len(WORDS)
+    sizes, places = [_NEVER] * len(w.WORDS), [-1] * len(w.WORDS)
     of_rows = takewhile(lambda word: word not in _BESIDE_ROWS, words)
-    for word in (*_FUNCTIONS, *NUMBERS, *CONSTANTS, *(word for word in of_rows if word in VARIABLES)):
+    for word in (*_FUNCTIONS, *w.NUMBERS, *w.CONSTANTS, *(word for word in of_rows if word in w.VARIABLES)):
         sizes[_ID[word]] = 1
     parent = 0
     if PARENT in words:
-        written = words[words.index(PARENT) + 2 : words.index(ERRORS) : 2]
+        written = words[words.index(PARENT) + 2 : words.index(w.ERRORS) : 2]
         parent = len(written)
-        for place, node in enumerate(NODES[:parent]):
+        for place, node in enumerate(w.NODES[:parent]):
             sizes[_ID[node]], places[_ID[node]] = _length_of_prefix(written[place:]), place
     for at, name in enumerate(words[:end]):
-        if name in TERMS:
+        if name in w.TERMS:
             sizes[_ID[name]] = _length_of_prefix(words[at + 1 : end])
-        elif name in OTHERS and words[at - 1] == AT:
+        elif name in w.OTHERS and words[at - 1] == w.AT:
             meant = _ID[words[at + 1]]
             sizes[_ID[name]], places[_ID[name]] = sizes[meant], places[meant]
     return _Shown(sizes, places, parent, _REQUESTS[words[end]], [int(number) for number in ids[end + 1 :]])
@@ -110,7 +96,7 @@ class FormulaGrammar(RowGrammar):
             try:
                 shown = _read(ids)
             except ValueError:
-                shown = _Shown([0] * len(WORDS), [-1] * len(WORDS), 0, 0, ())
+                shown = _Shown([0] * len(w.WORDS), [-1] * len(w.WORDS), 0, 0, ())
                 states.append([_FREE, 0, 0, 0, 0, -1, 0])
             else:
                 states.append([_OPEN, 0, 0, 0, shown.answers, -1, shown.parent])
@@ -120,7 +106,7 @@ class FormulaGrammar(RowGrammar):
                 begun = FormulaGrammar([ids[: len(ids) - len(shown.begun)]], torch.zeros(1, dtype=torch.long))
                 states[-1] = begun.state_after(shown.begun)
         device = row.device
-        self._arity = torch.tensor([_ARITY.get(word, 0) for word in WORDS], device=device)
+        self._arity = torch.tensor([_ARITY.get(word, 0) for word in w.WORDS], device=device)
         # Columns: what the row waits for; missing prefix words; words and nodes that are left; answers that are left;
         # the node that is being replaced, until its first word is there; nodes of the parent
         state = torch.tensor(states, device=device)[row]
@@ -134,7 +120,7 @@ class FormulaGrammar(RowGrammar):
         found = torch.where(waits == _PREFIX, fits, waits == _FREE)
         found = torch.where(waits == _PLACE, places >= 0, found)
         opens = waits[:, 0] == _OPEN
-        found[:, _ID[ANSWER]] |= opens & (answers[:, 0] > 0)
+        found[:, _ID[w.ANSWER]] |= opens & (answers[:, 0] > 0)
         found[:, _ID[STOP]] |= opens & (answers[:, 0] <= 0)
         return found
 
@@ -150,8 +136,8 @@ class FormulaGrammar(RowGrammar):
         to_place = opens & (parent > 0)
         then = torch.where(to_place, _PLACE, torch.where(writes & (missing == 0), _OPEN, _PREFIX))
         then = torch.where(~legal | (waits == _FREE) | (tokens == _ID[STOP]), _FREE, then)
-        words = torch.where(writes, words - 1, MOST_WORDS)
-        nodes = torch.where(places, MOST_NODES - parent + size, torch.where(writes, nodes - size, MOST_NODES))
+        words = torch.where(writes, words - 1, w.MOST_WORDS)
+        nodes = torch.where(places, w.MOST_NODES - parent + size, torch.where(writes, nodes - size, w.MOST_NODES))
         answers = answers - opens.long()
         place = torch.where(places, meant, -1)
         self._move_to(torch.stack([then, missing, words, nodes, answers, place, parent], dim=1))

@@ -24,20 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.edits.words import (
-    ANSWER,
-    AT,
-    CODES,
-    FUNCTION_WORDS,
-    HEADER,
-    MOST_NODES,
-    MOST_WORDS,
-    NODES,
-    OTHERS,
-    TERMS,
-    number_of_word,
-    word_of_number,
-)
+from evo.plugins.formulas.edits import words as w
 from evo.plugins.formulas.grammar import (
     CONSTANT,
     FIXED,
@@ -54,8 +41,8 @@ from vpo.languages.contract import MOST_ANSWERS
 Skeleton = tuple[tuple[int, ...], tuple[float, ...]]
 MOST_PROMPT = 2000
 """Words of a prompt that are read."""
-_PLACES = {word: place for place, word in enumerate(NODES)}
-_TERMS = frozenset(TERMS)
+_PLACES = {word: place for place, word in enumerate(w.NODES)}
+_TERMS = frozenset(w.TERMS)
 
 
 def nodes(formula: Formula) -> list[tuple[int, int]]:
@@ -91,8 +78,8 @@ def _word(code: int, numbers: Iterator[float]) -> str:
     if code >= VARIABLE:
         return f"x{code - VARIABLE + 1}"
     if code >= CONSTANT:
-        return word_of_number(next(numbers), code == FIXED)
-    return f"f:{FUNCTION_WORDS[code]}"
+        return w.word_of_number(next(numbers), code == FIXED)
+    return f"f:{w.FUNCTION_WORDS[code]}"
 
 
 @dataclass(frozen=True)
@@ -124,7 +111,7 @@ class ShownFormula:
             found.setdefault(_skeleton(term), name)
         for place, span in enumerate(self.spans):
             if self.parent is not None and span[1] - span[0] > 1:
-                word = self.words_of_nodes.get(place, NODES[place])
+                word = self.words_of_nodes.get(place, w.NODES[place])
                 found.setdefault(_skeleton(self.parent.cut(*span)), word)
         return found
 
@@ -132,8 +119,8 @@ class ShownFormula:
 def read_prefix(words: Sequence[str], shown: ShownFormula | None = None) -> Formula | None:
     """The formula at the beginning of `words`, None if there is none. shown: what words for nodes and terms mean"""
     stack: list[tuple[int, list[Formula]]] = []  # functions that wait for arguments
-    for word in words[:MOST_WORDS]:
-        code = CODES.get(word)
+    for word in words[: w.MOST_WORDS]:
+        code = w.CODES.get(word)
         if code is not None and code < CONSTANT:
             stack.append((code, []))
             continue
@@ -148,7 +135,7 @@ def read_prefix(words: Sequence[str], shown: ShownFormula | None = None) -> Form
                 break
             stack.pop()
             done = apply(function, *arguments)
-            if done.size > MOST_NODES:
+            if done.size > w.MOST_NODES:
                 return None
         else:
             return done
@@ -156,7 +143,7 @@ def read_prefix(words: Sequence[str], shown: ShownFormula | None = None) -> Form
 
 
 def _leaf(word: str, shown: ShownFormula | None) -> Formula | None:
-    if (number := number_of_word(word)) is not None:
+    if (number := w.number_of_word(word)) is not None:
         return Formula((number[0],), (number[1],))
     if shown is None:
         return None
@@ -169,16 +156,16 @@ def _leaf(word: str, shown: ShownFormula | None) -> Formula | None:
 def write_header(names: Sequence[str], parent: Formula | None) -> str:
     """The first word of a prompt."""
     text = "" if parent is None else "=" + write(parent, names, digits=8).replace(" ", "")
-    return f"{HEADER}{','.join(names)}{text}"
+    return f"{w.HEADER}{','.join(names)}{text}"
 
 
 @lru_cache(maxsize=2048)
 def read_prompt(prompt: str) -> ShownFormula | None:
     """What a prompt shows; None if it is no prompt of this language."""
     header, *words = prompt.split()[:MOST_PROMPT] or [""]
-    if not header.startswith(HEADER):
+    if not header.startswith(w.HEADER):
         return None
-    head, _, text = header.removeprefix(HEADER).partition("=")
+    head, _, text = header.removeprefix(w.HEADER).partition("=")
     names = tuple(head.split(","))
     try:
         parent = parse(text, names) if text else None
@@ -189,7 +176,7 @@ def read_prompt(prompt: str) -> ShownFormula | None:
     for at, word in enumerate(words):
         if word in _TERMS and (term := read_prefix(words[at + 1 :])) is not None:
             terms[word] = term
-        elif word == AT and at + 2 < len(words) and words[at + 1] in OTHERS and words[at + 2] in _PLACES:
+        elif word == w.AT and at + 2 < len(words) and words[at + 1] in w.OTHERS and words[at + 2] in _PLACES:
             called[words[at + 1]] = _PLACES[words[at + 2]]
     return ShownFormula(names, parent, tuple(nodes(parent)) if parent is not None else (), terms, called)
 
@@ -203,7 +190,7 @@ def decode_chain(text: str, prompt: str) -> list[str]:
     if shown is None:
         return []
     answers = []
-    for section in f" {text} ".split(f" {ANSWER} ")[1:]:
+    for section in f" {text} ".split(f" {w.ANSWER} ")[1:]:
         formula = read_answer(section.split(), shown)
         if formula is not None and all(index < len(shown.names) for index in formula.variables):
             answers.append(write(formula, shown.names, digits=8))
@@ -219,7 +206,7 @@ def read_answer(words: Sequence[str], shown: ShownFormula) -> Formula | None:
     if place is None or part is None:
         return None
     changed = shown.parent.replace(*shown.spans[place], part)
-    return changed if changed.size <= MOST_NODES else None
+    return changed if changed.size <= w.MOST_NODES else None
 
 
 def encode_answer(child: Formula, shown: ShownFormula) -> list[str] | None:
@@ -229,7 +216,7 @@ def encode_answer(child: Formula, shown: ShownFormula) -> list[str] | None:
     With a parent it is the smallest subtree that differs, and what replaces it; constants make no difference.
     """
     parent = shown.parent
-    if child.size > MOST_NODES:
+    if child.size > w.MOST_NODES:
         return None
     if parent is None:
         words = _written(child, shown.known, True, True)
@@ -237,9 +224,9 @@ def encode_answer(child: Formula, shown: ShownFormula) -> list[str] | None:
         place, part, linear = _difference(parent, child, 0, True)
         if _skeleton(part) == _skeleton(parent.cut(*shown.spans[place])):
             return None
-        where = shown.words_of_nodes.get(place, NODES[place])
+        where = shown.words_of_nodes.get(place, w.NODES[place])
         words = [where, *_written(part, shown.known, True, linear)]
-    return words if len(words) <= MOST_WORDS else None
+    return words if len(words) <= w.MOST_WORDS else None
 
 
 def _skeleton(formula: Formula) -> Skeleton:
@@ -274,7 +261,7 @@ def _written(formula: Formula, known: Mapping[Skeleton, str], summand: bool, lin
     """
     code = formula.codes[-1]
     if formula.size == 1 and code in (CONSTANT, FIXED):
-        return [word_of_number(1.0 if linear and code == CONSTANT else formula.values[0], code == FIXED)]
+        return [w.word_of_number(1.0 if linear and code == CONSTANT else formula.values[0], code == FIXED)]
     word = known.get(_skeleton(formula))
     if word is not None and (summand or formula.size > 1):
         return [word]
@@ -282,5 +269,5 @@ def _written(formula: Formula, known: Mapping[Skeleton, str], summand: bool, lin
     scaled = code == g.MUL and any(each.codes == (CONSTANT,) for each in arguments)
     adds = code in (g.ADD, g.SUB, g.NEG)
     parts = [_written(each, known, adds or (summand and scaled), linear and (adds or scaled)) for each in arguments]
-    words = prefix_words(formula)[:1] if not arguments else [f"f:{FUNCTION_WORDS[code]}"]
+    words = prefix_words(formula)[:1] if not arguments else [f"f:{w.FUNCTION_WORDS[code]}"]
     return [*words, *(word for part in parts for word in part)]

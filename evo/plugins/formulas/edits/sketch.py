@@ -17,25 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas import grammar as g
+from evo.plugins.formulas.edits import words as w
 from evo.plugins.formulas.edits.language import nodes, prefix_words, write_header
-from evo.plugins.formulas.edits.words import (
-    AT,
-    BEST,
-    ERRORS,
-    IN_TURN,
-    LEVELS,
-    LINKS,
-    MOST_NODES,
-    MOST_VARIABLES,
-    NODES,
-    OF_OTHERS,
-    OTHERS,
-    QUALITY,
-    ROOT_TERMS,
-    SIGNS,
-    SIZES,
-    explained_word,
-)
 from evo.plugins.formulas.evaluation import Array, evaluate, evaluate_with_jacobian, fit_constants, quiet
 from evo.plugins.formulas.grammar import (
     CONSTANT,
@@ -162,7 +145,7 @@ class Parent:
 def fit_parent(problem: FormulaProblem, formula: Formula) -> Parent | None:
     """None if the formula has no finite value on some row, or no words."""
     x, y = problem.train
-    if formula.size > MOST_NODES:
+    if formula.size > w.MOST_NODES:
         return None
     with quiet():
         fitted = fit_constants(formula, x, y, steps=FIT_STEPS).formula
@@ -247,7 +230,7 @@ class Sketch:
         """Terms with their names and marks."""
         words: list[str] = []
         for name, (place, share) in zip(names, places, strict=False):
-            words += [name, *self.columns.words[place], explained_word(share)]
+            words += [name, *self.columns.words[place], w.explained_word(share)]
         return words
 
     def _without_parent(self, y: Array) -> list[str]:
@@ -256,24 +239,24 @@ class Sketch:
             return []
         basis = basis_of(np.ones((1, len(y))))
         words = self._of_root(y, basis)
-        for link, target in zip(LINKS, _transforms(y), strict=True):
+        for link, target in zip(w.LINKS, _transforms(y), strict=True):
             if target is not None:
-                names = [f"{link}{k}" for k in range(1, IN_TURN + 1)]
-                words += [AT, link, *self._terms(names, chosen_in_turn(candidates, target, basis, IN_TURN))]
+                names = [f"{link}{k}" for k in range(1, w.IN_TURN + 1)]
+                words += [w.AT, link, *self._terms(names, chosen_in_turn(candidates, target, basis, w.IN_TURN))]
         return words
 
     def _of_root(self, residual: Array, basis: Array) -> list[str]:
         """The best terms, then those that are chosen after the first."""
-        best = best_of(marks(self.columns.values, residual, basis), BEST)
-        words = [AT, *self._terms(ROOT_TERMS, best)]
-        turns = chosen_in_turn(self.columns.values, residual, basis, IN_TURN)[1:]
-        return [*words, *self._terms(ROOT_TERMS[BEST:], turns)]
+        best = best_of(marks(self.columns.values, residual, basis), w.BEST)
+        words = [w.AT, *self._terms(w.ROOT_TERMS, best)]
+        turns = chosen_in_turn(self.columns.values, residual, basis, w.IN_TURN)[1:]
+        return [*words, *self._terms(w.ROOT_TERMS[w.BEST :], turns)]
 
     def _of_parent(self, parent: Parent) -> list[str]:
         words = [PARENT]
         for place, word in enumerate(prefix_words(parent.formula)):
-            words += [NODES[place], word]
-        words += [ERRORS, *(QUALITY[round(LEVELS * share)] for share in parent.quality)]
+            words += [w.NODES[place], word]
+        words += [w.ERRORS, *(w.QUALITY[round(w.LEVELS * share)] for share in parent.quality)]
         candidates = self.columns.values
         if not len(candidates):
             return words
@@ -287,9 +270,9 @@ class Sketch:
                 shares = marks(candidates * (slope / np.abs(slope).max()), parent.residual, basis)
                 others.append((float(shares.max()), place, shares))
         others.sort(key=lambda each: (-each[0], each[1]))
-        for name, (_best, place, shares) in zip(OTHERS, others, strict=False):
-            names = [f"{name}{k}" for k in range(1, OF_OTHERS + 1)]
-            words += [AT, name, NODES[place], *self._terms(names, best_of(shares, OF_OTHERS))]
+        for name, (_best, place, shares) in zip(w.OTHERS, others, strict=False):
+            names = [f"{name}{k}" for k in range(1, w.OF_OTHERS + 1)]
+            words += [w.AT, name, w.NODES[place], *self._terms(names, best_of(shares, w.OF_OTHERS))]
         return words
 
 
@@ -306,16 +289,16 @@ def _transforms(y: Array) -> list[Array | None]:
 
 def _extent(values: npt.NDArray[np.float64]) -> list[str]:
     low, high = float(values.min()), float(values.max())
-    sign = SIGNS[0] if low > 0 else SIGNS[1] if high < 0 else SIGNS[2]
+    sign = w.SIGNS[0] if low > 0 else w.SIGNS[1] if high < 0 else w.SIGNS[2]
     size = max(abs(low), abs(high), 1e-30)
-    return [sign, SIZES[min(max(round(float(np.log2(size))) + 4, 0), len(SIZES) - 1)]]
+    return [sign, w.SIZES[min(max(round(float(np.log2(size))) + 4, 0), len(w.SIZES) - 1)]]
 
 
 @lru_cache(maxsize=2048)
 def sketch_of(problem: FormulaProblem) -> Sketch:
     """The sketch of a problem; raises ValueError for more variables than there are words."""
-    if len(problem.names) > MOST_VARIABLES:
-        raise ValueError(f"the embedded policy reads at most {MOST_VARIABLES} variables, not {len(problem.names)}")
+    if len(problem.names) > w.MOST_VARIABLES:
+        raise ValueError(f"the embedded policy reads at most {w.MOST_VARIABLES} variables, not {len(problem.names)}")
     return Sketch(problem)
 
 

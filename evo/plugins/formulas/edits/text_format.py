@@ -19,23 +19,9 @@ from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
+from evo.plugins.formulas.edits import words as w
 from evo.plugins.formulas.edits.dialect import FORMULA_FORMAT
 from evo.plugins.formulas.edits.language import ShownFormula, read_prompt
-from evo.plugins.formulas.edits.words import (
-    BEST,
-    EXPLAINED,
-    EXPLAINED_EDGES,
-    IN_TURN,
-    LEVELS,
-    LINKS,
-    OF_OTHERS,
-    OTHERS,
-    QUALITY,
-    ROOT_TERMS,
-    SIGNS,
-    TERMS,
-    VARIABLES,
-)
 from evo.plugins.formulas.grammar import Formula, FormulaError, parse, write
 from evo.plugins.formulas.problem import FormulaProblem
 from evo.prompts.registry import open_format
@@ -53,9 +39,9 @@ TOKENS = 64
 """That suffice for most answers: one of 45 nodes has up to 90, but few in a search have more than 40."""
 TAUGHT = 21
 """Nodes of an answer that is taught, at most: a prompt says too little of larger ones."""
-_LINKS = dict(zip(LINKS, ("{}**2", "log({})", "1/{}", "exp({})"), strict=True))
-_SHARES = dict(zip(EXPLAINED, (f"{100 * edge:.6g}" for edge in (0, *EXPLAINED_EDGES)), strict=True))
-_ERRORS = {word: str(LEVELS - k) for k, word in enumerate(QUALITY)}
+_LINKS = dict(zip(w.LINKS, ("{}**2", "log({})", "1/{}", "exp({})"), strict=True))
+_SHARES = dict(zip(w.EXPLAINED, (f"{100 * edge:.6g}" for edge in (0, *w.EXPLAINED_EDGES)), strict=True))
+_ERRORS = {word: str(w.LEVELS - k) for k, word in enumerate(w.QUALITY)}
 
 
 class FormulaTextFormat:
@@ -108,20 +94,22 @@ class FormulaTextFormat:
         def listed(names: Sequence[str]) -> str:
             return ", ".join(f"{self._line(shown.terms[name])} {shares[name]}" for name in names if name in shown.terms)
 
-        named = {"y": self.problem.output, **dict(zip(VARIABLES, self.problem.names, strict=False))}
-        positive = [named[word] for word, sign in zip(words, words[1:], strict=False) if sign == SIGNS[0]]
+        named = {"y": self.problem.output, **dict(zip(w.VARIABLES, self.problem.names, strict=False))}
+        positive = [named[word] for word, sign in zip(words, words[1:], strict=False) if sign == w.SIGNS[0]]
         lines = [f"formula of {', '.join(self.problem.names)}; positive: {', '.join(positive) or 'none'}"]
         if shown.parent is not None:
             lines.append(f"parent: {self._line(shown.parent)}")
             lines.append("error by region: " + " ".join(_ERRORS[word] for word in words if word in _ERRORS))
-        best, turns = listed(ROOT_TERMS[:BEST]), listed(ROOT_TERMS[BEST:])
+        best, turns = listed(w.ROOT_TERMS[: w.BEST]), listed(w.ROOT_TERMS[w.BEST :])
         lines.append("terms: " + best + (f"; in turn: {turns}" if turns else ""))
-        for node in OTHERS:
+        for node in w.OTHERS:
             if node in shown.called and shown.parent is not None:
                 part = shown.parent.cut(*shown.spans[shown.called[node]])
-                lines.append(f"terms in {self._line(part)}: {listed([f'{node}{k}' for k in range(1, OF_OTHERS + 1)])}")
+                lines.append(
+                    f"terms in {self._line(part)}: {listed([f'{node}{k}' for k in range(1, w.OF_OTHERS + 1)])}"
+                )
         for link, text in _LINKS.items():
-            if terms := listed([f"{link}{k}" for k in range(1, IN_TURN + 1)]):
+            if terms := listed([f"{link}{k}" for k in range(1, w.IN_TURN + 1)]):
                 lines.append(f"terms of {text.format(self.problem.output)}: {terms}")
         return lines
 
@@ -131,7 +119,7 @@ def _shares_of(words: Sequence[str]) -> dict[str, str]:
     shares: dict[str, str] = {}
     name = ""
     for word in words:
-        if word in TERMS:
+        if word in w.TERMS:
             name = word
         elif word in _SHARES:
             shares.setdefault(name, _SHARES[word])
