@@ -275,7 +275,7 @@ def progress_line(fit: SavedFit) -> str:
 
 def print_fit(console: Console, fit: SavedFit, row: FitRow | None) -> None:
     """Why the search ended, what it took, its front with the recommended row marked, and the row's formula."""
-    seconds, evaluations = (sum(getattr(each, name) for each in fit.sessions) for name in ("seconds", "evaluations"))
+    seconds, evaluations = sum(each.seconds for each in fit.sessions), sum(each.evaluations for each in fit.sessions)
     sessions = f" in {len(fit.sessions)} sessions" if len(fit.sessions) > 1 else ""
     reason = REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
     console.print(f"{reason}; {seconds:.1f} s, {evaluations:,} evaluations{sessions}.\n", soft_wrap=True, markup=False)

@@ -79,9 +79,10 @@ class FitRow:
 
     def record(self, number: int) -> dict[str, Any]:
         """The row as JSON. number: from 1, as people see it"""
-        measured = {key: getattr(self.front, key) for key in ("complexity", "loss", "score", "r2")}
+        row = self.front
+        fitted = {"complexity": row.complexity, "loss": row.loss, "score": row.score, "r2": row.r2}
         held_out = {"test_r2": self.test_r2, "undefined": self.undefined}
-        return {"row": number, **measured, **held_out, "equation": self.front.equation}
+        return {"row": number, **fitted, **held_out, "equation": row.equation}
 
 
 @dataclass(frozen=True)

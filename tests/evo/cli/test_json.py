@@ -45,7 +45,7 @@ def test_the_page_names_every_key_of_every_command(tmp_path, monkeypatch, capsys
 
 
 def test_all_json_of_commands_has_a_version():
-    for file in [*(ROOT / "evo/cli").glob("*.py"), ROOT / "evo/plugins/formulas/command.py"]:
+    for file in [*(ROOT / "evo/cli").glob("*.py"), *(ROOT / "evo/plugins").rglob("command.py")]:
         text = file.read_text(encoding="utf-8")
         if file.name != "options.py":
             assert not re.search(r"(echo|stdout\.write|print)\(\s*json\.dumps", text), f"{file.name}: use print_json"
