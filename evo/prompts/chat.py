@@ -48,10 +48,20 @@ class MessageFormat:
             tuple(c for c in selection.best if c.text.strip()),
         )
 
+    def others(self, shown: Selection, most: int | None = None) -> list[Candidate]:
+        """What is shown beside the parent, each once. most: of the best"""
+        found = {c.id: c for c in (*shown.best[:most], *shown.inspirations)}
+        return [candidate for candidate in found.values() if shown.parent is None or candidate.id != shown.parent.id]
+
     def texts_shown(self, shown: Selection, others: Iterable[Candidate] = ()) -> tuple[str, ...]:
         """Prompt.shown: the parent, or else the starting program of the request, and the others."""
         start = self.problem.seed_answer() if self.diff or self.problem.answer_format == "python" else ""
         return (start if shown.parent is None else shown.parent.text, *(candidate.text for candidate in others))
+
+    def scores(self, candidate: Candidate) -> str:
+        """Its fitness, and its reward vector by name."""
+        vector = zip(self.problem.objectives, candidate.rewards, strict=True)
+        return f"Fitness {candidate.fitness:.4g} ({', '.join(f'{name} {value:.3g}' for name, value in vector)})"
 
     def begin_answer(self, selection: Selection, rng: np.random.Generator | None) -> str:
         """The prefill: the first part of the parent, "" for none."""
@@ -106,14 +116,12 @@ class ChatFormat(MessageFormat):
         sections, shown = [self.task], self.select_shown(selection)
         if shown.parent is not None:
             sections.append("# Answer to improve\n" + self.describe(shown.parent))
-        others = {c.id: c for c in (*shown.best, *shown.inspirations)}
-        if selection.parent is not None:
-            others.pop(selection.parent.id, None)
+        others = self.others(shown)
         if others:
-            others_shown = "\n\n".join(self.describe(c, feedback=False) for c in others.values())
+            others_shown = "\n\n".join(self.describe(candidate, feedback=False) for candidate in others)
             sections.append("# Other answers found so far\n" + others_shown)
         sections.append(self.request)
-        text, texts = "\n\n".join(sections), self.texts_shown(shown, others.values())
+        text, texts = "\n\n".join(sections), self.texts_shown(shown, others)
         begun = self.begin_answer(selection, rng)
         return Prompt(text, self.system, stream, begun, texts, task_chars=len(self.task))
 
@@ -125,10 +133,7 @@ class ChatFormat(MessageFormat):
         text = cut(candidate.text, self.config.max_answer_chars)
         if self.problem.answer_format == "python":
             text = f"```python\n{text.rstrip()}\n```"
-        vector = ", ".join(
-            f"{name} {value:.3g}" for name, value in zip(self.problem.objectives, candidate.rewards, strict=True)
-        )
-        lines = [f"Fitness {candidate.fitness:.4g} ({vector})"]
+        lines = [self.scores(candidate)]
         if feedback and candidate.feedback and self.config.max_feedback_chars:
             lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
         return "\n".join([*lines, text])

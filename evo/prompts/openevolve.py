@@ -67,10 +67,7 @@ class OpenEvolveFormat(MessageFormat):
         request = ""
         if self.answers > 1:
             request = "\n\n" + instructions(self.problem.answer_format, self.answers)
-        others = {c.id: c for c in (*shown.best[: self.top], *shown.inspirations)}
-        if parent is not None:
-            others.pop(parent.id, None)
-        texts = self.texts_shown(shown, others.values())
+        texts = self.texts_shown(shown, self.others(shown, self.top))
         return Prompt(built["user"] + request, built["system"], stream, self.begin_answer(selection, rng), texts)
 
     def _metrics(self, candidate: Candidate) -> dict[str, float]:

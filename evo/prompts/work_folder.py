@@ -31,21 +31,16 @@ class WorkFolderFormat(MessageFormat):
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         shown = self.select_shown(selection)
         parent = shown.parent
-        others = {candidate.id: candidate for candidate in (*shown.best, *shown.inspirations)}
-        if parent is not None:
-            others.pop(parent.id, None)
+        others = self.others(shown)
         request = {
             "format": WORK_FOLDER,
             "task": self.problem.statement().strip(),
             "files": self._files(self.problem.seed_answer() if parent is None else parent.text),
             "feedback": "" if parent is None else self._describe(parent),
-            "others": [
-                {"files": self._files(candidate.text), "scores": self._scores(candidate)}
-                for candidate in others.values()
-            ],
+            "others": [{"files": self._files(other.text), "scores": self.scores(other)} for other in others],
         }
-        texts = self.texts_shown(shown, others.values())
-        return Prompt(json.dumps(request, ensure_ascii=False, indent=1), "", stream, "", texts)
+        text = json.dumps(request, ensure_ascii=False, indent=1)
+        return Prompt(text, "", stream, "", self.texts_shown(shown, others))
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         from vpo.chain import Chain
@@ -70,15 +65,9 @@ class WorkFolderFormat(MessageFormat):
             return self.problem.answer_of(files)
         return next(iter(files.values()))
 
-    def _scores(self, candidate: Candidate) -> str:
-        vector = ", ".join(
-            f"{name} {value:.3g}" for name, value in zip(self.problem.objectives, candidate.rewards, strict=True)
-        )
-        return f"Fitness {candidate.fitness:.4g} ({vector})"
-
     def _describe(self, candidate: Candidate) -> str:
         """The scores and the feedback of the answer to improve."""
-        lines = [self._scores(candidate)]
+        lines = [self.scores(candidate)]
         if candidate.feedback and self.config.max_feedback_chars:
             lines.append(cut(candidate.feedback, self.config.max_feedback_chars))
         return "\n\n".join(lines)
