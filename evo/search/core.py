@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from evo.config.run import RunConfig
 from evo.search.iteration import Iteration, draft
-from evo.search.operators import FreshShare, Operator, Operators, Repeats
+from evo.search.operators import FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Schedule, WindowSize
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
@@ -99,7 +99,7 @@ class SearchCore:
         placements = problem_run.population.add(group, transaction)
         repeated = sum(not placement.new for placement in placements)
         kind = _kind(problem_run, group.parent)
-        seen = Repeats(group.sequence, group.problem, group.operator, kind, repeated, len(placements))
+        seen = (group.sequence, group.problem, group.operator, kind, repeated, len(placements))
         self.fresh_share.recall([seen])
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1

@@ -14,7 +14,6 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -198,15 +197,9 @@ class Operators:
                 self.credit(group)
 
 
-class Repeats(NamedTuple):
-    """The repeats of one committed group. repeated: of its answers, those that the run had stored before"""
-
-    sequence: int
-    problem: int
-    operator: int
-    shown: ParentKind
-    repeated: int
-    answers: int
+Repeats = tuple[int, int, int, ParentKind, int, int]
+"""Of one committed group: its sequence, problem id, operator, parent shown, answers that the run had stored before, and
+answers."""
 
 
 class FreshShare:
@@ -219,25 +212,25 @@ class FreshShare:
 
     def __init__(self) -> None:
         self._waiting: deque[Repeats] = deque()
-        self._counted: defaultdict[tuple[int, int, ParentKind], deque[Repeats]] = defaultdict(
+        self._counted: defaultdict[tuple[int, int, ParentKind], deque[tuple[int, int]]] = defaultdict(
             lambda: deque(maxlen=WINDOW)
         )
 
-    def recall(self, groups: Iterable[tuple[int, int, int, ParentKind, int, int]]) -> None:
-        """Take in committed groups, in the run's order: the fields of Repeats."""
-        self._waiting.extend(Repeats(*group) for group in groups)
+    def recall(self, groups: Iterable[Repeats]) -> None:
+        """Take in committed groups, in the run's order."""
+        self._waiting.extend(groups)
 
     def advance(self, upto: int | None) -> None:
         """See the groups up to this sequence; all of them with None."""
-        while self._waiting and (upto is None or self._waiting[0].sequence <= upto):
-            group = self._waiting.popleft()
-            self._counted[group.problem, group.operator, group.shown].append(group)
+        while self._waiting and (upto is None or self._waiting[0][0] <= upto):
+            _, problem, operator, shown, repeated, answers = self._waiting.popleft()
+            self._counted[problem, operator, shown].append((repeated, answers))
 
     def of(self, problem: int, operator: int, shown: ParentKind) -> float:
         """The chance that a prompt with such a parent shows none instead. One answer that is no repeat is believed of
         each kind, so that the first copy does not decide."""
         with_parent, without = (
-            sum(group.repeated for group in counted) / (1 + sum(group.answers for group in counted))
+            sum(repeated for repeated, _ in counted) / (1 + sum(answers for _, answers in counted))
             for counted in (self._counted[problem, operator, kind] for kind in (shown, ParentKind.NOTHING))
         )
         return max(0.0, with_parent - without)
