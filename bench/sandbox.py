@@ -6,9 +6,9 @@ Rows: a bare fork of an interpreter with numpy; the same fork running the candid
 Sandbox.run in every mode that can be had, from two threads per worker. All in one process, in turns, best of the turns
 (others may be using the machine). Then, for one candidate at a time, who used the CPU.
 
-The same for one evaluation of an OpenEvolve directory with a trivial evaluator, its answer in the evaluator's process
-(shared) and in one of its own (apart), and for one trivial program: CPU milliseconds of this process, of the workers,
-and of the forks that they waited for, user and system, the least of the turns.
+The same for one evaluation of an OpenEvolve directory with a trivial evaluator, and for one trivial program: CPU
+milliseconds of this process, of the workers, and of the forks that they waited for, user and system, the least of the
+turns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from problems import Problem, resolve
+from problems import resolve
 from problems.sandbox.contract import Limits, Program
 from problems.sandbox.isolation import probe
 from problems.sandbox.pool import Sandbox
@@ -123,14 +123,13 @@ def evaluate(path):
     spec = importlib.util.spec_from_file_location("program", path)
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
-    return {{"value": program.search(2, {})}}
+    return {"value": program.search(2, 5)}
 """
 INITIAL = """# EVOLVE-BLOCK-START
 def search(start, steps):
-    return start + {}
+    return start + steps
 # EVOLVE-BLOCK-END
 """
-DIRECTORIES = {"apart": ("5", "steps"), "shared": ("lambda: 5", "steps()")}  # a function cannot be sent to an answer
 
 
 def worker_ticks() -> tuple[float, float]:
@@ -164,25 +163,24 @@ def cpu_of(work: Callable[[int], None], count: int, turns: int) -> dict[str, flo
 
 
 def evaluations(mode: Any, count: int, turns: int) -> dict[str, dict[str, float]]:
-    """`cpu_of` one evaluation of a directory, apart and shared, and of one program."""
+    """`cpu_of` one evaluation of a directory, and of one program."""
     set_sandbox_mode(mode)
     rows = {}
     try:
-        for execution, (argument, added) in DIRECTORIES.items():
-            with tempfile.TemporaryDirectory() as name:
-                folder = Path(name)
-                folder.chmod(0o755)
-                (folder / "evaluator.py").write_text(EVALUATOR.format(argument))
-                (folder / "initial_program.py").write_text(INITIAL.format(added))
-                (problem,) = resolve(name)
-                assert problem.execution == execution, (problem.execution, problem.fault)
-                seed = problem.seed_answer()
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            folder.chmod(0o755)
+            (folder / "evaluator.py").write_text(EVALUATOR)
+            (folder / "initial_program.py").write_text(INITIAL)
+            (problem,) = resolve(name)
+            assert problem.fault is None, problem.fault
+            seed = problem.seed_answer()
 
-                def work(number: int, problem: Problem = problem, seed: str = seed) -> None:
-                    score = problem.score(seed.replace("return", f"_ = {number}\n    return"))
-                    assert score.rewards == (7,), score
+            def work(number: int) -> None:
+                score = problem.score(seed.replace("return", f"_ = {number}\n    return"))
+                assert score.rewards == (7,), score
 
-                rows[execution] = cpu_of(work, count, turns)
+            rows["evaluation"] = cpu_of(work, count, turns)
         with Sandbox.open(mode, 1) as sandbox:
             rows["program"] = cpu_of(lambda _: (sandbox.run(TRIVIAL, LIMITS), None)[1], count, turns)
     finally:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Compiled = tuple[tuple[str, Literal["exec", "eval"]], ...]
-"""Trusted texts, each a program's setup ("exec") or a case ("eval"), that a worker compiles before it forks."""
 Mode = Literal["auto", "bwrap", "landlock", "none"]
 CaseStatus = Literal["ok", "error", "timeout", "memory", "output", "crash"]
 HostCall = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]

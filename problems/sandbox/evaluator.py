@@ -85,7 +85,7 @@ class Evaluator:
 
     def _listen(self, worker: Worker, task: dict[str, Any], timeout: float, host_call: HostCall | None) -> CaseOutcome:
         limits = replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
-        worker.begin(task, limits, apart=host_call is not None)
+        worker.begin(task, limits)
         output, reply, failure, ended = result.read_result(
             worker, limits, _read_reply, bounded=False, host_call=host_call
         )

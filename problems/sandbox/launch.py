@@ -22,7 +22,7 @@ from types import CodeType
 from typing import Any
 
 from problems.sandbox import mounts, scratch
-from problems.sandbox.contract import Compiled, EvaluatorSpec, Limits, SandboxFault
+from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 
 _SOURCES = (
     *("wire", "syscalls", "confinement", "channels", "judge", "program"),
@@ -115,7 +115,6 @@ def plan(
     spec: EvaluatorSpec | None,
     preload: tuple[str, ...],
     changed: dict[str, str],
-    compiled: Compiled = (),
 ) -> Plan:
     """For a worker of `mode`: a program's, or with `spec` a scorer's. Makes the scratch folder unless bwrap does.
 
@@ -151,7 +150,6 @@ def plan(
         "hidden": reach.hidden,
         "site": reach.site,
         "preload": [name for name in preload if importlib.util.find_spec(name)],
-        "compiled": compiled,
         "scratch": folder,
         "scratch_size": limits.scratch,
         "threads": 64 + others,

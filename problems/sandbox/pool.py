@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from problems.sandbox import isolation
 from problems.sandbox.contract import (
     CaseOutcome,
-    Compiled,
     EvaluatorSpec,
     Limits,
     Mode,
@@ -54,16 +53,14 @@ class Sandbox:
         workers: int,
         preload: tuple[str, ...] = ("numpy",),
         environment: Mapping[str, str] | None = None,
-        compiled: Compiled = (),
     ) -> None:
         self._environment = dict(environment or {})
         self.mode = mode
         self.workers = workers
-        self._preload, self._compiled = preload, compiled
+        self._preload = preload
         self._lock = threading.Lock()
         self._pools: dict[int, WorkerPool] = {}  # by the size of scratch, which a worker is started with
         self._evaluators: list[Evaluator] = []
-        self._kin: dict[tuple[tuple[str, ...], Compiled], Sandbox] = {}
         self._closed = False
 
     def __enter__(self) -> Sandbox:
@@ -76,9 +73,8 @@ class Sandbox:
         """End every worker. What is running in another thread ends with its call."""
         with self._lock:
             self._closed = True
-            closing: list[Sandbox | WorkerPool | Evaluator] = [*self._kin.values(), *self._pools.values()]
-            closing += self._evaluators
-            self._kin, self._evaluators = {}, []
+            closing: list[WorkerPool | Evaluator] = [*self._pools.values(), *self._evaluators]
+            self._evaluators = []
         for part in closing:
             part.close()
 
@@ -89,7 +85,7 @@ class Sandbox:
             if limits.scratch not in self._pools:
 
                 def start() -> Worker:
-                    return Worker(self.mode, limits, None, self._preload, self._environment, self._compiled)
+                    return Worker(self.mode, limits, None, self._preload, self._environment)
 
                 self._pools[limits.scratch] = WorkerPool(start, self.workers, "the sandbox is closed")
             return self._pools[limits.scratch]
@@ -108,18 +104,6 @@ class Sandbox:
         """A candidate that stays for several requests; use it in a `with` block."""
         limits = limits or Limits()
         return SandboxSession(self.pool(limits), code, limits, setup)
-
-    def preloading(self, modules: tuple[str, ...], compiled: Compiled = (), usual: bool = True) -> Sandbox:
-        """One whose workers have imported these installed modules, and compiled these texts of ours, before any
-        candidate; closed with this one. usual: and the modules that this one's have imported"""
-        wanted = tuple(dict.fromkeys((*(self._preload if usual else ()), *modules))), compiled
-        if wanted == (self._preload, self._compiled):
-            return self
-        with self._lock:
-            self._check_open()
-            if wanted not in self._kin:
-                self._kin[wanted] = Sandbox(self.mode, self.workers, wanted[0], self._environment, compiled)
-            return self._kin[wanted]
 
     def evaluator(self, spec: EvaluatorSpec, limits: Limits | None = None) -> Evaluator:
         """A user's scorer file, loaded out of process. Raises SandboxFault naming the file if loading fails."""

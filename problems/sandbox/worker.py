@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from problems.sandbox import launch, scratch
-from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, RUN_APART, Frames, Malformed, frame
-from problems.sandbox.contract import Compiled, EvaluatorSpec, Limits, SandboxFault
+from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
+from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 from problems.sandbox.deadline import Deadline
 
 _START_SECONDS = 60.0
@@ -63,7 +63,6 @@ class Worker:
         spec: EvaluatorSpec | None = None,
         preload: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
-        compiled: Compiled = (),
     ) -> None:
         self.mode = mode if spec is None or spec.isolated else "none"
         self.soiled = False
@@ -78,7 +77,7 @@ class Worker:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
         self.process: subprocess.Popen[bytes] | None = None
         try:
-            self.hello = self._start(launch.plan(self.mode, limits, spec, preload, dict(environment or {}), compiled))
+            self.hello = self._start(launch.plan(self.mode, limits, spec, preload, dict(environment or {})))
         except BaseException:
             self.close()
             raise
@@ -161,14 +160,11 @@ class Worker:
 
     # -- one fork ------------------------------------------------------------------------------------------------
 
-    def begin(
-        self, task: dict[str, Any], limits: Limits, cpu: int = 0, quiet: bool = False, apart: bool = False
-    ) -> None:
+    def begin(self, task: dict[str, Any], limits: Limits, cpu: int = 0, quiet: bool = False) -> None:
         """Have a fork run `task`.
 
         cpu: its hard limit in seconds, 0 for none
         quiet: wait for its end before its messages are read, if that comes soon
-        apart: the fork holds no answer, so it may share a pid namespace with earlier ones (child.pid_namespace)
         """
         self._sequence += 1
         self._exit = None
@@ -181,7 +177,7 @@ class Worker:
         assert self.process is not None
         self.deadline = Deadline(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
         self.tell(task)
-        self._ask(RUN_APART if apart else RUN, cpu, limits)
+        self._ask(RUN, cpu, limits)
 
     def tell(self, message: Any) -> None:
         """Send one message to the fork."""

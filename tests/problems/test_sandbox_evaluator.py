@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from problems.sandbox import launch
-from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault, ScratchFile
+from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
 from problems.sandbox.evaluator import Evaluator
 from problems.sandbox.isolation import probe
 from problems.sandbox.pool import Sandbox
@@ -410,54 +410,9 @@ def test_a_kernel_without_a_way_back_into_a_namespace(monkeypatch: pytest.Monkey
         test_time_out_kills_the_whole_tree(evaluator, "tree")
 
 
-@pytest.fixture
-def room(sandbox: Sandbox, scorer: Path) -> Iterator[Evaluator]:
-    """An evaluator that keeps a namespace for the evaluations of answers that run apart."""
-    if sandbox.mode != "bwrap":
-        pytest.skip("only where there are namespaces to keep")
-    with sandbox.evaluator(EvaluatorSpec(str(scorer)), Limits(processes=32, memory=256 << 20)) as evaluator:
-        yield evaluator
-
-
-def apart(evaluator: Evaluator, function: str, *args: object, timeout: float = 30) -> CaseOutcome:
-    return evaluator.call(function, *args, timeout=timeout, host_call=lambda *_: None)
-
-
-@pytest.mark.parametrize(
-    "what", ["nothing", "file", "folder", "shared memory", "mode", "many", "process", "signals", "time-out", "end"]
-)
-def test_nothing_passes_from_one_evaluation_in_a_room_to_the_next(room: Evaluator, what: str) -> None:
-    worker = room._pool.idle[-1]
-    assert worker.process is not None
-    fresh, first = apart(room, "leave_behind", "nothing").value
-    before = descendants(worker.process.pid)
-    if what == "time-out":
-        assert apart(room, "tree", timeout=1.0).status == "timeout"
-    elif what == "end":
-        assert apart(room, "leave", 3).status == "crash"
-    else:
-        assert apart(room, "leave_behind", what).value == [fresh, first + 1]
-    found, pid = apart(room, "leave_behind", "nothing").value
-    assert found == fresh
-    kept = what in ("nothing", "file", "signals", "end")
-    assert pid == (first + 2 if kept else first)
-    assert len(descendants(worker.process.pid)) == len(before) and room._pool.idle[-1] is worker
-
-
-def test_a_room_is_confined_as_an_evaluation_by_itself(room: Evaluator, scorer: Path) -> None:
-    for _ in range(70):  # beyond the number for which a room is kept
-        assert apart(room, "who").value > 1
-        value = apart(room, "attempts", str(scorer.parent / "secret.txt")).value
-        # both are the room, which no signal reaches; none was sent
-        assert {name for name, result in value.items() if result != "refused"} == {"init", "parent"}
-    assert room.call("who", timeout=30).value == 1
-
-
 def test_every_evaluation_draws_at_random_anew(evaluator: Evaluator) -> None:
-    drawn = [apart(evaluator, "chance").value for _ in range(2)] + [
-        evaluator.call("chance", timeout=30).value for _ in range(2)
-    ]
-    assert len(set(drawn)) == 4
+    drawn = [evaluator.call("chance", timeout=30).value for _ in range(3)]
+    assert len(set(drawn)) == 3
 
 
 def test_what_a_scorer_has_called_at_a_fork_is_called(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -470,14 +425,6 @@ def test_what_a_scorer_has_called_at_a_fork_is_called(sandbox: Sandbox, tmp_path
     )
     with sandbox.evaluator(EvaluatorSpec(str(path))) as evaluator:
         assert evaluator.call("score", "", timeout=30).value >= 1
-        assert apart(evaluator, "score", "").value >= 1
-
-
-def test_an_evaluation_by_itself_holds_nothing_of_a_room(room: Evaluator) -> None:
-    before = room.call("descriptors", timeout=30).value
-    inside = apart(room, "descriptors").value
-    assert room.call("descriptors", timeout=30).value == before
-    assert len(inside) == len(before) + 1  # where the host answers
 
 
 def test_environment(evaluator: Evaluator) -> None:

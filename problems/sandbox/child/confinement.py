@@ -7,8 +7,7 @@ COVERED, in both modes unless said otherwise
 - Network: no socket() of any family (an evaluation in bwrap mode keeps unix sockets, inside its own namespace);
   socketpair as a stream only, since a datagram socket of a pair can be sent to any unix address.
 - Processes: a program cannot fork or exec, so killing its one pid ends everything. An evaluation's whole tree dies with
-  its pid namespace (bwrap) or with the supervisor that adopts and kills its orphans (landlock). Evaluations of one
-  scorer whose answers run apart take turns in one namespace, in which none leaves anything (pid_namespace.py).
+  its pid namespace (bwrap) or with the supervisor that adopts and kills its orphans (landlock).
 - Signals, tracing, limits and priorities of others: refused by number (seccomp), by domain (Landlock, scopes since its
   ABI 6), and unseen in bwrap's pid namespace. kill() is pinned to the candidate's own pid.
 - Memory, CPU, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes (bwrap) or by the

@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 
 from . import confinement, pid_namespace
 from .channels import Channels, Feed, host_caller
-from .pid_namespace import BROKEN, USES, PidNamespace
+from .pid_namespace import BROKEN, USES
 from .scorer import ChildScorer, home
 from .supervision import run_supervised
 from .syscalls import Installer, evaluation_filter
-from .wire import RUN_APART, Request
+from .wire import Request
 
 _INODES = 16384
 
@@ -45,12 +45,9 @@ class Evaluations:
         confinement.undumpable()
         self._forker = pid_namespace.Forker(self._scorer.fork) if self._mode == "bwrap" else None
         self._confinement = None if self._mode == "none" else Confinement(config)
-        self._kept: PidNamespace | None = None  # for evaluations without an answer in their process
 
     def run(self, request: Request) -> tuple[int, float, bool]:
         """(wait status, CPU seconds, False) of one evaluation, when nothing of it is left."""
-        if self._forker is not None and self._forker.returns and request.operation == RUN_APART:
-            return (*self._run_in_kept(self._forker, request), False)
         if self._confinement is not None:
             self._confinement.prepare()
         work = partial(self._evaluate_alone, request)
@@ -66,28 +63,6 @@ class Evaluations:
         os.close(ended)
         _, status, used = os.wait4(pid, 0)
         return status, used.ru_utime + used.ru_stime
-
-    def _run_in_kept(self, forker: pid_namespace.Forker, request: Request) -> tuple[int, float]:
-        """In the namespace that is kept, or in a new one."""
-        for _ in range(2):
-            if self._kept is not None and self._kept.is_open and self._kept.limits != request[3:]:
-                self._kept.end()
-            if self._kept is None or not self._kept.is_open:
-                assert self._confinement is not None
-                self._confinement.prepare()
-                scratch = self._config["scratch"]
-                serve = partial(
-                    pid_namespace.serve,
-                    furnish=partial(self._furnish, request, scratch),
-                    fork=self._scorer.fork,
-                    evaluate=partial(self._evaluate, request, scratch),
-                    folders=(scratch, "/dev/shm"),
-                )
-                self._kept = PidNamespace(self._channels, request[3:], forker.fork, serve)
-            ended = self._kept.run(request.sequence)
-            if ended is not None:
-                return ended
-        return BROKEN, 0.0
 
     # -- in the evaluation ---------------------------------------------------------------------------------------
 
@@ -106,7 +81,7 @@ class Evaluations:
         """Give everything up but scratch and the pipes of an evaluation."""
         channels = self._channels
         handle = self._forker.handle if self._forker is not None else -1
-        for fd in (channels.requests, channels.control, handle, *(self._kept.pipes if self._kept else ())):
+        for fd in (channels.requests, channels.control, handle):
             try:  # noqa: SIM105
                 os.close(fd)
             except OSError:

@@ -55,7 +55,7 @@ class Programs:
         for name in [*PRELOADED, *config["preload"]]:
             importlib.import_module(name)
         random.seed(0)  # a candidate that draws at random scores the same every time
-        self._runner = ProgramRunner(channels.results, config["compiled"])
+        self._runner = ProgramRunner(channels.results)
         self._runner.rehearse()
         self._classes = judge.known_classes()
         # The C library's fork, without the interpreter's: that one renews locks which other threads might hold, of
@@ -204,9 +204,7 @@ class ProgramRunner:
     one that it need not copy, which is most of what a trivial candidate costs.
     """
 
-    def __init__(self, results: int, compiled: list[list[str]]) -> None:
-        """compiled: [text, "exec" or "eval"] of the setups and cases that are known beforehand"""
-        self._compiled = {(text, mode): _compile(text, mode) for text, mode in compiled}
+    def __init__(self, results: int) -> None:
         self.results = results
         self.output, self.cpu_seconds, self.top = 1 << 20, 1e6, -1
         self._kind = FAILED
@@ -287,7 +285,7 @@ class ProgramRunner:
 
         def work() -> None:
             if setup:
-                exec(self._code(setup, "exec"), space)
+                exec(_compile(setup, "exec"), space)
             exec(compile(code, ANSWER_FILE, "exec", dont_inherit=True), space)
 
         self._bound_cpu()
@@ -296,10 +294,7 @@ class ProgramRunner:
     def case(self, expression: str, space: dict[str, Any], bound: bool = True) -> None:
         if bound:
             self._bound_cpu()
-        self._attempt(lambda: eval(self._code(expression, "eval"), space), RESULT)
-
-    def _code(self, text: str, mode: str) -> types.CodeType:
-        return self._compiled.get((text, mode)) or _compile(text, mode)
+        self._attempt(lambda: eval(_compile(expression, "eval"), space), RESULT)
 
 
 def _compile(text: str, mode: str) -> types.CodeType:

@@ -26,7 +26,7 @@ FRAME = struct.Struct("<cI")
 REQUEST = struct.Struct("<cQQQQQI")  # a Request
 EXIT = struct.Struct("<cQidB")  # b"X", sequence, wait status, CPU seconds, whether the scratch folder holds anything
 
-RUN, RUN_APART, KILL = b"R", b"A", b"K"  # operations; apart: no answer in the process of the scorer
+RUN, KILL = b"R", b"K"  # operations
 LOADED, FAILED, RESULT, HOST_CALL = b"L", b"F", b"R", b"O"  # kinds of frames from a child
 
 
