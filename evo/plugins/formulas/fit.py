@@ -10,7 +10,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 
 from evo.plugins.formulas.evaluation import Array, evaluate, quiet
-from evo.plugins.formulas.front import Front, FrontRow, MeasuredFormula, make_rows, recommend
-from evo.plugins.formulas.grammar import Formula, FormulaError, constant, parse
-from evo.plugins.formulas.ledger import EXACT
+from evo.plugins.formulas.front import Front, FrontRow
+from evo.plugins.formulas.grammar import Formula, FormulaError, parse
 from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
 from evo.plugins.formulas.losses import read_loss
 from evo.plugins.formulas.rules import FormulaRules, UnitRules, read_functions
-from evo.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch, LossMeasure
+from evo.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch
 from evo.plugins.formulas.table import BadTable, DataTable, TableOptions, hash_file, read_table
 from evo.plugins.formulas.units import parse_unit
 from evo.whole_file import write_whole
@@ -284,12 +283,16 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     settings = fit.settings
     seed = settings.seed + len(fit.sessions)
     guesses = [*(row.front.formula for row in fit.rows), *(_parse_guess(text, fit.names) for text in settings.guesses)]
-    scale = _Scale(parts, fit)
+    held_out: dict[Formula, tuple[float | None, int]] = {}
     saved = [0.0]
 
     def current(front: Front) -> SavedFit:
         session = FitSession(seed, front.evaluations, round(front.seconds, 3), front.stopped)
-        rows, best = scale.merge([*(row.front.formula for row in fit.rows), *(row.formula for row in front.rows)])
+        for row in front:
+            if row.formula not in held_out:
+                held_out[row.formula] = measure(row.formula, parts.test_x, parts.test_y)
+        rows = tuple(FitRow(row, *held_out[row.formula]) for row in front)
+        best = None if front.best is None else front.rows.index(front.best)
         return replace(fit, sessions=(*fit.sessions, session), rows=rows, best=best)
 
     def tick(front: Front) -> bool:
@@ -301,7 +304,8 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
 
     save_fit(replace(fit, sessions=(*fit.sessions, FitSession(seed, 0, 0.0, ""))), path)
     seconds = math.inf if settings.seconds is None else settings.seconds
-    search = FormulaSearch(parts.x, parts.y, scale.rules, fit.names, seed, parts.weights, read_loss(settings.loss))
+    rules, loss = read_rules(settings, parts.table), read_loss(settings.loss)
+    search = FormulaSearch(parts.x, parts.y, rules, fit.names, seed, parts.weights, loss)
     front = search.run(seconds, settings.evaluations, guesses, tick)
     ended = current(front)
     save_fit(ended, path)
@@ -312,44 +316,6 @@ def save_fit(fit: SavedFit, path: Path) -> None:
     """Replace the file in one step. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(fit.record(), indent=1, ensure_ascii=False) + "\n")
-
-
-class _Scale:
-    """Measures formulas on the fitted and the held-out rows, always on the same ones."""
-
-    def __init__(self, parts: SplitTable, fit: SavedFit) -> None:
-        self._parts, self._names = parts, fit.names
-        self.rules = read_rules(fit.settings, parts.table)
-        weights = None if parts.weights is None else parts.weights / parts.weights.mean()
-        columns = np.ascontiguousarray(parts.x.T)
-        elementwise = read_loss(fit.settings.loss)
-        self._power = 2.0 if elementwise is None else elementwise.power(parts.y, weights)
-        self._loss = LossMeasure(columns, parts.y, weights, elementwise)
-        self._squared = LossMeasure(columns, parts.y, weights, None)
-        mean = constant(float(np.average(parts.y, weights=weights)))
-        self._variance = max(self._squared.loss(mean), 1e-300)
-        self._rounding = EXACT * max(self._loss.loss(self._loss.fit(mean)), 1e-300)
-        self._known: dict[Formula, MeasuredFormula] = {}
-        self._held_out: dict[Formula, tuple[float | None, int]] = {}
-
-    def merge(self, formulas: Iterable[Formula]) -> tuple[tuple[FitRow, ...], int | None]:
-        """The front of these formulas, and the index of its recommended row."""
-        candidates = [self._measure(formula) for formula in dict.fromkeys(formulas)]
-        rows = make_rows(candidates, self._names, self._variance, self._rounding)
-        best = recommend(rows, len(self._parts.y), self._rounding, self._power)
-        return tuple(FitRow(row, *self._test(row.formula)) for row in rows), None if best is None else rows.index(best)
-
-    def _measure(self, formula: Formula) -> MeasuredFormula:
-        if formula not in self._known:
-            with quiet():
-                loss = self._loss.loss(formula) + self.rules.penalty(formula)
-                self._known[formula] = MeasuredFormula(formula, loss, self._squared.loss(formula))
-        return self._known[formula]
-
-    def _test(self, formula: Formula) -> tuple[float | None, int]:
-        if formula not in self._held_out:
-            self._held_out[formula] = measure(formula, self._parts.test_x, self._parts.test_y)
-        return self._held_out[formula]
 
 
 def read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
