@@ -296,25 +296,25 @@ def print_fit(console: Console, fit: SavedFit, row: FitRow | None) -> None:
 
 def remarks(fit: SavedFit, row: FitRow) -> list[str]:
     """Warnings about a formula, a sentence each."""
-    found, constants = [], len(row.front.formula.fitted)
+    warnings, constants = [], len(row.front.formula.fitted)
     if 5 * constants > fit.data["fitted"]:
-        found.append(f"It has {constants} constants for {fit.data['fitted']} fitted rows: smaller rows are safer.")
+        warnings.append(f"It has {constants} constants for {fit.data['fitted']} fitted rows: smaller rows are safer.")
     if 0 < fit.data["held_out"] < 20:
-        found.append(f"Only {fit.data['held_out']} rows are held out: the held-out R2 is rough.")
+        warnings.append(f"Only {fit.data['held_out']} rows are held out: the held-out R2 is rough.")
     if row.undefined:
-        found.append(f"It has no finite value on {row.undefined} held-out row{'s' if row.undefined > 1 else ''}.")
+        warnings.append(f"It has no finite value on {row.undefined} held-out row{'s' if row.undefined > 1 else ''}.")
     if row.test_r2 is None:
-        return found
+        return warnings
     if row.front.r2 - row.test_r2 > max(0.25 * row.front.r2, 0.05):
-        found.append("Its held-out R2 is far below its R2 on the fitted rows.")
+        warnings.append("Its held-out R2 is far below its R2 on the fitted rows.")
     for k, other in enumerate(fit.rows, 1):
         if other.front.complexity > 0.7 * row.front.complexity:
             break
         if other.test_r2 is not None and 1 - other.test_r2 <= 1.05 * (1 - row.test_r2) + 1e-12:
             size, r2 = other.front.complexity, number(other.test_r2)
-            found.append(f"Row {k} (size {size}) is about as good on the held-out rows: R2 {r2}.")
+            warnings.append(f"Row {k} (size {size}) is about as good on the held-out rows: R2 {r2}.")
             break
-    return found
+    return warnings
 
 
 def _check_plot(plot: Path | None) -> None:

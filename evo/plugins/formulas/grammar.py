@@ -120,12 +120,12 @@ class Formula:
     def arguments(self) -> tuple[Formula, ...]:
         """The arguments of the outermost function; empty for a leaf."""
         count, end = arity(self.codes[-1]), len(self.codes) - 1
-        found: list[Formula] = []
+        parts: list[Formula] = []
         for _ in range(count):
             begin, _end = self.subtree(end - 1)
-            found.append(self.cut(begin, end))
+            parts.append(self.cut(begin, end))
             end = begin
-        return tuple(reversed(found))
+        return tuple(reversed(parts))
 
     def rename(self, indices: Mapping[int, int]) -> Formula:
         """The formula with variable i written as variable indices[i]."""
@@ -278,8 +278,8 @@ class _Reader:
             raise FormulaError(f"there is no function {name[:40]!r}; there is {', '.join(CALLABLE)}")
         if len(arguments) != ARITY[code]:
             raise FormulaError(f"{name} takes {ARITY[code]} argument(s), not {len(arguments)}")
-        found = [self._node(each) for each in arguments]
-        return _binary(code, *found) if len(found) == 2 else apply(code, *found)
+        operands = [self._node(each) for each in arguments]
+        return _binary(code, *operands) if len(operands) == 2 else apply(code, *operands)
 
 
 def _binary(code: int, left: Formula, right: Formula) -> Formula:

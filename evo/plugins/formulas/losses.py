@@ -74,11 +74,11 @@ class ElementwiseLoss:
         above, below = (self.of_rows(predicted + by, y, weights) for by in (step, -step))
         slope = (above - below) / (2 * step)
         away = np.where(residual < 0, -1.0, 1.0) * np.maximum(np.abs(residual), step)
-        found = np.where(np.isfinite(slope), np.maximum(slope / away, 0.0), 0.0)
-        used = found[found > 0]
+        weight = np.where(np.isfinite(slope), np.maximum(slope / away, 0.0), 0.0)
+        used = weight[weight > 0]
         if not len(used):
             return np.ones_like(y)
-        return np.minimum(found / float(np.median(used)), _STEEPEST)
+        return np.minimum(weight / float(np.median(used)), _STEEPEST)
 
 
 def _huber(missing: Array, delta: float) -> Array:

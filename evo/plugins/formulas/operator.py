@@ -48,10 +48,10 @@ def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
 
 def names_in(prompt: Prompt, policy: str) -> tuple[str, ...]:
     """The variables of a formula: problem's prompt. Raises ValueError for a prompt of another task."""
-    found = _NAMES.search(prompt.user)
-    if found is None:
+    match = _NAMES.search(prompt.user)
+    if match is None:
         raise ValueError(f"{policy} answers formula: problems only; name another --policy")
-    return tuple(name.strip() for name in found[1].split(","))
+    return tuple(name.strip() for name in match[1].split(","))
 
 
 def shown_formulas(prompt: Prompt, names: tuple[str, ...]) -> list[Formula]:
@@ -128,13 +128,13 @@ def _generator(bits: int, place: int) -> random.Random:
 
 
 def _formulas(texts: Sequence[str], names: tuple[str, ...]) -> list[Formula]:
-    found = []
+    formulas = []
     for text in texts:
         try:
-            found.append(parse(text, names))
+            formulas.append(parse(text, names))
         except FormulaError:
             continue
-    return found
+    return formulas
 
 
 def _child(shown: Sequence[Formula], names: tuple[str, ...], rng: random.Random) -> Formula:

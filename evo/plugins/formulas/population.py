@@ -113,9 +113,9 @@ class Evolution:
                 pool += self._parent(island).terms
         terms, matrix = self._columns.matrix(list(dict.fromkeys(t for t in pool if uses_variables(t))))
         if terms:
-            found = select_terms(self._ledger, island.target, terms, matrix, self._most_terms)
-            if found is not None:
-                self._offer(place, found.terms)
+            selected = select_terms(self._ledger, island.target, terms, matrix, self._most_terms)
+            if selected is not None:
+                self._offer(place, selected.terms)
 
     def _choose_island(self) -> int:
         if self._rng.random() < 0.35:
@@ -210,12 +210,12 @@ class Evolution:
         if not fitted.loss < loss:
             return list(terms), coefficients, loss
         values = fitted.formula.values[len(fitted.formula.values) - len(formula.values) :]
-        found, numbers, at = [], [], 1
+        fitted_terms, numbers, at = [], [], 1
         for term in terms:
             numbers.append(values[at])
-            found.append(Formula(term.codes, values[at + 1 : at + 1 + len(term.values)]))
+            fitted_terms.append(Formula(term.codes, values[at + 1 : at + 1 + len(term.values)]))
             at += 1 + len(term.values)
-        return found, np.array([*numbers, values[0]]), fitted.loss
+        return fitted_terms, np.array([*numbers, values[0]]), fitted.loss
 
     def _place(self, island: TermIsland, terms: Sequence[Formula], coefficients: np.ndarray, loss: float) -> None:
         ledger, target = self._ledger, island.target

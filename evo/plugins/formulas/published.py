@@ -102,11 +102,11 @@ def small() -> tuple[Law, ...]:
 
 def _specification(text: str, names: tuple[str, ...]) -> tuple[tuple[str, float, float, float], ...]:
     held: Mapping[str, Mapping[str, list[float]]] = json.loads(text)
-    found = []
+    specification = []
     for name in names:
         ((kind, (low, high, amount)),) = (held.get("all") or held[name]).items()
-        found.append((kind, float(low), float(high), float(amount)))
-    return tuple(found)
+        specification.append((kind, float(low), float(high), float(amount)))
+    return tuple(specification)
 
 
 def _read(file: str) -> list[dict[str, str]]:

@@ -153,10 +153,10 @@ def fit_sum(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: A
     solved = solve(columns, target.z, target.root)
     if solved is None:
         return None
-    return _offered(ledger, target, terms, columns, solved[0])
+    return _add_sum(ledger, target, terms, columns, solved[0])
 
 
-def _offered(
+def _add_sum(
     ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array, coefficients: Array
 ) -> Sum | None:
     scale = float(np.abs(target.z).max())
@@ -170,9 +170,9 @@ def _offered(
         if without <= loss + EXACT * ledger.variance:
             intercept, loss = 0.0, without
     inner = [float(round(c)) if c and abs(c - round(c)) < 1e-9 * abs(c) else c for c in inner]
-    found = Sum(tuple(terms), tuple(inner), intercept, loss)
+    fitted = Sum(tuple(terms), tuple(inner), intercept, loss)
     ledger.add(target.wrap(weighted_sum(terms, inner, intercept)), loss)
-    return found
+    return fitted
 
 
 def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array, fewest: int = 1) -> None:
@@ -185,7 +185,7 @@ def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], colum
             return
         coefficients, errors = solved
         chosen = [terms[k] for k in kept]
-        _offered(ledger, target, chosen, columns[kept], coefficients)
+        _add_sum(ledger, target, chosen, columns[kept], coefficients)
         residual = (coefficients[:-1] @ columns[kept] + coefficients[-1] - target.z) * target.root
         noise = math.sqrt(float(residual @ residual) / max(1, len(target.z) - len(kept) - 1))
         relative = np.abs(coefficients[:-1]) / np.maximum(errors[:-1] * max(noise, 1e-300), 1e-300)
@@ -216,18 +216,18 @@ def select_terms(
     best: Sum | None = None
     total = float(goal @ goal)
     for _ in range(min(most, n // 2 - 1)):
-        found = []
+        candidates = []
         for residual, left, chosen, basis in states:
             ledger.spend_pass(len(terms))
             with np.errstate(all="ignore"):
                 gains = np.where(left > 1e-9 * norms, (design @ residual) ** 2 / left, 0.0)
             order = np.argsort(-gains)[:beam]
-            found += [
+            candidates += [
                 (float(residual @ residual) - float(gains[k]), int(k), residual, left, chosen, basis) for k in order
             ]
-        found.sort(key=lambda each: each[0])
+        candidates.sort(key=lambda each: each[0])
         states, seen = [], set()
-        for _rest, k, residual, left, chosen, basis in found:
+        for _rest, k, residual, left, chosen, basis in candidates:
             picked = frozenset((*chosen, k))
             if picked in seen or k in chosen:
                 continue
@@ -343,7 +343,7 @@ def find_prefactors(ledger: Ledger, indices: Sequence[int]) -> list[dict[int, fl
     coefficients, errors = solved
     residual = coefficients[:-1] @ columns + coefficients[-1] - z
     noise = math.sqrt(float(residual @ residual) / max(1, n - len(columns) - 1))
-    found: list[dict[int, float]] = []
+    prefactors: list[dict[int, float]] = []
     for strictness in (3.5, 7.0):
         exponents: dict[int, float] = {}
         for a in range(d):
@@ -355,9 +355,9 @@ def find_prefactors(ledger: Ledger, indices: Sequence[int]) -> list[dict[int, fl
             near = round(slope) if doubt > 0.02 or abs(slope - round(slope)) < 0.05 else round(2 * slope) / 2
             if near and abs(near) <= 6 and abs(slope - near) <= doubt + 1e-6 and doubt < 0.4:
                 exponents[usable[a]] = float(near)
-        if exponents and exponents not in found:
-            found.append(exponents)
-    return found
+        if exponents and exponents not in prefactors:
+            prefactors.append(exponents)
+    return prefactors
 
 
 # -- rational functions ------------------------------------------------------------------------------------------------
@@ -371,8 +371,8 @@ def fit_rational(
     above, below: terms with their columns tops (k, n) and bottoms (m, n); ones are added here
     """
     n = len(target.z)
-    one = np.ones((1, n))
-    tops, bottoms = np.vstack([one, tops]), np.vstack([one, bottoms])
+    ones = np.ones((1, n))
+    tops, bottoms = np.vstack([ones, tops]), np.vstack([ones, bottoms])
     if len(tops) + len(bottoms) > 0.7 * n:
         return
     design = np.vstack([tops, -target.z * bottoms]) * target.root

@@ -205,16 +205,16 @@ class FormulaSearch:
     def _front(self, ledger: Ledger, begun: float, stopped: str, polish: bool = True) -> Front:
         x, y, weights = self._all if polish else self._rows
         measure = LossMeasure(x, y, weights, self.elementwise)
-        found = []
+        candidates = []
         for equation in ledger.front():
             formula, loss = equation.formula, equation.loss
             if polish:
                 formula = _polish(formula, measure, ledger.worst)
                 formula = turn_signs(formula) if g.SUB in ledger.rules.functions else formula
                 loss = measure.loss(formula) + self.rules.penalty(formula)
-            found.append(MeasuredFormula(formula, loss, mean_squared_error(formula, x, y, weights)))
+            candidates.append(MeasuredFormula(formula, loss, mean_squared_error(formula, x, y, weights)))
         rounding = EXACT * ledger.worst
-        rows = make_rows(found, self.names, ledger.variance, rounding)
+        rows = make_rows(candidates, self.names, ledger.variance, rounding)
         power = 2.0 if self.elementwise is None else self.elementwise.power(y, weights)
         best = recommend(rows, len(y), rounding, power)
         return Front(rows, self.names, best, math.ceil(ledger.spent), time.monotonic() - begun, stopped, rounding)

@@ -130,7 +130,7 @@ class Stages:
         factors: list[structure.Prefactor] = []
         if g.DIV in self.functions:
             factors = structure.find_factors(ledger, indices)
-        found = []
+        targets = []
         for prefactor, rest in (*factors, (None, tuple(indices))):
             if not rest:
                 continue
@@ -138,8 +138,8 @@ class Stages:
                 if set(link.needs) <= set(self.functions):
                     target = make_target(ledger, name, rest, prefactor)
                     if target is not None:
-                        found.append(target)
-        return found
+                        targets.append(target)
+        return targets
 
     def _inner_powers(self, state: _State) -> None:
         ledger, columns, targets, reached = state
@@ -187,10 +187,10 @@ class Stages:
             terms, matrix = columns.matrix(structure.monomial_terms(monomials, target.indices, self.functions)[:250])
             if not terms:
                 continue
-            found = r.select_terms(ledger, target, terms, matrix, 3)
-            if found is not None:
-                reached[place] = min(reached[place], found.loss)
-                self._seeds.append((place, found.terms))
+            selected = r.select_terms(ledger, target, terms, matrix, 3)
+            if selected is not None:
+                reached[place] = min(reached[place], selected.loss)
+                self._seeds.append((place, selected.terms))
             if ledger.exact:
                 return
 
@@ -288,7 +288,7 @@ class Stages:
         ledger, columns, targets, reached = state
         terms, matrix = columns.matrix(pool)
         if terms:
-            found = r.select_terms(ledger, targets[place], terms, matrix, 7, beam)
-            if found is not None:
-                self._seeds.append((place, found.terms))
-                reached[place] = min(reached[place], found.loss)
+            selected = r.select_terms(ledger, targets[place], terms, matrix, 7, beam)
+            if selected is not None:
+                self._seeds.append((place, selected.terms))
+                reached[place] = min(reached[place], selected.loss)

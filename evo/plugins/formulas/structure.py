@@ -52,14 +52,14 @@ def _trimmed_solve(columns: Array, z: Array) -> tuple[Array, Array, float] | Non
 
 def find_factors(ledger: Ledger, indices: Sequence[int]) -> list[Prefactor]:
     """Candidates for factors of y, at most MOST_PREFACTORS, those that explain most variables first."""
-    found: list[Prefactor] = []
+    factors: list[Prefactor] = []
     for exponents in find_prefactors(ledger, indices):
-        found.append((monomial(exponents), tuple(i for i in indices if i not in exponents)))
+        factors.append((monomial(exponents), tuple(i for i in indices if i not in exponents)))
     exponents = _independent_factors(ledger, indices)
     if exponents:
-        found.append((monomial(exponents), tuple(i for i in indices if i not in exponents)))
-    found.sort(key=lambda each: len(each[1]))
-    unique = {each[0]: each for each in reversed(found)}
+        factors.append((monomial(exponents), tuple(i for i in indices if i not in exponents)))
+    factors.sort(key=lambda each: len(each[1]))
+    unique = {each[0]: each for each in reversed(factors)}
     return list(reversed(unique.values()))[:MOST_PREFACTORS]
 
 
@@ -83,7 +83,7 @@ def _independent_factors(ledger: Ledger, indices: Sequence[int]) -> dict[int, fl
     scaled = (scaled - scaled.mean(1, keepdims=True)) / np.maximum(scaled.std(1, keepdims=True), 1e-300)
     design = np.vstack([np.ones(n), scaled, [scaled[a] * scaled[b] for a, b in pairs]])
     whole, _r = np.linalg.qr(design.T)
-    found: dict[int, float] = {}
+    exponents: dict[int, float] = {}
     for place, index in enumerate(usable):
         slope, reach = float(coefficients[place]), 4 * float(errors[place]) * deviation + 0.3
         own = list(indices).index(index)
@@ -100,8 +100,8 @@ def _independent_factors(ledger: Ledger, indices: Sequence[int]) -> dict[int, fl
             if left <= 1e-20 * float(z @ z):
                 statistic = 0.0 if without <= 1e-18 * float(z @ z) else math.inf
             if statistic < best:
-                best, found[index] = statistic, float(k)
-    return found
+                best, exponents[index] = statistic, float(k)
+    return exponents
 
 
 def fit_products(ledger: Ledger, columns: TermColumns, indices: Sequence[int], functions: Sequence[int]) -> None:
@@ -150,16 +150,14 @@ def fit_products(ledger: Ledger, columns: TermColumns, indices: Sequence[int], f
             return
         residual = z - solved[0][:-1] @ matrix[chosen] - solved[0][-1]
         if float(residual @ residual) < 1e-3 * total:
-            _offer_product(ledger, columns, [factors[k] for k in chosen], solved[0][:-1].tolist())
+            _add_product(ledger, columns, [factors[k] for k in chosen], solved[0][:-1].tolist())
             if ledger.exact:
                 return
         if float(residual @ residual) < 1e-18 * total:
             return
 
 
-def _offer_product(
-    ledger: Ledger, columns: TermColumns, factors: Sequence[Formula], exponents: Sequence[float]
-) -> None:
+def _add_product(ledger: Ledger, columns: TermColumns, factors: Sequence[Formula], exponents: Sequence[float]) -> None:
     above: list[Formula] = []
     below: list[Formula] = []
     for factor, exponent in zip(factors, exponents, strict=True):
@@ -223,7 +221,7 @@ def find_monomials(ledger: Ledger, target: Target) -> list[Formula]:
         values, vectors = np.linalg.eigh(hessian)
         order = np.argsort(-np.abs(values))
         directions += [coefficients[:d], vectors[:, order[0]], vectors[:, order[1]]]
-    found: dict[Formula, None] = {}
+    monomials: dict[Formula, None] = {}
     for direction in directions:
         top = float(np.abs(direction).max())
         if not top > 0:
@@ -235,17 +233,17 @@ def find_monomials(ledger: Ledger, target: Target) -> list[Formula]:
             exponents = {i: float(e) for i, e in zip(usable, whole, strict=True) if e}
             if next(iter(exponents.values())) < 0:
                 exponents = {i: -e for i, e in exponents.items()}
-            found[monomial(exponents)] = None
+            monomials[monomial(exponents)] = None
             if len(exponents) > 2:
                 for left_out in exponents:
-                    found.setdefault(monomial({i: e for i, e in exponents.items() if i != left_out}))
-    return list(found)
+                    monomials.setdefault(monomial({i: e for i, e in exponents.items() if i != left_out}))
+    return list(monomials)
 
 
 def monomial_terms(monomials: Sequence[Formula], indices: Sequence[int], functions: Sequence[int]) -> list[Formula]:
     """Terms of a library around given monomials: functions of them, and these times variables."""
     unary = [f for f in (g.EXP, g.SIN, g.COS, g.TANH, g.LOG, g.SQRT, g.SQUARE) if f in functions]
-    found: list[Formula] = [apply(g.LOG, variable(i)) for i in indices if g.LOG in functions]
+    terms: list[Formula] = [apply(g.LOG, variable(i)) for i in indices if g.LOG in functions]
     trig = [apply(f, variable(i)) for i in indices for f in (g.SIN, g.COS) if f in functions]
     for u in monomials:
         inverse = apply(g.DIV, g.fixed(1), u)
@@ -254,14 +252,14 @@ def monomial_terms(monomials: Sequence[Formula], indices: Sequence[int], functio
             of_it += [apply(f, v) for f in unary]
             if g.EXP in functions:
                 of_it += [apply(g.EXP, apply(g.NEG, v)), apply(g.MUL, v, apply(g.EXP, v))]
-        found += of_it
-        found += [apply(g.MUL, v, t) for v in (u, inverse) for t in trig if not set(t.variables) & set(u.variables)]
+        terms += of_it
+        terms += [apply(g.MUL, v, t) for v in (u, inverse) for t in trig if not set(t.variables) & set(u.variables)]
     for u in monomials:
         inverse = apply(g.DIV, g.fixed(1), u)
         of_it = [u, inverse, *(apply(f, v) for f in unary for v in (u, inverse))]
         for i in indices:
-            found += [apply(g.MUL, variable(i), term) for term in of_it]
-    return list(dict.fromkeys(found))
+            terms += [apply(g.MUL, variable(i), term) for term in of_it]
+    return list(dict.fromkeys(terms))
 
 
 def fit_inner_power(ledger: Ledger, columns: TermColumns, target: Target) -> float:
@@ -325,8 +323,8 @@ def fit_powers(
                     terms.append(monomial(exponents))
             kept, matrix = columns.matrix(list(dict.fromkeys(terms)))
             if kept:
-                found = fit_sum(ledger, target, kept, matrix)
-                best = min(best, math.inf if found is None else found.loss)
+                summed = fit_sum(ledger, target, kept, matrix)
+                best = min(best, math.inf if summed is None else summed.loss)
         if ledger.exact:
             break
     return best

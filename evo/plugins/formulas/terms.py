@@ -120,14 +120,14 @@ def product(factors: Sequence[Formula]) -> Formula:
 
 def polynomial_terms(indices: Sequence[int], degree: int) -> list[Formula]:
     """Every monomial of these variables of total degree 1 to `degree`, low degrees first."""
-    found = []
+    terms = []
     for total in range(1, degree + 1):
         for chosen in combinations_with_replacement(indices, total):
             exponents: dict[int, float] = {}
             for index in chosen:
                 exponents[index] = exponents.get(index, 0) + 1
-            found.append(monomial(exponents))
-    return found
+            terms.append(monomial(exponents))
+    return terms
 
 
 def count_polynomial_terms(variables: int, degree: int) -> int:
@@ -142,20 +142,20 @@ def other_bases(indices: Sequence[int], functions: Iterable[int]) -> list[list[F
     """Sets of terms that are fitted as a whole: powers and logarithms of each variable; sines and cosines, alone and
     times variables and each other; the same of squares."""
     allowed = set(functions)
-    found = []
+    bases = []
     if g.DIV in allowed:
         powers = [power(i, e) for e in (1, 2, 3, 4) for i in indices]
         powers += [monomial({i: e}) for e in (-1, -2) for i in indices]
-        found.append(powers + [apply(g.LOG, variable(i)) for i in indices if g.LOG in allowed])
+        bases.append(powers + [apply(g.LOG, variable(i)) for i in indices if g.LOG in allowed])
     if {g.SIN, g.COS} <= allowed:
         trig = [apply(f, variable(i)) for i in indices for f in (g.SIN, g.COS)]
         mixed = polynomial_terms(indices, 2) + trig
         mixed += [apply(g.MUL, variable(i), t) for t in trig for i in indices]
         mixed += [apply(g.MUL, a, b) for a, b in combinations(trig, 2)]
-        found.append(mixed)
+        bases.append(mixed)
         of_squares = [apply(f, apply(g.SQUARE, variable(i))) for i in indices for f in (g.SIN, g.COS)]
-        found.append([*trig, *of_squares, *(apply(g.MUL, a, b) for a in trig for b in of_squares)])
-    return found
+        bases.append([*trig, *of_squares, *(apply(g.MUL, a, b) for a in trig for b in of_squares)])
+    return bases
 
 
 def multilinear_terms(indices: Sequence[int], degree: int) -> list[Formula]:
@@ -174,13 +174,13 @@ def waves(indices: Sequence[int], functions: Iterable[int]) -> list[Formula]:
     else:
         second = variable(indices[1])
         parts = [first, second, apply(g.MUL, first, second)]
-    found = []
+    terms = []
     for signs in cartesian((-1.0, 0.0, 1.0), repeat=len(parts)):
         leading = next((s for s in signs if s), 0.0)
         if leading == 1.0:
             inner = weighted_sum(parts, signs)
-            found += [apply(f, inner) for f in (g.SIN, g.COS)]
-    return found
+            terms += [apply(f, inner) for f in (g.SIN, g.COS)]
+    return terms
 
 
 def mixed_terms(indices: Sequence[int], functions: Iterable[int]) -> list[Formula]:
@@ -195,17 +195,17 @@ def mixed_terms(indices: Sequence[int], functions: Iterable[int]) -> list[Formul
     if g.DIV in allowed:
         ratios += [monomial({i: 1, j: -1}) for i, j in (*pairs, *((j, i) for i, j in pairs))]
     differences = [apply(g.SUB, variable(i), variable(j)) for i, j in pairs]
-    found = [power(i, e) for e in (1, 2) for i in indices]
-    found += [apply(f, each) for each in (*ratios, *differences) for f in unary]
+    terms = [power(i, e) for e in (1, 2) for i in indices]
+    terms += [apply(f, each) for each in (*ratios, *differences) for f in unary]
     if g.SQRT in allowed:
-        found += [apply(g.MUL, apply(g.SQRT, monomial({i: 1, j: 1})), t) for i, j in pairs for t in trig]
+        terms += [apply(g.MUL, apply(g.SQRT, monomial({i: 1, j: 1})), t) for i, j in pairs for t in trig]
     cosines = [apply(f, each) for each in differences for f in unary]
-    found += [apply(g.MUL, monomial({i: 1, j: 1}), c) for i, j in pairs for c in (*trig, *cosines)]
+    terms += [apply(g.MUL, monomial({i: 1, j: 1}), c) for i, j in pairs for c in (*trig, *cosines)]
     for u in (*ratios, *map(variable, indices)):
         for f in unary:
             of_it = apply(f, u)
-            found += [apply(g.MUL, variable(i), t) for i in indices for t in (of_it, apply(g.SQUARE, of_it))]
-    return list(dict.fromkeys(found))
+            terms += [apply(g.MUL, variable(i), t) for i in indices for t in (of_it, apply(g.SQUARE, of_it))]
+    return list(dict.fromkeys(terms))
 
 
 def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list[Formula]:
@@ -258,15 +258,15 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
         if len(indices) <= 3
         else []
     )
-    found: dict[Formula, None] = {}
+    terms: dict[Formula, None] = {}
     simple = ([monomial(m) for m in singles], [monomial(m) for m in pairs], functions_of, by_variable, crossed)
     groups: tuple[Iterable[Formula], ...] = (*simple, deeper, triples, cubes, squares)
     for group in groups:
         for term in group:
-            if len(found) >= most:
-                return list(found)
-            found[term] = None
-    return list(found)
+            if len(terms) >= most:
+                return list(terms)
+            terms[term] = None
+    return list(terms)
 
 
 _TRIPLE_SIGNS = ((1, 1, 1), (1, 1, -1), (1, -1, 1), (-1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))

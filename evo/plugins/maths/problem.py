@@ -153,14 +153,14 @@ numpy can be imported. What is returned is measured; nothing that is claimed abo
         for size, outcome in zip(rest, outcomes, strict=True):
             yield self._measure(size, outcome, size)
 
-    def _measure(self, size: int, outcome: CaseOutcome, asked: int | None) -> Instance:
+    def _measure(self, size: int, outcome: CaseOutcome, requested: int | None) -> Instance:
         if outcome.status != "ok":
             return Instance(size, error=" ".join((outcome.message or outcome.status).split())[:300])
         try:
-            measured = self.task.measure(outcome.value, asked, False)
+            measured = self.task.measure(outcome.value, requested, False)
             record = False
             if self.task.beats(size, Fraction(measured.value), MARGIN):
-                measured = self.task.measure(outcome.value, asked, True)
+                measured = self.task.measure(outcome.value, requested, True)
                 record = isinstance(measured.value, Fraction) and self.task.beats(size, measured.value, MARGIN)
             return Instance(size, measured, record=record)
         except Unfit as fault:

@@ -172,13 +172,13 @@ def _items(values: list[Any]) -> list[str]:
 def _same_number(value: Any, wanted: int | float) -> bool:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == wanted:
         return True
-    said = _said(value)
+    text = _said(value)
     try:
-        if abs(float(said) - wanted) <= _CLOSE:
+        if abs(float(text) - wanted) <= _CLOSE:
             return True
     except (ValueError, OverflowError):  # no number; one too large for a float
         pass
-    return normalise(said) == normalise(_said(wanted))
+    return normalise(text) == normalise(_said(wanted))
 
 
 def _said(value: Any) -> str:

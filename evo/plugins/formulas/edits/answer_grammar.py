@@ -117,12 +117,12 @@ class FormulaGrammar(RowGrammar):
         waits, missing, words, nodes, answers, place, _ = self._state[:, :, None].unbind(1)
         fits = (missing + self._arity <= words) & (sizes + missing - 1 + self._arity <= nodes)
         fits = fits & ((place < 0) | (places != place))
-        found = torch.where(waits == _PREFIX, fits, waits == _FREE)
-        found = torch.where(waits == _PLACE, places >= 0, found)
+        allowed = torch.where(waits == _PREFIX, fits, waits == _FREE)
+        allowed = torch.where(waits == _PLACE, places >= 0, allowed)
         opens = waits[:, 0] == _OPEN
-        found[:, _ID[w.ANSWER]] |= opens & (answers[:, 0] > 0)
-        found[:, _ID[STOP]] |= opens & (answers[:, 0] <= 0)
-        return found
+        allowed[:, _ID[w.ANSWER]] |= opens & (answers[:, 0] > 0)
+        allowed[:, _ID[STOP]] |= opens & (answers[:, 0] <= 0)
+        return allowed
 
     def advance(self, tokens: torch.Tensor) -> None:
         """Each row has this word next. tokens: (rows,)"""

@@ -48,10 +48,10 @@ class FormulaDialect:
 
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
         """The beginning of the parent, written as a whole formula."""
-        asked = require(problem, FormulaProblem, self)
-        shown = read_prompt(encode_prompt(asked, "", 1))
+        table = require(problem, FormulaProblem, self)
+        shown = read_prompt(encode_prompt(table, "", 1))
         try:
-            written = None if shown is None else encode_answer(parse(parent, asked.names), shown)
+            written = None if shown is None else encode_answer(parse(parent, table.names), shown)
         except FormulaError:
             written = None
         return " ".join([words.ANSWER, *written[: rng.integers(1, len(written))]]) if written and written[1:] else ""

@@ -55,16 +55,16 @@ def nodes(formula: Formula) -> list[tuple[int, int]]:
             begin = stack.pop()
         stack.append(begin)
         begins.append(begin)
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     waiting = [(0, formula.size)]
     while waiting:
         begin, end = waiting.pop()
-        found.append((begin, end))
+        spans.append((begin, end))
         last = end - 1
         for _ in range(arity(formula.codes[end - 1])):  # the last argument first, so that the first is popped first
             waiting.append((begins[last - 1], last))
             last = begins[last - 1]
-    return found
+    return spans
 
 
 def prefix_words(formula: Formula) -> list[str]:
@@ -106,14 +106,14 @@ class ShownFormula:
     @cached_property
     def known(self) -> Mapping[Skeleton, str]:
         """The words of terms and of the parent's subtrees of several nodes, by what they say."""
-        found: dict[Skeleton, str] = {}
+        words: dict[Skeleton, str] = {}
         for name, term in self.terms.items():
-            found.setdefault(_skeleton(term), name)
+            words.setdefault(_skeleton(term), name)
         for place, span in enumerate(self.spans):
             if self.parent is not None and span[1] - span[0] > 1:
                 word = self.words_of_nodes.get(place, w.NODES[place])
-                found.setdefault(_skeleton(self.parent.cut(*span)), word)
-        return found
+                words.setdefault(_skeleton(self.parent.cut(*span)), word)
+        return words
 
 
 def read_prefix(words: Sequence[str], shown: ShownFormula | None = None) -> Formula | None:

@@ -44,24 +44,24 @@ _SPOILT = 1e12
 @cache
 def terms(count: int) -> tuple[Formula, ...]:
     """The simple terms of `count` variables."""
-    found: dict[Formula, None] = {}
+    simple: dict[Formula, None] = {}
     for i in range(count):
         x = variable(i)
         square, double = apply(g.SQUARE, x), apply(g.MUL, fixed(2), x)
-        found |= dict.fromkeys(monomial({i: float(e)}) for e in (1, 2, 3, -1, -2))
-        found |= dict.fromkeys(apply(f, x) for f in (g.SQRT, g.LOG, g.EXP, g.TANH, g.SIN, g.COS))
-        found |= dict.fromkeys(apply(f, u) for u in (double, square) for f in (g.SIN, g.COS))
-        found[apply(g.EXP, apply(g.NEG, x))] = None
+        simple |= dict.fromkeys(monomial({i: float(e)}) for e in (1, 2, 3, -1, -2))
+        simple |= dict.fromkeys(apply(f, x) for f in (g.SQRT, g.LOG, g.EXP, g.TANH, g.SIN, g.COS))
+        simple |= dict.fromkeys(apply(f, u) for u in (double, square) for f in (g.SIN, g.COS))
+        simple[apply(g.EXP, apply(g.NEG, x))] = None
     for i, j in combinations(range(count), 2):
         x, y = variable(i), variable(j)
         exponents = ((1, 1), (1, -1), (-1, 1), (2, 1), (1, 2), (2, -1), (-1, 2), (1, -2), (-2, 1))
-        found |= dict.fromkeys(monomial({i: float(a), j: float(b)}) for a, b in exponents)
-        found |= dict.fromkeys((apply(g.MUL, x, apply(g.SIN, y)), apply(g.MUL, y, apply(g.SIN, x))))
-        found |= dict.fromkeys(apply(f, apply(g.MUL, x, y)) for f in (g.SIN, g.EXP))
+        simple |= dict.fromkeys(monomial({i: float(a), j: float(b)}) for a, b in exponents)
+        simple |= dict.fromkeys((apply(g.MUL, x, apply(g.SIN, y)), apply(g.MUL, y, apply(g.SIN, x))))
+        simple |= dict.fromkeys(apply(f, apply(g.MUL, x, y)) for f in (g.SIN, g.EXP))
     for chosen in combinations(range(count), 3):
         for signs in ((1, 1, 1), (1, 1, -1), (1, -1, 1), (-1, 1, 1)):
-            found[monomial({k: float(s) for k, s in zip(chosen, signs, strict=True)})] = None
-    return tuple(found)[:MOST_TERMS]
+            simple[monomial({k: float(s) for k, s in zip(chosen, signs, strict=True)})] = None
+    return tuple(simple)[:MOST_TERMS]
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def columns_of(x: Array) -> SketchColumns:
     kept = [(evaluate(term, x), term) for term in terms(len(x))]
     kept = [(v, term) for v, term in kept if np.isfinite(v).all() and np.abs(v).max() < _SPOILT and np.ptp(v) > 0]
     values = np.array([v / max(float(np.abs(v).max()), 1e-300) for v, _term in kept])
-    found = tuple(term for _v, term in kept)
+    usable = tuple(term for _v, term in kept)
     return SketchColumns(
-        values.reshape(len(kept), x.shape[1]), found, tuple(tuple(prefix_words(term)) for term in found)
+        values.reshape(len(kept), x.shape[1]), usable, tuple(tuple(prefix_words(term)) for term in usable)
     )
 
 
@@ -114,7 +114,7 @@ def best_of(shares: Array, most: int) -> list[tuple[int, float]]:
 
 def chosen_in_turn(candidates: Array, residual: Array, basis: Array, count: int) -> list[tuple[int, float]]:
     """Up to `count` columns, each the best after those before it, with the share that all of them explain."""
-    found: list[tuple[int, float]] = []
+    chosen: list[tuple[int, float]] = []
     start = residual - basis @ (basis.T @ residual)
     total = float(start @ start)
     for _ in range(count):
@@ -126,8 +126,8 @@ def chosen_in_turn(candidates: Array, residual: Array, basis: Array, count: int)
         column = column - basis @ (basis.T @ column)
         basis = np.column_stack([basis, column / max(float(np.linalg.norm(column)), 1e-300)])
         rest = residual - basis @ (basis.T @ residual)
-        found.append((place, 1 - float(rest @ rest) / total))
-    return found
+        chosen.append((place, 1 - float(rest @ rest) / total))
+    return chosen
 
 
 # -- the parent --------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def contexts(formula: Formula) -> list[int]:
     of functions."""
     spans = nodes(formula)
     place_of = {span: place for place, span in enumerate(spans)}
-    found = [0]
+    places = [0]
     for begin, end in spans:
         code = formula.codes[end - 1]
         if code in (g.ADD, g.SUB, g.NEG) or code >= CONSTANT:
@@ -173,8 +173,8 @@ def contexts(formula: Formula) -> list[int]:
         constant = [formula.codes[b] in (CONSTANT, FIXED) and e - b == 1 for b, e in arguments]
         if code == g.MUL and any(constant):
             continue
-        found += [place_of[span] for span, number in zip(arguments[::-1], constant[::-1], strict=True) if not number]
-    return found[:MOST_CONTEXTS]
+        places += [place_of[span] for span, number in zip(arguments[::-1], constant[::-1], strict=True) if not number]
+    return places[:MOST_CONTEXTS]
 
 
 def derivatives(formula: Formula, chosen: Sequence[int], x: Array) -> tuple[Array, Array]:

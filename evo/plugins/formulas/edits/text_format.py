@@ -66,15 +66,17 @@ class FormulaTextFormat:
         prompt = self._words.build(selection, stream).user
         shown = read_prompt(prompt)
         assert shown is not None
-        asked = "better:" if self.answers == 1 else f"{self.answers} better:"
-        return Prompt("\n".join([*self._describe(shown, prompt.split()), asked]), stream=stream)
+        request = "better:" if self.answers == 1 else f"{self.answers} better:"
+        return Prompt("\n".join([*self._describe(shown, prompt.split()), request]), stream=stream)
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         lines = list(dict.fromkeys(filter(None, map(str.strip, rollout.text.splitlines()))))
         if rollout.finish == "length":
             lines = lines[:-1]
-        found = tuple(lines[: self.answers])
-        return Chain(found, None if len(found) == self.answers else f"{len(found)} of {self.answers} answers found")
+        answers = tuple(lines[: self.answers])
+        return Chain(
+            answers, None if len(answers) == self.answers else f"{len(answers)} of {self.answers} answers found"
+        )
 
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
         try:
