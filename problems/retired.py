@@ -153,6 +153,7 @@ _OF_TRAINING: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 KEYS.update(_OF_TRAINING)
 KEYS.update({f"train.{key}": row for key, row in _OF_TRAINING.items()})
+KEYS["train.most_behind"] = ("use train.max_staleness", ())
 NAMES.update(
     {
         "dpo": "use improve, which learns from the better answers alone",

@@ -22,7 +22,7 @@ class SearchTraining(TrainerSettings):
     method: str = Field(description="Train the policy during the search by this method: vpo, grpo, ...")
     every: int = Field(16, ge=1, description="Iterations per training step.")
     steps: int | None = Field(None, ge=1, description="Training steps at most; the search continues after them.")
-    most_behind: int | None = Field(
+    max_staleness: int | None = Field(
         8, ge=0, description="Drop (and count) groups of versions that are older than this many."
     )
     truncate: float | None = Field(2.0, gt=0.0, description="The cap of truncated importance weights.")
@@ -60,15 +60,16 @@ class SearchTraining(TrainerSettings):
                 "reward solve takes its goals from a stored search: evo train pass_at_k --reward solve "
                 "--parents-from archive:RUN"
             )
-        if self.check and self.most_behind is not None and self.check_every > self.most_behind:
+        if self.check and self.max_staleness is not None and self.check_every > self.max_staleness:
             raise ValueError(
-                f"check_every {self.check_every} must be at most most_behind {self.most_behind}: between checks the "
-                "groups are those of the version that was promoted last"
+                f"check_every {self.check_every} must be at most max_staleness {self.max_staleness}: between checks "
+                "the groups are those of the version that was promoted last"
             )
         return self
 
 
 def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A trainer's settings as they were stored, completed: before there was a scale, training ran at the plain one,
-    and a resumed run keeps it."""
-    return {"scale": "plain", **drop_retired(values)}
+    """A trainer's settings as they were stored, completed: before there was a scale, training ran at the plain one, and
+    a resumed run keeps it. max_staleness was called most_behind."""
+    kept = {"max_staleness" if key == "most_behind" else key: value for key, value in drop_retired(values).items()}
+    return {"scale": "plain", **kept}

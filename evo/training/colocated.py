@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,34 +55,7 @@ CHECK_SEED = 1_000_003
 """The seed of the checks' samples, which no search of this size uses."""
 
 
-@dataclass(frozen=True)
-class Decision:
-    """sync: the policy is to sample from the learner's weights now. metrics: to be stored with the step."""
-
-    sync: bool
-    metrics: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class WeightSnapshot:
-    """The state of a learner, to which it can return."""
-
-    weights: dict[str, Any]
-    state: dict[str, Any]
-
-    @classmethod
-    def of(cls, trainer: PolicyTrainer) -> WeightSnapshot:
-        weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}
-        return cls(weights, copy.deepcopy(trainer.state()))
-
-    def restore(self, trainer: PolicyTrainer) -> None:
-        """Restore weights, optimiser and schedule. Steps count on, because no name is used twice, and the restored
-        version counts as the newest, so that its groups are not behind."""
-        trainer.model.load_state_dict(self.weights)
-        versions = [*trainer.versions, self.state["versions"][-1]]
-        trainer.restore({**self.state, "steps": trainer.steps, "versions": versions})
-
-
+@dataclass
 class Promotion:
     """Checks every `every` steps.
 
@@ -90,54 +63,49 @@ class Promotion:
     problems: held out; answers, total: m, and the answers to each problem
     """
 
-    def __init__(
-        self,
-        candidate: Policy,
-        problems: Sequence[Problem],
-        scorer: Scorer,
-        *,
-        every: int,
-        answers: int,
-        total: int,
-    ) -> None:
-        self.candidate, self.problems, self.scorer = candidate, list(problems), scorer
-        self.every, self.answers, self.total = every, answers, total
-        self._good: WeightSnapshot | None = None
+    candidate: Policy
+    problems: Sequence[Problem]
+    scorer: Scorer
+    every: int
+    answers: int
+    total: int
+    _promoted: tuple[dict[str, Any], dict[str, Any]] | None = None  # weights, state
 
     def start(self, trainer: PolicyTrainer) -> None:
         """Remember the current learner as promoted."""
-        self._good = WeightSnapshot.of(trainer)
+        weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}
+        self._promoted = weights, copy.deepcopy(trainer.state())
 
-    async def decide(self, trainer: PolicyTrainer, policy: TrainablePolicy, step: int) -> Decision:
-        """After the step-th step, from 1: promote, go back, or learn on."""
+    async def decide(self, trainer: PolicyTrainer, policy: TrainablePolicy, step: int) -> dict[str, float]:
+        """After the step-th step, from 1: promote, go back, or learn on. Returns what is stored with the step; its
+        `promoted` is 1 if the policy is to sample from the learner's weights now."""
         if step % self.every:
-            return Decision(False)
+            return {}
         theirs, ours = await self._bests(policy), await self._bests(self.candidate)
         gap = difference(ours, theirs)
         harmful = gap.interval.high < 0
-        metrics = {
-            "check": gap.interval.mean,
-            # a single problem has no interval, so no version counts as harmful
-            **({"check_low": gap.interval.low, "check_high": gap.interval.high} if gap.interval.known else {}),
-            "check_p": gap.p,
-            "promoted": float(not harmful),
-        }
         self.conclude(trainer, harmful)
-        return Decision(not harmful, metrics)
+        # a single problem has no interval, so no version counts as harmful
+        bounds = {"check_low": gap.interval.low, "check_high": gap.interval.high} if gap.interval.known else {}
+        return {"check": gap.interval.mean, **bounds, "check_p": gap.p, "promoted": float(not harmful)}
 
     def conclude(self, trainer: PolicyTrainer, harmful: bool) -> None:
-        """Remember the learner, or restore the one that was promoted last."""
+        """Remember the learner, or restore weights, optimiser and schedule of the one that was promoted last. Steps
+        count on, because no name is used twice, and the restored version counts as the newest, so that its groups are
+        not behind."""
         if not harmful:
             self.start(trainer)
-        elif self._good is not None:
-            self._good.restore(trainer)
+        elif self._promoted is not None:
+            weights, state = self._promoted
+            trainer.model.load_state_dict(weights)
+            versions = [*trainer.versions, state["versions"][-1]]
+            trainer.restore({**state, "steps": trainer.steps, "versions": versions})
 
     async def _bests(self, policy: Policy) -> np.ndarray:
         """(P,) best fitness among `total` answers."""
-        found = await evaluate(
-            policy, self.problems, answers=self.answers, total=self.total, seeds=[CHECK_SEED], scorer=self.scorer
-        )
-        return np.array([problem.fitness.max() for problem in found.problems])
+        budget: dict[str, Any] = {"answers": self.answers, "total": self.total, "seeds": [CHECK_SEED]}
+        evaluation = await evaluate(policy, self.problems, **budget, scorer=self.scorer)
+        return np.array([problem.fitness.max() for problem in evaluation.problems])
 
 
 PROBE_ROLLOUTS = 4
@@ -258,9 +226,8 @@ class CoLocated(Learner):
         """Let the learner's version search, unless the promotion forbids it."""
         metrics: dict[str, float] = {}
         if self.promotion is not None:
-            decision = await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
-            metrics |= decision.metrics
-            if not decision.sync:
+            metrics |= await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
+            if not metrics.get("promoted"):
                 return metrics
         if self.trainer.version != self.policy.version:
             metrics["probe"] = await self.sync(self.trainer.version)
@@ -298,7 +265,7 @@ class CoLocated(Learner):
         """The mean difference of the two models' log-probabilities, in nats a token; the largest of several engines."""
         theirs = await self.policy.logprobs(rollouts)
         ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
-        return float(np.max([np.mean(np.abs(ours - np.concatenate(one))) for one in theirs]))  # NaN if one is NaN
+        return float(np.max([np.mean(np.abs(ours - np.concatenate(engine))) for engine in theirs]))  # NaN if one is NaN
 
     def _prune(self) -> None:
         """Delete checkpoints that are no longer needed; the remaining ones are enough for any resume."""
@@ -307,7 +274,7 @@ class CoLocated(Learner):
         for path, _ in self._checkpoints:
             if path not in kept:
                 shutil.rmtree(path, ignore_errors=True)
-        self._checkpoints = [one for one in self._checkpoints if one[0] in kept]
+        self._checkpoints = [(path, searching) for path, searching in self._checkpoints if path in kept]
 
     def _save(self) -> str:
         from vpo.training.checkpoint import save_checkpoint
@@ -360,11 +327,8 @@ class CoLocated(Learner):
 
 def diversity_of(groups: Sequence[ScoredGroup]) -> float:
     """Mean over groups of the mean L1 distance of two valid answers' reward vectors; 0 for none."""
-    found = []
-    for group in groups:
-        vectors = [answer.score.rewards for answer in group.all_answers() if answer.score.error is None]
-        found.append(diversity(np.array(vectors)) if vectors else 0.0)
-    return float(np.mean(found)) if found else 0.0
+    vectors = [[a.score.rewards for a in group.all_answers() if a.score.error is None] for group in groups]
+    return float(np.mean([diversity(np.array(rows)) if rows else 0.0 for rows in vectors])) if vectors else 0.0
 
 
 def _promoted(records: Sequence[TrainingStepRecord]) -> int:

@@ -32,26 +32,26 @@ FRONT = 8
 
 
 @dataclass(frozen=True)
-class Question:
+class TrainingPrompt:
     """One prompt of a step: which problem, and what the prompt shows.
 
-    withheld: of a prompt that shows nothing, the parent that it could have shown: what its answers have in common with
-    that one is chance
+    hidden_parent: of a prompt that shows nothing, the parent that it could have shown: what its answers have in common
+        with that one is chance
     """
 
     problem: int
     selection: Selection
-    withheld: Candidate | None = None
+    hidden_parent: Candidate | None = None
 
 
 @dataclass
 class Curriculum:
-    """Draws the questions of a step from (seed, step) and the answers of the last step: a prompt with a parent repeats
+    """Draws the prompts of a step from (seed, step) and the answers of the last step: a prompt with a parent repeats
     a problem of the last step and shows one of its valid answers.
 
-    problems: how many there are; parents: share of questions with a parent
+    problems: how many there are; parents: share of prompts with a parent
     rank, processes: the index of this process among those that train together; they divide the problems
-    asked: questions without a parent so far, the position in the endless shuffled order
+    asked: prompts without a parent so far, the position in the endless shuffled order
     pool: of the last step, problem -> its valid answers
     """
 
@@ -63,8 +63,8 @@ class Curriculum:
     asked: int = 0
     pool: dict[int, list[Candidate]] = field(default_factory=dict)
 
-    def questions(self, step: int, count: int) -> list[Question]:
-        """The questions of a step."""
+    def draw(self, step: int, count: int) -> list[TrainingPrompt]:
+        """The prompts of a step."""
         rng = np.random.default_rng([self.seed, 1, step, self.rank])
         waiting = [problem for problem, found in self.pool.items() if found]
         made = []
@@ -73,9 +73,9 @@ class Curriculum:
                 problem = waiting.pop(int(rng.integers(len(waiting))))
                 parents = self.pool[problem]
                 parent = parents[int(rng.integers(len(parents)))]
-                made.append(Question(problem, Selection(parent, (), ())))
+                made.append(TrainingPrompt(problem, Selection(parent, (), ())))
             else:
-                made.append(Question(self._next(), NOTHING_SHOWN))
+                made.append(TrainingPrompt(self._next(), NOTHING_SHOWN))
         return made
 
     def _next(self) -> int:
@@ -88,11 +88,11 @@ class Curriculum:
         """The distinct reward vectors of a problem's archive."""
         return sorted({candidate.rewards for candidate in self.pool.get(problem, [])})
 
-    def learn(self, questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> None:
+    def learn(self, prompts: Sequence[TrainingPrompt], groups: Sequence[ScoredGroup]) -> None:
         """Keep the answers of a step as parents for the next."""
         self.pool = {}
-        for question, group in zip(questions, groups, strict=True):
-            self.pool.setdefault(question.problem, []).extend(_valid(group))
+        for prompt, group in zip(prompts, groups, strict=True):
+            self.pool.setdefault(prompt.problem, []).extend(_valid(group))
 
     def state(self) -> dict[str, Any]:
         """Plain values that `restore` takes back."""
@@ -114,8 +114,8 @@ class ArchiveCurriculum(Curriculum):
 
     targets: per problem the fitness that solves it, None for none
     level: share of its target that a parent has at least, where the archive holds such a one; 0 = any parent
-    under_way: problems that are asked at a time; visits: prompts of each
-    asks: current problem -> the prompts it has had
+    under_way: problems that are asked at a time; most_visits: prompts of each
+    visits: current problem -> the prompts it has had
     pool: problem -> its archive, at most PER_VECTOR newest answers of a reward vector
     stored: what a problem's archive begins with; None = nothing
     """
@@ -123,32 +123,36 @@ class ArchiveCurriculum(Curriculum):
     targets: Sequence[float | None] = ()
     level: float = 0.0
     under_way: int = 32
-    visits: int = 16
-    asks: dict[int, int] = field(default_factory=dict)
+    most_visits: int = 16
+    visits: dict[int, int] = field(default_factory=dict)
     stored: Callable[[int, np.random.Generator], list[Candidate]] | None = None
 
-    def questions(self, step: int, count: int) -> list[Question]:
+    def draw(self, step: int, count: int) -> list[TrainingPrompt]:
         rng = np.random.default_rng([self.seed, 1, step, self.rank])
         share = len(range(self.rank, self.problems, self.processes))
-        while len(self.asks) < min(max(self.under_way, count), share):
+        while len(self.visits) < min(max(self.under_way, count), share):
             problem = self._next()
-            self.asks.setdefault(problem, 0)
+            self.visits.setdefault(problem, 0)
             if self.stored is not None and problem not in self.pool:
                 moment = np.random.default_rng([self.seed, 5, self.asked, self.rank])
                 self.pool[problem] = self.stored(problem, moment)
-        waiting = list(self.asks)
+        waiting = list(self.visits)
         turns = [waiting[i] for _ in range(-(-count // len(waiting))) for i in rng.permutation(len(waiting))]
-        return [self._question(problem, rng) for problem in turns[:count]]
+        return [self._draw_prompt(problem, rng) for problem in turns[:count]]
 
-    def _question(self, problem: int, rng: np.random.Generator) -> Question:
+    def _draw_prompt(self, problem: int, rng: np.random.Generator) -> TrainingPrompt:
         found = self.pool.get(problem, [])
         if not found:
-            return Question(problem, NOTHING_SHOWN)
+            return TrainingPrompt(problem, NOTHING_SHOWN)
         shown = rng.random() < self.parents
-        parent = self._draw(at_level(found, self.targets[problem], self.level), rng)
-        return Question(problem, Selection(parent, (), ())) if shown else Question(problem, NOTHING_SHOWN, parent)
+        parent = self._draw_parent(at_level(found, self.targets[problem], self.level), rng)
+        return (
+            TrainingPrompt(problem, Selection(parent, (), ()))
+            if shown
+            else TrainingPrompt(problem, NOTHING_SHOWN, parent)
+        )
 
-    def _draw(self, found: Sequence[Candidate], rng: np.random.Generator) -> Candidate:
+    def _draw_parent(self, found: Sequence[Candidate], rng: np.random.Generator) -> Candidate:
         """Draw a parent from a problem's archive."""
         vectors = sorted({c.rewards for c in found if any(c.rewards)} or {c.rewards for c in found})
         place = int(rng.integers(len(vectors)))
@@ -158,13 +162,13 @@ class ArchiveCurriculum(Curriculum):
         alike = [c for c in found if c.rewards == vectors[place]]
         return alike[int(rng.integers(len(alike)))]
 
-    def learn(self, questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> None:
+    def learn(self, prompts: Sequence[TrainingPrompt], groups: Sequence[ScoredGroup]) -> None:
         """Add the answers of a step to the archives."""
-        for question, group in zip(questions, groups, strict=True):
-            problem = question.problem
-            if problem not in self.asks:
+        for prompt, group in zip(prompts, groups, strict=True):
+            problem = prompt.problem
+            if problem not in self.visits:
                 continue
-            self.asks[problem] += 1
+            self.visits[problem] += 1
             found = {c.text: c for c in self.pool.get(problem, [])}
             for candidate in _valid(group):
                 found.pop(candidate.text, None)  # the newest come last
@@ -172,15 +176,15 @@ class ArchiveCurriculum(Curriculum):
             self.pool[problem] = _newest(list(found.values()))
             target = self.targets[problem]
             solved = target is not None and any(c.fitness >= target for c in found.values())
-            if solved or self.asks[problem] >= self.visits:
-                del self.asks[problem], self.pool[problem]
+            if solved or self.visits[problem] >= self.most_visits:
+                del self.visits[problem], self.pool[problem]
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "asks": {str(problem): count for problem, count in self.asks.items()}}
+        return {**super().state(), "asks": {str(problem): count for problem, count in self.visits.items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        self.asks = {int(problem): count for problem, count in state["asks"].items()}
+        self.visits = {int(problem): count for problem, count in state["asks"].items()}
 
 
 def at_level(found: Sequence[Candidate], target: float | None, level: float) -> Sequence[Candidate]:

@@ -22,7 +22,7 @@ from scipy import stats
 from evo.prompts.contract import PromptFormat
 from evo.search.score import score_all
 from evo.search.stop import Stop, StopReason
-from evo.training.curriculum import ArchiveCurriculum, Curriculum, Question, StoredArchives
+from evo.training.curriculum import ArchiveCurriculum, Curriculum, StoredArchives, TrainingPrompt
 from evo.training.loop import Training
 from islands.types import Candidate
 from problems.address import name_few
@@ -43,7 +43,7 @@ WATCHED = {
 """For each figure, the message once it has fallen: the share kept to chance, the refinement rate below it."""
 
 
-def parent_usage(questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> dict[str, float]:
+def parent_usage(questions: Sequence[TrainingPrompt], groups: Sequence[ScoredGroup]) -> dict[str, float]:
     """Figures of a step, as shares of the answers asked for; nothing of a kind of prompt that the step had none of.
 
     refined, copied: fitter than the parent shown; its text again
@@ -53,7 +53,7 @@ def parent_usage(questions: Sequence[Question], groups: Sequence[ScoredGroup]) -
     """
     pairs = list(zip(questions, groups, strict=True))
     shown = _shares((q.selection.parent, group) for q, group in pairs if not group.prompt.prefill)
-    chance = _shares((q.withheld, group) for q, group in pairs)
+    chance = _shares((q.hidden_parent, group) for q, group in pairs)
     return shown | {f"{name}_chance": share for name, share in chance.items() if name != "copied"}
 
 
@@ -120,7 +120,7 @@ BEGUN = 6
 """A seed that separates the draws of prefilled answers from those of the curriculum."""
 
 
-Batch = tuple[list[Question], list[ScoredGroup]]
+Batch = tuple[list[TrainingPrompt], list[ScoredGroup]]
 """Questions, and a group for each."""
 
 
@@ -149,7 +149,7 @@ class OnPolicyTraining(Training[Batch]):
                 targets=targets,
                 level=run.parent_level,
                 under_way=run.under_way,
-                visits=run.visits,
+                most_visits=run.visits,
                 stored=self.archives,
             )
         self._parents: dict[int, Candidate] = {}  # by the sequence of the group with this parent
@@ -172,7 +172,7 @@ class OnPolicyTraining(Training[Batch]):
     async def _gather(self) -> Batch:
         run, status = self.run, self.status
         share = len(range(self.rank, run.prompts, self.processes))
-        questions = self.curriculum.questions(status.step, share)
+        questions = self.curriculum.draw(status.step, share)
         started = time.perf_counter()
         streams = [status.step * run.prompts + i * self.processes + self.rank for i in range(len(questions))]
         prompts = [

@@ -130,7 +130,7 @@ def open_trainer(
 
     if settings.lr is None:
         settings = settings.model_copy(update={"lr": default_rate(policy.prompt_format)})
-    decided = {name: getattr(settings, name) for name in ("most_behind", "reward", "shaping")}
+    decided = {name: getattr(settings, name) for name in ("max_staleness", "reward", "shaping")}
     config = TrainConfig.of(settings, seed=seed, **decided)
     model = policy.learner()
     return PolicyTrainer(

@@ -167,12 +167,12 @@ class TrainConfig(TrainerSettings, Estimation, LossConfig):
     steps: where the schedule ends; "constant" does not need it
     attention: implementation while training; None keeps the model's own, but takes "eager" on a CPU for a small model,
         which makes it twice as fast as the fused kernel's backward, and for few tokens
-    most_behind: groups sampled by a policy more than this many versions old are dropped and counted; None keeps all
+    max_staleness: groups sampled by a policy more than this many versions old are dropped and counted; None keeps all
     """
 
     steps: int | None = Field(None, ge=1)
     attention: str | None = None
-    most_behind: int | None = Field(None, ge=0)
+    max_staleness: int | None = Field(None, ge=0)
 
     @model_validator(mode="after")
     def _ends(self) -> TrainConfig:
@@ -182,7 +182,7 @@ class TrainConfig(TrainerSettings, Estimation, LossConfig):
 
     @classmethod
     def of(cls, settings: TrainerSettings, **decided: object) -> TrainConfig:
-        """The user's settings with what the caller decides: seed, reward, steps, most_behind, trust, attention."""
+        """The user's settings with what the caller decides: seed, reward, steps, max_staleness, trust, attention."""
         return cls.model_validate({**settings.model_dump(include=set(TrainerSettings.model_fields)), **decided})
 
     @property

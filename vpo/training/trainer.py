@@ -147,12 +147,12 @@ class PolicyTrainer:
         return TrainStats(self.version, {**metrics, **means, "learning_rate": float(self.schedule.get_last_lr()[0])})
 
     def _stale(self, group: ScoredGroup) -> bool:
-        if self.config.most_behind is None:
+        if self.config.max_staleness is None:
             return False
         if group.policy_version not in self.versions:
             return True
         # a version that the learner went back to stands in the list twice
-        return self.versions[::-1].index(group.policy_version) > self.config.most_behind
+        return self.versions[::-1].index(group.policy_version) > self.config.max_staleness
 
     def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
         config = self.config

@@ -213,7 +213,7 @@ def test_a_learner_that_was_rolled_back_again_and_again_goes_on_learning(db, mon
         return np.full(8, 0.1 if policy is self.candidate else 0.5)
 
     monkeypatch.setattr(Promotion, "_bests", bests)
-    check = {"check": ["maze:test/50-57"], "check_every": 2, "most_behind": 2}
+    check = {"check": ["maze:test/50-57"], "check_every": 2, "max_staleness": 2}
     run(db, config(iterations=15, train={**check, "every": 2}))
     steps = steps_of(db)
     assert len(steps) == 15 and sum("promoted" in step.stats for step in steps) == 7
@@ -265,7 +265,7 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         (["--train", "vpo", "--rollouts", "2", "--temperature", "0"], "at temperature 0"),
         (["--train", "vpo", "--train-credit", "lineage"], "--train-credit was removed; an answer is paid for what it"),
         (["--train", "kto", "--rollouts", "4"], "kto was removed; use improve"),
-        (["--config", "train.yaml"], "check_every 9 must be at most most_behind 8"),
+        (["--config", "train.yaml"], "check_every 9 must be at most max_staleness 8"),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(tmp_path, monkeypatch, capsys, arguments, said):

@@ -16,7 +16,7 @@ def group(problem, *texts, error=None):
 
 def test_every_problem_is_asked_once_a_round_in_an_order_of_its_own():
     curriculum = Curriculum(7, 0.0, seed=3)
-    asked = [q.problem for step in range(4) for q in curriculum.questions(step, 7)]
+    asked = [q.problem for step in range(4) for q in curriculum.draw(step, 7)]
     rounds = [asked[i : i + 7] for i in range(0, 28, 7)]
     assert all(sorted(one) == list(range(7)) for one in rounds)
     assert len({tuple(one) for one in rounds}) == 4
@@ -24,7 +24,7 @@ def test_every_problem_is_asked_once_a_round_in_an_order_of_its_own():
 
 def test_processes_deal_the_problems_out_between_them():
     both = [Curriculum(6, 0.0, 0, rank, 2) for rank in range(2)]
-    asked = [q.problem for curriculum in both for q in curriculum.questions(0, 3)]
+    asked = [q.problem for curriculum in both for q in curriculum.draw(0, 3)]
     assert sorted(asked) == list(range(6))
 
 
@@ -32,7 +32,7 @@ def test_parents_are_valid_answers_of_the_step_before_for_the_same_problem():
     curriculum = Curriculum(50, 0.5, seed=0)
     shown = fresh = 0
     for step in range(40):
-        questions = curriculum.questions(step, 4)
+        questions = curriculum.draw(step, 4)
         for question in questions:
             if question.selection is NOTHING_SHOWN:
                 fresh += 1
@@ -47,11 +47,11 @@ def test_parents_are_valid_answers_of_the_step_before_for_the_same_problem():
 
 def test_its_state_is_plain_and_goes_on_alike():
     one = Curriculum(9, 0.5, seed=1)
-    questions = one.questions(0, 4)
+    questions = one.draw(0, 4)
     one.learn(questions, [group(q.problem, f"a {q.problem}", f"b {q.problem}") for q in questions])
     other = Curriculum(9, 0.5, seed=1)
     other.restore(json.loads(json.dumps(one.state())))
-    assert other.questions(1, 4) == one.questions(1, 4)
+    assert other.draw(1, 4) == one.draw(1, 4)
 
 
 def scored(problem, *answers):
@@ -66,10 +66,10 @@ def archives(problems=20, parents=1.0, target=None, **settings):
 
 
 def test_an_archive_grows_over_steps_and_shows_every_level():
-    curriculum = archives(3, under_way=3, visits=1000)
+    curriculum = archives(3, under_way=3, most_visits=1000)
     shown = set()
     for step in range(120):
-        questions = curriculum.questions(step, 3)
+        questions = curriculum.draw(step, 3)
         assert sorted(q.problem for q in questions) == [0, 1, 2]
         groups = []
         for q in questions:
@@ -83,23 +83,23 @@ def test_an_archive_grows_over_steps_and_shows_every_level():
 
 
 def test_half_of_the_parents_are_of_the_front():
-    curriculum = archives(1, under_way=1, visits=10_000)
-    questions = curriculum.questions(0, 1)
+    curriculum = archives(1, under_way=1, most_visits=10_000)
+    questions = curriculum.draw(0, 1)
     curriculum.learn(
         questions, [scored(0, ("a", (1.0, 0.0)), ("b", (0.0, 1.0)), ("low", (0.1, 0.0)), ("0", (0.0, 0.0)))]
     )
-    texts = [q.selection.parent.text for step in range(1, 400) for q in curriculum.questions(step, 1)]
+    texts = [q.selection.parent.text for step in range(1, 400) for q in curriculum.draw(step, 1)]
     shares = {text: texts.count(text) / len(texts) for text in ("a", "b", "low", "0")}
     assert 0.1 < shares["low"] < 0.24 and min(shares["a"], shares["b"]) > 0.3
     assert shares["0"] == 0.0  # a route that fails is shown only where there is no other
 
 
 def test_parents_can_be_asked_to_be_near_the_target_once_one_is():
-    curriculum = archives(1, target=1.0, level=0.8, under_way=1, visits=10_000)
+    curriculum = archives(1, target=1.0, level=0.8, under_way=1, most_visits=10_000)
 
     def shown(answers):
-        curriculum.learn(curriculum.questions(0, 1), [scored(0, *answers)])
-        return {q.selection.parent.text for step in range(1, 60) for q in curriculum.questions(step, 1)}
+        curriculum.learn(curriculum.draw(0, 1), [scored(0, *answers)])
+        return {q.selection.parent.text for step in range(1, 60) for q in curriculum.draw(step, 1)}
 
     low = (("low", (0.4, 0.2)), ("lower", (0.1, 0.1)))
     assert shown(low) == {"low", "lower"}
@@ -107,39 +107,39 @@ def test_parents_can_be_asked_to_be_near_the_target_once_one_is():
 
 
 def test_a_solved_problem_and_one_that_had_its_visits_make_place():
-    curriculum = archives(20, target=0.9, under_way=4, visits=3)
+    curriculum = archives(20, target=0.9, under_way=4, most_visits=3)
     seen = []
     for step in range(9):
-        questions = curriculum.questions(step, 4)
+        questions = curriculum.draw(step, 4)
         seen.append({q.problem for q in questions})
         solved = min(seen[-1])
         groups = [scored(q.problem, ("r", (1.0,) if q.problem == solved else (0.5,))) for q in questions]
         curriculum.learn(questions, groups)
-        assert solved not in curriculum.asks and solved not in curriculum.pool
+        assert solved not in curriculum.visits and solved not in curriculum.pool
     visits = [sum(problem in step for step in seen) for problem in range(20)]
     assert max(visits) <= 3 and sum(count > 0 for count in visits) > 12
 
 
 def test_an_archive_keeps_the_newest_of_a_vector_and_a_share_of_fresh_prompts_stays():
-    curriculum = archives(1, parents=0.5, under_way=1, visits=10_000)
+    curriculum = archives(1, parents=0.5, under_way=1, most_visits=10_000)
     for step in range(10):
-        curriculum.learn(curriculum.questions(step, 1), [scored(0, (f"r{step}", (0.5, 0.5)), ("r0", (0.5, 0.5)))])
+        curriculum.learn(curriculum.draw(step, 1), [scored(0, (f"r{step}", (0.5, 0.5)), ("r0", (0.5, 0.5)))])
     assert [c.text for c in curriculum.pool[0]] == ["r8", "r9", "r0"]
-    fresh = sum(q.selection is NOTHING_SHOWN for step in range(200) for q in curriculum.questions(step, 1))
+    fresh = sum(q.selection is NOTHING_SHOWN for step in range(200) for q in curriculum.draw(step, 1))
     assert 60 < fresh < 140
 
 
 def test_the_state_of_archives_is_plain_and_goes_on_alike():
     one = archives(9, parents=0.7, under_way=4)
     for step in range(3):
-        questions = one.questions(step, 4)
+        questions = one.draw(step, 4)
         one.learn(questions, [scored(q.problem, (f"{step}", (0.1 * step, 0.2))) for q in questions])
     other = archives(9, parents=0.7, under_way=4)
     other.restore(json.loads(json.dumps(one.state())))
-    assert other.questions(3, 4) == one.questions(3, 4) and other.pool == one.pool
+    assert other.draw(3, 4) == one.draw(3, 4) and other.pool == one.pool
 
 
 def test_more_prompts_than_problems_ask_some_twice():
     curriculum = archives(2, under_way=32)
-    assert sorted(q.problem for q in curriculum.questions(0, 5))[1:4] != [0, 0, 0]
-    assert {q.problem for q in curriculum.questions(1, 5)} == {0, 1}
+    assert sorted(q.problem for q in curriculum.draw(0, 5))[1:4] != [0, 0, 0]
+    assert {q.problem for q in curriculum.draw(1, 5)} == {0, 1}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evo.search.stop import StopReason
-from evo.training.curriculum import Question
+from evo.training.curriculum import TrainingPrompt
 from evo.training.on_policy import WINDOW, ParentUsageWatch, parent_usage
 from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Score
@@ -24,11 +24,11 @@ def group(*answers, asked=2, begun=""):
 
 
 def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
-    shown = Question(0, Selection(PARENT, (), ()))
-    withheld = Question(1, NOTHING_SHOWN, PARENT)
-    first = Question(2, NOTHING_SHOWN)
+    shown = TrainingPrompt(0, Selection(PARENT, (), ()))
+    hidden_parent = TrainingPrompt(1, NOTHING_SHOWN, PARENT)
+    first = TrainingPrompt(2, NOTHING_SHOWN)
     found = parent_usage(
-        [shown, withheld, first],
+        [shown, hidden_parent, first],
         [
             group(("RRDR", 0.75), ("RRDD", 0.5)),  # keeps three of four and is fitter; the parent again
             group(("LLLD", 0.6), ("LLLL", 0.1)),  # an end by chance, fitter by chance
@@ -43,14 +43,16 @@ def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
 
 
 def test_what_was_begun_for_the_policy_is_not_its_doing():
-    shown = Question(0, Selection(PARENT, (), ()))
+    shown = TrainingPrompt(0, Selection(PARENT, (), ()))
     begun, own = group(("RRDD", 0.5), begun="RR"), group(("LLLL", 0.1))
     assert parent_usage([shown, shown], [begun, own])["kept"] == 0.0
     assert parent_usage([shown], [begun]) == {}
 
 
 def test_missing_answers_are_asked_for_all_the_same():
-    assert parent_usage([Question(0, Selection(PARENT, (), ()))], [group(("UUUU", 0.9), asked=4)])["refined"] == 0.25
+    assert (
+        parent_usage([TrainingPrompt(0, Selection(PARENT, (), ()))], [group(("UUUU", 0.9), asked=4)])["refined"] == 0.25
+    )
 
 
 def watched(*phases, watch=None):

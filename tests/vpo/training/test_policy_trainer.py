@@ -133,7 +133,7 @@ def test_groups_that_teach_nothing_leave_everything_as_it_was() -> None:
 
 def test_stale_groups_are_left_out_and_counted() -> None:
     model = tiny_model()
-    trainer = trainer_of(model, config_of(most_behind=1))
+    trainer = trainer_of(model, config_of(max_staleness=1))
     groups = random_groups(model, 2)
 
     def of(version: str) -> list[ScoredGroup]:
