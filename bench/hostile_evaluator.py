@@ -21,7 +21,6 @@ from typing import Any
 
 from bench.hostile import ROOT, SECRET, Witness, _children, load
 from problems import ScorerFault, resolve
-from problems.contract import score_seed
 from problems.sandbox.isolation import probe
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode
 
@@ -77,7 +76,7 @@ def run_all(mode: str, only: str, every: int) -> dict[str, Any]:
                         ending, blamed = "fault", [f"blamed: {str(fault)[:200]}"]
                     endings[ending] += 1
                     longest = max(longest, (time.monotonic() - begun, hostile.name))
-                    good = score_seed(problem)
+                    good = problem.score_seed()
                     faults = (
                         [] if (good.fitness, good.rewards, good.error) == (1.0, (0.5,), None) else [f"good: {good}"]
                     )

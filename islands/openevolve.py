@@ -23,7 +23,7 @@ from islands.population.config import PopulationConfig
 from islands.population.population import Population
 from islands.types import RunRecord
 from problems.address import shorten_names
-from problems.contract import Problem, Score, ScoresMetrics
+from problems.contract import Problem, Score
 from problems.identity import identity
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
@@ -255,8 +255,10 @@ def score_of(program: OpenEvolveProgram, problem: Problem) -> Score | None:
             return Score.failure(count, f"{name} is no finite number", program.feedback)
     if not given and (mark := _failure(program)) is not None:
         return Score.failure(count, mark, program.feedback)
-    if isinstance(problem, ScoresMetrics) and (given or FITNESS in numbers):
-        return problem.score_of_metrics(numbers, program.feedback, None)
+    if given or FITNESS in numbers:
+        known = problem.score_of_metrics(numbers, program.feedback, None)
+        if known is not None:
+            return known
     if len(given) < count or FITNESS not in numbers:
         return None
     rewards = tuple(numbers[name] for name in problem.objectives)

@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from random import Random
 from types import MappingProxyType
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -128,8 +129,7 @@ class Problem(ABC):
 
     fault: why the problem cannot be scored at all, None if it can; `score` raises it
 
-    More that a problem can do is a protocol of this module: KnowsAnswers, BatchScoring, RescoresSeed, VerifiesRecords,
-    ScoresMetrics, PromptSettings.
+    All other members have defaults too; a third party's plain object gets those that it lacks (complete_problem).
     """
 
     name: str
@@ -177,124 +177,66 @@ class Problem(ABC):
         scorer's files, the data set's line. By default of the class's source file and the texts of a prompt."""
         return _code_fingerprint(self, type(self))
 
+    # -- what most problems leave as it is ---------------------------------------------------------------------------
 
-@runtime_checkable
-class KnowsAnswers(Protocol):
-    """A problem that knows good answers. `evo check` compares attacks with them; no prompt shows them."""
+    batched: bool = False
+    """Whether `score_batch` is called instead of `score`: a service or a queue of jobs judges many answers at once."""
+    holds_out: bool = False
+    """Whether it has cases that steer no search."""
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """From an OpenEvolve config.yaml (problems.openevolve.config); with any, its templates make the prompts."""
 
     def known_answers(self, seed: int) -> list[str]:
-        """The best first; empty if this problem has none. seed: of random choices"""
-        ...
+        """Good answers, the best first; `evo check` compares cheats with them, no prompt shows them. seed: of random
+        choices"""
+        return []
 
+    def further_seeds(self) -> Sequence[str]:
+        """The answers that the search starts from in addition to `seed_answer`."""
+        return ()
 
-@runtime_checkable
-class BatchScoring(Protocol):
-    """A problem that can judge many answers at once, as a service or a queue of jobs does best.
-
-    batched: whether `score_batch` is called instead of `score`
-    """
-
-    batched: bool
+    def score_seed(self) -> Score:
+        """The Score of the seed answer, measured again. Raises as `score` does."""
+        return self.score(self.seed_answer())
 
     def score_batch(self, answers: Sequence[str]) -> list[Score]:
         """A Score of each answer, in order. Blocking, for as long as it takes. Raises only ScorerFault, which is then
         the fault of no single answer."""
-        ...
-
-
-@runtime_checkable
-class RescoresSeed(Protocol):
-    """A problem whose `score` remembers the Score of the seed."""
-
-    def score_seed(self) -> Score:
-        """The Score of the seed answer, measured again. Raises as `score` does."""
-        ...
-
-
-@runtime_checkable
-class HoldsOut(Protocol):
-    """A problem with cases that steer no search.
-
-    holds_out: whether this one has any
-    """
-
-    holds_out: bool
+        return [self.score(answer) for answer in answers]
 
     def score_held_out(self, answer: str) -> Score:
         """The Score of an answer on the held-out cases. Raises ScorerFault as `score` does."""
-        ...
-
-
-@runtime_checkable
-class HasFiles(Protocol):
-    """A problem whose answers are named files."""
-
-    def files_of(self, answer: str) -> dict[str, str]:
-        """The answer's files, by their path in the program's folder."""
-        ...
-
-    def answer_of(self, files: Mapping[str, str]) -> str:
-        """The answer that consists of these files; one that is missing stays as the program has it."""
-        ...
-
-
-@runtime_checkable
-class StartsFromSeveral(Protocol):
-    """A problem whose search starts from more answers than its seed."""
-
-    def further_seeds(self) -> Sequence[str]:
-        """The answers that the search starts from in addition to `seed_answer`; empty for none."""
-        ...
-
-
-@runtime_checkable
-class VerifiesRecords(Protocol):
-    """A problem that can measure exactly."""
-
-    def verify_record(self, answer: str) -> bool:
-        """Whether an answer, run again and measured exactly, is better than `best_known`. Blocking, as `score` is."""
-        ...
-
-
-@runtime_checkable
-class ScoresMetrics(Protocol):
-    """A problem that can make a Score of metrics measured by another program."""
+        raise ScorerFault(f"{self.name} has no held-out cases")
 
     def score_of_metrics(
         self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None
     ) -> Score | None:
-        """The Score of metrics by name, all finite; None if they do not decide one."""
-        ...
+        """The Score of metrics by name, all finite, that another program measured; None if they do not decide one."""
+        return None
 
+    def verify_record(self, answer: str) -> bool:
+        """Whether an answer, run again and measured exactly, is better than `best_known`. Blocking, as `score` is."""
+        return False
 
-@runtime_checkable
-class PromptSettings(Protocol):
-    """A problem with settings from an OpenEvolve config.yaml (problems.openevolve.config).
+    def files_of(self, answer: str) -> dict[str, str]:
+        """The answer as files, by their path in the program's folder."""
+        return {"answer.py" if self.answer_format == "python" else "answer.txt": answer}
 
-    settings: if there are any, OpenEvolve's templates make its prompts
-    """
+    def answer_of(self, files: Mapping[str, str]) -> str:
+        """The answer that consists of these files; one that is missing stays as the program has it."""
+        return next(iter(files.values()))
 
-    settings: Mapping[str, Any]
+    def picture(self, answer: str) -> str:
+        """The answer as lines of text to look at; "" if it has no picture."""
+        return ""
 
-
-def settings_of(problem: Problem) -> Mapping[str, Any]:
-    """The settings that a problem brings; empty for most."""
-    return problem.settings if isinstance(problem, PromptSettings) else {}
-
-
-def score_seed(problem: Problem) -> Score:
-    """The Score of the seed answer, measured again. Raises as `score` does."""
-    return problem.score_seed() if isinstance(problem, RescoresSeed) else problem.score(problem.seed_answer())
+    def random_answer(self, rng: Random) -> str:
+        """A valid answer drawn at random; "" if there is no way to draw one."""
+        return ""
 
 
 MEMBERS = ("name", "objectives", "statement", "score")
 """The members of MinimalProblem."""
-_OPTIONAL = (
-    *(each.name for each in fields(ProblemInfo)),
-    *("fault", "seed_answer", "canonical", "fingerprint"),
-    *("known_answers", "batched", "score_batch", "score_seed", "verify_record", "score_of_metrics", "settings"),
-)
-"""Optional members of a third party's object."""
 
 
 class _Completed(Problem):
@@ -303,8 +245,8 @@ class _Completed(Problem):
     def __init__(self, given: MinimalProblem) -> None:
         self._given = given
         self.name, self.objectives = str(given.name), tuple(given.objectives)
-        for member in _OPTIONAL:
-            if hasattr(given, member):
+        for member in dir(Problem):
+            if not member.startswith("_") and member not in (*MEMBERS, "info") and hasattr(given, member):
                 setattr(self, member, getattr(given, member))
 
     def statement(self) -> str:

@@ -195,7 +195,12 @@ class _Lists(ProblemFamily):
     reads_files = True
 
     def resolve(self, rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> list[Problem]:
-        return [problem for address in addresses_in(rest) for problem in resolve(address, sandbox=sandbox)]
+        found: list[Problem] = []
+        for address in addresses_in(rest):
+            found += resolve(address, None if limit is None else limit - len(found), sandbox)
+            if len(found) == limit:
+                break
+        return found
 
 
 LISTS = _Lists()

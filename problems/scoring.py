@@ -13,7 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
-from problems.contract import BatchScoring, Problem, Score, ScorerFault, score_seed
+from problems.contract import Problem, Score, ScorerFault
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Scorer:
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="score")
         self._slots = asyncio.Semaphore(self.workers)
         self._closed = False
-        self._batches: dict[str, Batches] = {}
+        self._batches: dict[int, Batches] = {}  # by the identity of their problems, which they hold
 
     async def score(self, problem: Problem, answers: Sequence[str]) -> list[tuple[Score, float]]:
         """Each answer's Score, checked, with the seconds it took, in order.
@@ -63,7 +63,7 @@ class Scorer:
         """
         if self._closed:
             raise RuntimeError("the scorer is closed")
-        if isinstance(problem, BatchScoring) and problem.batched:
+        if problem.batched:
             return await self._batch_of(problem).score(answers)
         if problem.inline:
             return [self._counted(self._judge(problem, answer)) for answer in answers]
@@ -97,9 +97,9 @@ class Scorer:
         return scores_its_seed(problem, answer)
 
     def _batch_of(self, problem: Problem) -> Batches:
-        if problem.name not in self._batches:
-            self._batches[problem.name] = Batches(problem, self)
-        return self._batches[problem.name]
+        if id(problem) not in self._batches:  # two arms may have problems of one name whose options differ
+            self._batches[id(problem)] = Batches(problem, self)
+        return self._batches[id(problem)]
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Blocking work on one of the scorer's threads."""
@@ -183,7 +183,7 @@ class Batches:
 def checked_batch(problem: Problem, answers: Sequence[str]) -> list[Score]:
     """Every answer's Score, checked. Raises as checked_score does."""
     try:
-        scores = list(problem.score_batch(answers)) if isinstance(problem, BatchScoring) else []
+        scores = list(problem.score_batch(answers))
     except (ScorerFault, SandboxFault, SandboxUnavailable):
         raise
     except Exception as error:
@@ -216,7 +216,7 @@ def scores_its_seed(problem: Problem, answer: str) -> bool:
     if problem.fault is not None or not seed or problem.canonical(seed) == answer:
         return False
     try:
-        return score_seed(problem).check(problem).error is None
+        return problem.score_seed().check(problem).error is None
     except Exception:
         return False  # the first fault is the better message
 

@@ -19,7 +19,7 @@ from evo.search.resources import Resources
 from evo.search.stop import FINISHED, INTERRUPTED, StopReason
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.types import Candidate, Placement
-from problems.contract import Problem, ScorerFault, ScoresMetrics
+from problems.contract import Problem, ScorerFault
 from problems.contract import Score as ProblemScore
 from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
 from vpo.policies.contract import Policy, PolicyTraits
@@ -260,7 +260,7 @@ def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
         return given_score
     if isinstance(given_score, Mapping):
         values = {str(name): float(value) for name, value in given_score.items()}
-        known = problem.score_of_metrics(values) if isinstance(problem, ScoresMetrics) else None
+        known = problem.score_of_metrics(values)
         if known is not None:
             return known
         if missing := [name for name in problem.objectives if name not in values]:

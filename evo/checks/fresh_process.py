@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from problems import temp_dirs
-from problems.contract import BadAddress, Score, ScorerFault, score_seed
+from problems.contract import BadAddress, Score, ScorerFault
 from problems.registry import resolve
 from problems.sandbox.pool import Sandbox
 
@@ -89,7 +89,7 @@ def main() -> None:
             row: list[Any] = []
             for place, answer in enumerate(["", *asked["answers"]]):
                 try:
-                    score = problem.score(problem.canonical(answer)) if place else score_seed(problem)
+                    score = problem.score(problem.canonical(answer)) if place else problem.score_seed()
                     row.append(outcome_of(score.check(problem)))
                 except ScorerFault as fault:
                     row.append(" ".join(str(fault).split()))

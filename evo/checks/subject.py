@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from problems.contract import KnowsAnswers, Problem, Score, ScorerFault, score_seed
-from problems.maze.planner import draw_route
-from problems.maze.problem import MazeProblem
+from problems.contract import Problem, Score, ScorerFault
 from problems.scoring import cores
 from vpo.policies.mutation.operators import mutate_answer
 
@@ -61,7 +59,7 @@ class Subject:
         self.problem = problem
         self.seed_answer = problem.canonical(problem.seed_answer()) if problem.seed_answer() else ""
         self.asked: list[Outcome] = []
-        self.known = problem.known_answers(seed) if isinstance(problem, KnowsAnswers) else []
+        self.known = problem.known_answers(seed)
         self._seed, self._count, self._patience = seed, mutants, patience
         self._honest: Outcome | None = None
         self._mutants: list[Outcome] | None = None
@@ -80,7 +78,7 @@ class Subject:
 
     def ask_seed(self) -> Outcome:
         """Score the seed again, whatever the problem remembers of it."""
-        return self._timed(self.seed_answer, lambda: score_seed(self.problem))
+        return self._timed(self.seed_answer, self.problem.score_seed)
 
     @property
     def honest(self) -> Outcome:
@@ -141,8 +139,7 @@ class Subject:
 
     def _mutant(self, parent: str, others: Sequence[str], rng: random.Random) -> str:
         problem = self.problem
-        if isinstance(problem, MazeProblem):
-            route = draw_route(problem.maze, rng)
-            return route if rng.random() < 0.75 else route[: rng.randrange(1, len(route))]  # which stops short of E
+        if route := problem.random_answer(rng):
+            return route if rng.random() < 0.75 else route[: rng.randrange(1, len(route))]  # a part of one
         mates = [other for other in rng.sample(others, min(2, len(others))) if other != parent]
         return mutate_answer(parent, mates, problem.statement(), problem.answer_format == "python", rng)

@@ -17,7 +17,7 @@ from islands.queries.candidates import CandidateReader
 from islands.queries.lineage import Origin, origins
 from islands.queries.live import course_of
 from islands.types import Candidate, ProblemRecord, RunRecord
-from problems.contract import BadAddress, HoldsOut, Problem, Score, ScorerFault, VerifiesRecords
+from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.maze.board import Maze, simulate
 from problems.maze.moves import UnreadableRoute, parse_moves
 from problems.maze.problem import MazeProblem
@@ -148,7 +148,7 @@ def verify_best(record: ProblemRecord, fitness: float, answer: str) -> str:
     told = describe_best_known(fitness, found.best_known)
     if fitness <= found.best_known * (1 + EQUAL):
         return told
-    if isinstance(found, VerifiesRecords) and found.verify_record(answer):
+    if found.verify_record(answer):
         return f"a record: run again and measured exactly, it is better than the best known {found.best_known:.9g}"
     return f"best known {found.best_known:.9g}; that this is better is not confirmed by running it again"
 
@@ -185,11 +185,11 @@ def choose_held_out(
     return run, record, scored[max(valid)[1]][1] if valid else None
 
 
-def _holding_out(record: ProblemRecord) -> HoldsOut | None:
+def _holding_out(record: ProblemRecord) -> Problem | None:
     file = Path(record.address)
     if not file.is_file() or b"held_out" not in file.read_bytes():
         return None  # opening a problem scores its seed
     (problem,) = resolve(record.address)
     if record.fingerprint not in (None, problem.fingerprint()):
         raise BadInput(f"--held-out: {record.name} has changed since this run was searched")
-    return problem if isinstance(problem, HoldsOut) and problem.holds_out else None
+    return problem if problem.holds_out else None

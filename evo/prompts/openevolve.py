@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from evo.config.run import PromptConfig
 from evo.prompts.chat import MessageFormat, cut
-from problems.contract import Problem, settings_of
+from problems.contract import Problem
 from problems.shims.deferred_package import defer
 from problems.types import Prompt
 
@@ -30,7 +30,7 @@ class OpenEvolveFormat(MessageFormat):
         from openevolve.prompt.sampler import PromptSampler
 
         super().__init__(problem, config, answers, diff)
-        self.settings: dict[str, Any] = dict(settings_of(problem))
+        self.settings: dict[str, Any] = dict(problem.settings)
         sampler = SamplerConfig(
             system_message=self.settings.get("system_message") or "system_message",
             template_dir=self.settings.get("template_dir"),

@@ -10,7 +10,7 @@ from evo.prompts.chat import ChatFormat
 from evo.prompts.contract import Opener, PromptFormat
 from evo.prompts.tokens import TokenFormat
 from evo.prompts.work_folder import WorkFolderFormat
-from problems.contract import Problem, settings_of
+from problems.contract import Problem
 from problems.entry_points import find_entry_points, load_entry_point
 from vpo.policies.prompt_formats import ENTRY_POINTS, WORK_FOLDER, is_token_format
 
@@ -23,7 +23,7 @@ def open_format(problem: Problem, name: str, config: PromptConfig, answers: int)
 def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFormat:
     """The problem's templates if it is an OpenEvolve directory, else ours. Raises BadInput if problem and
     configuration do not fit."""
-    settings = settings_of(problem)
+    settings = problem.settings
     openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
     if config.style == "openevolve" and not settings:
         raise BadInput(f"prompt.style openevolve needs an OpenEvolve problem directory; {problem.name} is none")

@@ -10,7 +10,7 @@ from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.prompts.chat import MessageFormat, cut
 from islands.types import Candidate, Selection
-from problems.contract import HasFiles, Problem
+from problems.contract import Problem
 from problems.types import Prompt, Rollout
 from vpo.policies.prompt_formats import WORK_FOLDER
 
@@ -56,14 +56,10 @@ class WorkFolderFormat(MessageFormat):
         return json.dumps({"files": self._files(answers[0])}, ensure_ascii=False)
 
     def _files(self, answer: str) -> dict[str, str]:
-        if isinstance(self.problem, HasFiles):
-            return self.problem.files_of(answer)
-        return {"answer.py" if self.problem.answer_format == "python" else "answer.txt": answer}
+        return self.problem.files_of(answer)
 
     def _answer(self, files: dict[str, str]) -> str:
-        if isinstance(self.problem, HasFiles):
-            return self.problem.answer_of(files)
-        return next(iter(files.values()))
+        return self.problem.answer_of(files)
 
     def _describe(self, candidate: Candidate) -> str:
         """The scores and the feedback of the answer to improve."""

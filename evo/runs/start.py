@@ -40,7 +40,7 @@ from islands.queries.groups import read_groups
 from islands.queries.progress import ProblemProgress, repeats_by_group
 from islands.types import ProblemRecord, RunRecord
 from problems.address import shorten_names
-from problems.contract import Problem, ScorerFault, StartsFromSeveral
+from problems.contract import Problem, ScorerFault
 from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import ScoredAnswer
@@ -280,7 +280,7 @@ async def score_all_seeds(
     start = [read_start(path) for path in config.start]
 
     async def score(problem: Problem) -> list[ScoredAnswer] | ScorerFault:
-        further = problem.further_seeds() if isinstance(problem, StartsFromSeveral) else ()
+        further = problem.further_seeds()
         texts = list(dict.fromkeys(problem.canonical(text) for text in (problem.seed_answer(), *further, *start)))
         try:
             scored = await scorer.score(problem, texts)

@@ -11,7 +11,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
-from problems.contract import Problem, settings_of
+from problems.contract import Problem
 from problems.resources import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address, parse_addresses
@@ -27,7 +27,7 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     tokens of a rollout; one answer per rollout for edits of a program, and for whole programs of a hosted model, whose
     replies would be cut, and for commands; and what scoring takes, as the scorers declare."""
     given, decided = config.model_fields_set, dict[str, Any]()
-    for settings in map(settings_of, problems):
+    for settings in (problem.settings for problem in problems):
         if "seed" in settings and "seed" not in given:
             decided.setdefault("seed", settings["seed"])
         if "temperature" in settings and config.temperature is None:
@@ -65,7 +65,7 @@ def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     other = next((problem.name for problem in problems if problem.answer_format != "route"), None)
     if "policy" in config.model_fields_set or other is None:
         return config
-    named = list(dict.fromkeys(settings["policy"] for settings in map(settings_of, problems) if "policy" in settings))
+    named = list(dict.fromkeys(each.settings["policy"] for each in problems if "policy" in each.settings))
     if len(named) > 1:
         raise BadInput(f"the problems name different models ({'; '.join(named)}): choose with --policy")
     if named:
@@ -107,7 +107,7 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
 def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
     """Defaults, then an OpenEvolve directory's config, then the user's settings."""
     fields = PopulationConfig.model_fields
-    settings = {k: v for k, v in settings_of(problem).items() if k in fields and v is not None}
+    settings = {k: v for k, v in problem.settings.items() if k in fields and v is not None}
     given = config.population.model_dump(exclude_unset=True)
     if not given.get("islands"):
         given.pop("islands", None)  # left open
@@ -120,14 +120,14 @@ def planned_iterations(config: Mapping[str, Any]) -> int:
 
 
 def iterations_for(config: RunConfig, problem: Problem) -> int:
-    return config.iterations or settings_of(problem).get("max_iterations") or DEFAULT_ITERATIONS
+    return config.iterations or problem.settings.get("max_iterations") or DEFAULT_ITERATIONS
 
 
 def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
     """How many answers are scored at once."""
     if config.scoring_workers:
         return config.scoring_workers
-    asked = [settings_of(p).get("parallel_evaluations") or 0 for p in problems]
+    asked = [p.settings.get("parallel_evaluations") or 0 for p in problems]
     return max([os.cpu_count() or 1, *asked])
 
 

@@ -13,9 +13,7 @@ from problems.contract import (
     Problem,
     ProblemInfo,
     Score,
-    ScoresMetrics,
     complete_problem,
-    settings_of,
 )
 
 AWKWARD = (
@@ -63,7 +61,7 @@ class ProblemContract:
         assert problem.target is None or math.isfinite(problem.target)
         assert problem.answer_format in ANSWER_FORMATS and problem.execution in EXECUTIONS
         assert isinstance(problem.info, ProblemInfo) and problem.info.target == problem.target
-        assert isinstance(problem.inline, bool) and isinstance(settings_of(problem), Mapping)
+        assert isinstance(problem.inline, bool) and isinstance(problem.settings, Mapping)
 
     def test_it_can_be_scored(self) -> None:
         assert self.problem().fault is None
@@ -108,7 +106,7 @@ class ProblemContract:
     def test_metrics_measured_elsewhere_make_a_score_or_none(self) -> None:
         problem = self.problem()
         metrics = dict.fromkeys(problem.objectives, 0.5) | {"combined_score": 0.5}
-        score = problem.score_of_metrics(metrics, "seen", None) if isinstance(problem, ScoresMetrics) else None
+        score = problem.score_of_metrics(metrics, "seen", None)
         assert score is None or (score.check(problem) is score and score.feedback == "seen" and score.error is None)
 
     def test_its_fingerprint_is_sixteen_digits_and_stays(self) -> None:

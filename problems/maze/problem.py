@@ -88,6 +88,21 @@ A route is a list of moves such as: R R D D L D"""
     def seed_answer(self) -> str:
         return ""
 
+    def random_answer(self, rng: random.Random) -> str:
+        return draw_route(self.maze, rng)
+
+    def picture(self, answer: str) -> str:
+        """The maze, with a * on every open tile that the walk passes."""
+        tiles = list("".join(self.maze.rows()))
+        try:
+            walked = simulate(self.maze, parse_moves(answer)).cells
+        except UnreadableRoute:
+            walked = ()
+        for cell in walked:
+            tiles[cell] = "*" if tiles[cell] == "." else tiles[cell]
+        size = self.maze.size
+        return "\n".join("".join(tiles[row * size : (row + 1) * size]) for row in range(size))
+
     def canonical(self, answer: str) -> str:
         try:
             return parse_moves(answer)

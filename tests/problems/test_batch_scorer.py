@@ -89,6 +89,21 @@ def test_too_few_scores_are_a_fault(tmp_path):
         scored(problem, ["ab", "x"])
 
 
+def test_two_problems_of_one_name_are_each_scored_by_themselves(tmp_path):
+    long = opened(written(tmp_path, '{"long": len(answer)}'))
+    short = opened(written(tmp_path, '{"long": -len(answer)}'))
+    assert long.name == short.name
+
+    async def run() -> list[float]:
+        scorer = Scorer(2)
+        try:
+            return [(await scorer.score(problem, ["ab"]))[0][0].fitness for problem in (long, short)]
+        finally:
+            scorer.close()
+
+    assert asyncio.run(run()) == [2.0, -2.0]
+
+
 def test_it_must_be_said_to_be_trusted(tmp_path):
     problem = opened(written(tmp_path, text=FILE.replace("isolated = False", "")))
     assert problem.fault is not None and "isolated = False" in str(problem.fault)

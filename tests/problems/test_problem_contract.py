@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evo.testing import ProblemContract
-from problems import Problem, Score, contract, register, resolve
+from problems import Problem, Score, ScorerFault, contract, register, resolve
 from problems import registry as registry_module
 from problems.contract import complete_problem
 
@@ -107,7 +107,7 @@ class TestTenLines(ProblemContract):
 
     def test_the_defaults(self):
         problem = self.problem()
-        assert (problem.target, problem.answer_format, problem.inline, dict(contract.settings_of(problem))) == (
+        assert (problem.target, problem.answer_format, problem.inline, dict(problem.settings)) == (
             None,
             "text",
             False,
@@ -180,19 +180,40 @@ class Capable:
     def known_answers(self, seed):
         return ["x"]
 
+    def further_seeds(self):
+        return ["y", "z"]
 
-def test_what_an_object_can_do_besides_is_kept_and_what_it_cannot_is_not_there():
-    optional = (
-        *(contract.BatchScoring, contract.KnowsAnswers, contract.RescoresSeed, contract.VerifiesRecords),
-        *(contract.ScoresMetrics, contract.PromptSettings),
-    )
+    holds_out = True
+
+    def score_held_out(self, answer):
+        return Score((0.1,), 0.1)
+
+    def files_of(self, answer):
+        return {"main.c": answer}
+
+    def answer_of(self, files):
+        return files["main.c"]
+
+    def picture(self, answer):
+        return f"[{answer}]"
+
+
+def test_what_an_object_can_do_besides_is_kept_and_what_it_cannot_has_a_default():
     able, plain = complete_problem(Capable()), complete_problem(Ten())
-    assert all(isinstance(able, protocol) for protocol in optional)
-    assert not any(isinstance(plain, protocol) for protocol in optional)
     assert able.info == contract.ProblemInfo(target=0.5, source="here")
-    assert contract.settings_of(able) == {"language": "rust"} and contract.settings_of(plain) == {}
-    assert contract.score_seed(able).fitness == 0.25
-    assert [s.fitness for s in able.score_batch(["x"])] == [0.5]
+    assert dict(able.settings) == {"language": "rust"} and dict(plain.settings) == {}
+    assert able.score_seed().fitness == 0.25 and plain.score_seed() == plain.score("")
+    assert [s.fitness for s in able.score_batch(["x"])] == [0.5] and able.batched and not plain.batched
+    assert (able.further_seeds(), plain.further_seeds()) == (["y", "z"], ())
+    assert able.holds_out and not plain.holds_out and able.score_held_out("x").fitness == 0.1
+    with pytest.raises(ScorerFault, match="no held-out cases"):
+        plain.score_held_out("x")
+    assert able.files_of("x") == {"main.c": "x"} and plain.files_of("x") == {"answer.txt": "x"}
+    assert able.answer_of({"main.c": "x"}) == plain.answer_of({"answer.txt": "x"}) == "x"
+    assert (able.picture("x"), plain.picture("x")) == ("[x]", "")
+    assert (able.verify_record("x"), plain.verify_record("x")) == (True, False)
+    assert able.score_of_metrics({}).fitness == 0.75 and plain.score_of_metrics({}) is None
+    assert (able.known_answers(0), plain.known_answers(0)) == (["x"], [])
 
 
 def test_what_lacks_a_member_is_no_problem():

@@ -156,3 +156,17 @@ def test_a_part_of_a_set_is_named_by_its_ends():
     for wrong in ("maze:test/5-4", "maze:test/90-100", "maze:nowhere/0-1"):
         with pytest.raises(BadAddress):
             resolve(wrong)
+
+
+def test_a_limit_opens_no_more_of_a_list_than_it_takes(tmp_path):
+    opened = []
+
+    @register("counted")
+    def make(which):
+        opened.append(which)
+        return Own(which)
+
+    file = tmp_path / "list.txt"
+    file.write_text("".join(f"counted:{n}\n" for n in range(5)))
+    assert len(resolve(f"list:{file}", limit=2)) == 2 and opened == ["0", "1"]
+    assert len(resolve(f"list:{file}")) == 5

@@ -9,7 +9,6 @@ import pytest
 
 from evo.cli import invoke
 from problems import resolve
-from problems.contract import HoldsOut
 
 # the search is steered to length; the held-out cases prefer answers without the letter b
 SCORER = """
@@ -83,7 +82,7 @@ def test_a_program_is_judged_as_score_judges_it(tmp_path: Path) -> None:
         "def held_out(answer):\n    return judge(answer, [5, 6])\n"
     )
     (problem,) = resolve(str(file))
-    assert isinstance(problem, HoldsOut)
+    assert problem.holds_out
     right = "def f(x): return 2 * x"
     assert problem.score(right).fitness == problem.score_held_out(right).fitness == 1
     assert problem.score("def f(x): return 2 * min(x, 2)").fitness == 1
