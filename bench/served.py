@@ -48,12 +48,13 @@ def prompts(count: int) -> list[Prompt]:
 def served(model: Path) -> Iterator[str]:
     """The URL of a vLLM server of this checkpoint under the name NAME, which asks for no key, ended afterwards."""
     weights = find_weights(parse_address(f"vllm:{model}"))
-    server = VllmServer(weights, NAME, VllmOptions(context=4096), PolicySettings(), key="")
-    try:
+    with tempfile.TemporaryDirectory() as folder:
+        server = VllmServer(weights, VllmOptions(context=4096), PolicySettings(), Path(folder), served=NAME, key="")
         server.wait()
-        yield server.url.removesuffix("/v1")
-    finally:
-        server.close()
+        try:
+            yield server.url.removesuffix("/v1")
+        finally:
+            server.close()
 
 
 @contextlib.contextmanager

@@ -73,14 +73,14 @@ def test_the_guide_for_hosted_models_leads_to_a_best_program(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-key-123456")
     program = (ROOT / "examples/valley/initial_program.py").read_text()
     reply = f"```python\n{program.replace('0.', '0.1', 1)}\n```"
-    block = next(one for one in read_snippets(ROOT / "docs/guides/hosted.md") if "evo doctor" in one.text)
+    block = next(one for one in read_snippets(ROOT / "docs/guides/engines.md") if "evo doctor" in one.text)
     followed = 0
     with completion_server(engine="openai", text=reply) as server:
         for words in commands_of(block.text):
             arguments = evo_arguments(words)
             if arguments is None:
                 continue
-            line = shlex.join(arguments).replace("openai:gpt-4o-mini", f"{server.address}?price=0.15/0.60")
+            line = shlex.join(arguments).replace("openai:gpt-4o-mini", server.address)
             line = line.replace("examples/valley", str(ROOT / "examples/valley"))
             line = line.replace("--iterations 20", "--iterations 3").replace("--iterations 200", "--iterations 5")
             arguments = shlex.split(line)

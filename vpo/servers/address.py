@@ -8,10 +8,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from problems.contract import BadAddress
 from problems.redaction import redact, remember
@@ -23,8 +23,6 @@ _ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<urls>https?://.*))?", re.DOTALL)
 _SECRET_HEADER = re.compile(r"authorization|key|token|secret|cookie", re.IGNORECASE)
 _VERSION_CHARS = 300
 """A version is a column of the database; of more servers it names the first and says how many."""
-
-
 _OURS = {"model", "messages", "n", "seed", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stream"}
 """Fields of a request that are no business of `?body=`."""
 
@@ -59,7 +57,13 @@ class ServerOptions(BaseModel):
     @field_validator("price", mode="before")
     @classmethod
     def _read_price(cls, value: object) -> object:
-        return read_price(value) if isinstance(value, str) else value
+        """`IN/OUT` or `IN/OUT/CACHED`."""
+        if not isinstance(value, str):
+            return value
+        if not re.fullmatch(r"[\d.e-]+(/[\d.e-]+){1,2}", value):
+            raise ValueError("write IN/OUT, such as 0.15/0.60")
+        read, written, *cached = map(float, value.split("/"))
+        return Price(read, written, *(cached or [read]))
 
     @field_validator("body", "headers", "query", "serve", mode="before", check_fields=False)
     @classmethod
@@ -74,27 +78,16 @@ class ServerOptions(BaseModel):
             raise ValueError('write a JSON object, such as {"name":"value"}')
         return parsed
 
-    @field_validator("body")
-    @classmethod
-    def _check_body(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if taken := sorted(value.keys() & _OURS):
-            raise ValueError(f"{', '.join(taken)} cannot be set here: the search sets it, or an option does")
-        return value
-
-    @field_validator("headers")
-    @classmethod
-    def _check_headers(cls, value: dict[str, str]) -> dict[str, str]:
-        for name, text in value.items():
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if taken := sorted(self.body.keys() & _OURS):
+            raise ValueError(f"body: {', '.join(taken)} cannot be set here: the search sets it, or an option does")
+        for name, text in self.headers.items():
             if _SECRET_HEADER.search(name) and "$" not in text:
-                raise ValueError(f"write the value of {name} as $NAME, the environment variable that holds it")
-        return value
-
-    @field_validator("key")
-    @classmethod
-    def _check_key(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,99}", value):
-            raise ValueError("give the name of an environment variable, in capitals, never a key itself")
-        return value
+                raise ValueError(f"headers: write {name} as $NAME, the environment variable that holds it")
+        if not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,99}", self.key):
+            raise ValueError("key: give the name of an environment variable, in capitals, never a key itself")
+        return self
 
 
 class VllmOptions(ServerOptions):
@@ -219,17 +212,6 @@ def _expand(header: str, text: str, secrets: list[str]) -> str:
 def check_openai(address: PolicyAddress, settings: object = None) -> None:
     """What an address of a server says of itself; no one is asked. Raises BadAddress, one line."""
     endpoint(address)
-
-
-def read_price(text: str) -> Price:
-    """`IN/OUT` or `IN/OUT/CACHED`. Raises ValueError."""
-    try:
-        parts = [float(part) for part in text.split("/")]
-    except ValueError:
-        parts = []
-    if len(parts) not in (2, 3) or not all(0.0 <= part < 1e9 for part in parts):
-        raise ValueError("write IN/OUT, such as 0.15/0.60")
-    return Price(parts[0], parts[1], parts[-1] if len(parts) == 3 else parts[0])
 
 
 def find_base(url: str) -> str:

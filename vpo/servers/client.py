@@ -48,7 +48,7 @@ CONTINUING = ("vllm", "sglang")
 """Engines that take the last message, where it is the assistant's, as the beginning of the answer."""
 NO_KEY = "none"
 """Sent where the environment holds no key: servers of one's own mostly ask for none."""
-LIST_SECONDS = 5.0
+LIST_SECONDS, POST_SECONDS = 5.0, 300.0
 LONG_PAUSE = 10.0
 """Seconds of a pause that a server asks for which are worth a warning."""
 _CHANGES = 12
@@ -178,11 +178,11 @@ class Server:
         except (ValueError, KeyError, TypeError):
             return True
 
-    async def post(self, path: str, body: dict[str, Any], *, timeout: float, api: bool = True) -> str:
-        """What another route answers. api: below the API's path, not at the root. Raises openai.APIError."""
-        client = self._client.with_options(timeout=timeout, max_retries=1)
-        root = self.endpoint.url.removesuffix("/v1")
-        return await client.post(path if api else root + path, body=body, cast_to=str)
+    async def post(self, path: str, body: dict[str, Any], *, root: bool = False) -> str:
+        """What another route answers. root: not below the API's path. Raises openai.APIError."""
+        client = self._client.with_options(timeout=POST_SECONDS, max_retries=1)
+        place = self.endpoint.url.removesuffix("/v1") if root else ""
+        return await client.post(place + path, body=body, cast_to=str)
 
     async def close(self) -> None:
         await self._client.close()

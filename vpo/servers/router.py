@@ -85,10 +85,7 @@ class ReplicaRouter(Generic[B]):
 
     async def close(self) -> None:
         """Ask after lost ones no more."""
-        probes = [replica.probe for replica in self.replicas if replica.probe is not None]
-        for probe in probes:
-            probe.cancel()
-        await asyncio.gather(*probes, return_exceptions=True)
+        await _cancel([replica.probe for replica in self.replicas if replica.probe is not None])
 
     def _choose(self, prompt: Prompt, choices: int) -> Replica[B] | None:
         """The prompt's own server, or the least loaded where that one is busy; None where none answers."""
@@ -137,58 +134,41 @@ class ReadWriteLock:
     wait."""
 
     def __init__(self) -> None:
-        self._readers = 0
-        self._writers = 0  # writing or waiting to
-        self._writing = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._turn, self._idle, self._readers = asyncio.Lock(), asyncio.Event(), 0
+        self._idle.set()
 
     @contextlib.asynccontextmanager
     async def read(self) -> AsyncIterator[None]:
-        while self._writers:
-            await self._change()
-        self._readers += 1
+        async with self._turn:
+            self._readers += 1
+            self._idle.clear()
         try:
             yield
         finally:
             self._readers -= 1
-            self._wake()
+            if not self._readers:
+                self._idle.set()
 
     @contextlib.asynccontextmanager
     async def write(self) -> AsyncIterator[None]:
-        self._writers += 1
-        try:
-            while self._readers or self._writing:
-                await self._change()
-            self._writing = True
-            try:
-                yield
-            finally:
-                self._writing = False
-        finally:
-            self._writers -= 1
-            self._wake()
-
-    async def _change(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        async with self._turn:  # held while it waits for those who sample, so that no more begin
+            await self._idle.wait()
+            yield
 
 
 async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """All results in order; the first exception cancels the others and is raised as it is."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
     try:
         return await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _cancel(tasks)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def gather_available(replies: Sequence[Awaitable[T]]) -> list[T]:

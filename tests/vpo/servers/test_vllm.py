@@ -227,7 +227,7 @@ def test_a_child_serves_takes_new_weights_and_ends_with_its_policy(qwen2: Path, 
             assert far((await policy.logprobs(rollouts))[0], expected) < 1e-4 < 1e-2 < far(before, expected)
             assert await policy.between(lambda: 7) == 7  # asleep meanwhile
             child = policy._child
-        assert child.gone() and not child._folder.exists()
+        assert child.gone() and not child._log.parent.exists()
         with pytest.raises(PolicyUnavailable, match="closed"):
             await sampled(policy)
         await plain.close()
