@@ -28,7 +28,6 @@ class Prompt:
     shown: the complete answers in `user`, for policies that change them and read no text: the one to improve
         ("" if there is none), then the others
     max_tokens: of one rollout, if below the policy's limit; None for that limit
-    task_chars: the first characters of `user` that all prompts of the task share; a policy may keep its computation
     """
 
     user: str
@@ -37,7 +36,6 @@ class Prompt:
     prefill: str = ""
     shown: tuple[str, ...] = field(default=(), compare=False, repr=False)
     max_tokens: int | None = None
-    task_chars: int = field(default=0, compare=False, repr=False)
 
     def limit(self, most: int) -> int:
         """The tokens that a rollout of it may have, at most this many."""

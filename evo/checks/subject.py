@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from problems.contract import Problem, Score, ScorerFault
 from problems.scoring import cores
-from vpo.policies.mutation.operators import mutate_answer
+from vpo.policies.mutation import mutate_answer
 
 ROUNDS = 4
 SHORTEST = 16

@@ -90,8 +90,6 @@ def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: 
             known -= {inlined, *reserved}
         hint = did_you_mean(path[-1], known, most=1).removeprefix("; ")
         return f"{source}: unknown key {key}; {hint or 'known: ' + ', '.join(sorted(known))}"
-    if first["type"] == "literal_error" and (retired := replace_hint(NAMES, str(first["input"]))):
-        return f"{source}: {key}: {retired}"
     if first["type"] == "missing":
         return f"{source}: {key} is missing"
     if isinstance(first["input"], str) and (retired := replace_hint(NAMES, first["input"])):

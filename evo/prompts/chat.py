@@ -123,7 +123,7 @@ class ChatFormat(MessageFormat):
         sections.append(self.request)
         text, texts = "\n\n".join(sections), self.texts_shown(shown, others)
         begun = self.begin_answer(selection, rng)
-        return Prompt(text, self.system, stream, begun, texts, task_chars=len(self.task))
+        return Prompt(text, self.system, stream, begun, texts)
 
     def describe(self, candidate: Candidate, feedback: bool = True) -> str:
         """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.

@@ -38,7 +38,7 @@ BY_NAME = {
     "problems/programs/": "syntax trees",
     "problems/identity.py": "syntax trees",
     "vpo/chain/": "syntax trees",
-    "vpo/policies/mutation/": "syntax trees",
+    "vpo/policies/mutation.py": "syntax trees",
     # modules, commands and columns by name, all of them ours
     "evo/__init__.py": "exports that load when used",
     "problems/lazy.py": "exports that load when used",

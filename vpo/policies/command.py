@@ -45,7 +45,9 @@ from vpo.policies.contract import Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import WORK_FOLDER
 
 MOST_BYTES = 1 << 20
-"""Of a file or of the output that are read; a longer answer is cut, and fails."""
+"""Of a file or of the output that are kept; a longer answer is cut, and fails."""
+MOST_OUTPUT = 64 << 20
+"""Bytes of output after which a command is killed."""
 _IDS, _LOGPROBS = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
 
@@ -128,17 +130,52 @@ class CommandPolicy(Policy):
             raise PolicyUnavailable(f"{self.version} cannot be started: {error}") from None
         try:
             given = text.encode("utf-8", errors="replace")
-            out, err = await asyncio.wait_for(process.communicate(given), self.options.timeout)
+            out, err = await asyncio.wait_for(_communicate(process, given), self.options.timeout)
         except TimeoutError:
             return "", f"{self.version} took longer than {self.options.timeout:g} s; raise ?timeout="
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)  # what it started, too
             await process.wait()
+        if out is None:
+            return "", f"{self.version} printed more than {MOST_OUTPUT >> 20} MiB and was killed"
         if process.returncode != 0:
             said = redact_beginning(" ".join(err.decode(errors="replace").split())[-300:], 300)
             return "", f"{self.version} ended with status {process.returncode}: {said or 'it printed no error'}"
-        return out[:MOST_BYTES].decode("utf-8", errors="replace"), ""
+        return out.decode("utf-8", errors="replace"), ""
+
+
+async def _communicate(process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes | None, bytes]:
+    """The first MOST_BYTES of its output, None if it printed too much, and the end of its errors. More is read and
+    dropped, so that a command that prints all the time holds little memory and does not wait."""
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+
+    async def send(pipe: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a command need not read it
+            pipe.write(given)
+            await pipe.drain()
+        pipe.close()
+
+    async def read_errors(pipe: asyncio.StreamReader) -> bytes:
+        end = b""
+        while part := await pipe.read(1 << 16):
+            end = (end + part)[-4096:]
+        return end
+
+    async def read_output(pipe: asyncio.StreamReader) -> bytes | None:
+        kept, printed = bytearray(), 0
+        while part := await pipe.read(1 << 16):
+            kept += part[: MOST_BYTES - len(kept)]
+            printed += len(part)
+            if printed > MOST_OUTPUT:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                return None
+        return bytes(kept)
+
+    _, out, err = await asyncio.gather(send(process.stdin), read_output(process.stdout), read_errors(process.stderr))
+    await process.wait()
+    return out, err
 
 
 def rollout_seed(seed: int, stream: int, place: int) -> int:

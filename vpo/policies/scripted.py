@@ -1,6 +1,6 @@
 """Policies without a model: deterministic, within milliseconds.
 
-    scripted:mutate        changes the answers it is shown: text, numbers, Python programs (vpo.policies.mutation)
+    scripted:mutate        changes the answer it is shown: text, numbers, a Python program (vpo.policies.mutation)
     scripted:classic       re-routes mazes (vpo.languages.maze_lessons)
     scripted:random-route  routes that look at nothing
     scripted:fixed=FILE    answers from a file
@@ -25,6 +25,7 @@ import re
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -104,38 +105,28 @@ class ScriptedOptions(BaseModel):
 def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedPolicy:
     """The policy of `scripted:NAME`. Raises BadAddress on an unknown name, option, or file."""
     options, name = address.own_options(ScriptedOptions), address.model
-    kind, _, file = name.partition("=")
-    failing_after = None
     generator: Generator | TokenGenerator
-    if kind == "fixed" and file:
-        generator = _fixed(_answers_in(user_path(file)))
-    elif name in GENERATORS:
-        generator = GENERATORS[name]
-    elif name == "broken":
-        generator, failing_after = vary, options.after
+    if name.startswith("fixed=") and name != "fixed=":
+        generator = _fixed(_read_answers(user_path(name.removeprefix("fixed="))))
+    elif name in GENERATORS or name == "broken":
+        generator = GENERATORS.get(name, vary)
     else:
-        generator = _installed(name, address)
+        installed = find_entry_points(ENTRY_POINTS)
+        if name not in installed:
+            known = [*GENERATORS, *installed]
+            raise BadAddress(
+                f"policy {address.plain!r} does not exist; there is {', '.join(known)}, broken, and fixed=FILE"
+                + did_you_mean(name, known, most=1)
+            )
+        generator = load_entry_point(installed[name], f"policy {address.plain!r}")
     return ScriptedPolicy(
         name,
         generator,
         temperature=settings.temperature,
         batch=settings.batch or 64,
         latency=options.latency,
-        failing_after=failing_after,
+        failing_after=options.after if name == "broken" else None,
     )
-
-
-def _installed(name: str, address: PolicyAddress) -> Generator | TokenGenerator:
-    """The generator of an entry point. Raises BadAddress with the names that exist."""
-    installed = find_entry_points(ENTRY_POINTS)
-    if name not in installed:
-        known = [*GENERATORS, *installed]
-        raise BadAddress(
-            f"policy {address.plain!r} does not exist; there is {', '.join(known)}, broken, and fixed=FILE"
-            + did_you_mean(name, known, most=1)
-        )
-    generator: Generator | TokenGenerator = load_entry_point(installed[name], f"policy {address.plain!r}")
-    return generator
 
 
 def find_asked_format(prompt: Prompt) -> str:
@@ -164,9 +155,7 @@ def format_answers(answers: Sequence[str], form: str) -> str:
     return "\n".join([f"<{tag}_{i}>{answer}</{tag}_{i}>" for i, answer in enumerate(answers, 1)])
 
 
-def _fixed(chains: list[list[str]]) -> Generator:
-    answers_in_order = [answer for chain in chains for answer in chain]
-
+def _fixed(answers_in_order: list[str]) -> Generator:
     def generator(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
         start = bits % len(answers_in_order) if answers < len(answers_in_order) else 0
         return [answers_in_order[(start + i) % len(answers_in_order)] for i in range(answers)]
@@ -174,35 +163,28 @@ def _fixed(chains: list[list[str]]) -> Generator:
     return generator
 
 
-def _answers_in(file: Path) -> list[list[str]]:
+def _read_answers(file: Path) -> list[str]:
     """JSONL: per line a string, an array of strings, or an object with `answer`, `text` or `code`. Other files: texts
     between lines `---`."""
+    name = f"policy 'scripted:fixed={file}'"
     try:
         text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadAddress(f"policy 'scripted:fixed={file}': the file cannot be read: {error}") from None
-    if file.suffix != ".jsonl":
-        chains = [[part.strip("\n")] for part in re.split(r"(?m)^---[ \t]*$", text) if part.strip()]
-    else:
-        chains = [_json_answers(file, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if not any(chains):
-        raise BadAddress(f"policy 'scripted:fixed={file}': the file holds no answer")
-    return chains
+        if file.suffix != ".jsonl":
+            answers = [part.strip("\n") for part in re.split(r"(?m)^---[ \t]*$", text) if part.strip()]
+        else:
+            values = [json.loads(line) for line in text.splitlines() if line.strip()]
+            answers = [answer for value in values for answer in _texts_of(value)]
+    except (OSError, ValueError) as error:
+        raise BadAddress(f"{name}: the file cannot be read: {error}") from None
+    if not answers or not all(isinstance(answer, str) for answer in answers):
+        raise BadAddress(f"{name}: the file holds no answers (in JSONL a string or an array of strings a line)")
+    return answers
 
 
-def _json_answers(file: Path, number: int, line: str) -> list[str]:
-    try:
-        value = json.loads(line)
-    except ValueError as error:
-        raise BadAddress(f"policy 'scripted:fixed={file}': line {number} is not JSON: {error}") from None
+def _texts_of(value: object) -> list[Any]:
     if isinstance(value, dict):
         value = next((value[key] for key in ("answer", "text", "code") if key in value), None)
-    values = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, str) for one in values):
-        raise BadAddress(
-            f"policy 'scripted:fixed={file}': line {number} holds no answer (a string, an array of strings)"
-        )
-    return values
+    return value if isinstance(value, list) else [value]
 
 
 def _bits(seed: int, stream: int, rollout: int) -> int:

@@ -105,6 +105,14 @@ def test_a_command_that_hangs_ends_with_all_that_it_started() -> None:
     assert not late.exists()
 
 
+def test_output_without_end_is_cut_and_its_command_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vpo.policies.command.MOST_OUTPUT", 4 << 20)
+    (endless,) = run("yes", ONE)
+    assert "printed more than 4 MiB" in endless.fault and endless.text == ""
+    (loud,) = run("yes >&2 & head -c 3000000 /dev/zero | tr '\\0' a; kill $!", ONE)
+    assert not loud.fault and len(json.loads(loud.text)["files"]["answer.txt"]) == 1 << 20
+
+
 def test_an_answer_that_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")

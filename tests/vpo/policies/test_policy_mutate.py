@@ -11,9 +11,7 @@ import pytest
 
 from problems.types import Prompt
 from vpo.chain import instructions, parse
-from vpo.policies.mutation.numbers import read_vector
-from vpo.policies.mutation.operators import edit_block, mutate_answer
-from vpo.policies.mutation.program import jitter, write_program
+from vpo.policies.mutation import edit_block, jitter, mutate_answer, read_numbers
 from vpo.policies.registry import load_policy
 
 PROGRAM = """import math
@@ -31,7 +29,6 @@ def f(x, y):
 
 LIMIT = 99
 """
-OTHER = PROGRAM.replace("0.5", "0.9").replace("x * 2", "(x + y)").replace("max(total, y)", "min(y, total - x)")
 HEAD, TAIL = PROGRAM.split("# EVOLVE-BLOCK-START")[0], PROGRAM.split("# EVOLVE-BLOCK-END")[1]
 
 
@@ -40,7 +37,7 @@ def mutants(parent: str, others=(), task="", python=False, count=200) -> list[st
 
 
 def test_mutants_of_a_program_parse_differ_and_keep_what_may_not_change() -> None:
-    found = mutants(PROGRAM, [OTHER], python=True)
+    found = mutants(PROGRAM, python=True)
     for code in found:
         assert ast.dump(ast.parse(code)) != ast.dump(ast.parse(PROGRAM))
         assert code.startswith(HEAD) and code.endswith(TAIL)
@@ -67,16 +64,10 @@ def test_every_kind_of_edit_happens(change) -> None:
 
 
 def test_what_a_function_returns_keeps_its_shape() -> None:
-    for code in mutants(PROGRAM, [OTHER], python=True):
+    for code in mutants(PROGRAM, python=True):
         (function,) = [node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]
         (returned,) = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
         assert isinstance(returned.value, ast.Tuple) and len(returned.value.elts) == 2
-
-
-def test_programs_are_crossed_with_the_other_answers_shown() -> None:
-    taken = "min(y, total - x)"
-    assert any(taken in code for code in mutants(PROGRAM, [OTHER], python=True))
-    assert not any(taken in code for code in mutants(PROGRAM, python=True))
 
 
 def test_a_program_in_another_language_is_changed_between_its_marks() -> None:
@@ -87,12 +78,12 @@ def test_a_program_in_another_language_is_changed_between_its_marks() -> None:
 
 
 def test_edits_read_back_as_the_mutant() -> None:
-    for code in mutants(PROGRAM, [OTHER], python=True):
+    for code in mutants(PROGRAM, python=True):
         chain = parse(edit_block(PROGRAM, code), "python", 1, diff_parent=PROGRAM)
         assert chain.error is None and chain.answers[0].rstrip() == code.rstrip()
 
 
-@pytest.mark.parametrize("value", [0, 1, -7, 1000, 0.0, 2.5, -1e-9, 1e300, True])
+@pytest.mark.parametrize("value", [0, 1, -7, 1000, 0.0, 2.5, -1e-9, 1e300, True, 10**400])
 def test_constants_stay_of_their_kind_and_move(value) -> None:
     for seed in range(50):
         moved = ast.literal_eval(jitter(value, random.Random(seed)))
@@ -103,44 +94,49 @@ def test_constants_stay_of_their_kind_and_move(value) -> None:
     "parent", ["3", "0.25", "-1e-3", "[0.5, 2, [3]]", '{"a": 1.5, "b2": [2, 3]}', "1 2 3\n4 5 6", "0.5, 1.5"]
 )
 def test_numbers_keep_their_form(parent: str) -> None:
-    form = read_vector(parent)
+    form = read_numbers(parent)
     assert form is not None
     for text in mutants(parent, count=50):
-        moved = read_vector(text)
-        assert moved is not None and moved.around == form.around and moved.values != form.values
-        for value, whole in zip(moved.values, form.whole, strict=True):
-            assert not whole or value == int(value)
+        moved = read_numbers(text)
+        assert moved is not None and moved[1] == form[1] and moved[0] != form[0]
+        for value, before in zip(moved[0], form[0], strict=True):
+            assert value.lstrip("-").isdigit() or not before.isdigit()
         if parent[0] in "[{":
             json.loads(text)
 
 
+@pytest.mark.parametrize("number", ["9" * 309, "-" + "1" * 5000, "1e400", "1e200"])
+def test_numbers_beyond_what_a_float_holds_are_left_as_they_are(number: str) -> None:
+    assert set(mutants(number, count=20)) == {number}
+    for text in mutants(f"[{number}, 5]", count=20):
+        assert text.startswith(f"[{number}, ") and text != f"[{number}, 5]"
+    for code in mutants(f"x = {number[:1000]}\ny = 2\n", python=True, count=20):
+        ast.parse(code)
+
+
 @pytest.mark.parametrize("text", ["abc", "a 1", "[1, true]", '["1"]', "", "[]", "3 apples"])
 def test_what_holds_other_things_is_no_vector(text: str) -> None:
-    assert read_vector(text) is None
+    assert read_numbers(text) is None
 
 
-def test_numbers_take_steps_of_many_sizes_and_between_answers() -> None:
+def test_numbers_take_steps_of_many_sizes() -> None:
     steps = sorted(abs(float(text) - 8.0) for text in mutants("8.0"))
     assert steps[20] < 0.1 and steps[-20] > 2.0
-    crossed = [read_vector(text) for text in mutants("[0.0, 0.0]", ["[100.0, 300.0]"])]
-    assert any(
-        one is not None and one.values[0] > 30 and abs(one.values[1] / one.values[0] - 3) < 1e-6 for one in crossed
-    )
 
 
-def test_text_is_edited_by_characters_words_and_lines_and_crossed() -> None:
+def test_text_is_edited_by_characters_words_and_lines() -> None:
     assert any(text in ("abb", "bba", "aba") for text in mutants("abba"))
     assert "abbaabba" in mutants("abba", count=1000)
-    lines = mutants("one\ntwo\nthree", ["four\nfive"])
-    assert any("four" in text.split("\n") for text in lines)
+    lines = mutants("one\ntwo\nthree")
+    assert any(text.split("\n") in (["two", "one", "three"], ["one", "three"]) for text in lines)
     assert all(text.strip() not in ("", "one\ntwo\nthree") for text in lines)
 
 
 def test_something_is_written_where_nothing_is_shown() -> None:
     written = mutants("", task="Give 4 numbers that differ.")
-    assert any(read_vector(text) is not None and len(read_vector(text).values) == 4 for text in written)  # type: ignore[union-attr]
+    assert any(form is not None and len(form[0]) == 4 for form in map(read_numbers, written))
     assert any(text.isalpha() for text in written)
-    code = write_program("Write a function def add(a, b: int = 3) -> int that ...", random.Random(0))
+    (code, *_) = mutants("", task="Write a function def add(a, b: int = 3) -> int that ...", python=True, count=1)
     assert isinstance(ast.parse(code).body[0], ast.FunctionDef) and "def add(a, b: int = 3):" in code
 
 

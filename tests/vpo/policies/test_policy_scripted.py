@@ -26,10 +26,7 @@ LIMIT = 99
 
 
 def asked(answer_format: str, answers: int, *, diff: bool = False, parent: str = PROGRAM, stream: int = 0) -> Prompt:
-    fence = "python" if answer_format == "python" else ""
-    before = f"An inspiration:\n```{fence}\nother = 1\n```\n"
-    shown = f"## Current program\n```{fence}\n{parent}```\nAnother:\n```\nz\n```\n"
-    return Prompt(before + shown + instructions(answer_format, answers, diff=diff), stream=stream)
+    return Prompt(instructions(answer_format, answers, diff=diff), stream=stream, shown=(parent,))
 
 
 def sample(name: str, prompt: Prompt, rollouts: int = 4, answers: int = 1, seed: int = 0) -> list[Rollout]:
@@ -74,14 +71,6 @@ def test_vary_writes_edits_where_edits_are_asked_for() -> None:
         chain = parse(rollout.text, "python", 1, diff_parent=PROGRAM)
         assert chain.error is None and chain.answers[0] != PROGRAM
         ast.parse(chain.answers[0])
-
-
-@pytest.mark.parametrize("answer_format", ["route", "text"])
-def test_a_parent_without_a_fence_is_found_too(answer_format: str) -> None:
-    shown = "# Task\nImprove it.\n\n# Answer to improve\nRRDDRRDD\nFitness 0.5\n\n# Others\nUUUU\nFitness 0.1\n\n"
-    prompt = Prompt(shown + "# What to write\n" + instructions(answer_format, 1))
-    assert parse(sample("echo", prompt, 1)[0].text, answer_format, 1).answers == ("RRDDRRDD",)
-    assert parse(sample("mutate", prompt, 1)[0].text, answer_format, 1).answers != ("RRDDRRDD",)
 
 
 def test_echo_returns_the_parent() -> None:

@@ -1,0 +1,365 @@
+"""`scripted:mutate`: a mutation operator that learns nothing and loads no model, for text, numbers and Python programs.
+
+What it does to the parent that a prompt shows, by what that is:
+
+    numbers   JSON numbers, lists and objects of them, or rows of numbers: Gaussian steps of sizes from 0.3% to 100%
+    text      characters, words or lines replaced, removed, inserted, repeated, reversed, swapped
+    program   constants moved; operators and conditions changed, statements removed, doubled or swapped, on the syntax
+              tree. Only between EVOLVE-BLOCK marks where there are any; a program in another language is text there
+    route     a maze's moves changed (vpo.policies.generators; scripted:classic knows mazes)
+
+It reads no task and understands nothing: it is a baseline, and what finds a way where no model can be had. Problems
+whose first answer is written by understanding the task (most programming problems) are beyond it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import random
+import re
+import string
+from collections.abc import Callable, Iterator, Sequence
+
+from problems.python_syntax import parse_python
+
+TRIES = 8
+"""Until a mutant is none of the answers that are shown, and until an edit gives another program that parses."""
+MOST = 100_000
+"""Characters of an answer that are read as numbers."""
+SMALLEST, LARGEST = 3e-3, 1.0
+"""Step sizes, as shares of what a number is."""
+FARTHEST = 1e150
+"""Numbers beyond this, of either sign, are left as they are: their squares would not be finite."""
+LONGEST_PIECE = 8
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_KEY = re.compile(r'"(?:[^"\\]|\\.)*"')
+_ROWS = re.compile(r"[\s,;\[\](){}]*")
+_WORD = re.compile(r"\w+")
+_SIGNATURE = re.compile(r"def[ \t]+\w+\([^()]*\)")
+_BLOCK_START = re.compile(r"^[^\n\w]*EVOLVE-BLOCK-START")
+_BLOCK_END = re.compile(r"^[^\n\w]*EVOLVE-BLOCK-END")
+_SIGN = re.compile(rb"\*\*|//|<<|>>|<=|>=|==|!=|[-+*/%<>@&|^]|\b(?:and|or)\b")
+_ARITHMETIC: tuple[str, ...] = ("+", "-", "*", "/", "//", "%")
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
+
+
+def mutate_answer(parent: str, others: Sequence[str], task: str, python: bool, rng: random.Random) -> str:
+    """An answer near `parent`, and mostly none of those shown.
+
+    others: further answers that the prompt shows
+    task: the prompt, for its words
+    python: whether programs are asked for
+    """
+    shown = {parent.strip(), *(other.strip() for other in others)}
+    mutant = parent
+    for _ in range(TRIES):
+        if not parent.strip():
+            mutant = write_program(task, rng) if python else write_text(task, rng)
+        elif python:
+            mutant = mutate_program(parent, task, rng)
+        else:
+            mutant = mutate_text(parent, task, rng) if (form := read_numbers(parent)) is None else _step(form, rng)
+        if mutant.strip() and mutant.strip() not in shown:
+            break
+    return mutant
+
+
+def edit_block(parent: str, child: str) -> str:
+    """The SEARCH/REPLACE edit that makes `child` of `parent`: one block over all lines that differ, with as many before
+    them as make it unique."""
+    old, new = parent.rstrip("\n").split("\n"), child.rstrip("\n").split("\n")
+    most = min(len(old), len(new))
+    first = next((i for i in range(most) if old[i] != new[i]), most)
+    last = next((i for i in range(most - first) if old[-1 - i] != new[-1 - i]), most - first)
+    while first + last and (
+        first >= min(len(old), len(new)) - last or parent.count("\n".join(old[first : len(old) - last])) != 1
+    ):
+        first, last = (first - 1, last) if first else (first, last - 1)
+    search, replacement = old[first : len(old) - last], new[first : len(new) - last]
+    return "\n".join(["<<<<<<< SEARCH", *search, "=======", *replacement, ">>>>>>> REPLACE"])
+
+
+def write_program(task: str, rng: random.Random) -> str:
+    """A first program where none is given: the function that the task names, or one line."""
+    found = _SIGNATURE.search(task)
+    return f"{found[0]}:\n    return {rng.randrange(100)}\n" if found else f"print({rng.randrange(100)})\n"
+
+
+def write_text(task: str, rng: random.Random) -> str:
+    """A first answer for a task that comes without one: numbers, letters or words of the task, since any of them may be
+    what is asked for."""
+    words = _WORD.findall(task) or ["answer"]
+    count = rng.choice([int(word) for word in words if word in map(str, range(1, 101))] or [rng.randint(2, 8)])
+    numbers = [f"{rng.gauss(0, 1):.4g}" for _ in range(count)]
+    letters = "".join(rng.choice(string.ascii_lowercase) for _ in range(rng.randint(2, 12)))
+    phrase = " ".join(rng.choice(words) for _ in range(rng.randint(1, 8)))
+    return rng.choice((str(rng.randint(0, 100)), f"[{', '.join(numbers)}]", " ".join(numbers), letters, phrase))
+
+
+# -- numbers
+
+Numbers = tuple[list[str], list[str]]
+"""The numbers of a text as they are written, and the n + 1 pieces of text around them."""
+
+
+def read_numbers(text: str) -> Numbers | None:
+    """The numbers of an answer that consists of nothing else, None for any other."""
+    if not text.strip() or len(text) > MOST:
+        return None
+    searched = text
+    try:
+        if not _holds_only_numbers(json.loads(text)):
+            return None
+        searched = _KEY.sub(lambda key: "\0" * len(key[0]), text)
+    except (ValueError, RecursionError):
+        if _ROWS.sub("", _NUMBER.sub(" ", text)):
+            return None
+    return _split_numbers(text, searched)
+
+
+def _split_numbers(text: str, searched: str) -> Numbers | None:
+    found = list(_NUMBER.finditer(searched))
+    ends, starts = [0, *(match.end() for match in found)], [*(match.start() for match in found), len(text)]
+    around = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+    return ([match[0] for match in found], around) if found else None
+
+
+def _holds_only_numbers(value: object) -> bool:
+    if isinstance(value, dict | list):
+        return bool(value) and all(map(_holds_only_numbers, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _step(numbers: Numbers, rng: random.Random) -> str:
+    """Some of the numbers by a normal step. Its size is drawn log-uniformly, since nothing tells the right scale. A
+    whole number stays one, and a step that was taken moves it."""
+    written, around = numbers
+    values = [float(number) for number in written]
+    near = [i for i, value in enumerate(values) if abs(value) < FARTHEST]
+    size = math.exp(rng.uniform(math.log(SMALLEST), math.log(LARGEST)))
+    typical = math.sqrt(sum(values[i] ** 2 for i in near) / len(near)) or 1.0 if near else 1.0
+    share = rng.choice((1 / len(values), 0.3, 1.0))
+    for i in [i for i in near if rng.random() < share] or near and [rng.choice(near)]:
+        step = rng.gauss(0.0, size * (abs(values[i]) if rng.random() < 0.5 and values[i] else typical))
+        if written[i].lstrip("+-").isdigit():
+            written[i] = str(int(written[i]) + (round(step) or (1 if step > 0 else -1)))
+        else:
+            written[i] = f"{values[i] + step:.12g}"
+    return "".join(piece for pair in zip(around, [*written, ""], strict=True) for piece in pair)
+
+
+# -- text
+
+
+def mutate_text(parent: str, task: str, rng: random.Random) -> str:
+    """One to a few edits, on a level that the parent has: lines, words, characters or numbers."""
+    levels = ["characters"] * 2
+    levels += ["words"] * (len(_WORD.findall(parent)) > 1) + ["lines"] * 2 * ("\n" in parent.strip())
+    numbers = _split_numbers(parent, parent)
+    level = rng.choice(levels + ["numbers"] * (numbers is not None))
+    if level == "numbers" and numbers is not None:
+        return _step(numbers, rng)
+    glue = {"lines": "\n", "words": " "}.get(level, "")
+    pieces = parent.split(glue) if glue else list(parent)
+    pool = [*pieces]
+    if level == "words":
+        pool += _WORD.findall(task)
+    if level == "characters":
+        pool += [c for kind in _CLASSES if any(character in kind for character in parent) for c in kind]
+    pieces = _edit_pieces(pieces, pool, rng)
+    while rng.random() < 0.35:
+        pieces = _edit_pieces(pieces, pool, rng)
+    return glue.join(pieces)
+
+
+def _edit_pieces(pieces: list[str], pool: Sequence[str], rng: random.Random) -> list[str]:
+    """One edit of a sequence: the operators of a genetic algorithm, inversion and inverted repeats among them."""
+    size = len(pieces)
+    if not size:
+        return [rng.choice(pool)]
+    at = rng.randrange(size)
+    end = min(size, at + rng.randint(1, max(1, min(LONGEST_PIECE, size // 2))))
+    part, to, start = pieces[at:end], rng.randrange(size), rng.choice((at, 0))
+    swapped = [*pieces]
+    swapped[at], swapped[to] = swapped[to], swapped[at]
+    one_changed = [*pieces[:at], rng.choice(pool), *pieces[at + 1 :]]
+    return rng.choice(
+        (
+            one_changed,
+            one_changed,
+            [*pieces[:at], rng.choice(pool), *pieces[at:]],
+            pieces[:at] + pieces[end:] or pieces,
+            pieces[:end] + part + pieces[end:],
+            pieces[:at] + part[::-1] + pieces[end:],
+            pieces[:end] + pieces[start:end][::-1] + (pieces[end:] if rng.random() < 0.5 else []),
+            swapped,
+        )
+    )
+
+
+# -- programs
+
+
+def mutate_program(parent: str, task: str, rng: random.Random) -> str:
+    """One edit, or a few."""
+    if parse_python(parent) is None:
+        first, last = _open_lines(parent)
+        lines = parent.split("\n")
+        inside = "\n".join(lines[first:last])
+        return "\n".join([*lines[:first], mutate_text(inside, task, rng), *lines[last:]]) if inside else parent
+    text = parent
+    for _ in range(4):
+        text = _edited(text, rng)
+        if rng.random() < 0.6:
+            break
+    return text
+
+
+def _open_lines(text: str) -> tuple[int, int]:
+    """The lines that may change: all of them, or those of the first EVOLVE-BLOCK if there is one."""
+    lines = text.split("\n")
+    first = next((i for i, line in enumerate(lines) if _BLOCK_START.match(line)), None)
+    if first is None:
+        return 0, len(lines)
+    return first + 1, next((i for i in range(first, len(lines)) if _BLOCK_END.match(lines[i])), len(lines))
+
+
+def _edited(text: str, rng: random.Random) -> str:
+    source = _Source(text)
+    before = ast.dump(source.tree)
+    for _ in range(TRIES):
+        changed = rng.choice(_EDITS)(source, rng)
+        after = None if changed is None else parse_python(changed)
+        if changed is not None and after is not None and ast.dump(after) != before:
+            return changed
+    return text
+
+
+class _Source:
+    """A program that parses. Edits are by the place of a node, so that comments and layout stay as they are; offsets
+    are those of its UTF-8 bytes, as the tree counts columns."""
+
+    def __init__(self, text: str) -> None:
+        tree = parse_python(text)
+        assert tree is not None
+        self.tree, self.data = tree, text.encode()
+        self._starts = [0]
+        for line in self.data.split(b"\n"):
+            self._starts.append(self._starts[-1] + len(line) + 1)
+        first, last = _open_lines(text)
+        self._open = range(first + 1, last + 1)
+
+    def nodes(self, *kinds: type[ast.AST]) -> list[ast.AST]:
+        """The nodes of these kinds in lines that may change, without those inside f-strings and annotations, whose
+        places the tree does not tell or which do nothing."""
+        return [node for node in self._walk(self.tree) if isinstance(node, kinds) and self.is_open(node)]
+
+    def _walk(self, node: ast.AST) -> Iterator[ast.AST]:
+        yield node
+        for field, value in ast.iter_fields(node):
+            if not isinstance(node, ast.JoinedStr) and field not in ("annotation", "returns", "decorator_list"):
+                for child in value if isinstance(value, list) else [value]:
+                    if isinstance(child, ast.AST):
+                        yield from self._walk(child)
+
+    def is_open(self, node: ast.AST) -> bool:
+        if not isinstance(node, ast.expr | ast.stmt):
+            return False
+        return node.lineno in self._open and (node.end_lineno or node.lineno) in self._open
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        start = self._starts[node.lineno - 1] + node.col_offset
+        return start, self._starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+
+    def lines(self, node: ast.stmt) -> tuple[int, int] | None:
+        """Offsets of the whole lines that a statement has to itself, None where it shares them."""
+        start, end = self._starts[node.lineno - 1], self._starts[node.end_lineno or node.lineno]
+        first, last = self.span(node)
+        alone = not self.data[start:first].strip() and not self.data[last:end].split(b"#")[0].strip()
+        return (start, min(end, len(self.data))) if alone else None
+
+    def replace(self, span: tuple[int, int], text: str) -> str:
+        return (self.data[: span[0]] + text.encode() + self.data[span[1] :]).decode()
+
+
+def _move_constant(source: _Source, rng: random.Random) -> str | None:
+    constants = [node for node in source.nodes(ast.Constant) if isinstance(node, ast.Constant)]
+    constants = [node for node in constants if isinstance(node.value, bool | int | float)]
+    if not constants:
+        return None
+    node = rng.choice(constants)
+    assert isinstance(node.value, bool | int | float)
+    moved = jitter(node.value, rng)
+    return source.replace(source.span(node), f"({moved})" if moved.startswith("-") else moved)
+
+
+def jitter(value: bool | int | float, rng: random.Random) -> str:
+    """A number near this one, as Python writes it; the other truth value."""
+    if isinstance(value, bool):
+        return str(not value)
+    if isinstance(value, int):
+        far = abs(value) >= FARTHEST
+        near = round(rng.gauss(0, 1.0 if far else max(1.0, abs(value) * 0.3)))
+        step = rng.choice((1, -1, 2, -2, value, -(value // 2), near))
+        return repr(value + (step or rng.choice((1, -1))))
+    size = math.exp(rng.uniform(math.log(1e-3), math.log(0.5)))
+    moved = value + rng.gauss(0, size * (abs(value) or 1.0))
+    moved = -moved if rng.random() < 0.05 else moved
+    return repr(float(f"{moved:.6g}")) if math.isfinite(moved) else repr(value)
+
+
+def _change_sign(source: _Source, rng: random.Random) -> str | None:
+    """Another operator of its kind, or a condition negated."""
+    nodes = source.nodes(ast.BinOp, ast.AugAssign, ast.Compare, ast.BoolOp, ast.If, ast.While, ast.IfExp)
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    left: ast.expr
+    signs = _ARITHMETIC
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        start, end = source.span(node.test)
+        return source.replace((start, end), f"(not ({source.data[start:end].decode()}))")
+    if isinstance(node, ast.BoolOp):
+        left, right, signs = node.values[0], node.values[1], ("and", "or")
+    elif isinstance(node, ast.Compare):
+        left, right, signs = node.left, node.comparators[0], _COMPARISONS
+    else:
+        assert isinstance(node, ast.BinOp | ast.AugAssign)
+        left, right = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+    found = _SIGN.search(source.data, source.span(left)[1], source.span(right)[0])
+    if found is None:
+        return None
+    return source.replace(found.span(), rng.choice([sign for sign in signs if sign.encode() != found[0]]))
+
+
+def _change_statement(source: _Source, rng: random.Random) -> str | None:
+    """A statement left out, doubled, or after the next one; what a function returns stays."""
+    bodies = [getattr(node, field, None) for node in ast.walk(source.tree) for field in ("body", "orelse", "finalbody")]
+    open_bodies = [body for body in bodies if isinstance(body, list) and body and all(map(source.is_open, body))]
+    kept = [[statement for statement in body if not isinstance(statement, ast.Return)] for body in open_bodies]
+    kept = [body for body in kept if len(body) > 1]
+    if not kept:
+        return None
+    body = rng.choice(kept)
+    at = rng.randrange(len(body) - 1)
+    first, second = source.lines(body[at]), source.lines(body[at + 1])
+    if first is None or second is None:
+        return None
+    above, between, below = (source.data[a:b].decode() for a, b in (first, (first[1], second[0]), second))
+    kind = rng.randrange(4)
+    if kind == 0:
+        return source.replace(first, above + above)
+    if kind == 1:
+        return source.replace((first[0], second[1]), below.rstrip("\n") + "\n" + between + above)
+    return source.replace(rng.choice((first, second)), "")
+
+
+_EDITS: Sequence[Callable[[_Source, random.Random], str | None]] = (
+    *(_move_constant,) * 4,
+    *(_change_sign,) * 2,
+    *(_change_statement,) * 2,
+)
