@@ -82,8 +82,8 @@ def trl(place: Place) -> dict[str, Any]:
 
 def colocated(place: Place) -> dict[str, Any]:
     """A search that trains its policy beside itself, synced by the probe; taken up where a chunk's end cut it off."""
-    from islands.db.store import Store
-    from islands.queries.training import training_steps
+    from islands.store import Store
+    from islands.training import training_steps
 
     policy, db = place.model, f"sqlite:///{place.out}/colocated.db"
     if importlib.util.find_spec("vllm") is not None and not place.dry:

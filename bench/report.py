@@ -20,19 +20,21 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
-from islands.db.blobs import pack_floats, pack_ids
-from islands.db.comparisons import PlannedRun, plan
-from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout
-from islands.db.store import Store
-from islands.db.totals import Totals, add_totals
-from islands.population.operator_counts import recount  # noqa: E402
+from islands.blobs import pack_floats, pack_ids, pack_texts
+from islands.comparisons import PlannedRun, plan
+from islands.population.sums import fitness_bin, is_better
+from islands.schema import Answer, Candidate, Problem, PromptGroup, PromptText, Rollout
+from islands.store import Store
 from islands.types import RunRecord
+from problems.contract import Score
+from problems.likeness import share_kept
 
 OBJECTIVES = ("completion", "gold", "diamond", "safety")
 DIMENSIONS = ("diamond", "gold", "length")
@@ -59,25 +61,8 @@ def made_up(address: str, *, problems: int, iterations: int, arms: int, seeds: i
             with store.begin() as tx:
                 version = store.policy_version(run.id, f"made:{run.arm}@0", tx)
                 total += _searched(store, tx.connection, run, version, problems, iterations, number)
-            with store.begin() as tx:
-                for problem in store.problems(run.id):
-                    recount(tx.connection, problem, compare=True)
-                    add_totals(store, problem.id, _totals(tx.connection, problem.id, iterations), tx)
             store.finish_run(run.id, "done", summary={"seconds": 100.0, "commit_seconds": 10.0})
     return total
-
-
-def _totals(connection: Connection, problem: int, iterations: int) -> Totals:
-    stored = select(func.count()).where(Candidate.c.problem_id == problem)
-    answers = iterations * ANSWERS
-    return Totals(
-        groups=iterations,
-        answers=answers,
-        repeats=answers - int(connection.execute(stored).scalar_one()),
-        tokens=iterations * TOKENS,
-        sampling_seconds=0.02 * iterations,
-        scoring_seconds=1e-4 * answers,
-    )
 
 
 def _searched(
@@ -104,16 +89,24 @@ def _searched(
         problem, rows = first[Problem] + index, _Rows()
         hardness = rng.random()
         best, best_id, solved, stored = -1.0, None, None, []
+        known: dict[int, tuple[str, float]] = {}
         for iteration in range(iterations):
             sequence = iteration * problems + index
             rows.groups.append(
                 dict(
                     id=group_id, run_id=run.id, problem_id=problem, sequence=sequence, iteration=iteration,
-                    island=iteration % 5, parent_id=best_id, inspirations=[], user=PROMPT, system="", seed=run.seed,
-                    prompt_ids=pack_ids(np.arange(300)), stream=sequence, temperature=1.0, policy_version_id=version,
-                    answers=ANSWERS, sampling_seconds=0.02, scoring_seconds=0.001, created=0.0,
+                    island=iteration % 5, operator=0, parent_id=best_id, inspirations=[], seed=run.seed,
+                    stream=sequence, temperature=1.0, policy_version_id=version, answers=ANSWERS,
+                    sampling_seconds=0.02, scoring_seconds=0.001, created=0.0, given=ANSWERS, born=0, repeats=0,
+                    missing=0, tokens=TOKENS, prompt_tokens=0, cost=0.0, scored_seconds=ANSWERS * 1e-4, errors=None,
+                    best=None, best_fitness=None, parent_bin=-1, better=0, copies=0, compared=0, kept=0.0, cells=None,
                 )
             )  # fmt: skip
+            texts = pack_texts(("", PROMPT, ""))
+            rows.prompts.append(dict(group_id=group_id, texts=texts, token_ids=zlib.compress(pack_ids(np.arange(300)))))
+            row, shown = rows.groups[-1], best_id
+            parent = None if shown is None else Score((best,), best)
+            row["parent_bin"] = fitness_bin(parent, 0.74)
             ids = rng.integers(0, 300, TOKENS)
             rows.rollouts.append(
                 dict(
@@ -143,23 +136,25 @@ def _searched(
                     stored.append(id)
                     if fitness > best:
                         best, best_id = fitness, id
-                        rows.improvements[sequence] = dict(
-                            problem_id=problem, sequence=sequence, candidate_id=id, fitness=fitness
-                        )
+                        row["best"], row["best_fitness"] = id, fitness
                         solved = sequence if solved is None and fitness >= 0.74 else solved
+                    known[id] = (f"{route}{id}", fitness)
+                row["repeats" if repeat else "born"] += 1
+                text, reached = known[id]
+                if parent is not None:
+                    row["better"] += is_better(Score((reached,), reached), parent)
+                    row["copies"] += id == shown
+                    share = share_kept(known[shown][0], text, "route")
+                    row["compared"], row["kept"] = row["compared"] + (share is not None), row["kept"] + (share or 0.0)
                 rows.answers.append(
                     dict(rollout_id=group_id, position=position, candidate_id=id, repeat=repeat, seconds=1e-4)
                 )
             group_id += 1
+        archive: list[list[Any]] = []
         for island in range(5):
             cells = {f"{rng.integers(10)}-{rng.integers(10)}-{rng.integers(10)}" for _ in range(12)}
-            rows.elites += [
-                dict(
-                    problem_id=problem, island=island, cell=cell, candidate_id=stored[int(rng.integers(len(stored)))],
-                    sequence=0,
-                )
-                for cell in sorted(cells)
-            ]  # fmt: skip
+            archive += [[island, cell, stored[int(rng.integers(len(stored)))]] for cell in sorted(cells)]
+        rows.groups[-1]["cells"] = archive
         rows.write(connection)
         connection.execute(
             update(Problem).where(Problem.c.id == problem).values(
@@ -175,13 +170,11 @@ class _Rows:
         self.rollouts: list[dict[str, Any]] = []
         self.candidates: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []
-        self.elites: list[dict[str, Any]] = []
-        self.improvements: dict[int, dict[str, Any]] = {}  # by sequence: the last of a group counts
+        self.prompts: list[dict[str, Any]] = []
 
     def write(self, connection: Connection) -> None:
         kinds = ((PromptGroup, self.groups), (Candidate, self.candidates), (Rollout, self.rollouts),
-                 (Answer, self.answers), (Elite, self.elites),
-                 (Improvement, list(self.improvements.values())))  # fmt: skip
+                 (Answer, self.answers), (PromptText, self.prompts))  # fmt: skip
         for kind, rows in kinds:
             connection.execute(insert(kind), rows)
 

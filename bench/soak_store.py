@@ -11,21 +11,20 @@ from typing import Any
 from soak_life import answer_key
 from sqlalchemy import make_url
 
-GROUPS = """SELECT runs.name, g.sequence, p.name, g.iteration, g.island, g.seed, g.parent_id, g."user",
+GROUPS = """SELECT runs.name, g.sequence, p.name, g.iteration, g.island, g.seed, g.parent_id, t.texts,
 r.position, r.text, r.token_ids, a.position, a.candidate_id, a.repeat, c.text, c.rewards, c.fitness, c.error
-FROM prompt_groups g JOIN runs ON runs.id = g.run_id JOIN problems p ON p.id = g.problem_id
-LEFT JOIN rollouts r ON r.group_id = g.id LEFT JOIN answers a ON a.rollout_id = r.id
+FROM prompt_groups g JOIN prompts t ON t.group_id = g.id JOIN runs ON runs.id = g.run_id
+JOIN problems p ON p.id = g.problem_id LEFT JOIN rollouts r ON r.group_id = g.id
+LEFT JOIN answers a ON a.rollout_id = r.id
 LEFT JOIN candidates c ON c.id = a.candidate_id ORDER BY runs.name, g.sequence, r.position, a.position"""
 STEPS = "SELECT run_id, step, stats, policy_version_id FROM training_steps ORDER BY run_id, step"
 TWICE = """SELECT count(*) FROM (SELECT problem_id, identity FROM candidates GROUP BY problem_id, identity
 HAVING count(*) > 1) AS doubled"""
 HALF = {
     "groups without rollouts": "SELECT count(*) FROM prompt_groups g WHERE NOT EXISTS "
-    "(SELECT 1 FROM rollouts r WHERE r.group_id = g.id) AND NOT EXISTS (SELECT 1 FROM imports)",
+    "(SELECT 1 FROM rollouts r WHERE r.group_id = g.id)",
     "candidates of no group": "SELECT count(*) FROM candidates c WHERE c.sequence >= 0 AND NOT EXISTS "
-    "(SELECT 1 FROM prompt_groups g WHERE g.id = c.group_id) AND NOT EXISTS (SELECT 1 FROM imports)",
-    "elites that are no candidates": "SELECT count(*) FROM elites e WHERE NOT EXISTS "
-    "(SELECT 1 FROM candidates c WHERE c.id = e.candidate_id)",
+    "(SELECT 1 FROM prompt_groups g WHERE g.id = c.group_id)",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from typing import Any
 
 import numpy as np
@@ -27,27 +28,32 @@ class Writer:
         """The next groups, in one transaction, over the problems in turns."""
         from sqlalchemy import func, insert, select, update
 
-        from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout
-        from islands.db.totals import Totals, add_totals
+        from islands.blobs import pack_texts
+        from islands.schema import Answer, Candidate, Problem, PromptGroup, PromptText, Rollout
 
         rng, now = self.rng, time.time()
         with self.store.begin() as tx:
             connection = tx.connection
             policy = self.store.policy_version(self.run_id, "synthetic@1", tx)
-            first = {m: (connection.execute(select(func.max(m.id))).scalar() or 0) + 1
+            first = {m: (connection.execute(select(func.max(m.c.id))).scalar() or 0) + 1
                      for m in (PromptGroup, Rollout, Candidate)}  # fmt: skip
-            rows: dict[Any, list[dict[str, Any]]] = {m: [] for m in (PromptGroup, Rollout, Candidate, Answer, Elite)}
-            risen: dict[tuple[int, int], dict[str, Any]] = {}
+            rows: dict[Any, list[dict[str, Any]]] = {
+                m: [] for m in (PromptGroup, PromptText, Rollout, Candidate, Answer)
+            }
             for n in range(groups):
                 index = self.sequence % len(self.problems)
                 problem, iteration = self.problems[index], self.sequence // len(self.problems)
                 group, rollout = first[PromptGroup] + n, first[Rollout] + n
                 rows[PromptGroup].append(dict(
                     id=group, run_id=self.run_id, problem_id=problem.id, sequence=self.sequence, iteration=iteration,
-                    island=iteration % 5, parent_id=None, inspirations=[], user="x" * 600, system="", prompt_ids=b"",
+                    island=iteration % 5, operator=0, parent_id=None, inspirations=[],
                     stream=self.sequence, seed=0, temperature=1.0, policy_version_id=policy, answers=3,
-                    sampling_seconds=0.01, scoring_seconds=0.001, created=now,
+                    sampling_seconds=0.01, scoring_seconds=0.001, created=now, given=3, born=3, best=None,
+                    best_fitness=None, cells=None,
                 ))  # fmt: skip
+                row = rows[PromptGroup][-1]
+                texts = pack_texts(("", "x" * 600, ""))
+                rows[PromptText].append(dict(group_id=group, texts=texts, token_ids=zlib.compress(b"")))
                 rows[Rollout].append(dict(
                     id=rollout, group_id=group, position=0, text="R" * 80, token_ids=b"", logprobs=b"", finish="stop",
                     format_error=None,
@@ -68,10 +74,7 @@ class Writer:
                         dict(rollout_id=rollout, position=answer, candidate_id=candidate, repeat=False, seconds=0.001)
                     )
                     if iteration < 15:
-                        rows[Elite].append(dict(
-                            problem_id=problem.id, island=iteration % 5, cell=f"{iteration}-{answer}",
-                            candidate_id=candidate, sequence=self.sequence,
-                        ))  # fmt: skip
+                        row["cells"] = [*(row["cells"] or []), [iteration % 5, f"{iteration}-{answer}", candidate]]
                     if fitness >= 1.0 and not self.solved[index]:
                         self.solved[index] = True
                         values = {"solved_sequence": self.sequence, "status": "solved"}
@@ -83,12 +86,8 @@ class Writer:
                             .where(Problem.c.id == problem.id)
                             .values(best=candidate, best_fitness=fitness)
                         )
-                        risen[problem.id, self.sequence] = dict(
-                            problem_id=problem.id, sequence=self.sequence, candidate_id=candidate, fitness=fitness
-                        )
+                        row["best"], row["best_fitness"] = candidate, fitness
                 self.sequence += 1
-                add_totals(self.store, problem.id, Totals(groups=1, answers=3, sampling_seconds=0.01), tx)
-            rows[Improvement] = list(risen.values())
             for mapped, of in rows.items():
                 if of:
                     connection.execute(insert(mapped), of)
@@ -96,8 +95,8 @@ class Writer:
 
 def make(path: str, problems: int, iterations: int, seeds: int, left: int) -> list[Writer]:
     """A comparison of four arms, all but the last `left` iterations of each search committed."""
-    from islands.db.comparisons import PlannedRun, plan, runs_named
-    from islands.db.store import Store
+    from islands.comparisons import PlannedRun, plan, runs_named
+    from islands.store import Store
 
     config = dict(problems=[f"maze:hard/{i}" for i in range(problems)], iterations=iterations, rollouts=1, answers=3,
                   policy="synthetic", until_solved=False, max_answers=None, max_seconds=None)  # fmt: skip

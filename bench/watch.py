@@ -139,8 +139,8 @@ def slowdown(problems: int, iterations: int, turns: int) -> dict[str, Any]:
 @contextlib.contextmanager
 def _watching(db: str) -> Iterator[Watched]:
     """A screen on the run as soon as the run is there."""
-    from islands.db.store import Store
     from islands.errors import DatabaseUnavailable
+    from islands.store import Store
 
     until = time.monotonic() + 60
     while time.monotonic() < until:

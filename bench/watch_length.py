@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,14 @@ from bench.watch import Watched  # noqa: E402
 NAME, RISES = "long", 200
 _COUNT = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < :iterations)"
 _FILL = (
-    f"""INSERT INTO prompt_groups (id, run_id, problem_id, sequence, iteration, island, parent_id, inspirations, user,
-        system, prefill, prompt_ids, stream, seed, temperature, policy_version_id, answers, operator, sampling_seconds,
-        scoring_seconds, created)
-    {_COUNT} SELECT i + 1, :run, :problem, i, i, i % 5, NULL, '[]', :prompt, '', '', x'', i, 0, 1.0, :policy, 1, 0,
-        0.01, 0.001, :now FROM n""",
+    f"""INSERT INTO prompt_groups (id, run_id, problem_id, sequence, iteration, island, parent_id, inspirations,
+        stream, seed, temperature, policy_version_id, answers, operator, sampling_seconds, scoring_seconds, created,
+        given, born, parent_bin, better, compared, kept, best, best_fitness, cells)
+    {_COUNT} SELECT i + 1, :run, :problem, i, i, i % 5, NULL, '[]', i, 0, 1.0, :policy, 1, 0, 0.01, 0.001, :now,
+        1, 1, i % 5, i % :step = 0, 1, 0.5, CASE WHEN i % :step = 0 THEN i + 1 END,
+        CASE WHEN i % :step = 0 THEN (i / :step) * 1.0 / :rises END,
+        CASE WHEN i < 50 THEN '[[' || (i % 5) || ', "' || (i + 1) || '", ' || (i + 1) || ']]' END FROM n""",
+    f"""INSERT INTO prompts (group_id, texts, token_ids) {_COUNT} SELECT i + 1, :prompt, :none FROM n""",
     f"""INSERT INTO rollouts (id, group_id, position, text, token_ids, logprobs, finish, format_error)
     {_COUNT} SELECT i + 1, i + 1, 0, :text, x'', x'', 'stop', NULL FROM n""",
     f"""INSERT INTO candidates (id, problem_id, group_id, sequence, identity, text, rewards, fitness, features,
@@ -40,13 +44,6 @@ _FILL = (
         '{{"length": 0.5}}', '[0.5]', 'feedback', NULL, i, i % 5, CASE WHEN i > 0 THEN i END, :now FROM n""",
     f"""INSERT INTO answers (rollout_id, position, candidate_id, repeat, seconds)
     {_COUNT} SELECT i + 1, 0, i + 1, 0, 0.001 FROM n""",
-    """INSERT INTO improvements (problem_id, sequence, candidate_id, fitness)
-    SELECT problem_id, sequence, id, fitness FROM candidates WHERE sequence % :step = 0""",
-    """INSERT INTO operator_counts (problem_id, operator, bin, answers, better, copies, repeats, compared, kept)
-    SELECT :problem, 0, sequence, :iterations / 5, :rises / 5, 0, 0, :iterations / 5, :iterations / 10.0
-    FROM prompt_groups WHERE sequence < 5""",
-    """INSERT INTO elites (problem_id, island, cell, candidate_id, sequence)
-    SELECT problem_id, island, id, id, sequence FROM candidates WHERE id <= 50""",
     """UPDATE problems SET best = :last, best_fitness = (SELECT fitness FROM candidates WHERE id = :last)
     WHERE id = :problem""",
 )
@@ -56,8 +53,8 @@ def make(path: Path, iterations: int, planned: int | None = None) -> str:
     """The address of a database of one run of that length; it may have been planned longer."""
     from sqlalchemy import text
 
-    from islands.db.store import Store
-    from islands.db.totals import Totals, add_totals
+    from islands.blobs import pack_texts
+    from islands.store import Store
 
     address = f"sqlite:///{path}"
     config = dict(
@@ -70,12 +67,12 @@ def make(path: Path, iterations: int, planned: int | None = None) -> str:
         with store.begin() as tx:
             bound = dict(
                 run=run.id, problem=problem.id, policy=store.policy_version(run.id, "synthetic@1", tx), now=time.time(),
-                iterations=iterations, step=step, rises=RISES, prompt="x" * 600, text="R" * 80,
+                iterations=iterations, step=step, rises=RISES, text="R" * 80,
+                prompt=pack_texts(("", "x" * 600, "")), none=zlib.compress(b""),
                 last=(iterations - 1) // step * step + 1,
             )  # fmt: skip
             for statement in _FILL:
                 tx.connection.execute(text(statement), bound)
-            add_totals(store, problem.id, Totals(groups=iterations, answers=iterations), tx)
         store.finish_run(run.id, "done", summary={"answers": iterations, "seconds": 1.0})
     return address
 

@@ -17,9 +17,9 @@ import numpy as np
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
-from islands.db.engine import mask_url, parse_address
-from islands.db.store import Store
+from islands.engine import mask_url, parse_address
 from islands.errors import DatabaseUnavailable
+from islands.store import Store
 from islands.types import NOTHING_SHOWN
 from problems.contract import BadAddress
 from problems.registry import resolve

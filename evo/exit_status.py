@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import sys
 import traceback
 
 from evo.errors import BadInput, SearchFailed, UnusableScorer
 from islands.errors import (
     BadCheckpoint,
     BadName,
+    DatabaseMoved,
     DatabaseUnavailable,
     RunBusy,
     RunExists,
@@ -33,9 +33,9 @@ _FAULTS = (SearchFailed, ScorerFault, SandboxFault, PolicyUnavailable, TrainingD
 
 def exit_code_of(error: Exception) -> int | None:
     """2 for the user's input, 1 for a known fault; None for a bug, whose traceback is wanted."""
-    if isinstance(error, _INPUT):
+    if isinstance(error, _INPUT) and not isinstance(error, DatabaseMoved):
         return 2
-    return 1 if isinstance(error, _FAULTS) or is_database_fault(error) else None
+    return 1 if isinstance(error, (*_FAULTS, DatabaseMoved)) or is_database_fault(error) else None
 
 
 def answer_of_error(error: Exception) -> WorkerAnswer:
@@ -50,11 +50,11 @@ def answer_of_error(error: Exception) -> WorkerAnswer:
 
 
 def message_of(error: Exception) -> str:
-    """What to print for an error with an exit code. Of a database's fault, the damage or the driver's message:
-    SQLAlchemy's would show the whole statement."""
+    """What to print for an error with an exit code. Of a database's fault, the driver's message: SQLAlchemy's has the
+    whole statement."""
     if not is_database_fault(error):
         return str(error)
-    return damage_behind() or f"the database failed: {driver_message(error)}"
+    return f"the database failed: {driver_message(error)}"
 
 
 def describe_exit(code: int) -> str:
@@ -62,12 +62,3 @@ def describe_exit(code: int) -> str:
     if code == -signal.SIGKILL:
         return "its process was killed (signal 9); out of memory?"
     return f"its process died of {signal_name(-code)}" if code < 0 else f"exit code {code}"
-
-
-def damage_behind() -> str | None:
-    """One line where a database that this process has opened holds what nobody can read, which a bug may look like."""
-    if "islands.db.engine" not in sys.modules:  # no database was opened
-        return None
-    from islands.db.damage import damage_in_opened
-
-    return damage_in_opened()

@@ -9,6 +9,10 @@ class DatabaseUnavailable(Exception):
     """The address names no usable database. One line, never with the password."""
 
 
+class DatabaseMoved(DatabaseUnavailable):
+    """The file of the database is not the one that was opened: it was moved, replaced or deleted."""
+
+
 class NoRuns(DatabaseUnavailable):
     """The database is there, and holds no runs yet."""
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from islands.db.store import Store
 from islands.errors import BadCheckpoint
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
+from islands.store import Store
 from islands.types import RunRecord
 from problems.address import shorten_names
 from problems.contract import Problem, Score

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
+
+from problems.types import Unanswered
 
 RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
 """A run of a comparison waits until its turn comes."""
@@ -20,10 +23,7 @@ def check_status(what: str, status: str, known: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run as it was when read. Times are seconds since 1970, UTC; heartbeat is None before the first lease.
-
-    tags, note: of a person (islands.db.housekeeping.annotate_runs); the runs of a comparison have the same
-    """
+    """A run as it was when read. Times are seconds since 1970, UTC; updated: when it was last written to."""
 
     id: int
     name: str
@@ -38,9 +38,6 @@ class RunRecord:
     arm: str | None
     created: float
     updated: float
-    heartbeat: float | None
-    tags: tuple[str, ...] = ()
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ class Placement:
 
 
 NO_PARENT, QUARTERS, AT_TARGET = -1, 4, 4
-"""Bins of a parent's fitness are 0 to QUARTERS - 1, beside these two (islands.population.operator_counts)."""
+"""Bins of a parent's fitness are 0 to QUARTERS - 1, next to these two (islands.population.sums)."""
 
 
 @dataclass(frozen=True)
@@ -155,3 +152,100 @@ class OperatorCount:
     repeats: int
     compared: int
     kept: float
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """What one group brought, as its row keeps it.
+
+    given: answers of its rollouts; born: new candidates among them; repeats: those stored before, also earlier in the
+    group; missing: requested answers that no rollout held
+    tokens: generated; prompt_tokens: of its prompt, once; cost: of all, if the policy has a price
+    scored_seconds: of the scorer's workers
+    errors: of new answers, and of rollouts (islands.runs), by kind
+    best, best_fitness: the problem's new best candidate, None if it brought none
+    parent_bin, better, copies, compared, kept: see OperatorCount
+    """
+
+    given: int
+    born: int
+    repeats: int
+    missing: int
+    tokens: int
+    prompt_tokens: int
+    cost: float
+    scored_seconds: float
+    errors: Mapping[str, int]
+    best: int | None
+    best_fitness: float | None
+    parent_bin: int
+    better: int
+    copies: int
+    compared: int
+    kept: float
+
+
+FORMAT = "format"
+"""The kind of error of rollouts that could not be read in full."""
+REPLIES = {reason: f"reply {reason}" for reason in Unanswered}
+"""The kinds of error of replies without an answer."""
+OF_ROLLOUTS = (FORMAT, *REPLIES.values())
+
+
+@dataclass(kw_only=True)
+class Totals:
+    """Sums over committed groups.
+
+    answers: given, repeats among them; missing: requested answers that no rollout held
+    repeats: answers that were stored before, also earlier in their own group
+    tokens: generated; prompt_tokens: of prompts, each once for its group
+    cost: of all tokens, if the policy has a price
+    sampling_seconds: of the policy, summed over groups; scoring_seconds: summed over the scorer's workers
+    migrations: times that candidates were copied from island to island
+    errors: of distinct answers, and of rollouts (OF_ROLLOUTS), by kind
+    """
+
+    groups: int = 0
+    answers: int = 0
+    missing: int = 0
+    repeats: int = 0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
+    sampling_seconds: float = 0.0
+    scoring_seconds: float = 0.0
+    migrations: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Totals) -> None:
+        """Add these to the sums."""
+        sums, more = vars(self), vars(other)
+        for name in SUMMED:
+            sums[name] += more[name]
+        self.errors += other.errors
+
+    def as_dict(self) -> dict[str, Any]:
+        """As summaries and --json name them."""
+        return {
+            "groups": self.groups,
+            "answers": self.answers,
+            "missing_answers": self.missing,
+            "repeats": self.repeats,
+            "tokens": self.tokens,
+            "prompt_tokens": self.prompt_tokens,
+            "cost": round(self.cost, 6),
+            "scoring_seconds": round(self.scoring_seconds, 3),
+            "migrations": self.migrations,
+            "errors": dict(sorted(self.errors.items(), key=lambda kind: (-kind[1], kind[0]))),
+        }
+
+
+SUMMED = tuple(each.name for each in fields(Totals) if each.name != "errors")
+
+
+def sum_totals(parts: Iterable[Totals]) -> Totals:
+    """All of them together."""
+    whole = Totals()
+    for part in parts:
+        whole.add(part)
+    return whole

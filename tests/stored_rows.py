@@ -7,12 +7,14 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from islands.db.store import Store
+from islands.store import Store
 
 ANSWERS = (
-    'SELECT runs.name, g.sequence, p.name, g.iteration, g.island, g."user", r.position, r.text, a.position, c.text, '
-    "c.fitness, a.repeat FROM prompt_groups g JOIN problems p ON p.id = g.problem_id JOIN runs ON runs.id = g.run_id "
-    "JOIN rollouts r ON r.group_id = g.id LEFT JOIN answers a ON a.rollout_id = r.id "
+    "SELECT runs.name, g.sequence, p.name, g.iteration, g.island, prompts.texts, r.position, r.text, a.position, "
+    "c.text, c.fitness, a.repeat FROM prompt_groups g JOIN problems p ON p.id = g.problem_id "
+    "JOIN runs ON runs.id = g.run_id "
+    "JOIN prompts ON prompts.group_id = g.id JOIN rollouts r ON r.group_id = g.id "
+    "LEFT JOIN answers a ON a.rollout_id = r.id "
     "LEFT JOIN candidates c ON c.id = a.candidate_id"
 )
 SEQUENCE = 1

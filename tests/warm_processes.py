@@ -40,7 +40,7 @@ FREE = 100
 """Descriptors from here on are nobody's in a server."""
 COMMANDS = (
     *(f"evo.cli.{name}" for name in ("run", "resume", "compare", "evaluate", "pipeline", "report")),
-    *("psycopg", "islands.db.store", "alembic.command", "alembic.context", "alembic.autogenerate", "mako.template"),
+    *("psycopg", "islands.store"),
     *("pygments.lexers.html", "pygments.lexers.python", "problems.registry", "vpo.chain.parsing", "scipy.stats"),
 )
 MODELS = (

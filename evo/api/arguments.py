@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 from evo.config.parse import OPTIONS, parse
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
-from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
+from islands.names import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
 from problems.address import did_you_mean
 from problems.contract import Problem, complete_problem

@@ -36,7 +36,7 @@ from evo.runs.preflight import check_new_search
 from evo.runs.resume import relaunch
 from evo.runs.start import ASK_TELL, OpenRun, launch
 from evo.search.resources import Resources
-from islands.db.store import Store
+from islands.store import Store
 from problems.contract import Problem
 from problems.registry import given
 

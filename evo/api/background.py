@@ -23,9 +23,9 @@ from evo.api.drive import Job, ShownSearch
 from evo.comparison.load import planned
 from evo.search.status import SearchStatus
 from evo.search.stop import FINISHING, Stop
-from islands.db.store import Store
-from islands.db.totals import read_totals
 from islands.errors import DatabaseUnavailable
+from islands.runs import read_totals
+from islands.store import Store
 from islands.types import RunRecord
 
 T = TypeVar("T")

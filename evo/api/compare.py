@@ -33,7 +33,7 @@ from evo.config.run import RunConfig
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_comparison
-from islands.db.names import check_name
+from islands.names import check_name
 from problems.registry import given
 
 Arm = str | PathLike[str] | Mapping[str, Any]

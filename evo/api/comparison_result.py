@@ -10,8 +10,8 @@ from evo.api.notebook import candidate_rows, curves_figure, data_frame, html_tab
 from evo.comparison.load import Arm, Comparison, gather
 from evo.comparison.table import as_dict, read_arms
 from evo.report.files import write_report
-from islands.db.store import Store
-from islands.queries.live import Course, course_of
+from islands.runs import RunCourse, course_of
+from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def read_comparison(name: str, db: str, against: str | None = None) -> Compariso
 def _search_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
     rows = []
     for search, arm, run, problem, course in _searches(store, comparison):
-        solved_at, rises = course.solved.get(problem.id), course.rises.get(problem.id)
+        solved_at, rises = course.solved.get(problem.id), course.improvements.get(problem.id)
         rows.append(
             {
                 **search,
@@ -124,7 +124,7 @@ def _search_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
 def _curve_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
     rows = []
     for search, _, _, problem, course in _searches(store, comparison):
-        done, rises = course.groups.get(problem.id, 0), course.rises.get(problem.id, [])
+        done, rises = course.groups.get(problem.id, 0), course.improvements.get(problem.id, [])
         steps = [(rise.iteration + 1, rise.fitness) for rise in rises]
         if steps and steps[-1][0] < done:
             steps.append((done, steps[-1][1]))
@@ -134,7 +134,7 @@ def _curve_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
 
 def _searches(
     store: Store, comparison: Comparison
-) -> Iterator[tuple[dict[str, Any], Arm, RunRecord, ProblemRecord, Course]]:
+) -> Iterator[tuple[dict[str, Any], Arm, RunRecord, ProblemRecord, RunCourse]]:
     """Every search: the columns that name it, its arm and run, its problem there, and the run's course."""
     for arm in comparison.arms:
         for run in arm.runs:

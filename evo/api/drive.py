@@ -21,7 +21,7 @@ from evo.runs.resume import UNCHANGED, Changes
 from evo.runs.start import OpenRun
 from evo.search.status import SearchStatus
 from evo.search.stop import Stop
-from islands.db.store import Store
+from islands.store import Store
 
 if TYPE_CHECKING:
     from evo.comparison.resume import Resumption

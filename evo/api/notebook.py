@@ -10,8 +10,8 @@ from evo.comparison.load import gather, load_results
 from evo.comparison.verdict import farthest, summarise
 from evo.encoding import visible
 from evo.errors import BadInput
-from islands.db.store import Store
-from islands.queries.candidates_table import candidates_table
+from islands.browse import candidates_table
+from islands.store import Store
 from islands.types import RunRecord
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from evo.api.notebook import candidate_rows, curves_figure, data_frame, html_tab
 from evo.errors import BadInput
 from evo.report.files import write_report
 from evo.search.status import clock
-from islands.db.store import Store
-from islands.db.totals import current_summary
-from islands.queries.runs import best
+from islands.runs import best, current_summary
+from islands.store import Store
 from islands.types import Candidate, ProblemRecord
 
 if TYPE_CHECKING:

@@ -181,15 +181,13 @@ def invoke(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        from evo.exit_status import damage_behind, exit_code_of, message_of
+        from evo.exit_status import exit_code_of, message_of
 
         code = exit_code_of(error)
         if os.environ.get("EVO_TRACEBACK"):
             raise
         if code is not None:
             return _complain(" ".join(message_of(error).split()), code)
-        if (damage := damage_behind()) is not None:
-            return _complain(damage, 1)
         raise
 
 

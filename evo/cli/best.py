@@ -13,11 +13,10 @@ import click
 from evo.cli.inspect import best_as_dict, format_vector, open_store
 from evo.cli.options import db_option, json_option, print_json
 from evo.errors import BadInput
-from evo.exit_status import damage_behind
 from evo.monitor.answer import best_known_of, choose_held_out, score_held_out, verify_best
-from islands.db.comparisons import runs_named
-from islands.db.store import Store
-from islands.queries.runs import best as best_of
+from islands.comparisons import runs_named
+from islands.runs import best as best_of
+from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import Score
 
@@ -48,7 +47,7 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
         if held_out:
             best_answers = [choose_held_out(store, run, problem) for run, problem, _ in best_answers]
     if not best_answers:
-        raise BadInput(damage_behind() or f"run {name} holds no problems")
+        raise BadInput(f"run {name} holds no problems")
     tested = {candidate.id: score_held_out(problem, candidate) for _, problem, candidate in best_answers if candidate}
     rows = [
         {

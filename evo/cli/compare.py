@@ -26,7 +26,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_comparison
-from islands.db.names import check_name
+from islands.names import check_name
 
 
 @click.command(

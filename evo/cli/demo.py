@@ -36,8 +36,8 @@ from evo.errors import BadInput
 from evo.report.files import write_report
 from evo.training.display import TrainingDisplay
 from evo.training.run_directory import SETTINGS
-from islands.db.address import format_db_option
-from islands.db.store import Store
+from islands.names import format_db_option
+from islands.store import Store
 from problems.entry_points import find_entry_points, load_entry_point
 
 LESSONS = "maze:train/0-899"

@@ -27,9 +27,9 @@ from evo.errors import BadInput
 from evo.provenance import source_commit
 from evo.search.defaults import population_config, resolve_settings, to_stored, workers
 from evo.search.resources import resolve_problems
-from islands.db.comparisons import check_free, runs_named
-from islands.db.names import check_name
-from islands.db.store import Store
+from islands.comparisons import check_free, runs_named
+from islands.groups import export_groups
+from islands.names import check_name
 from islands.openevolve import (
     FITNESS,
     POLICY,
@@ -40,8 +40,8 @@ from islands.openevolve import (
     read_programs,
     score_of,
 )
-from islands.queries.groups import export_groups
-from islands.queries.progress import group_count
+from islands.runs import group_count
+from islands.store import Store
 from problems.contract import Problem, Score
 from problems.scoring import Scorer
 

@@ -22,16 +22,14 @@ from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
 from evo.monitor.answer import best_known_of, describe_best_known, read_answers, verify_best
 from evo.search.status import clock, describe_usage, format_time
-from islands.db.comparisons import runs_named
-from islands.db.scorer_changes import scorer_changes
-from islands.db.store import Store
-from islands.db.totals import current_summary, run_totals
+from islands.browse import Ancestor, ancestors, failed_candidates, run_of_candidate
+from islands.browse import candidate as detail_of
+from islands.comparisons import runs_named
 from islands.errors import UnknownRun
-from islands.queries.lineage import Ancestor, ancestors
-from islands.queries.progress import run_progress
-from islands.queries.runs import best, failed_candidates, format_errors, run_of_candidate
-from islands.queries.runs import candidate as detail_of
-from islands.queries.training import VersionUse, checkpoints, versions_used
+from islands.rescoring import scorer_changes
+from islands.runs import best, current_summary, format_errors, run_progress, run_totals
+from islands.store import Store
+from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
 
 LINEAGE_SHOWN = 20

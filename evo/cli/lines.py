@@ -22,8 +22,8 @@ from evo.search.status import clock, describe_errors
 from evo.tui.head import mean_best, solved_searches, solved_text
 from evo.tui.line import clean
 from evo.tui.numbers import fitness, rate
-from islands.db.lease import LOST
-from islands.db.store import Store
+from islands.lock import LOST
+from islands.store import Store
 
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 
 from evo.errors import BadInput
-from islands.db.address import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
+from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
 
 F = TypeVar("F", bound=Callable[..., Any])
 WIDE = 1000

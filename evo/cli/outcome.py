@@ -17,7 +17,7 @@ from evo.errors import INTERRUPTED
 from evo.runs.finish import SearchOutcome
 from evo.search.status import clock, describe_errors, describe_usage
 from evo.tui.numbers import rate
-from islands.db.store import Store
+from islands.store import Store
 
 SHOWN_PROBLEMS = 30
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}

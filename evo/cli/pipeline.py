@@ -27,7 +27,7 @@ from evo.pipelines.run import (
     load_state,
     lock_folder,
 )
-from islands.db.address import hide_password
+from islands.names import hide_password
 
 LONGEST_PREFIX = 36
 """Characters of the directory's name at most: with the 40 of a stage's name it fits a run's name."""

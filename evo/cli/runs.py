@@ -14,12 +14,12 @@ from evo.cli.options import db_option, json_option, open_wide_console, print_jso
 from evo.cli.tables import print_table
 from evo.errors import BadInput
 from evo.search.status import format_time
-from islands.db.address import hide_password
-from islands.db.comparisons import runs_named
-from islands.db.housekeeping import delete_runs, rename_runs
-from islands.db.store import Store
-from islands.queries.runs import RunOverview, overview
-from islands.queries.training import checkpoints
+from islands.comparisons import runs_named
+from islands.housekeeping import delete_runs, rename_runs
+from islands.names import hide_password
+from islands.runs import RunOverview, overview
+from islands.store import Store
+from islands.training import checkpoints
 from problems.retired import COMMANDS, replace_hint
 
 F = TypeVar("F", bound=Callable[..., Any])

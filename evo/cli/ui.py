@@ -39,7 +39,7 @@ def ui(databases: tuple[str, ...], db: str, host: str, port: int, token: bool) -
     """
     from evo.ui.databases import RunDatabase
     from evo.ui.server import PageServer
-    from islands.db.engine import parse_address
+    from islands.engine import parse_address
 
     addresses = [address_of(named) for named in databases] or [db]
     for address in addresses:

@@ -67,8 +67,8 @@ def watch(
 def choose_run(db: str, ask: bool) -> str:
     """The run or comparison to watch: the running ones are offered first, then the newest others. ask: let the user
     choose if there are several; else it is the first of them, whose name is printed to stderr. Raises NoRuns."""
-    from islands.db.store import Store
     from islands.errors import NoRuns
+    from islands.store import Store
 
     with Store.open(db, read_only=True) as store:
         newest: dict[str, set[str]] = {}

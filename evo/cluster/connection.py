@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 
 from evo.config.cluster import AUTO, LOCAL, ClusterAddress
 from evo.errors import BadInput
-from islands.db.engine import mask_url, parse_address
+from islands.engine import mask_url, parse_address
 from problems.scoring import cores
 
 STORE_BYTES = 100 << 20

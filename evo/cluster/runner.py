@@ -28,9 +28,9 @@ from evo.runs.finish import Ended
 from evo.runs.resume import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.search.stop import FINISHING, Stop
-from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy
-from islands.queries.progress import group_count
+from islands.runs import group_count
+from islands.store import Store
 from problems.child_process import WorkerAnswer, WorkerFailed
 from problems.redaction import redact
 from problems.resources import CPUS, GPUS, describe_resources, most_of

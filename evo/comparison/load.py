@@ -12,10 +12,9 @@ import numpy as np
 from evo.comparison.results import Floats, Ints, Results
 from evo.config.run import RunConfig, complete_run
 from evo.search.stop import StopReason, ended_by
-from islands.db.comparisons import runs_named
-from islands.db.store import Store
-from islands.queries.live import Course, Rise, course_of
-from islands.queries.runs import EliteRecord
+from islands.comparisons import runs_named
+from islands.runs import EliteRecord, Improvement, RunCourse, course_of
+from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from vpo.metrics import diversity
 
@@ -142,7 +141,7 @@ class SearchArrays:
         best = np.full((*shape, len(times)), np.nan)
         return cls(times, np.zeros(shape, dtype=np.int64), solved_at, best, np.full(shape, np.nan))
 
-    def add(self, column: int, rows: Mapping[int, int], course: Course) -> list[tuple[int, Rise, float]]:
+    def add(self, column: int, rows: Mapping[int, int], course: RunCourse) -> list[tuple[int, Improvement, float]]:
         """Add the committed groups of a seed's run. rows: problem id -> its row; other problems are left out.
 
         Returns (row, rise, best fitness before it, or NaN) of every rise.
@@ -154,7 +153,9 @@ class SearchArrays:
             if problem in rows:
                 self.solved_at[rows[problem], column] = took
         rises = []
-        for rise in (rise for of_problem in course.rises.values() for rise in of_problem if rise.problem in rows):
+        for rise in (
+            rise for of_problem in course.improvements.values() for rise in of_problem if rise.problem in rows
+        ):
             at = rows[rise.problem], column
             before = float(self.now[at])
             if not before >= rise.fitness:  # true for NaN too

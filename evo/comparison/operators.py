@@ -15,8 +15,8 @@ from rich.table import Table
 
 from evo.comparison.load import Arm, Comparison
 from evo.stats import Difference, ratio_difference, ratio_interval
-from islands.db.store import Store
-from islands.queries.operators import counts_by_problem
+from islands.runs import counts_by_problem
+from islands.store import Store
 from islands.types import AT_TARGET, NO_PARENT, QUARTERS, OperatorCount
 from vpo.metrics import Interval
 from vpo.policies.address import parse_addresses

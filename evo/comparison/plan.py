@@ -17,8 +17,8 @@ from evo.errors import BadInput
 from evo.provenance import source_commit
 from evo.search.defaults import resolve_settings, to_stored
 from evo.search.resources import resolve_problems
-from islands.db.comparisons import PlannedRun, plan, run_name
-from islands.db.store import Store
+from islands.comparisons import PlannedRun, plan, run_name
+from islands.store import Store
 from vpo.policies.address import parse_addresses
 from vpo.policies.checkpoint import trained_answers
 

@@ -14,11 +14,10 @@ from evo.errors import BadInput
 from evo.runs.preflight import check_price
 from evo.runs.resume import UNCHANGED, Changes, OnScorerChange, check_budgets
 from evo.runs.start import ASK_TELL
-from islands.db.comparisons import runs_named
-from islands.db.store import Store
-from islands.db.totals import run_totals
+from islands.comparisons import runs_named
 from islands.openevolve import POLICY as IMPORTED
-from islands.queries.progress import run_progress
+from islands.runs import run_progress, run_totals
+from islands.store import Store
 from islands.types import RunRecord
 
 

@@ -27,9 +27,9 @@ from evo.comparison.survival import METRICS
 from evo.comparison.verdict import ArmSummary, Summary, interval_unit, summarise, verdicts_of
 from evo.search.status import clock
 from evo.stats import Difference, mean_interval
-from islands.db.store import Store
-from islands.db.totals import Totals, read_totals, sum_totals
-from islands.queries.runs import elites
+from islands.runs import elites, read_totals
+from islands.store import Store
+from islands.types import Totals, sum_totals
 from problems.address import name_few
 from vpo.metrics import Interval
 

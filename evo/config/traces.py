@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from islands.db.address import DEFAULT_DB
+from islands.names import DEFAULT_DB
 
 TRUNCATE = 2.0
 """The cap of the importance weights for training on traces, if the user sets none."""

@@ -11,7 +11,7 @@ from evo.config.parse import OPTIONS, parse, read_yaml
 from evo.config.sampling import Answers, Count, Rollouts, Share
 from evo.config.traces import TraceSettings
 from evo.errors import BadInput
-from islands.db.address import DEFAULT_DB, drop_password
+from islands.names import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address

@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from evo.errors import BadInput
-from islands.db.store import Store
-from islands.queries.candidates import CandidateReader
-from islands.queries.lineage import Origin, origins
-from islands.queries.live import course_of
+from islands.browse import Origin, origins
+from islands.history import CandidateReader
+from islands.runs import course_of
+from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.maze.board import Maze, simulate
@@ -178,7 +178,7 @@ def choose_held_out(
     problem = _holding_out(record)
     if problem is None:
         raise BadInput(f"--held-out: {record.name} has no held-out cases; a scorer file defines held_out(answer)")
-    steps = course_of(store, run.id).rises.get(record.id, [])[-MOST_CHOICES:]
+    steps = course_of(store, run.id).improvements.get(record.id, [])[-MOST_CHOICES:]
     candidates = CandidateReader(store, _CACHE_BYTES).fetch([step.candidate for step in steps])
     scored = [(problem.score_held_out(candidate.text), candidate) for candidate in candidates]
     valid = [(score.fitness, number) for number, (score, _) in enumerate(scored) if score.error is None]

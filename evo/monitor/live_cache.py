@@ -17,12 +17,12 @@ from evo.comparison.load import Comparison, SearchArrays, archive_diversity
 from evo.comparison.results import drawn_times
 from evo.monitor.snapshot import ImprovementLine, PopulationView, ProblemLine
 from evo.training.metrics import IN_SEARCH
-from islands.db.store import Store
-from islands.db.totals import Totals, read_totals
-from islands.queries import live
-from islands.queries.operators import summed_counts
-from islands.queries.runs import EliteRecord, elites
-from islands.types import OperatorCount, RunRecord
+from islands import runs as live
+from islands import training
+from islands.browse import vectors
+from islands.runs import EliteRecord, elites, read_totals, summed_counts
+from islands.store import Store
+from islands.types import OperatorCount, RunRecord, Totals
 
 READ_SECONDS = 0.004
 """Seconds of one reading. The next one waits until this is a small share of the time."""
@@ -254,7 +254,7 @@ class LiveCache:
         ids = [cached.record.id for cached in runs]
         with self.store.read() as connection:
             failed = list(live.failed_problems(connection, ids))
-            trained = live.newest_training(connection, ids)
+            trained = training.newest_training(connection, ids)
         for cached in runs:
             cached.failed = {
                 cached.rows[problem]: message
@@ -276,8 +276,8 @@ class LiveCache:
         cached.metrics = {name: [values[at] for at in kept] for name, values in cached.metrics.items()}
         run_id = cached.record.id
         with self.store.read() as connection:
-            found = list(live.training_between(connection, run_id, last, newest, every))
-            cached.version = live.newest_version(connection, run_id)
+            found = list(training.training_between(connection, run_id, last, newest, every))
+            cached.version = training.newest_version(connection, run_id)
         for step, stats in found:
             cached.steps.append(step)
             for name in IN_SEARCH:
@@ -285,7 +285,7 @@ class LiveCache:
                 known = isinstance(value, int | float) and not isinstance(value, bool)
                 cached.metrics.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]
 
-    def _remember(self, cached: RunCache, row: int, step: live.Rise, before: float) -> None:
+    def _remember(self, cached: RunCache, row: int, step: live.Improvement, before: float) -> None:
         if step.created is None:
             return
         line = ImprovementLine(
@@ -307,8 +307,7 @@ class LiveCache:
         self._vectors = {id: found for id, found in self._vectors.items() if id in set(shown)}
         missing = [id for id in shown if id not in self._vectors]
         if missing:
-            with self.store.read() as connection:
-                self._vectors.update(live.vectors(connection, missing))
+            self._vectors.update(vectors(self.store, missing))
 
     def improvements(self) -> tuple[ImprovementLine, ...]:
         """The newest rises of best fitnesses, the last first."""

@@ -26,12 +26,12 @@ from evo.monitor.live_cache import LiveCache, RunCache
 from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, Telemetry, TrainingCurve
 from evo.search.status import active_periods, union
 from evo.stats import Verdict
-from islands.db.lease import LOST
-from islands.db.store import Store
-from islands.db.totals import Totals, sum_totals
-from islands.queries import lineage, live
-from islands.queries.runs import candidate
-from islands.types import RunRecord
+from islands import browse as lineage
+from islands import runs as live
+from islands.browse import candidate
+from islands.lock import LOST
+from islands.store import Store
+from islands.types import RunRecord, Totals, sum_totals
 
 PACE_SECONDS = 120.0
 EASE_UP, EASE_DOWN = 30.0, 15.0
@@ -97,16 +97,16 @@ class Poller:
         """A snapshot of the database now. Raises DatabaseUnavailable if it cannot be read."""
         now = time.time() if now is None else now
         with self.store.read() as connection:
-            pulses = live.pulses(connection, self.name)
+            pulses = live.run_states(self.store, self.name)
             if not pulses or {pulse.id for pulse in pulses} != set(self._cache.runs):
                 self._begin()  # raises UnknownRun if the runs were deleted
-                pulses = live.pulses(connection, self.name)
+                pulses = live.run_states(self.store, self.name)
             runs = self._cache.runs
             moved = [p.id for p in pulses if p.status == "running" or p.updated != runs[p.id].record.updated]
-            records = live.run_states(connection, moved)
+            records = live.run_details(connection, moved)
         for pulse in pulses:
             cached = runs[pulse.id]
-            changed = {**records.get(pulse.id, {}), "status": pulse.status, "heartbeat": pulse.heartbeat}
+            changed = {**records.get(pulse.id, {}), "status": pulse.status}
             changed |= {"reason": LOST} if pulse.lost else {}
             cached.record = replace(cached.record, **changed)
             if cached.complete and pulse.status == "running":  # resumed, perhaps with reopened problems
@@ -229,7 +229,7 @@ class Poller:
 
 def _heard(record: RunRecord) -> float:
     at = record.summary.get("at")
-    return max(record.updated, record.heartbeat or 0.0, at if isinstance(at, int | float) else 0.0)
+    return max(record.updated, at if isinstance(at, int | float) else 0.0)
 
 
 def _seconds(records: Sequence[RunRecord]) -> float | None:
@@ -263,11 +263,10 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
     """The fittest of an arm's searches of one problem. searches: problem id -> its run, one per seed."""
     if not searches:
         return Detail(arm, problem)
-    with store.read() as connection:
-        place = lineage.fittest(connection, list(searches))
-        problem_id = next(iter(searches)) if place is None else place[0]
-        run = searches[problem_id]
-        first = lineage.first_prompt(connection, run.id, problem_id) or NO_ORIGIN
+    place = lineage.fittest(store, list(searches))
+    problem_id = next(iter(searches)) if place is None else place[0]
+    run = searches[problem_id]
+    first = lineage.first_prompt(store, run.id, problem_id) or NO_ORIGIN
     record = next(record for record in store.problems(run.id) if record.id == problem_id)
     stated = statement_of(record)
     answer = None if place is None else read_answers(store, [place[1]])[place[1]]

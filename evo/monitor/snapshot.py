@@ -16,9 +16,8 @@ from evo.comparison.survival import Curve
 from evo.monitor.answer import NO_ORIGIN, StoredAnswer, WalkView
 from evo.search.status import Period, seconds_until
 from evo.stats import Verdict
-from islands.db.totals import Totals
-from islands.queries.lineage import Ancestor, Origin
-from islands.queries.runs import CandidateDetail
+from islands.browse import Ancestor, CandidateDetail, Origin
+from islands.types import Totals
 
 STALE_SECONDS = 60.0
 """Seconds without a heartbeat after which a running search is shown as silent; a writer sends one every 15 seconds."""

@@ -29,11 +29,11 @@ from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import KINDS, SEARCHES, Pipeline, Stage, replace_references
 from evo.training.run_directory import TrainingRecord
 from evo.whole_file import write_whole
-from islands.db.address import hide_password
-from islands.db.comparisons import runs_named
-from islands.db.engine import parse_address
-from islands.db.store import Store
+from islands.comparisons import runs_named
+from islands.engine import parse_address
 from islands.errors import DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
+from islands.names import hide_password
+from islands.store import Store
 from islands.types import RunRecord
 
 STATE, LOCK = "pipeline.json", ".lock"

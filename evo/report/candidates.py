@@ -17,8 +17,8 @@ from evo.monitor.answer import NO_ORIGIN, read_answers
 from evo.report.details import bounded
 from evo.report.lineage import SearchLineage
 from evo.report.load import RunReading, SearchReading
-from islands.db.store import Store
-from islands.queries.browse import CandidateFilter, CandidateSummary, browse
+from islands.browse import CandidateFilter, CandidateSummary, browse
+from islands.store import Store
 from problems.scoring import error_kind
 
 MOST_LISTED = 500

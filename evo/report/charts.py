@@ -33,8 +33,7 @@ from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, best_so_far, distinct_vectors, seed_mean
 from evo.report.plot import Plot, plot_charts
 from evo.training.metrics import IN_SEARCH, SHOWN_IN_CHARTS
-from islands.db.totals import sum_totals
-from islands.types import ProblemRecord
+from islands.types import ProblemRecord, sum_totals
 from vpo.metrics import pareto_mask
 
 Floats = npt.NDArray[np.float64]
@@ -116,7 +115,7 @@ def spending(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]
             continue
         groups, token_bytes, seconds = (
             sum((np.pad(column, (0, length - len(column))) for column in columns), np.zeros(length))
-            for columns in zip(*((cost.groups, cost.token_bytes, cost.seconds) for cost in costs), strict=True)
+            for columns in zip(*((cost.groups, cost.tokens, cost.seconds) for cost in costs), strict=True)
         )
         totals = sum_totals(run.totals for run in runs)
         ended = [float(run.run.summary["seconds"]) for run in runs if is_number(run.run.summary.get("seconds"))]

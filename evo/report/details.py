@@ -21,7 +21,7 @@ from evo.monitor.answer import (
 )
 from evo.report.difference import Piece, difference, unit_of
 from evo.report.load import RunReading, SearchReading
-from islands.db.store import Store
+from islands.store import Store
 from islands.types import ProblemRecord
 
 PAGE_CHARS = 2_400_000

@@ -11,7 +11,7 @@ from pathlib import Path
 from evo.errors import BadInput
 from evo.evaluation.record import check_writable
 from evo.whole_file import write_whole
-from islands.db.store import Store
+from islands.store import Store
 
 
 @dataclass(frozen=True)

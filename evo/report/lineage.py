@@ -13,8 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from evo.report.difference import Piece, difference, unit_of, whole
 from evo.report.load import RunReading, SearchReading
 from evo.report.plot import FAINT, Plot, drawn, figure, label, look
-from islands.db.store import Store
-from islands.queries.candidates import CandidateReader
+from islands.history import CandidateReader
+from islands.store import Store
 from islands.types import Candidate
 
 MOST_LINEAGES = 6

@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.evaluation.evaluate import format_kinds
-from islands.db.store import Store
-from islands.db.totals import Totals, run_totals
-from islands.queries.report import (
+from islands.groups import (
     AnswerColumns,
     CandidateColumns,
     IterationCosts,
@@ -21,9 +19,10 @@ from islands.queries.report import (
     iteration_costs,
     policy_versions,
 )
-from islands.queries.runs import EliteRecord, elites, format_errors
-from islands.queries.training import TrainingStepRecord, training_steps
-from islands.types import ProblemRecord, RunRecord
+from islands.runs import EliteRecord, elites, format_errors, run_totals
+from islands.store import Store
+from islands.training import TrainingStepRecord, training_steps
+from islands.types import ProblemRecord, RunRecord, Totals
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

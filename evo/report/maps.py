@@ -20,10 +20,10 @@ from evo.comparison.results import Results
 from evo.report.load import RunReading, SearchReading
 from evo.report.measures import seed_mean
 from evo.report.plot import MAP, UNKNOWN, Plot, drawn, figure, label
-from islands.db.store import Store
+from islands.groups import valid_measures
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace
-from islands.queries.report import valid_measures
+from islands.store import Store
 
 Floats = npt.NDArray[np.float64]
 

@@ -52,8 +52,8 @@ from evo.report.tables import (
     versions_table,
 )
 from evo.stats import Verdict
-from islands.db.address import format_db_option
-from islands.db.store import Store
+from islands.names import format_db_option
+from islands.store import Store
 
 PICTURED = 3
 """Problems whose reward space and archive are drawn."""

@@ -34,9 +34,8 @@ from evo.report.cells import (
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
 from evo.stats import Difference, difference, mean_interval
-from islands.db.address import hide_password
-from islands.db.totals import OF_ROLLOUTS, sum_totals
-from islands.types import QUARTERS, RunRecord
+from islands.names import hide_password
+from islands.types import OF_ROLLOUTS, QUARTERS, RunRecord, sum_totals
 from vpo.metrics import Interval
 
 KINDS_SHOWN = 12

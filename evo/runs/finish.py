@@ -18,9 +18,9 @@ from evo.errors import BadInput, SearchFailed
 from evo.runs.start import OpenRun
 from evo.search.status import SearchStatus
 from evo.search.stop import INTERRUPTED, Stop, StopReason
-from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy
-from islands.queries.training import checkpoints
+from islands.store import Store
+from islands.training import checkpoints
 
 DEADLINE = 3600.0
 """Seconds to wait for a database server."""

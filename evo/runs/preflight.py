@@ -11,8 +11,8 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
 from evo.search.resources import Resources, check_one_policy, problems_at
-from islands.db.names import check_name
 from islands.errors import DatabaseUnavailable
+from islands.names import check_name
 from problems.contract import Problem
 from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_base
@@ -123,21 +123,16 @@ def prompt_format_at(policy: str) -> str:
 def check_storage(db: str, name: str | None) -> None:
     """Raise DatabaseUnavailable if the database cannot be reached or written, RunExists if it has a run or comparison
     of that name. Nothing is created or migrated."""
-    from islands.db.health import examine_database  # slow to import: SQLAlchemy
+    from islands.engine import check_writable
 
-    health = examine_database(db)
-    if health.kind == "sqlite" and not health.writable:
-        raise DatabaseUnavailable(
-            f"{health.address}: this user may not write to {health.folder}; name another file with --db"
-        )
-    if name is None or health.revision is None:
+    if not check_writable(db) or name is None:
         return
-    from islands.db.comparisons import check_free
-    from islands.db.store import Store
+    from islands.comparisons import check_free
+    from islands.store import Store
 
     try:
         store = Store.open(db, read_only=True)
-    except DatabaseUnavailable:  # an older schema: opening it for writing upgrades it and checks again
+    except DatabaseUnavailable:  # empty, or an older schema: opening it for writing upgrades it and checks again
         return
     with store:
         check_free(store, name)

@@ -31,13 +31,11 @@ from evo.runs.start import (
 from evo.search.defaults import population_config, to_stored
 from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
-from islands.db.scorer_changes import record_scorer_change, set_fingerprint
-from islands.db.store import Store
-from islands.db.totals import Totals, run_totals
 from islands.openevolve import POLICY as IMPORTED
-from islands.population.rescoring import candidate_texts, rescore
-from islands.queries.progress import RunProgress, run_progress
-from islands.types import ProblemRecord, RunRecord
+from islands.rescoring import candidate_texts, record_scorer_change, rescore, set_fingerprint
+from islands.runs import RunProgress, run_progress, run_totals
+from islands.store import Store
+from islands.types import ProblemRecord, RunRecord, Totals
 from problems.contract import Problem, Score
 from problems.scoring import Scorer
 from vpo.policies.address import parse_addresses

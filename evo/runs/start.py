@@ -33,11 +33,10 @@ from evo.search.resources import Resources
 from evo.search.schedule import Schedule, window_of
 from evo.search.status import SearchStatus
 from evo.search.stop import FINISHING, Stop
-from islands.db.store import Store
-from islands.db.transaction import Transaction
+from islands.groups import read_groups
 from islands.population.population import Population
-from islands.queries.groups import read_groups
-from islands.queries.progress import ProblemProgress, repeats_by_group
+from islands.runs import ProblemProgress, repeats_by_group
+from islands.store import Store, Transaction
 from islands.types import ProblemRecord, RunRecord
 from problems.address import shorten_names
 from problems.contract import Problem, ScorerFault

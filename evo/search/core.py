@@ -19,10 +19,8 @@ from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Schedule, WindowSize
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import SOLVED, Stop, StopReason
-from islands.db.store import Store
-from islands.db.totals import REPLIES
-from islands.db.transaction import Transaction
-from islands.types import Candidate, ParentKind, Placement
+from islands.store import Store, Transaction
+from islands.types import REPLIES, Candidate, ParentKind, Placement
 from problems.types import Prompt, ScoredGroup, Unanswered
 
 WARN_AFTER = 3

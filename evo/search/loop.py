@@ -22,8 +22,8 @@ from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampler
 from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
 from evo.search.window import open_window
-from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy
+from islands.store import Transaction
 from problems.contract import ScorerFault
 from problems.scoring import Scorer
 from problems.types import ScoredGroup, Usage

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from evo.prompts.contract import PromptFormat
 from evo.search.score import AnswerScores
 from evo.search.stop import SOLVED, Stop, StopReason
-from islands.db.store import Store
-from islands.db.transaction import Transaction
 from islands.population.population import Population
+from islands.store import Store, Transaction
 from islands.types import ProblemRecord
 from problems.contract import Problem
 from problems.scoring import Scorer

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from evo.search.problem_run import ProblemRun
-from islands.db.totals import FORMAT, REPLIES, Totals, totals_of
-from islands.types import Placement, RunRecord
+from islands.population.sums import totals_of
+from islands.types import FORMAT, REPLIES, Placement, RunRecord, Totals
 from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage
 
 SUMMARY_SECONDS = 1.0

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from islands.db.store import Store
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
+from islands.store import Store
 from islands.types import Placement, ProblemRecord, Selection
 from problems.contract import Score, ScorerFault
 from problems.identity import identity

@@ -35,11 +35,10 @@ from evo.search.loop import Learner, SyncFailed
 from evo.search.sampler import Sampler
 from evo.search.status import SearchStatus
 from evo.stats import difference
-from islands.db.checkpoints import set_checkpoint
-from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy
-from islands.queries.groups import read_groups
-from islands.queries.training import TrainingStepRecord, training_steps
+from islands.groups import read_groups
+from islands.store import Store
+from islands.training import TrainingStepRecord, training_steps
 from problems import temp_dirs
 from problems.contract import Problem
 from problems.scoring import Scorer
@@ -187,7 +186,7 @@ class CoLocated(Learner):
         if self._recorded > self._saved:
             place = await self.policy.between(self._save)
             with suppress(DatabaseUnavailable, RunBusy):  # the checkpoint is written even if its record is not
-                set_checkpoint(self.store, self.run_id, self._recorded, place)
+                self.store.set_checkpoint(self.run_id, self._recorded, place)
 
     async def _train(self, groups: Sequence[ScoredGroup]) -> None:
         """One step: learn, decide whether the new version may search, record the step."""

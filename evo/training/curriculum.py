@@ -18,10 +18,10 @@ import numpy.typing as npt
 from evo.config.traces import run_and_address
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from islands.db.comparisons import runs_named
-from islands.db.store import Store
-from islands.queries.candidates import CandidateReader
-from islands.queries.children import Child, children
+from islands.comparisons import runs_named
+from islands.groups import Child, children
+from islands.history import CandidateReader
+from islands.store import Store
 from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Problem
 from problems.types import ScoredGroup

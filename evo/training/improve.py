@@ -28,8 +28,8 @@ from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
 from evo.training.stored import TOO_LONG, LearningSource, StoredRun, StoredTraining, wanted_problems
-from islands.queries.candidates import CandidateReader
-from islands.queries.children import Child, children
+from islands.groups import Child, children
+from islands.history import CandidateReader
 from islands.types import Candidate, ProblemRecord, Selection
 from problems.contract import Problem
 from vpo.training import TrainStats

@@ -12,8 +12,8 @@ from evo.errors import BadInput, not_trainable
 from evo.search.core import SearchCore
 from evo.search.resources import check_apart, problems_at
 from evo.training.colocated import CoLocated, Promotion
-from islands.db.store import Store
-from islands.queries.groups import shown_answers
+from islands.groups import shown_answers
+from islands.store import Store
 from islands.types import RunRecord
 from problems.contract import Problem
 from problems.scoring import Scorer

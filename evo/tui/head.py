@@ -14,7 +14,7 @@ from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of, wrap
 from evo.tui.numbers import common_prefix, count, fitness, rate
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, look
 from evo.tui.view import View
-from islands.db.lease import LOST
+from islands.lock import LOST
 
 
 def header(snapshot: Snapshot, view: View, width: int, now: float) -> Lines:
@@ -65,7 +65,7 @@ def _state(snapshot: Snapshot, view: View, now: float) -> tuple[str, Style]:
             return f"{whose}, {failed} failed, {elapsed}", BAD
         if interrupted:
             lost = LOST in snapshot.reasons
-            return f"stopped after {elapsed}: its process is gone" if lost else f"interrupted after {elapsed}", WARN
+            return f"stopped after {elapsed}: its process died" if lost else f"interrupted after {elapsed}", WARN
         return f"{whose}, {elapsed}", GOOD
     silent = snapshot.silent(now)
     if silent is not None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evo.monitor.poller import Poller
-from islands.db.store import Store
 from islands.errors import DatabaseUnavailable
+from islands.store import Store
 
 POLL_SECONDS = 1.0
 POLL_SHARE = 0.02

@@ -9,10 +9,10 @@ from collections import OrderedDict
 
 from evo.monitor.poller import Poller
 from evo.monitor.snapshot import Snapshot
-from islands.db.address import hide_password
-from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, NoRuns
-from islands.queries.runs import RunOverview, overview
+from islands.names import hide_password
+from islands.runs import RunOverview, overview
+from islands.store import Store
 
 FRESH_SECONDS = 1.0
 """Requests within this time of a reading share it, so that many tabs cost as much as one."""

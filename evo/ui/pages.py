@@ -27,15 +27,23 @@ from evo.search.status import clock
 from evo.training.metrics import IN_SEARCH, SHOWN_IN_CHARTS
 from evo.tui.head import mean_best
 from evo.ui.databases import RunDatabase
-from islands.db.comparisons import runs_named
-from islands.db.store import Store
-from islands.db.totals import OF_ROLLOUTS
+from islands.browse import (
+    MOST_COUNTED,
+    CandidateDetail,
+    CandidateFilter,
+    ancestors,
+    browse,
+    count_browsed,
+    misread_rollouts,
+    offspring,
+    run_of_candidate,
+)
+from islands.browse import candidate as detail_of
+from islands.comparisons import runs_named
 from islands.errors import DatabaseUnavailable, UnknownRun
-from islands.queries.browse import MOST_COUNTED, CandidateFilter, browse, count_browsed, misread_rollouts, offspring
-from islands.queries.lineage import ancestors
-from islands.queries.runs import CandidateDetail, RunOverview, run_of_candidate
-from islands.queries.runs import candidate as detail_of
-from islands.types import ProblemRecord, RunRecord
+from islands.runs import RunOverview
+from islands.store import Store
+from islands.types import OF_ROLLOUTS, ProblemRecord, RunRecord
 
 ROWS = 50
 """Rows of a list on one page."""

@@ -30,8 +30,8 @@ from evo.search.status import format_time
 from evo.ui import pages
 from evo.ui.databases import RunDatabase
 from evo.ui.pages import UiPage
-from islands.db.address import format_db_option
 from islands.errors import DatabaseUnavailable, UnknownRun
+from islands.names import format_db_option
 from problems.redaction import redact
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from islands.db.store import Store
-from islands.db.totals import Totals, add_totals, totals_of
-from islands.db.transaction import Transaction
-from islands.db.writer import GroupWriter
+from islands import history
+from islands.history import CandidateReader
 from islands.population import selection
 from islands.population.archipelago import Entry
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
-from islands.population.operator_counts import count_group
-from islands.queries import history
-from islands.queries.candidates import CandidateReader
+from islands.population.sums import sum_group
+from islands.store import Store, Transaction
 from islands.types import NOTHING_SHOWN, Candidate, Placement, ProblemRecord, Selection
+from islands.writer import GroupWriter
 from problems.contract import Score, ScorerFault
 from problems.types import ScoredAnswer, ScoredGroup
 
@@ -55,6 +53,7 @@ class Population:
         self._ahead = False
         self._joined: Transaction | None = None
         self._seeds = 0
+        self._group: int | None = None  # the database id of the last group
         self._dimensions_stored = problem.dimensions is not None
 
     def check(self, group: ScoredGroup) -> None:
@@ -75,7 +74,7 @@ class Population:
             fresh = list({a.identity: a for a in reversed(answers) if self._memory.known(a.identity) is None}.values())
             fresh.reverse()
             measures = self._memory.measure(fresh)
-            ids = self._writer.write_group(tx, group, fresh, measures, generation, self._memory.id_of)
+            self._group, ids = self._writer.write_group(tx, group, fresh, measures, generation, self._memory.id_of)
             self.sequence = group.sequence
             for answer, measured, id in zip(fresh, measures, ids, strict=True):
                 self._remember(id, answer, measured, generation, group.island, group.parent)
@@ -83,14 +82,14 @@ class Population:
             best = self._memory.archipelago.best
             entries = self._memory.group(group.island, group.parent, stored, born)
             self._count_plateau(best)
-            self._write_state(tx, entries)
             placements = []
             for id, entry in zip(stored, entries, strict=True):
                 placements.append(self._placement(id, group.island, entry, id in born))
                 born.discard(id)
             parent = None if group.parent is None else self.candidate(group.parent)
-            self._writer.write_operator_count(tx, count_group(self.problem, group, parent, placements))
-            add_totals(self._store, self.problem.id, totals_of(group, placements), tx)
+            rise = self._write_best(tx, entries)
+            sums = sum_group(self.problem, group, parent, placements, rise)
+            self._writer.write_sums(tx, self._group, sums, self._changed_cells())
             return placements
 
     def seed(self, answer: ScoredAnswer, tx: Transaction) -> Placement:
@@ -109,7 +108,7 @@ class Population:
             self._remember(id, answer, measures[0], 0, 0, None)
             self._seeds += 1
             entry = self._memory.seed(id)
-            self._write_state(tx, [entry])
+            self._write_best(tx, [entry])
             return self._placement(id, 0, entry, True)
 
     def migrate_if_due(self, tx: Transaction) -> int:
@@ -122,9 +121,9 @@ class Population:
                 return 0
             generation = max(island.generation for island in self._memory.archipelago.islands)
             self._writer.write_migration(tx, self.sequence, generation, moves)
-            add_totals(self._store, self.problem.id, Totals(migrations=bool(moves)), tx)
             self._memory.migrate(moves)
-            self._write_state(tx, ())
+            if self._group is not None and (cells := self._changed_cells()):
+                self._writer.add_cells(tx, self._group, cells)
             return len(moves)
 
     # -- resuming
@@ -153,7 +152,8 @@ class Population:
             if references:
                 for text in history.texts(self._store, references):
                     self._memory.space.add_reference(text)
-            self._memory.archipelago.changed_cells()  # all stored already
+            if self.sequence >= 0:
+                self._memory.archipelago.changed_cells()  # all stored already; those of seeds with the first group
 
     def _replay(self, row: Any, references: list[int]) -> None:
         valid = row.error is None
@@ -301,19 +301,27 @@ class Population:
             )
         )  # fmt: skip
 
-    def _write_state(self, tx: Transaction, entries: Sequence[Entry]) -> None:
-        """Write the changes in memory, for readers without an index."""
+    def _changed_cells(self) -> list[tuple[int, str, int | None]]:
+        """(island, cell, candidate id or None) of cells that changed since the last call."""
         ids = self._memory.columns.ids
         cells = self._memory.archipelago.changed_cells()
-        self._writer.write_cells(tx, self.sequence, [(i, c, None if o is None else ids[o]) for i, c, o in cells])
+        return [(island, cell, None if ordinal is None else ids[ordinal]) for island, cell, ordinal in cells]
+
+    def _write_best(self, tx: Transaction, entries: Sequence[Entry]) -> tuple[int, float] | None:
+        """Write the problem's new best and its settled dimensions; the best, if one of these entries is it."""
+        values: dict[str, Any] = {}
+        rise = None
         if any(entry.improved for entry in entries):
             best = self.best
             assert best is not None
-            self._writer.write_best(tx, best[0], best[1])
-            self._writer.write_improvements(tx, [(self.sequence, best[0], best[1])])
+            rise = best[:2]
+            values = {"best": rise[0], "best_fitness": rise[1]}
         if not self._dimensions_stored and self._memory.space.dimensions is not None:
-            self._writer.write_dimensions(tx, self._memory.space.dimensions)
+            values["dimensions"] = list(self._memory.space.dimensions)
             self._dimensions_stored = True
+        if values:
+            self._writer.write_problem(tx, **values)
+        return rise
 
     def _placement(self, id: int, island: int, entry: Entry, new: bool) -> Placement:
         replaced = None if entry.replaced is None else self._memory.columns.ids[entry.replaced]

@@ -12,8 +12,8 @@ from evo.cli import COMMANDS, evo
 from evo.config.compare import ArmConfig, CompareOptions
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
-from islands.db.schema import METADATA
 from islands.population.config import PopulationConfig
+from islands.schema import METADATA
 
 
 @pytest.fixture(scope="module")

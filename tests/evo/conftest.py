@@ -16,8 +16,8 @@ from evo.runs import start as launching
 from evo.runs.resume import Changes, OnScorerChange
 from evo.search import resources as shared
 from evo.search.stop import INTERRUPTED
-from islands.db.schema import Run
-from islands.db.store import Store
+from islands.schema import Run
+from islands.store import Store
 from problems.contract import Problem, Score, ScorerFault
 from problems.types import Rollout
 from vpo.policies.contract import Policy, PolicyTraits

@@ -9,7 +9,7 @@ from support.completion_server import CompletionServer
 from support.misbehaving_server import misbehaving_server, scripted
 
 from evo import doctor
-from islands.db.store import Store
+from islands.store import Store
 from problems.sandbox.contract import SandboxUnavailable
 
 

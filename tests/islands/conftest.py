@@ -1,4 +1,4 @@
-"""One database for each test, on SQLite and on a PostgreSQL server that the session starts."""
+"""A database for each test: a SQLite file, and for the contract of the store and its reads a PostgreSQL one too."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from postgres import PostgresServer
 
-from islands.db.store import Store
+from islands.store import Store
+
+ON_BOTH = ("test_store", "test_queries", "test_comparisons")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'evo.db'}"
-    return request.getfixturevalue("postgres_address")
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "address" in metafunc.fixturenames:
+        kinds = ["sqlite", "postgresql"] if metafunc.module.__name__ in ON_BOTH else ["sqlite"]
+        metafunc.parametrize("address", kinds, indirect=True)
 
 
 @pytest.fixture
-def another_address(address: str, tmp_path: Path, postgres: PostgresServer) -> Iterator[str]:
-    """A second empty database of the same kind."""
-    if address.startswith("sqlite"):
-        yield f"sqlite:///{tmp_path / 'another.db'}"
-        return
-    with postgres.database() as another:
-        yield another
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'evo.db'}"
+    return request.getfixturevalue("postgres_address")
 
 
 @pytest.fixture

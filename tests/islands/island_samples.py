@@ -7,9 +7,9 @@ from copy import deepcopy
 
 import numpy as np
 
-from islands.db.store import Store
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
+from islands.store import Store
 from islands.types import ProblemRecord
 from problems.contract import Score
 from problems.identity import identity

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from islands.db.blobs import pack_floats, pack_ids, unpack_floats, unpack_ids
+from islands.blobs import pack_floats, pack_ids, unpack_floats, unpack_ids
 
 
 @settings(deadline=None)

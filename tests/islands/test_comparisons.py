@@ -2,7 +2,7 @@
 
 import pytest
 
-from islands.db.comparisons import PlannedRun, comparison_names, plan, run_name, runs_named
+from islands.comparisons import PlannedRun, comparison_names, plan, run_name, runs_named
 from islands.errors import RunExists, UnknownRun
 
 RUNS = [PlannedRun(arm, seed, {"policy": arm}) for seed in (0, 1) for arm in ("grpo", "vpo")]

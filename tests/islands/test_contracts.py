@@ -10,10 +10,10 @@ import pytest
 
 from evo.testing import ArchiveContract, PopulationContract, StoreContract
 from evo.testing.population import scored_answer
-from islands.db.store import Store
 from islands.population.archive import GridArchive, ParetoArchive
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace
+from islands.store import Store
 
 
 class TestGridArchive(ArchiveContract):
@@ -60,10 +60,6 @@ class TestPostgresStore(OnPostgres, StoreContract):
 
 
 class TestSqlitePopulation(OnSqlite, PopulationContract):
-    pass
-
-
-class TestPostgresPopulation(OnPostgres, PopulationContract):
     pass
 
 

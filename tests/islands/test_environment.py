@@ -6,9 +6,9 @@ import sqlite3
 import pytest
 from sqlalchemy import text
 
-from islands.db import engine
-from islands.db.store import Store
+from islands import engine
 from islands.errors import DatabaseUnavailable
+from islands.store import Store
 
 
 def begin_run(store, name="run"):

@@ -14,10 +14,10 @@ from command_line import evo
 from openevolve.config import DatabaseConfig
 from openevolve.database import Program, ProgramDatabase
 
-from islands.db.store import Store
 from islands.errors import BadCheckpoint
+from islands.groups import read_groups
 from islands.openevolve import OpenEvolveProgram, find_newest, read_programs, score_of
-from islands.queries.groups import read_groups
+from islands.store import Store
 from problems.contract import Problem, Score
 
 logging.getLogger("openevolve").setLevel(logging.ERROR)
@@ -106,7 +106,7 @@ def test_a_checkpoint_is_a_finished_run_with_parents_scores_and_prompts(here, ca
     assert any("Zeile" in group.rollouts[0].answers[0].score.feedback for group in groups)
     (best,) = json.loads(evo(capsys, "best", "first", "--json")[1])
     assert best["fitness"] == problem.best_fitness
-    assert "name the policy that continues it" in evo(capsys, "resume", "first", "--plain")[2]
+    assert "imports are not continued" in evo(capsys, "resume", "first", "--plain")[2]
     assert "has something named first already" in evo(
         capsys, "import", "out", "--problem", "scorer.py", "--name", "first", "--score", "all"
     )[2]  # fmt: skip

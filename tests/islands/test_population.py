@@ -1,4 +1,4 @@
-"""The contract of Population, on both databases."""
+"""A problem's population: what it stores, chooses and restores."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import pytest
 from island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config, state
 from sqlalchemy import func, select
 
-from islands.db.schema import Answer, Candidate, Elite, Migration, PromptGroup, Rollout
-from islands.db.store import Store
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
+from islands.runs import elites
+from islands.schema import Answer, Candidate, Migration, PromptGroup, Rollout
+from islands.store import Store
 from problems.contract import ScorerFault
 from problems.identity import identity
 
@@ -32,11 +33,7 @@ def count(store: Store, table: type) -> int:
 
 
 def elites_of(store: Store, problem_id: int) -> dict[tuple[int, str], int]:
-    with store.reader.connect() as connection:
-        rows = connection.execute(
-            select(Elite.c.island, Elite.c.cell, Elite.c.candidate_id).where(Elite.c.problem_id == problem_id)
-        )
-        return {(island, cell): candidate for island, cell, candidate in rows}
+    return {(elite.island, elite.cell): elite.candidate for elite in elites(store, [problem_id])}
 
 
 def test_an_empty_population_selects_nobody(store):

@@ -9,12 +9,22 @@ import numpy as np
 import pytest
 from island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config
 
+from islands import browse, runs
+from islands import groups as traces
+from islands.browse import ancestors
 from islands.errors import UnknownRun
 from islands.population.population import Population
-from islands.queries import groups as traces
-from islands.queries import runs as queries
-from islands.queries.lineage import ancestors
-from islands.queries.live import course_of
+from islands.runs import (
+    BEFORE_SEEDS,
+    course_between,
+    course_of,
+    newest_sequence,
+    read_totals,
+    summed_counts,
+    totals_between,
+    update_archives,
+)
+from islands.types import Totals
 
 
 @pytest.fixture
@@ -46,7 +56,7 @@ def searched(store):
 def test_overview(searched):
     store, problem, *_ = searched
     make = store.create_run("empty", {}, command="", seed=0, commit="")
-    first, second = queries.overview(store)
+    first, second = runs.overview(store)
     assert (first.run.name, first.problems, first.solved, first.failed, first.groups, first.candidates) == (
         "searched",
         2,
@@ -61,25 +71,25 @@ def test_overview(searched):
 
 def test_candidate_and_lineage(searched):
     store, problem, other, _, (start, a, b, c) = searched
-    detail = queries.candidate(store, problem.run_id, c)
+    detail = browse.candidate(store, problem.run_id, c)
     assert (detail.candidate.text, detail.iteration, detail.sequence, detail.policy_version) == ("c", 3, 3, "v2")
     assert detail.problem.name == problem.name and detail.found == 1 and (0, detail.cells[0][1]) in detail.cells
-    assert queries.candidate(store, problem.run_id, a).found == 2
-    seed = queries.candidate(store, problem.run_id, start)
+    assert browse.candidate(store, problem.run_id, a).found == 2
+    seed = browse.candidate(store, problem.run_id, start)
     assert (seed.iteration, seed.sequence, seed.policy_version, seed.found) == (None, None, None, 0)
     assert [(one.candidate, one.generation) for one in ancestors(store, c)] == [(c, 2), (a, 1), (start, 0)]
     assert [one.fitness for one in ancestors(store, c, 2)] == [1.0, 0.2]
     assert ancestors(store, 10**9) == []
     elsewhere = new_problem(store, "elsewhere")
     with pytest.raises(UnknownRun, match=f"no candidate {c}"):
-        queries.candidate(store, elsewhere.run_id, c)
+        browse.candidate(store, elsewhere.run_id, c)
 
 
 def test_best_improvements_and_solved(searched):
     store, problem, other, _, (start, a, b, c) = searched
-    (first, top), (second, seed) = queries.best(store, problem.run_id)
+    (first, top), (second, seed) = runs.best(store, problem.run_id)
     assert (first.id, top.id, top.text) == (problem.id, c, "c") and (second.id, seed.text) == (other.id, "only a seed")
-    steps = course_of(store, problem.run_id).rises[problem.id]
+    steps = course_of(store, problem.run_id).improvements[problem.id]
     assert [(s.iteration, s.sequence, s.fitness, s.candidate) for s in steps] == [
         (-1, -1, 0.1, start),
         (1, 1, 0.2, a),
@@ -92,9 +102,9 @@ def test_best_improvements_and_solved(searched):
 
 def test_elites_are_the_populations(searched):
     store, problem, _, population, _ = searched
-    found = {(e.island, e.cell): e.candidate for e in queries.elites(store, [problem.id])}
+    found = {(e.island, e.cell): e.candidate for e in runs.elites(store, [problem.id])}
     assert found == {(i, cell): id for i in range(3) for cell, id in population.cells(i).items()}
-    assert all(e.fitness == population.score_of(e.candidate).fitness for e in queries.elites(store, [problem.id]))
+    assert all(e.fitness == population.score_of(e.candidate).fitness for e in runs.elites(store, [problem.id]))
 
 
 def test_improvements_equal_a_running_maximum(store):
@@ -107,8 +117,37 @@ def test_improvements_equal_a_running_maximum(store):
         if fitness > best:
             best = fitness
             expected.append((one.iteration, fitness))
-    steps = course_of(store, problem.run_id).rises[problem.id]
+    steps = course_of(store, problem.run_id).improvements[problem.id]
     assert [(s.iteration, s.fitness) for s in steps] == expected
+
+
+def test_what_is_newer_adds_up_to_the_whole(store):
+    """Sums, courses, counts and archives over ranges of sequences, as a screen reads them."""
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    with store.begin() as tx:
+        population.seed(answer("start", 0.1), tx)
+    search(store, population, 50)
+    run = problem.run_id
+    with store.read() as connection:
+        newest = newest_sequence(connection, run)
+        whole, counts = read_totals(connection, [run])[run], summed_counts(connection, run)
+        course, summed = course_between(connection, run, BEFORE_SEEDS, newest), Totals()
+        groups, rises, by_bin, archives = 0, [], {}, {problem.id: {}}
+        for after, upto in ((BEFORE_SEEDS, 9), (9, 10), (10, 33), (33, newest)):
+            summed.add(totals_between(connection, [run], after, upto)[run])
+            part = course_between(connection, run, after, upto)
+            groups += part.groups.get(problem.id, 0)
+            rises += part.improvements.get(problem.id, [])
+            for count in summed_counts(connection, run, after, upto):
+                by_bin[count.operator, count.bin] = by_bin.get((count.operator, count.bin), 0) + count.answers
+        update_archives(connection, archives)
+    assert whole.errors == summed.errors
+    assert {**vars(whole), "errors": 0} == pytest.approx({**vars(summed), "errors": 0})
+    assert whole.groups == groups == 50 and whole.answers > whole.repeats > 0 and whole.migrations > 2
+    assert whole.errors["broken"] > 0 and course.improvements[problem.id] == rises
+    assert by_bin == {(count.operator, count.bin): count.answers for count in counts}
+    assert archives[problem.id] == {(i, cell): id for i in range(3) for cell, id in population.cells(i).items()}
 
 
 def test_groups_come_back_as_they_were_added(store, monkeypatch):
@@ -178,7 +217,7 @@ def test_format_errors_are_counted(store):
         dataclasses.replace(r, format_error=e) for r, e in zip(one.rollouts, (None, "no tags", "no tags"), strict=True)
     ]
     put(store, Population(store, problem, small_config()), dataclasses.replace(one, rollouts=tuple(rollouts)))
-    assert queries.format_errors(store, problem.run_id) == {"no tags": 2}
+    assert runs.format_errors(store, problem.run_id) == {"no tags": 2}
 
 
 def test_readers_see_whole_groups_while_a_writer_writes(store, address, opened):
@@ -193,9 +232,9 @@ def test_readers_see_whole_groups_while_a_writer_writes(store, address, opened):
                 groups = [one for _, one in traces.read_groups(reading, problem.run_id)]
                 assert all(len(one.rollouts) == 2 for one in groups)
                 (
-                    queries.overview(reading),
+                    runs.overview(reading),
                     course_of(reading, problem.run_id),
-                    list(queries.elites(reading, [problem.id])),
+                    list(runs.elites(reading, [problem.id])),
                 )
                 polls.append(len(groups))
         except Exception as error:

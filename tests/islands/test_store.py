@@ -12,23 +12,17 @@ import time
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from island_samples import answer, group, new_problem, put, small_config
 from postgres import PostgresServer
-from sqlalchemy import create_engine, insert, inspect, select, text, update
+from sqlalchemy import create_engine, insert, select, text, update
 
-from islands.db import engine as database
-from islands.db import lease as claims
-from islands.db.health import examine_database
-from islands.db.schema import METADATA, REVISION, PolicyVersion, PromptGroup, Run
-from islands.db.store import Store
-from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
+from islands.engine import check_writable
+from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
+from islands.lock import LOST
 from islands.population.population import Population
-from islands.queries.training import training_steps
+from islands.schema import PolicyVersion, PromptGroup, Run
+from islands.store import Store
+from islands.training import training_steps
 
 
 def make_run(store, name="first", **more):
@@ -39,7 +33,7 @@ def test_runs_come_back_as_they_were_made(store):
     run = make_run(store, comparison="c", arm="vpo")
     assert store.run("first") == run and store.runs() == [run]
     assert (run.config, run.seed, run.command, run.status) == ({"a": [1, 0.1]}, 2**40, "evo run x", "running")
-    assert (run.comparison, run.arm, run.summary, run.heartbeat) == ("c", "vpo", {}, None)
+    assert (run.comparison, run.arm, run.summary) == ("c", "vpo", {})
     other = make_run(store, "other")
     assert [r.name for r in store.runs("c")] == ["first"] and other.comparison is None
     assert abs(run.created - time.time()) < 60
@@ -153,69 +147,46 @@ def test_policy_versions_and_training_steps(store):
     assert [s.step for s in training_steps(store, run.id, after=0)] == [1]
 
 
-# -- claims
+# -- locks
 
 
-def held(host="elsewhere", pid=1, start=None, boot="another"):
-    return json.dumps({"host": host, "pid": pid, "start": start, "boot": boot, "token": "t"})
-
-
-def owner_of(store, run):
+def set_owner(store, run, owner):
     with store.begin() as tx:
-        return tx.connection.execute(select(Run.c.owner).where(Run.c.id == run.id)).scalar_one()
-
-
-def set_owner(store, run, owner, heartbeat):
-    with store.begin() as tx:
-        tx.connection.execute(update(Run).where(Run.c.id == run.id).values(owner=owner, heartbeat=heartbeat))
+        tx.connection.execute(update(Run).where(Run.c.id == run.id).values(owner=owner))
 
 
 def test_a_live_writer_keeps_its_run(store, address, opened):
     run = make_run(store)
     lease = store.lease(run.id)
-    assert abs(store.run("first").heartbeat - time.time()) < 60
-    here = f"^run first is being written by process {os.getpid()} on this machine .*: let it end, or stop it by kill"
+    with pytest.raises(RunBusy):
+        store.lease(run.id)
+    here = f"^run first is being written by process {os.getpid()} on this machine: let it end, or stop it by kill"
     with pytest.raises(RunBusy, match=here):
         opened(address).lease(run.id)
+    assert store.run("first").status == "running" and not store.lost_runs({run.id: "someone"})
     lease.release()
     lease.release()
     with opened(address).lease(run.id), pytest.raises(RunBusy):
         store.lease(run.id)
     store.lease(run.id)
+    other = make_run(store, "other")
+    opened(address).lease(other.id)  # a lock is of one run
+    store.close()
+    with Store.open(address) as again:
+        again.lease(run.id)
 
 
-@pytest.mark.parametrize("age, free", [(10.0, False), (claims.STALE_SECONDS + 10, True)])
-def test_a_writer_elsewhere_is_judged_by_its_heartbeat(store, age, free):
-    run = make_run(store)
-    set_owner(store, run, held(), time.time() - age)
-    if free:
-        store.lease(run.id)
-    else:
-        with pytest.raises(RunBusy, match="on elsewhere, heard of 10 s ago.*stop it there; .* is free in 110 s$"):
-            store.lease(run.id)
-
-
-def test_a_dead_writer_here_is_replaced_at_once(store, address):
+def test_a_killed_writer_leaves_its_run_free_and_interrupted(store, address):
     run = make_run(store)
     code = (
-        "import os, sys; from islands.db.store import Store; "
-        "Store.open(sys.argv[1]).lease(int(sys.argv[2])); os._exit(9)"
+        "import os, signal, sys; from islands.store import Store; "
+        "Store.open(sys.argv[1]).lease(int(sys.argv[2])); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, address, str(run.id)], cwd=Path(__file__).parents[2])
-    assert done.returncode == 9
-    with store.reader.connect() as connection:
-        owner = json.loads(connection.execute(select(Run.c.owner)).scalar_one())
-    assert owner["pid"] != os.getpid()
-    store.lease(run.id)
-
-
-def test_a_pid_used_again_is_not_the_writer(store):
-    run = make_run(store)
-    mine = {"host": claims.socket.gethostname(), "boot": claims._boot(), "pid": os.getpid()}
-    set_owner(store, run, held(**mine, start="0"), time.time())  # of a process that began at another time
-    store.lease(run.id)
-    owner = json.loads(owner_of(store, run))
-    assert owner["pid"] == os.getpid() and owner["start"] != "0" and owner["token"] != "t"
+    assert done.returncode == -9
+    assert (store.run("first").status, store.run("first").reason) == ("interrupted", LOST)
+    with store.lease(run.id):
+        assert store.run("first").status == "running"
 
 
 def test_who_was_replaced_cannot_write(store, address, opened):
@@ -223,27 +194,24 @@ def test_who_was_replaced_cannot_write(store, address, opened):
     population = Population(store, problem, small_config())
     store.lease(problem.run_id)
     put(store, population, group(problem, 0, [answer("x")]))
-    set_owner(opened(address), store.run("first"), held(), time.time())  # taken for dead, and taken over
-    for taken, said in [
-        (held(), "run first was taken over by process 1 on elsewhere"),
+    elsewhere = json.dumps({"host": "elsewhere", "pid": 1, "token": "t"})
+    for owner, said in [
+        (elsewhere, "run first was taken over by process 1 on elsewhere"),
         (None, "another process, which"),
     ]:
-        set_owner(opened(address), store.run("first"), taken, time.time())
+        set_owner(opened(address), store.run("first"), owner)
         with pytest.raises(RunBusy, match=said):
             put(store, population, group(problem, 1, [answer("y")]))
     with store.reader.connect() as connection:
         assert connection.execute(select(PromptGroup.c.sequence)).scalars().all() == [0]
 
 
-def test_the_heart_beats_by_itself(store, monkeypatch):
-    monkeypatch.setattr(claims, "BEAT_SECONDS", 0.02)
+def test_a_run_can_be_taken_from_a_writer_that_is_known_to_be_lost(store, address, opened):
     run = make_run(store)
     store.lease(run.id)
-    first = store.run("first").heartbeat
-    deadline = time.monotonic() + 20
-    while store.run("first").heartbeat == first and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert store.run("first").heartbeat > first
+    opened(address).lease(run.id, take_over=True)
+    with pytest.raises((RunBusy, DatabaseUnavailable)):
+        store.set_config(run.id, {})
 
 
 # -- opening
@@ -272,77 +240,14 @@ def test_read_only_wants_a_database_that_is_there(postgres_address, tmp_path):
         Store.open(postgres_address, read_only=True)
 
 
-def test_a_newer_schema_is_refused_in_one_line(store, address):
+@pytest.mark.parametrize(("revision", "said"), [("9999", "is newer"), ("0009", "too old for this version of evo")])
+def test_another_schema_is_refused_in_one_line(store, address, revision, said):
     with store.begin() as tx:
-        tx.connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        tx.connection.execute(text(f"UPDATE alembic_version SET version_num = '{revision}'"))
     for read_only in (False, True):
-        with pytest.raises(DatabaseUnavailable, match="schema 9999 is newer") as caught:
+        with pytest.raises(DatabaseUnavailable, match=said) as caught:
             Store.open(address, read_only=read_only)
         assert "\n" not in str(caught.value)
-
-
-def migrate(address, revision):
-    """A database that Alembic brought to this revision; its two engines."""
-    writer, reader = database.open_engines(database.parse_address(address), read_only=False)
-    with writer.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(database._folder()))
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-    return writer, reader
-
-
-def layout(connection):
-    """Everything that a database says of its tables."""
-    told = inspect(connection)
-    return {
-        name: {
-            "columns": [{**column, "type": repr(column["type"])} for column in told.get_columns(name)],
-            "primary key": told.get_pk_constraint(name),
-            "foreign keys": sorted(told.get_foreign_keys(name), key=repr),
-            "unique": sorted(told.get_unique_constraints(name), key=repr),
-            "indexes": sorted(told.get_indexes(name), key=repr),
-            "checks": sorted(told.get_check_constraints(name), key=repr),
-        }
-        for name in told.get_table_names()
-    }
-
-
-def test_a_new_database_is_what_the_migrations_make(store, another_address):
-    """To the order of the columns: nothing may tell apart a database that grew from one that was made today."""
-    writer, reader = migrate(another_address, "head")
-    with store.begin() as tx, writer.begin() as grown:
-        assert layout(tx.connection) == layout(grown)
-        assert database.revision_of(tx.connection) == database.revision_of(grown) == REVISION
-        context = MigrationContext.configure(grown, opts={"compare_type": True})
-        assert compare_metadata(context, METADATA) == []
-    for engine in (writer, reader):
-        engine.dispose()
-    assert ScriptDirectory(str(database._folder())).get_current_head() == REVISION
-
-
-@pytest.mark.parametrize("read_only", [False, True])
-def test_an_older_database_is_upgraded_when_it_is_opened_for_writing(address, read_only):
-    writer, reader = migrate(address, "0001")
-    with writer.begin() as connection:
-        connection.execute(
-            text(
-                'INSERT INTO runs (name, status, reason, command, seed, "commit", config, summary, created, updated) '
-                "VALUES ('old', 'done', '', 'evo run', 1, '', '{}', '{}', 0, 0)"
-            )
-        )
-    for engine in (writer, reader):
-        engine.dispose()
-    if read_only:
-        with pytest.raises(DatabaseUnavailable, match="older schema 0001.*evo runs upgrade"):
-            Store.open(address, read_only=True)
-        assert examine_database(address).revision == "0001"
-    with Store.open(address) as store:
-        assert [run.name for run in store.runs()] == ["old"]
-    with Store.open(address) as store:
-        put(store, Population(store, new_problem(store), small_config()))
-    with Store.open(address, read_only=True) as store, store.read() as connection:
-        assert database.revision_of(connection) == REVISION
 
 
 def test_several_may_open_a_new_database_at_once(address):
@@ -429,3 +334,35 @@ def test_a_server_that_goes_away_is_named(opened):
     assert "\n" not in str(caught.value)
     with pytest.raises(DatabaseUnavailable):
         store.runs()
+
+
+@pytest.mark.parametrize("what", ["moved", "deleted", "replaced"])
+def test_a_file_that_is_moved_or_deleted_takes_nothing_more(sqlite_address, opened, tmp_path, what):
+    store = opened(sqlite_address)
+    problem = new_problem(store, "first")
+    population = Population(store, problem, small_config())
+    put(store, population, group(problem, 0, [answer("x")]))
+    file = Path(sqlite_address.removeprefix("sqlite:///"))
+    other = tmp_path / "moved.db"
+    file.unlink() if what == "deleted" else file.rename(other)
+    if what == "replaced":
+        Store.open(sqlite_address).close()
+    with pytest.raises(DatabaseMoved, match="was moved, replaced or deleted") as caught:
+        put(store, population, group(problem, 1, [answer("y")]))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(DatabaseUnavailable):
+        store.finish_run(problem.run_id, "done")
+    assert file.exists() == (what == "replaced")
+    if what == "moved":
+        other.rename(file)
+        with Store.open(sqlite_address) as again:
+            assert again.scalar(select(PromptGroup.c.sequence)) == 0
+
+
+def test_what_cannot_be_written_is_found_before_a_run(tmp_path, postgres_address):
+    assert check_writable(postgres_address) and not check_writable(f"sqlite:///{tmp_path}/new.db")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(DatabaseUnavailable, match="does not exist"):
+        check_writable(f"sqlite:///{tmp_path}/no/evo.db")
+    with pytest.raises(DatabaseUnavailable, match="(?i)refused"):
+        check_writable("postgresql+psycopg://u:hidden@127.0.0.1:1/d")

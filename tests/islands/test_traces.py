@@ -1,13 +1,12 @@
-"""Groups found again for training: their index, some of them by place, and what an archive could hold, on both
-databases."""
+"""Groups found again for training: their index, and some of them by place."""
 
 from __future__ import annotations
 
 import pytest
-from island_samples import answer, group, new_problem, put, search, small_config
+from island_samples import answer, new_problem, search, small_config
 
+from islands import groups as traces
 from islands.population.population import Population
-from islands.queries import groups as traces
 
 
 @pytest.fixture
@@ -69,14 +68,3 @@ def test_a_group_that_is_not_there_is_named(searched):
         traces.groups_at(store, problem.run_id, [1, 40])
     with pytest.raises(LookupError, match="no group 50, nor 1 others"):
         traces.groups_at(store, problem.run_id, [60, 50])
-
-
-def test_rewards_before_a_group_are_those_of_valid_candidates_until_then(searched):
-    store, problem, population = searched
-    assert traces.rewards_before(store, problem.id, 0) == [(0.15, 0.05)]
-    expected = {(0.15, 0.05)}
-    for _, one in traces.read_groups(store, problem.run_id, upto=19):
-        expected |= {a.score.rewards for a in one.all_answers() if a.score.error is None}
-    assert traces.rewards_before(store, problem.id, 20) == sorted(expected)
-    put(store, population, group(problem, 40, [answer("bad", 0.0, (0.7, 0.7), error="broken")]))
-    assert (0.7, 0.7) not in traces.rewards_before(store, problem.id, 41)

@@ -31,7 +31,8 @@ BY_NAME = {
     "vpo/policies/encoding.py": "configurations of transformers",
     "vpo/policies/fingerprint.py": "a private field of transformers",
     "vpo/training/": "models of torch, peft and FSDP",
-    "islands/db/engine.py": "errors of database drivers",
+    "islands/engine.py": "errors of database drivers",
+    "islands/lock.py": "locks that a system may lack",
     "evo/pipelines/file.py": "errors of the YAML parser",
     "evo/tui/screen.py": "signals that a system may lack",
     # syntax trees, whose nodes have different fields
@@ -48,8 +49,6 @@ BY_NAME = {
     "evo/config/": "settings by name",
     "evo/pipelines/": "settings by name",
     "evo/training/": "settings by name",
-    "islands/db/writer.py": "columns by name",
-    "islands/population/operator_counts.py": "columns by name",
 }
 """Where `getattr` and `hasattr` may stand, and on what. Policies, problems and samplers declare what they can do."""
 SAME_NAME: dict[str, str] = {}

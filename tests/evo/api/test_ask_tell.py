@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import evo
-from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists
+from islands.groups import read_groups
 from islands.population.population import Population
-from islands.queries.groups import read_groups
+from islands.store import Store
 from problems.contract import Problem, Score
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evo.cli import invoke
-from islands.db.store import Store
+from islands.store import Store
 
 pytestmark = pytest.mark.long
 
@@ -91,13 +91,13 @@ def test_runs_go_on_to_their_end(old, capsys, name):
 
 def test_rises_of_the_best_fitness_are_those_of_the_candidates(old):
     """What an upgrade of the schema fills in is what a search notes."""
-    from islands.queries.live import course_of
+    from islands.runs import course_of
 
     with Store.open("sqlite:///evo.db") as store:
         found = {
             problem: [(step.sequence, step.fitness) for step in steps]
             for run in store.runs()
-            for problem, steps in course_of(store, run.id).rises.items()
+            for problem, steps in course_of(store, run.id).improvements.items()
         }
     expected = {}
     with sqlite3.connect("evo.db") as database:

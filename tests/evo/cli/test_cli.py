@@ -12,7 +12,7 @@ from command_line import evo
 
 from evo.cli import COMMANDS, invoke
 from evo.cli.demo import MAZES, Standing
-from islands.db.address import hide_password
+from islands.names import hide_password
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
 

@@ -14,7 +14,7 @@ from stored_rows import assert_same_run, stored_answers
 from warm_processes import Forked, in_place_of_subprocess
 
 from evo.cli import invoke
-from islands.db.store import Store
+from islands.store import Store
 from problems import child_process
 
 pytestmark = pytest.mark.long

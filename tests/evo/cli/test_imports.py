@@ -14,7 +14,6 @@ from evo.cli import invoke
 
 HEAVY = ("torch", "transformers", "matplotlib", "vllm")
 SPARED = (
-    "alembic",
     "openai",
     "scipy",
     "evo.comparison",
@@ -24,7 +23,7 @@ SPARED = (
     "evo.training",
     "evo.tui.app",
     "evo.tui.screen",
-    "islands.interop",
+    "islands.openevolve",
     "problems.custom",
     "textual",
     "vpo.servers.address",

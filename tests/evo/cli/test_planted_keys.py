@@ -15,7 +15,7 @@ from support.completion_server import completion_server, send
 
 import evo as evo_api
 from evo.cli import invoke
-from islands.db.store import Store
+from islands.store import Store
 
 PLANTED = "Zq7planted9vKx3w"
 """In the middle of every secret below, and of nothing else."""

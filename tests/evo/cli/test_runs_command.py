@@ -5,7 +5,7 @@ import json
 import pytest
 from command_line import evo
 
-from islands.db.store import Store
+from islands.store import Store
 
 DB = "sqlite:///evo.db"
 FEW = ["maze:test", "--limit", "2", "--iterations", "3", "--plain"]

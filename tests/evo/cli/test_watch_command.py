@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from evo.cli import invoke
 from evo.monitor.snapshot import Snapshot
-from islands.db.store import Store
-from islands.db.totals import Totals
+from islands.store import Store
+from islands.types import Totals
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def test_a_run_whose_process_was_killed_has_stopped(db, capsys):
         owner = json.loads(tx.connection.execute(text("select owner from runs")).scalar_one())
         tx.connection.execute(text("update runs set owner = :o"), {"o": json.dumps({**owner, "start": "another"})})
     assert invoke(["watch", "run", "--db", db, "--once"]) == 0
-    assert "its process is gone" in capsys.readouterr().out.splitlines()[0]
+    assert "its process died" in capsys.readouterr().out.splitlines()[0]
     assert invoke(["watch", "run", "--db", db]) == 0
-    assert "its process is gone; evo resume continues it" in capsys.readouterr().out
+    assert "its process died; evo resume continues it" in capsys.readouterr().out
 
 
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):

@@ -23,8 +23,8 @@ from evo.config.run import RunConfig
 from evo.runs.finish import Ended, run_to_end
 from evo.runs.start import launch, plan_run
 from evo.search.resources import Resources
-from islands.db.store import Store
-from islands.queries.progress import group_count
+from islands.runs import group_count
+from islands.store import Store
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
 

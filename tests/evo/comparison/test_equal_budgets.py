@@ -7,7 +7,7 @@ import pytest
 from evo.cli import invoke
 from evo.comparison.load import budget_ended, gather, load_results
 from evo.monitor.poller import Poller
-from islands.db.store import Store
+from islands.store import Store
 
 
 @pytest.fixture

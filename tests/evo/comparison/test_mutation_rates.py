@@ -24,7 +24,7 @@ from evo.comparison.operators import (
     refinement_differences,
 )
 from evo.comparison.table import refinement_lines
-from islands.db.store import Store
+from islands.store import Store
 from islands.types import AT_TARGET, NO_PARENT
 
 FIELDS = ("answers", "better", "copies", "repeats", "compared", "kept")

@@ -8,7 +8,7 @@ import pytest
 
 from evo.comparison.load import Arm, SearchArrays
 from evo.comparison.results import Results, align_budgets, common_best_horizon, common_horizon, solvers
-from islands.queries.live import Course, Rise
+from islands.runs import Improvement, RunCourse
 
 inf, nan = math.inf, math.nan
 
@@ -23,8 +23,8 @@ def course(groups, solved=None, rises=()):
     """A run's course, problems by id; rises: (problem, iteration, fitness)."""
     steps = {}
     for problem, iteration, fitness in rises:
-        steps.setdefault(problem, []).append(Rise(problem, iteration, 0, fitness, 0, None))
-    return Course(groups, solved or {}, steps)
+        steps.setdefault(problem, []).append(Improvement(problem, iteration, 0, fitness, 0, None))
+    return RunCourse(groups, solved or {}, steps)
 
 
 def test_searches_become_arrays():

@@ -11,7 +11,7 @@ from evo.comparison.results import Results, drawn_times
 from evo.comparison.survival import best_curve, solve_curve
 from evo.monitor.live_cache import STEPS_KEPT, TIMES_KEPT
 from evo.monitor.poller import Poller
-from islands.db.store import Store
+from islands.store import Store
 
 MB = 2**20
 
@@ -108,9 +108,7 @@ def test_opening_a_screen_reads_rises_and_no_other_candidates(tmp_path):
         assert snapshot.arms[0].groups == iterations and snapshot.arms[0].results.best[0, 0, -1] == 1 - 1 / RISES
         work[iterations] = 10 * steps[0]
     assert work[RISES] > 1_000
-    assert (work[20 * RISES] - work[RISES]) / (
-        19 * RISES
-    ) < 20  # of one more candidate, besides the index entry counted
+    assert (work[20 * RISES] - work[RISES]) / (19 * RISES) < 120  # of one more group, whose narrow row is summed
 
 
 def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(tmp_path):

@@ -11,10 +11,10 @@ from evo.monitor import live_cache
 from evo.monitor.poller import Poller, Remaining
 from evo.tui.detail import draw_detail
 from evo.tui.view import View
-from islands.db.comparisons import PlannedRun, plan
-from islands.db.schema import Problem
-from islands.db.store import Store
+from islands.comparisons import PlannedRun, plan
 from islands.errors import DatabaseUnavailable, UnknownRun
+from islands.schema import Problem
+from islands.store import Store
 
 ITERATIONS = 12
 
@@ -114,14 +114,14 @@ def test_the_board_says_what_the_comparison_says(address, search):
 
 def test_improvements_are_the_newest_rises_with_what_they_gained(address, search):
     search("base", 0)
-    from islands.queries.live import course_of
+    from islands.runs import course_of
 
     with Store.open(address, read_only=True) as store:
         snapshot = settled(Poller(store, "cmp"))
         run = store.run("cmp/base/s0")
         steps = {
             step.candidate: step.fitness
-            for of in course_of(store, run.id).rises.values()
+            for of in course_of(store, run.id).improvements.values()
             for step in of
             if step.iteration >= 0
         }
@@ -137,7 +137,7 @@ def test_improvements_are_the_newest_rises_with_what_they_gained(address, search
 
 def test_archives_are_read_as_they_are(address, search):
     search("base", 0)
-    from islands.queries.runs import elites
+    from islands.runs import elites
     from vpo.metrics import diversity
 
     with Store.open(address, read_only=True) as store:
@@ -235,7 +235,8 @@ def test_trainers_steps(address, search):
 
 def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
     from evo.monitor.poller import read_telemetry
-    from islands.db.totals import Totals, run_totals, sum_totals
+    from islands.runs import run_totals
+    from islands.types import Totals, sum_totals
 
     search("base", 0, 3)
     search("base", 1, 3)

@@ -4,7 +4,7 @@ import pytest
 
 from evo.monitor.answer import statement_of, walk_of
 from evo.monitor.poller import Poller
-from islands.db.store import Store
+from islands.store import Store
 from islands.types import ProblemRecord
 from problems.registry import resolve
 

@@ -7,7 +7,7 @@ from hostile_text import HOSTILE, AnyTextProblem
 from matplotlib.figure import Figure
 
 from evo.report import plot
-from islands.db.store import Store
+from islands.store import Store
 
 
 @pytest.fixture

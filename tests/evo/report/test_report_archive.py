@@ -5,9 +5,9 @@ import pytest
 
 from evo.report.load import read_run
 from evo.report.maps import archive_maps
-from islands.db.store import Store
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
+from islands.store import Store
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from evo.comparison.survival import solve_curve
 from evo.comparison.verdict import summarise, verdicts_of
 from evo.monitor.poller import Poller
 from evo.report.report import report_of
-from islands.db.schema import Run
-from islands.db.store import Store
+from islands.schema import Run
+from islands.store import Store
 
 pytestmark = pytest.mark.long
 

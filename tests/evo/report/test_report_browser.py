@@ -7,8 +7,8 @@ import pytest
 from page_faults import CLIPPED, SCROLLED, SKIPPED, TOO_SMALL
 from sqlalchemy import update
 
-from islands.db.schema import Candidate
-from islands.db.store import Store
+from islands.schema import Candidate
+from islands.store import Store
 
 pytestmark = pytest.mark.long
 

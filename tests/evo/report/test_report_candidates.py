@@ -12,7 +12,7 @@ from evo.report.candidates import MOST_LISTED, MOST_NODES, candidate_values, cho
 from evo.report.charts import spending
 from evo.report.lineage import find_longest, load_texts
 from evo.report.load import RunReading, read_run
-from islands.db.store import Store
+from islands.store import Store
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from evo.cli import invoke
-from islands.db.store import Store
+from islands.store import Store
 
 
 @pytest.mark.long

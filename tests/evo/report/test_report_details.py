@@ -18,8 +18,8 @@ from evo.report.load import read_run
 from evo.report.page import highlight_python
 from evo.report.plot import look
 from evo.report.tables import UNRECORDED, machines_table
-from islands.db.schema import Run
-from islands.db.store import Store
+from islands.schema import Run
+from islands.store import Store
 from problems.registry import resolve
 
 

@@ -13,7 +13,7 @@ from evo.report.difference import SHOWN_CHARS, difference, unit_of
 from evo.report.lineage import MOST_LINEAGES, STEPS, find_longest, load_texts, tree_plot
 from evo.report.load import read_run
 from evo.report.plot import styled
-from islands.db.store import Store
+from islands.store import Store
 
 
 def test_routes_differ_by_characters_texts_by_words_programs_by_lines():

@@ -10,7 +10,7 @@ from evo.comparison.results import Results
 from evo.report.charts import most_telling
 from evo.report.load import read_run
 from evo.report.measures import banded, measured, relative_best, seed_mean, spaced, subset_weights
-from islands.db.store import Store
+from islands.store import Store
 from vpo.metrics import best_at_k, diversity
 
 

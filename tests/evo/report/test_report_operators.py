@@ -3,7 +3,7 @@
 from evo.comparison.load import gather
 from evo.comparison.operators import intervals, load_operators, refinement_differences
 from evo.report.cells import NONE
-from islands.db.store import Store
+from islands.store import Store
 
 
 def test_every_rate_stands_there_with_its_interval(made, finished):

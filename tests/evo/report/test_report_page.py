@@ -17,8 +17,8 @@ from evo.report.page import page_of
 from evo.report.problem_table import problems_table
 from evo.report.tables import differences, differences_table
 from evo.testing import PolicyContract
-from islands.db.schema import PromptGroup, Run, TrainingStep
-from islands.db.store import Store
+from islands.schema import PromptGroup, Run, TrainingStep
+from islands.store import Store
 
 
 def test_the_page_says_what_was_found(finished):

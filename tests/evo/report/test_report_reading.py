@@ -2,18 +2,12 @@
 
 import numpy as np
 import pytest
-from sqlalchemy import update
 
-from bench.report import made_up
 from evo.comparison.load import gather
-from evo.report.lineage import find_longest, load_texts
 from evo.report.load import read_run
-from evo.report.maps import archive_maps
-from islands.db.schema import Candidate
-from islands.db.store import Store
-from islands.db.totals import recount_errors, run_totals
-from islands.queries.lineage import ancestors
-from islands.queries.runs import best, elites
+from islands.browse import ancestors
+from islands.runs import best, elites, run_totals
+from islands.store import Store
 
 
 @pytest.fixture
@@ -77,23 +71,3 @@ def test_problems_of_different_dimensions_are_kept_apart(search_with, digits, an
         shapes = [search.rewards.shape[1] for search in read_run(store, store.run("run")).searches]
     assert shapes == [2, 3]
     assert np.isfinite(shapes).all()
-
-
-def test_postgresql_reads_the_same(postgres_address, made):
-    made_up(postgres_address, problems=2, iterations=4, arms=1, seeds=1)
-    with Store.open(postgres_address) as store, store.begin() as tx:
-        tx.connection.execute(update(Candidate).where(Candidate.c.sequence == 3).values(error="timeout: 6 s"))
-        for problem in store.problems(store.runs()[0].id):
-            recount_errors(store, problem.id, tx)
-    with Store.open(postgres_address, read_only=True) as store:
-        (run,) = gather(store, "made-up").runs
-        reading = read_run(store, run)
-        assert reading.totals.answers == 24
-        assert reading.totals.errors == {"timeout": sum((~s.valid).sum() for s in reading.searches)}
-        search, (_, candidate) = reading.searches[1], best(store, run.id)[1]
-        assert tuple(search.rewards[search.ordinal(candidate.id)]) == candidate.rewards
-        assert [int(search.ids[at]) for at in search.line(candidate.id)][-1] == candidate.id
-        stories = load_texts(store, find_longest({"base": [reading]}))
-        assert stories[0].steps[-1].candidate == search.problem.best or len(stories) == 2
-        maps = archive_maps(store, {"base": [reading]}, 0)
-        assert len(maps) == 1 and maps[0].filled == len({cell.cell for cell in reading.searches[0].cells})

@@ -7,8 +7,8 @@ import pytest
 from stored_rows import assert_same_run, stored_answers
 
 from evo.monitor.poller import Poller
-from islands.db.store import Store
 from islands.errors import RunBusy
+from islands.store import Store
 
 DAY = 86_400.0
 

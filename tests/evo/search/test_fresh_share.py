@@ -8,8 +8,8 @@ from stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.search.operators import WINDOW, FreshShare
-from islands.db.store import Store
-from islands.queries.progress import repeats_by_group
+from islands.runs import repeats_by_group
+from islands.store import Store
 from islands.types import ParentKind
 from problems.types import Rollout
 

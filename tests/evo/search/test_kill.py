@@ -8,10 +8,12 @@ import sys
 import time
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 from stored_rows import committed_groups, stored_answers
 
-from islands.db.store import Store
+from islands.runs import elites
+from islands.schema import Candidate
+from islands.store import Store
 
 KILLS = 26
 SETTINGS = ["--iterations", "150", "--rollouts", "2", "--answers", "2", "--islands", "3", "--seed", "3", "--plain"]
@@ -41,18 +43,17 @@ def exit_code(pid):
 
 
 def rows(db, name):
-    elites = (
-        "SELECT p.name, e.island, e.cell, c.text FROM elites e JOIN candidates c ON c.id = e.candidate_id "
-        "JOIN problems p ON p.id = e.problem_id JOIN runs ON runs.id = p.run_id WHERE runs.name = :name "
-        "ORDER BY p.name, e.island, e.cell"
-    )
     doubled = (
         "SELECT count(*) FROM (SELECT c.problem_id, c.identity FROM candidates c GROUP BY c.problem_id, c.identity "
         "HAVING count(*) > 1) AS twice"
     )
-    with Store.open(db, read_only=True) as store, store.reader.connect() as connection:
-        assert connection.execute(text(doubled)).scalar_one() == 0
-        cells = [tuple(row) for row in connection.execute(text(elites), {"name": name})]
+    with Store.open(db, read_only=True) as store:
+        assert store.scalar(text(doubled)) == 0
+        cells = []
+        for problem in store.problems(store.run(name).id):
+            held = {elite.candidate: (problem.name, elite.island, elite.cell) for elite in elites(store, [problem.id])}
+            chosen = select(Candidate.c.id, Candidate.c.text).where(Candidate.c.id.in_(held))
+            cells += sorted((*held[id], answer) for id, answer in store.rows(chosen))
     return stored_answers(db, name), cells
 
 

@@ -6,8 +6,8 @@ import json
 
 from evo.provenance import describe_machine, source_commit
 from evo.search.status import SearchStatus
-from islands.db.store import Store
-from islands.db.totals import Totals
+from islands.store import Store
+from islands.types import Totals
 
 
 def test_the_machine_is_described_without_naming_anyone():

@@ -13,8 +13,8 @@ from evo.runs.start import launch
 from evo.search import resources as shared
 from evo.search.operators import Bandit, EvenMix, ParetoFront
 from evo.search.stop import INTERRUPTED
-from islands.db.store import Store
-from islands.queries.groups import read_groups
+from islands.groups import read_groups
+from islands.store import Store
 from problems.contract import Score
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 

@@ -11,8 +11,8 @@ import pytest
 from stored_rows import assert_same_run, stored_answers
 
 from evo.cli import invoke
-from islands.db.store import Store
-from islands.queries.groups import read_groups
+from islands.groups import read_groups
+from islands.store import Store
 
 SCORER = """
 seed_answer = ["aa", "bbb"]

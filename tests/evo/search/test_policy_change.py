@@ -12,8 +12,8 @@ from support.misbehaving_server import misbehaving_server, scripted
 
 from evo.cli import invoke
 from evo.config.run import RunConfig, complete_run
-from islands.db.store import Store
-from islands.queries.groups import read_groups
+from islands.groups import read_groups
+from islands.store import Store
 
 SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--name", "one", "--plain", "--iterations", "12"]
 RESUME = ["resume", "one", "--plain", "--iterations", "24"]

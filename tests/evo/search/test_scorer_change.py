@@ -1,25 +1,23 @@
 """A scorer that was edited between a run and its resume: refused, accepted on record, or everything scored again."""
 
 import json
-from collections import Counter
 
 import pytest
 from command_line import evo
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from evo.errors import BadInput
 from evo.runs.resume import OnScorerChange
-from islands.db.scorer_changes import scorer_changes
-from islands.db.store import Store
-from islands.db.totals import Totals, add_totals
+from islands.rescoring import scorer_changes
+from islands.schema import PromptGroup
+from islands.store import Store
 from problems.contract import Score, ScorerFault
 
 # no prompt shows a score and none is copied by rank, so that the groups do not depend on what scored them
 ALIKE = {"iterations": 30, "prompt": {"show_parent": False}, "population": {"migration_interval": 1000}}
 TABLES = {
     "candidates": "id, text, rewards, fitness, features, measures, feedback, error, generation",
-    "elites": "island, cell, candidate_id, sequence",
-    "improvements": "problem_id, sequence, candidate_id, fitness",
+    "prompt_groups": "problem_id, sequence, best, best_fitness, parent_bin, better, copies, errors",
     "problems": "name, status, solved_sequence, best, best_fitness, dimensions, fingerprint",
 }
 
@@ -107,7 +105,7 @@ def test_scored_anew_is_as_if_the_new_scorer_had_always_scored(search_with, digi
     search_with(after, digits_policy(), new, **ALIKE)
     assert None not in [row[2] for row in rows(old)["problems"]]
     assert [row[2] for row in rows(new)["problems"]] == [-1, None]
-    assert rows(old)["elites"] != rows(new)["elites"]
+    assert rows(old)["prompt_groups"] != rows(new)["prompt_groups"]
     launched = search_with(after, digits_policy(), old, resume=True, on_change=OnScorerChange.RESCORE)
     assert rows(old) == rows(new)
     assert [one[3] for one in changes(old)] == [True, True]
@@ -126,7 +124,8 @@ def test_errors_of_the_summary_are_counted_anew(search_with, digits, edited, dig
         run = store.run("run")
         assert "no" not in run.summary["errors"]
         with store.begin() as tx:
-            add_totals(store, store.problems(run.id)[0].id, Totals(errors=Counter(format=5)), tx)
+            first = PromptGroup.c.sequence == 0
+            tx.connection.execute(update(PromptGroup).where(first).values(errors={"format": 5}))
     whole = search_with([edited("a")], digits_policy(), new, **ALIKE).status.errors
     again = search_with([edited("a")], digits_policy(), old, resume=True, on_change=OnScorerChange.RESCORE)
     assert whole["no"] > 0 and again.status.errors == {**whole, "format": 5}

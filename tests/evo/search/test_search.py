@@ -9,8 +9,8 @@ from stored_rows import stored_answers
 from evo.errors import BadInput, SearchFailed, UnusableScorer
 from evo.search.stop import INTERRUPTED, StopReason
 from evo.testing import PolicyContract
-from islands.db.store import Store
 from islands.errors import DatabaseUnavailable
+from islands.store import Store
 from vpo.policies.contract import PolicyUnavailable
 
 
@@ -320,7 +320,7 @@ def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
     from evo.search import core as searching
-    from islands.db.store import Store
+    from islands.store import Store
 
     monkeypatch.setattr(searching, "SUMMARY_SECONDS", 0.0)
     db = f"sqlite:///{tmp_path / 'evo.db'}"
@@ -344,8 +344,8 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
 ):
     from evo.monitor.poller import read_telemetry
     from evo.search import loop as searching
-    from islands.db.store import Store
-    from islands.db.totals import Totals
+    from islands.store import Store
+    from islands.types import Totals
 
     class SlowFirst(digits_policy):
         async def sample(self, prompts, **settings):

@@ -9,8 +9,8 @@ import pytest
 from support.completion_server import completion_server
 
 from evo.cli import invoke
-from islands.db.store import Store
-from islands.queries.groups import read_groups
+from islands.groups import read_groups
+from islands.store import Store
 
 SECRET = "sk-very-secret-key-12345"
 

@@ -16,8 +16,8 @@ from support.completion_server import CompletionServer
 from support.misbehaving_server import PLAYED, MisbehavingServer, misbehaving_server, scripted
 
 from evo.cli import invoke
-from islands.db.store import Store
-from islands.queries.groups import read_groups
+from islands.groups import read_groups
+from islands.store import Store
 from problems.types import ScoredGroup
 
 SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--name", "one", "--max-new-tokens", "400"]
@@ -210,5 +210,5 @@ def test_a_run_whose_process_was_killed_is_not_shown_as_running(tmp_path: Path, 
         process.wait()
     assert invoke(["runs", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert row["status"] == "interrupted" and "its process is gone" in row["reason"]
+    assert row["status"] == "interrupted" and "its process died" in row["reason"]
     assert invoke(["show", "one"]) == 0 and "one: interrupted" in capsys.readouterr().out

@@ -12,8 +12,8 @@ from run_one import shown
 from support.misbehaving_server import FAULTS, MisbehavingServer, misbehaving_server, mixed
 
 from evo.cli import invoke
-from islands.db.store import Store
-from islands.queries.groups import read_groups
+from islands.groups import read_groups
+from islands.store import Store
 
 READ, WRITTEN = 2.0, 8.0
 SOUND = ("", "no usage", "parts")

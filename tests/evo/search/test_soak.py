@@ -26,7 +26,7 @@ def soak_store(monkeypatch):
         ("UPDATE candidates SET fitness = fitness + 1 WHERE sequence = 2", "lost"),
         ("DELETE FROM answers WHERE rollout_id = (SELECT max(id) FROM rollouts)", "lost"),
         ("UPDATE prompt_groups SET sequence = 99 WHERE sequence = 3", "half"),
-        ("UPDATE elites SET candidate_id = -1", "half"),
+        ("UPDATE candidates SET group_id = -1 WHERE sequence = 2", "half"),
         (None, None),
     ],
 )

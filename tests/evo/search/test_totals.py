@@ -21,9 +21,9 @@ from evo.monitor.poller import Poller
 from evo.report.load import read_run
 from evo.runs.finish import summarize
 from evo.search.stop import StopReason
-from islands.db import engine
-from islands.db.store import Store
-from islands.db.totals import FORMAT, Totals, run_totals
+from islands.runs import run_totals
+from islands.store import Store
+from islands.types import FORMAT, Totals
 from problems.types import Usage
 
 SETTINGS = ["--rollouts", "2", "--answers", "2", "--islands", "3", "--seed", "3", "--plain"]
@@ -142,32 +142,3 @@ def test_a_search_reports_what_it_committed(tmp_path, search_with, digits, hoste
         store.finish_run(launched.run.id, "done", summary=reported)
         assert run_totals(store, launched.run.id).as_dict() == {key: reported[key] for key in Totals().as_dict()}
     assert_committed(db, "run", capsys)
-
-
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
-def test_an_older_database_is_counted_when_it_is_upgraded(
-    backend, request, tmp_path, search_with, digits, digits_policy, hosted
-):
-    """Its rows are counted; what only the last summary told, as the cost, is kept too."""
-    from alembic import command
-    from alembic.config import Config
-
-    postgresql = backend == "postgresql"
-    db = request.getfixturevalue("postgres_address") if postgresql else f"sqlite:///{tmp_path}/evo.db"
-    plain = search_with([digits("a"), digits("b")], digits_policy(), db, iterations=30, rollouts=2)
-    paid = search_with([digits("a"), digits("b")], hosted(), db, name="paid", iterations=10, rollouts=2)
-    with Store.open(db) as store:
-        before = {}
-        for launched in (plain, paid):
-            store.finish_run(launched.run.id, "done", summary=summarize(launched, "done", "", StopReason.FINISHED))
-            before[launched.run.id] = run_totals(store, launched.run.id)
-        with store.begin() as tx:
-            config = Config()
-            config.set_main_option("script_location", str(engine._folder()))
-            config.attributes["connection"] = tx.connection
-            command.downgrade(config, "0008")
-    with Store.open(db) as store:
-        for run, totals in before.items():
-            found = run_totals(store, run)
-            assert found.as_dict() == totals.as_dict()
-            assert found.sampling_seconds == pytest.approx(totals.sampling_seconds)

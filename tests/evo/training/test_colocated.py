@@ -20,10 +20,10 @@ from evo.runs.start import launch
 from evo.search.loop import SyncFailed
 from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated, Promotion
-from islands.db.store import Store
-from islands.queries.candidates import CandidateReader
-from islands.queries.groups import read_groups
-from islands.queries.training import training_steps
+from islands.groups import read_groups
+from islands.history import CandidateReader
+from islands.store import Store
+from islands.training import training_steps
 from vpo.policies.contract import PolicyTraits
 from vpo.training import TrainStats, examples
 

@@ -18,8 +18,8 @@ from evo.training import improve
 from evo.training.curriculum import StoredArchives
 from evo.training.improve import find_improvements, tenth_of
 from evo.training.stored import open_stored
-from islands.db.store import Store
-from islands.queries.children import children
+from islands.groups import children
+from islands.store import Store
 from problems.registry import resolve
 from vpo.training.trainer import PolicyTrainer
 

@@ -8,9 +8,9 @@ import pytest
 from child_processes import begin, wait_for_groups
 from warm_processes import ForkedWithModels
 
-from islands.db.store import Store
-from islands.queries.groups import read_groups
-from islands.queries.training import training_steps
+from islands.groups import read_groups
+from islands.store import Store
+from islands.training import training_steps
 
 KILLS = 4
 RUN = [

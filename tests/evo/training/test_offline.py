@@ -18,8 +18,8 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training.setup import begin, resume
 from evo.training.stored import FOREIGN, SILENT, TOO_LONG, choose_groups, open_stored, unusable
-from islands.db.store import Store
-from islands.queries.groups import read_groups
+from islands.groups import read_groups
+from islands.store import Store
 
 SEARCH = ["--policy", SMALL_POLICY, "--rollouts", "4", "--iterations", "4", "--name", "a", "--plain"]
 SMALL = {"prompts": 4, "lr": 1e-3, "kl": 0.01, "precision": "fp32", "save_every": 2, "policy": SMALL_POLICY}

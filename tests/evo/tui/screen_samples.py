@@ -18,10 +18,8 @@ from evo.monitor.snapshot import (
     TrainingCurve,
 )
 from evo.stats import Verdict
-from islands.db.totals import Totals
-from islands.queries.lineage import Ancestor
-from islands.queries.runs import CandidateDetail
-from islands.types import Candidate, ProblemRecord
+from islands.browse import Ancestor, CandidateDetail
+from islands.types import Candidate, ProblemRecord, Totals
 
 NOW = 1_700_000_600.0
 OBJECTIVES = ("completion", "gold", "diamond", "safety")

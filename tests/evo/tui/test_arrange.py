@@ -17,8 +17,8 @@ from evo.tui.line import text_of
 from evo.tui.pages import Pages
 from evo.tui.picture import draw_text
 from evo.tui.view import PANELS, WON, TableChoice, View
-from islands.db.totals import Totals
-from islands.queries.lineage import Origin
+from islands.browse import Origin
+from islands.types import Totals
 
 SIZES = [(40, 8), (57, 13), (79, 24), (80, 24), (117, 20), (120, 30), (160, 50), (240, 80)]
 

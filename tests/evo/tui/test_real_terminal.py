@@ -12,8 +12,8 @@ from rich.console import Console
 from terminal_program import ENTERED, LEFT, Program
 
 from evo.tui.terminal import can_show
-from islands.db.store import Store
-from islands.queries.live import newest_sequence
+from islands.runs import newest_sequence
+from islands.store import Store
 
 pytestmark = pytest.mark.long
 

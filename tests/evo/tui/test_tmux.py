@@ -10,7 +10,7 @@ import time
 import pytest
 from terminal_program import without_size
 
-from islands.db.store import Store
+from islands.store import Store
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from evo.tui.watcher import Watcher
-from islands.db.store import Store
 from islands.errors import DatabaseUnavailable
+from islands.store import Store
 
 
 @pytest.fixture

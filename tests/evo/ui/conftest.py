@@ -53,8 +53,8 @@ def hostile_database(hostile_runs, hostile_words):
     """An address, and the id of a candidate: every text of it holds what must not be believed, with a line of 1 MB."""
     from sqlalchemy import update
 
-    from islands.db.schema import Candidate, PromptGroup, Rollout
-    from islands.db.store import Store
+    from islands.schema import Candidate, PromptGroup, Rollout
+    from islands.store import Store
 
     long = hostile_words + "x" * 1_000_000
     with ThreadPoolExecutor(1) as thread:  # see search_apart

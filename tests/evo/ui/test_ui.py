@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from hostile_text import Elements
 
-from islands.db.store import Store
+from islands.store import Store
 
 
 class Client:
@@ -96,7 +96,7 @@ def test_charts_hold_the_screens_curves(client, made):
 )
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_candidates_are_picked_by_filters(digits_runs, kind, query, holds):
-    from islands.queries.candidates_table import candidates_table
+    from islands.browse import candidates_table
 
     client, address = digits_runs(kind)
     with Store.open(address, read_only=True) as store:

@@ -1,0 +1,414 @@
+"""Single candidates: pages of them by filters, failures included, and the provenance, line and offspring of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Select, Text, cast, false, func, literal, or_, select
+
+from islands.blobs import unpack_texts
+from islands.errors import UnknownRun
+from islands.history import COLUMNS, from_row
+from islands.runs import update_archives
+from islands.schema import ESCAPED, Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
+from islands.store import Store
+from islands.types import Candidate as CandidateRecord
+from islands.types import ProblemRecord
+
+HEAD = 300
+"""Characters of a text that a list reads."""
+MOST_COUNTED = 10_000
+_CUT = "..."
+
+
+@dataclass(frozen=True)
+class CandidateFilter:
+    """Which candidates of some runs to list, and in which order.
+
+    operators: run id -> the places of operators, of which one gave the answer; empty for all, seed answers included
+    failed: True for those with an error only, False for those without; None for both
+    kind: of the error (problems.scoring.error_kind); low, high: bounds of the fitness, included
+    by_fitness: the fittest first, failures last; else the newest first
+    ids: only these, if they match; None for all
+    """
+
+    runs: Sequence[int]
+    operators: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    problem: int | None = None
+    failed: bool | None = None
+    kind: str = ""
+    low: float | None = None
+    high: float | None = None
+    by_fitness: bool = False
+    ids: Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class CandidateSummary:
+    """A candidate in a list. problem: its index; iteration, operator: None for a seed answer; error, text: their first
+    HEAD characters."""
+
+    id: int
+    run: int
+    problem: int
+    iteration: int | None
+    operator: int | None
+    generation: int
+    parent: int | None
+    fitness: float
+    rewards: tuple[float, ...]
+    error: str | None
+    text: str
+
+
+def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list[CandidateSummary]:
+    """At most `most` candidates from place `start` on. Ordered by fitness, all that match are read."""
+    order = [Candidate.c.error.is_not(None), Candidate.c.fitness.desc()] if chosen.by_fitness else []
+    # texts are read of the rows that are shown only, not of all that are sorted
+    ids = _matching(chosen).order_by(*order, Candidate.c.id.desc()).offset(start).limit(most)
+    query = (
+        select(
+            Candidate.c.id,
+            Problem.c.run_id,
+            Problem.c.index,
+            PromptGroup.c.iteration,
+            PromptGroup.c.operator,
+            Candidate.c.generation,
+            Candidate.c.parent_id,
+            Candidate.c.fitness,
+            Candidate.c.rewards,
+            func.substr(cast(Candidate.c.error, Text), 1, HEAD),
+            func.substr(cast(Candidate.c.text, Text), 1, HEAD),
+        )
+        .join(Problem, Problem.c.id == Candidate.c.problem_id)
+        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
+        .where(Candidate.c.id.in_(ids))
+        .order_by(*order, Candidate.c.id.desc())
+    )
+    summaries = []
+    for row in store.rows(query):
+        id, run, problem, iteration, operator, generation, parent, fitness, rewards, error, text = tuple(row)
+        head, rewards = None if error is None else beginning(error), tuple(rewards)
+        summaries.append(
+            CandidateSummary(
+                id, run, problem, iteration, operator, generation, parent, fitness, rewards, head, beginning(text)
+            )
+        )
+    return summaries
+
+
+def count_browsed(store: Store, chosen: CandidateFilter) -> int:
+    """How many candidates the filter names, MOST_COUNTED + 1 for more."""
+    matching = _matching(chosen).limit(MOST_COUNTED + 1)
+    return int(store.scalar(select(func.count()).select_from(matching.subquery())))
+
+
+def _matching(chosen: CandidateFilter) -> Select[int]:
+    """The ids that a filter names. Groups are joined only for a filter that reads them."""
+    query = select(Candidate.c.id).join(Problem, Problem.c.id == Candidate.c.problem_id)
+    if chosen.operators:
+        query = query.join(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
+    return query.where(*_conditions(chosen))
+
+
+def _conditions(chosen: CandidateFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = [Problem.c.run_id.in_(list(chosen.runs))]
+    if chosen.operators:
+        of_operator = [
+            (Problem.c.run_id == run) & PromptGroup.c.operator.in_(places) for run, places in chosen.operators.items()
+        ]
+        conditions.append(or_(false(), *of_operator))
+    if chosen.problem is not None:
+        conditions.append(Problem.c.index == chosen.problem)
+    if chosen.failed is not None:
+        conditions.append(Candidate.c.error.is_not(None) if chosen.failed else Candidate.c.error.is_(None))
+    if chosen.kind:
+        error = cast(Candidate.c.error, Text)
+        begins = chosen.kind.removesuffix(_CUT) if chosen.kind.endswith(_CUT) else f"{chosen.kind}:"
+        conditions.append((error == chosen.kind) | error.startswith(begins, autoescape=True))
+    if chosen.low is not None:
+        conditions.append(Candidate.c.fitness >= chosen.low)
+    if chosen.ids is not None:
+        conditions.append(Candidate.c.id.in_(list(chosen.ids)))
+    if chosen.high is not None:
+        conditions.append(Candidate.c.fitness <= chosen.high)
+    return conditions
+
+
+def beginning(stored: str) -> str:
+    """A part of a stored text from its beginning, as ModelText would read it: its escapes may be cut at the end."""
+    if not stored.startswith(ESCAPED):
+        return stored
+    return stored[1:].encode("ascii", "ignore").decode("unicode_escape", "ignore")
+
+
+@dataclass(frozen=True)
+class Offspring:
+    """A candidate whose prompt showed another one as its parent."""
+
+    id: int
+    fitness: float
+    failed: bool
+
+
+def offspring(store: Store, candidate: int, problem_id: int, most: int) -> list[Offspring]:
+    """The fittest of those that were made from a candidate."""
+    query = (
+        select(Candidate.c.id, Candidate.c.fitness, Candidate.c.error.is_not(None))
+        .where(Candidate.c.problem_id == problem_id, Candidate.c.parent_id == candidate)
+        .order_by(Candidate.c.error.is_not(None), Candidate.c.fitness.desc(), Candidate.c.id)
+        .limit(most)
+    )
+    return [Offspring(id, fitness, bool(failed)) for id, fitness, failed in store.rows(query)]
+
+
+@dataclass(frozen=True)
+class Misread:
+    """A rollout that could not be read in full: the reason, and the beginning of its text."""
+
+    id: int
+    problem: int
+    iteration: int
+    reason: str
+    text: str
+
+
+def misread_rollouts(store: Store, runs: Sequence[int], most: int) -> list[Misread]:
+    """The newest of these runs."""
+    query = (
+        select(
+            Rollout.c.id,
+            Problem.c.index,
+            PromptGroup.c.iteration,
+            Rollout.c.format_error,
+            func.substr(cast(Rollout.c.text, Text), 1, 10 * HEAD),
+        )
+        .join(PromptGroup, PromptGroup.c.id == Rollout.c.group_id)
+        .join(Problem, Problem.c.id == PromptGroup.c.problem_id)
+        .where(PromptGroup.c.run_id.in_(list(runs)), Rollout.c.format_error.is_not(None))
+        .order_by(Rollout.c.id.desc())
+        .limit(most)
+    )
+    return [
+        Misread(id, problem, iteration, str(reason), beginning(text))
+        for id, problem, iteration, reason, text in store.rows(query)
+    ]
+
+
+@dataclass(frozen=True)
+class CandidateDetail:
+    """A candidate with its provenance; iteration, sequence and policy_version are None for a seed.
+
+    found: how often it was given as an answer, repeats included
+    cells: (island, cell) of the archive cells it holds now
+    """
+
+    candidate: CandidateRecord
+    problem: ProblemRecord
+    iteration: int | None
+    sequence: int | None
+    policy_version: str | None
+    created: float
+    found: int
+    cells: tuple[tuple[int, str], ...]
+
+
+def candidate(store: Store, run_id: int, candidate_id: int) -> CandidateDetail:
+    """One candidate of a run. Raises UnknownRun where the run has none with that id."""
+    of_group = (PromptGroup.c.iteration, PromptGroup.c.sequence, PolicyVersion.c.version)
+    query = (
+        select(*COLUMNS, Candidate.c.problem_id, Candidate.c.created, *of_group)
+        .join(Problem, Problem.c.id == Candidate.c.problem_id)
+        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
+        .outerjoin(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
+        .where(Candidate.c.id == candidate_id, Problem.c.run_id == run_id)
+    )
+    with store.read() as connection:
+        row = connection.execute(query).first()
+        if row is None:
+            raise UnknownRun(f"the run has no candidate {candidate_id}")
+        given = connection.execute(select(func.count()).where(Answer.c.candidate_id == candidate_id)).scalar_one()
+        problem_id, created, iteration, sequence, version = tuple(row)[len(COLUMNS) :]
+        archives: dict[int, dict[tuple[int, str], int]] = {problem_id: {}}
+        update_archives(connection, archives)
+    cells = tuple(sorted(place for place, holder in archives[problem_id].items() if holder == candidate_id))
+    (problem,) = [p for p in store.problems(run_id) if p.id == problem_id]
+    record = from_row(tuple(row)[: len(COLUMNS)])
+    return CandidateDetail(record, problem, iteration, sequence, version, created, given, cells)
+
+
+def run_of_candidate(store: Store, candidate_id: int) -> int | None:
+    """The id of the run that a candidate is of, None for one that is not there."""
+    query = select(Problem.c.run_id).join(Candidate, Candidate.c.problem_id == Problem.c.id)
+    run: int | None = store.scalar(query.where(Candidate.c.id == candidate_id))
+    return run
+
+
+@dataclass(frozen=True)
+class FailedCandidate:
+    """A stored answer that could not be scored, and why."""
+
+    id: int
+    problem: str
+    error: str
+
+
+def failed_candidates(store: Store, run_id: int, most: int) -> list[FailedCandidate]:
+    """The newest of a run's failed candidates, newest first."""
+    query = (
+        select(Candidate.c.id, Problem.c.name, Candidate.c.error)
+        .join(Problem, Problem.c.id == Candidate.c.problem_id)
+        .where(Problem.c.run_id == run_id, Candidate.c.error.is_not(None))
+        .order_by(Candidate.c.id.desc())
+        .limit(most)
+    )
+    return [FailedCandidate(*row) for row in store.rows(query)]
+
+
+def fittest(store: Store, problems: Sequence[int]) -> tuple[int, int] | None:
+    """(problem id, candidate id) of the fittest of several searches of one problem; None if all lack one."""
+    query = select(Problem.c.id, Problem.c.best).where(Problem.c.id.in_(problems), Problem.c.best.is_not(None))
+    rows = store.rows(query.order_by(Problem.c.best_fitness.desc(), Problem.c.id).limit(1))
+    return (int(rows[0][0]), int(rows[0][1])) if rows else None
+
+
+class Ancestor(NamedTuple):
+    """One step of a lineage."""
+
+    candidate: int
+    fitness: float
+    generation: int = 0
+
+
+def ancestors(store: Store, candidate: int, most: int = 1 << 31) -> list[Ancestor]:
+    """A candidate, its parent, its parent's parent, at most `most` of them; empty for an unknown candidate."""
+    columns = (Candidate.c.id, Candidate.c.parent_id, Candidate.c.fitness, Candidate.c.generation)
+    line = select(*columns, literal(0).label("depth")).where(Candidate.c.id == candidate).cte("line", recursive=True)
+    above = Candidate.alias()
+    line = line.union_all(
+        select(above.c.id, above.c.parent_id, above.c.fitness, above.c.generation, line.c.depth + 1)
+        .join(line, above.c.id == line.c.parent_id)
+        .where(line.c.depth < most - 1)
+    )
+    query = select(line.c.id, line.c.fitness, line.c.generation).order_by(line.c.depth)
+    return [Ancestor(*row) for row in store.rows(query)]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an answer was given first: the prompt, and the whole text of the rollout with the answer's place in it,
+    from 0."""
+
+    system: str
+    user: str
+    chain: str
+    place: int
+
+
+def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
+    """Candidate id -> where it was given first; a seed answer has no origin."""
+    query = (
+        select(Candidate.c.id, PromptText.c.texts, Rollout.c.text, Answer.c.position)
+        .join(PromptText, PromptText.c.group_id == Candidate.c.group_id)
+        .join(Rollout, Rollout.c.group_id == Candidate.c.group_id)
+        .join(Answer, (Answer.c.rollout_id == Rollout.c.id) & (Answer.c.candidate_id == Candidate.c.id))
+        .where(Candidate.c.id.in_(candidates))
+        .order_by(Rollout.c.id, Answer.c.position)
+    )
+    first: dict[int, Origin] = {}
+    for id, texts, text, place in store.rows(query):
+        if id not in first:
+            system, user, prefill = unpack_texts(texts)
+            first[id] = Origin(system, user, prefill + text, int(place))
+    return first
+
+
+def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
+    """What a search asked first, without an answer to it; None before its first iteration is stored."""
+    query = (
+        select(PromptText.c.texts)
+        .join(PromptGroup, PromptGroup.c.id == PromptText.c.group_id)
+        .where(PromptGroup.c.run_id == run, PromptGroup.c.problem_id == problem)
+        .order_by(PromptGroup.c.sequence)
+        .limit(1)
+    )
+    texts = store.scalar(query)
+    if texts is None:
+        return None
+    system, user, _ = unpack_texts(texts)
+    return Origin(system, user, "", 0)
+
+
+def vectors(store: Store, candidates: Sequence[int]) -> dict[int, tuple[tuple[float, ...], tuple[float, ...] | None]]:
+    """Candidate id -> its reward vector and its parent's, None without a parent."""
+    parent = Candidate.alias()
+    query = (
+        select(Candidate.c.id, Candidate.c.rewards, parent.c.rewards)
+        .outerjoin(parent, parent.c.id == Candidate.c.parent_id)
+        .where(Candidate.c.id.in_(candidates))
+    )
+    return {id: (tuple(own), None if of is None else tuple(of)) for id, own, of in store.rows(query)}
+
+
+@dataclass(frozen=True)
+class CandidateLine:
+    """A distinct answer. iteration, policy_version are None for a seed, whose sequence is -1. created: seconds since
+    1970, UTC"""
+
+    problem: str
+    candidate: int
+    iteration: int | None
+    sequence: int
+    island: int
+    generation: int
+    parent: int | None
+    policy_version: str | None
+    fitness: float
+    rewards: dict[str, float]
+    features: dict[str, float]
+    error: str | None
+    feedback: str
+    answer: str
+    created: float
+
+
+LINE_FIELDS = (
+    *("problem", "objectives", "candidate", "iteration", "sequence", "island", "generation", "parent"),
+    *("policy_version", "fitness", "rewards", "features", "error", "feedback", "answer", "created"),
+)
+"""Of the query, in its order."""
+
+
+def candidates_table(store: Store, run_id: int) -> Iterator[CandidateLine]:
+    """By problem, oldest first. One query."""
+    query = (
+        select(
+            Problem.c.name,
+            Problem.c.objectives,
+            Candidate.c.id,
+            PromptGroup.c.iteration,
+            Candidate.c.sequence,
+            Candidate.c.island,
+            Candidate.c.generation,
+            Candidate.c.parent_id,
+            PolicyVersion.c.version,
+            Candidate.c.fitness,
+            Candidate.c.rewards,
+            Candidate.c.features,
+            Candidate.c.error,
+            Candidate.c.feedback,
+            Candidate.c.text,
+            Candidate.c.created,
+        )
+        .join(Problem, Problem.c.id == Candidate.c.problem_id)
+        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
+        .outerjoin(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
+        .where(Problem.c.run_id == run_id)
+        .order_by(Problem.c.index, Candidate.c.id)
+    )
+    for row in store.rows(query):
+        values = dict(zip(LINE_FIELDS, tuple(row), strict=True))
+        objectives, rewards = values.pop("objectives"), values["rewards"]
+        yield CandidateLine(**{**values, "rewards": dict(zip(objectives, rewards, strict=True))})

@@ -1,1 +1,0 @@
-"""Migrations of the schema. A package, so that an installed copy carries them."""

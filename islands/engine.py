@@ -1,0 +1,193 @@
+"""From an address to engines: what each database needs to be fast and safe."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import uuid
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.pool import QueuePool
+
+from islands.errors import DatabaseUnavailable
+from problems.redaction import redact, remember
+
+SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+BUSY_SECONDS = 30
+
+
+def parse_address(address: str) -> URL:
+    """The URL, `postgresql://` and `postgres://` meaning psycopg. Raises DatabaseUnavailable in one line."""
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        raise DatabaseUnavailable(f"not a database address; {SCHEMES}") from None
+    for secret in (url.password, url.query.get("password"), url.query.get("sslpassword")):
+        remember(str(secret) if secret else None)
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    if url.drivername in ("sqlite+pysqlite",):
+        url = url.set(drivername="sqlite")
+    if url.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise DatabaseUnavailable(f"{url.drivername}: not a database that runs can be kept in; {SCHEMES}")
+    if url.drivername == "sqlite" and url.database in (None, "", ":memory:"):
+        raise DatabaseUnavailable(
+            "sqlite in memory could not be resumed or watched; name a file, as in sqlite:///evo.db"
+        )
+    return url
+
+
+def mask_url(url: URL) -> str:
+    """The address without its password."""
+    return redact(url.render_as_string(hide_password=True))
+
+
+def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
+    """One line from any error of the driver."""
+    reason = str(getattr(error, "orig", None) or error).strip()
+    reason = " ".join(reason.split()) or type(error).__name__
+    if reason == "database is locked":
+        reason = f"another program has been writing to it for {BUSY_SECONDS} s"
+    return DatabaseUnavailable(redact(f"{mask_url(url)}: {reason}"))
+
+
+def database_file(url: URL) -> Path | None:
+    """The file of a SQLite database, None for a server or a database in memory."""
+    return Path(url.database).absolute() if url.drivername == "sqlite" and url.database != ":memory:" else None  # type: ignore[arg-type]
+
+
+def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[Engine, Engine]:
+    """(writer, reader). The writer begins real transactions; the reader runs each query by itself, so that it never
+    holds a snapshot open. With read_only both are the reader."""
+    if (file := database_file(url)) is not None:
+        _check_file(url, file, read_only or must_exist, read_only)
+        reader = _sqlite(file, read_only, None)
+        return (reader, reader) if read_only else (_sqlite(file, False, "BEGIN IMMEDIATE"), reader)
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise DatabaseUnavailable(f"{mask_url(url)}: needs psycopg; pip install 'evo-search[postgres]'") from None
+    options: dict[str, Any] = {"connect_timeout": 10, "application_name": "evo"}
+    if "connect_timeout" in url.query:
+        del options["connect_timeout"]
+    # the server notices within 90 s that a machine is gone which holds a run
+    options["options"] = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=15 -c tcp_keepalives_count=4"
+    if read_only:
+        options["options"] += " -c default_transaction_read_only=on"
+    reader = create_engine(url, connect_args=options, pool_size=4, max_overflow=8, isolation_level="AUTOCOMMIT")
+    if read_only:
+        return reader, reader
+    # whatever the server's default is: a stricter level may refuse transactions, which are not tried again
+    return create_engine(url, connect_args=options, pool_size=2, isolation_level="READ COMMITTED"), reader
+
+
+def check_writable(address: str) -> bool:
+    """Whether a database is there. Raises DatabaseUnavailable, one line without the password, if it cannot be reached,
+    or if it is a file that this user may not write. Nothing is created."""
+    url = parse_address(address)
+    if (file := database_file(url)) is not None:
+        _check_file(url, file, must_exist=False, read_only=True)
+        # the journal is next to the file, so its folder must be writable too
+        if not os.access(file.parent, os.W_OK) or (file.exists() and not os.access(file, os.W_OK)):
+            raise DatabaseUnavailable(
+                f"{mask_url(url)}: this user may not write to {file.parent}; name another file with --db"
+            )
+        return file.exists()
+    reader, _ = open_engines(url, read_only=True)
+    try:
+        reader.connect().close()
+    except DBAPIError as error:
+        raise unavailable(url, error) from None
+    finally:
+        reader.dispose()
+    return True
+
+
+class _MemoryDatabase:
+    """A new SQLite database in memory, which is gone with its last connection. It keeps one open."""
+
+    def __init__(self) -> None:
+        self.name = f"file:evo-{uuid.uuid4().hex}?mode=memory&cache=shared"
+        self.kept = self.connect()
+
+    def connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.name, uri=True, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA read_uncommitted=ON")  # a reader waits for no writer, as with a file
+        return connection
+
+
+def memory_engines() -> tuple[Engine, Engine]:
+    """(writer, reader) of a new database in memory, which only these two can open."""
+    database = _MemoryDatabase()
+    writer, reader = (create_engine("sqlite://", creator=database.connect, poolclass=QueuePool) for _ in range(2))
+
+    @event.listens_for(writer, "begin")
+    def take_the_lock(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return writer, reader
+
+
+def _check_file(url: URL, path: Path, must_exist: bool, read_only: bool) -> None:
+    if path.is_dir():
+        raise DatabaseUnavailable(f"{mask_url(url)}: {path} is a folder; name a file in it")
+    if must_exist and not path.exists():
+        raise DatabaseUnavailable(f"{mask_url(url)}: there is no such file yet; a run makes it")
+    if not path.parent.exists():
+        raise DatabaseUnavailable(f"{mask_url(url)}: the folder {path.parent} does not exist")
+    if read_only:
+        return
+    if _is_read_only(path.parent):
+        raise DatabaseUnavailable(f"{mask_url(url)}: {path.parent} is mounted read-only, nothing can be stored there")
+    try:
+        path.touch()  # afterwards no connection makes the file, so that one that was moved is noticed
+    except OSError as error:
+        raise DatabaseUnavailable(f"{mask_url(url)}: {error.strerror or error}") from None
+
+
+def _is_read_only(folder: Path) -> bool:
+    """Whether no user of this machine can write there."""
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def _sqlite(path: Path, read_only: bool, begin: str | None) -> Engine:
+    log = path.with_name(f"{path.name}-wal")
+    # SQLite would make files for its readers, which are not needed if nothing can be written
+    apart = "&immutable=1" if read_only and _is_read_only(path.parent) and not log.exists() else ""
+
+    def connect() -> sqlite3.Connection:
+        # isolation_level None: sqlite3 would otherwise begin transactions itself, and only before some statements
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode={'ro' if read_only else 'rw'}{apart}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA cache_size=-65536")  # 64 MiB
+        if not read_only:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, pool_size=4, max_overflow=8, poolclass=QueuePool)
+    if begin is None:
+        return engine  # nothing begins a transaction, so each statement is one
+
+    @event.listens_for(engine, "begin")
+    def take_the_lock(connection: Connection) -> None:
+        try:
+            connection.exec_driver_sql(begin)  # a deferred one could fail half-way when another writer was faster
+        except OperationalError:
+            connection.info["hurried"] = True
+            connection.exec_driver_sql("PRAGMA busy_timeout=1000")  # the last words must not wait as long again
+            raise
+        if connection.info.pop("hurried", False):
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+
+    return engine

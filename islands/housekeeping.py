@@ -1,0 +1,81 @@
+"""Removes and renames runs and comparisons (with all their runs), never while one of them is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, select, text, update
+
+from islands.comparisons import check_free, run_name
+from islands.schema import (
+    Answer,
+    Candidate,
+    Migration,
+    PolicyVersion,
+    Problem,
+    PromptGroup,
+    PromptText,
+    Rollout,
+    Run,
+    ScorerChange,
+    TrainingStep,
+)
+from islands.store import Store
+from islands.types import RunRecord
+
+_LOOKED_UP = {"candidates": "group_id", "migrations": "candidate_id", "prompt_groups": "policy_version_id"}
+"""Columns that a database searches for every deleted row, only to check foreign keys: they have an index while
+single runs are deleted."""
+
+
+def delete_runs(store: Store, runs: Sequence[RunRecord]) -> None:
+    """Remove the runs and all their rows, in one transaction. Raises RunBusy, and removes none, if one of them is
+    being written."""
+    leases = []
+    try:
+        for run in runs:
+            leases.append(store.lease(run.id))
+        with store.begin() as tx:
+            ids = [run.id for run in runs]
+            problems = select(Problem.c.id).where(Problem.c.run_id.in_(ids))
+            groups = select(PromptGroup.c.id).where(PromptGroup.c.run_id.in_(ids))
+            rollouts = select(Rollout.c.id).where(Rollout.c.group_id.in_(groups))
+            for name, column in _LOOKED_UP.items():
+                tx.connection.execute(text(f"CREATE INDEX housekeeping_{name} ON {name} ({column})"))
+            tx.connection.execute(delete(Answer).where(Answer.c.rollout_id.in_(rollouts)))
+            for kind in (Migration, ScorerChange):
+                tx.connection.execute(delete(kind).where(kind.c.problem_id.in_(problems)))
+            tx.connection.execute(delete(Candidate).where(Candidate.c.problem_id.in_(problems)))
+            for of_group in (Rollout, PromptText):
+                tx.connection.execute(delete(of_group).where(of_group.c.group_id.in_(groups)))
+            for of_run in (PromptGroup, TrainingStep, PolicyVersion, Problem):
+                tx.connection.execute(delete(of_run).where(of_run.c.run_id.in_(ids)))
+            tx.connection.execute(delete(Run).where(Run.c.id.in_(ids)))
+            for name in _LOOKED_UP:
+                tx.connection.execute(text(f"DROP INDEX housekeeping_{name}"))
+        for lease in leases:
+            store.forget(lease)  # the rows that named their owners are gone
+    finally:
+        for lease in leases:
+            lease.release()
+
+
+def rename_runs(store: Store, runs: Sequence[RunRecord], name: str) -> None:
+    """Give a run, or a comparison with all its runs, another name. Raises BadName, RunExists, RunBusy; nothing is
+    changed then."""
+    check_free(store, name)
+    leases = []
+    try:
+        for run in runs:
+            leases.append(store.lease(run.id))
+        with store.begin() as tx:
+            for run in runs:
+                values: dict[str, object] = {"name": name}
+                if run.comparison is not None:
+                    values = {"name": run_name(name, run.arm or "", run.seed), "comparison": name}
+                if run.summary:
+                    values["summary"] = {**run.summary, "run": values["name"]}
+                tx.connection.execute(update(Run).where(Run.c.id == run.id).values(**values))
+    finally:
+        for lease in leases:
+            lease.release()

@@ -1,0 +1,436 @@
+"""The read model of runs: how far they are, what they spent and brought, their best answers, their training.
+
+Everything is a sum or a maximum over the rows of groups. Within a run, groups are committed in the order of their
+sequence, so "newer" is a range of sequences: a screen adds the range (after, upto] to what it knows. Each statement
+sees what is committed at its own moment, so what belongs together is asked for up to one sequence. No lock is taken;
+nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Text, case, cast, func, select
+
+from islands.history import COLUMNS, from_row
+from islands.schema import (
+    Candidate,
+    Migration,
+    Problem,
+    PromptGroup,
+    Rollout,
+    Run,
+)
+from islands.store import Store
+from islands.types import Candidate as CandidateRecord
+from islands.types import OperatorCount, ParentKind, ProblemRecord, RunRecord, Totals
+
+BEFORE_SEEDS = -2
+"""A sequence below that of a seed answer, which is -1."""
+_NO_END = (1 << 62) - 1
+
+
+# -- runs
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The part of a run that tells whether it moved. lost: its writer has died, so that it is interrupted"""
+
+    id: int
+    name: str
+    status: str
+    updated: float
+    lost: bool = False
+
+
+def run_states(store: Store, name: str) -> list[RunState]:
+    """The runs of the comparison `name`, else the run of that name, oldest first; empty without either."""
+    query = select(Run.c.id, Run.c.name, Run.c.status, Run.c.updated, Run.c.owner).order_by(Run.c.id)
+    rows = store.rows(query.where(Run.c.comparison == name)) or store.rows(query.where(Run.c.name == name))
+    lost = store.lost_runs({row.id: row.owner for row in rows if row.status == "running"})
+    return [
+        RunState(row.id, row.name, "interrupted" if row.id in lost else row.status, row.updated, row.id in lost)
+        for row in rows
+    ]
+
+
+def run_details(connection: Connection, runs: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Run id -> what may change of its record; asked for runs that moved alone, since summaries and configurations of
+    large runs are long."""
+    columns = (Run.c.reason, Run.c.summary, Run.c.config, Run.c.created, Run.c.updated)
+    rows = connection.execute(select(Run.c.id, *columns).where(Run.c.id.in_(runs))) if runs else ()
+    return {
+        id: dict(zip(("reason", "summary", "config", "created", "updated"), rest, strict=True)) for id, *rest in rows
+    }
+
+
+@dataclass(frozen=True)
+class RunOverview:
+    """A run in one line. candidates are distinct answers; best is the mean, over problems that have one, of the best
+    fitness (None without any)."""
+
+    run: RunRecord
+    problems: int
+    solved: int
+    failed: int
+    groups: int
+    candidates: int
+    best: float | None
+
+
+def overview(store: Store) -> list[RunOverview]:
+    """Every run, oldest first."""
+    of_problems = select(
+        Problem.c.run_id,
+        func.count(),
+        func.count(Problem.c.solved_sequence),
+        func.count().filter(Problem.c.status == "failed"),
+        func.avg(Problem.c.best_fitness),
+    ).group_by(Problem.c.run_id)
+    of_groups = select(PromptGroup.c.run_id, func.count()).group_by(PromptGroup.c.run_id)
+    of_candidates = select(Problem.c.run_id, func.count()).join(Candidate, Candidate.c.problem_id == Problem.c.id)
+    problems = {row[0]: tuple(row)[1:] for row in store.rows(of_problems)}
+    groups = {run: count for run, count in store.rows(of_groups)}
+    candidates = {run: count for run, count in store.rows(of_candidates.group_by(Problem.c.run_id))}
+    lines = []
+    for run in store.runs():
+        count, solved, failed, best = problems.get(run.id, (0, 0, 0, None))
+        lines.append(RunOverview(run, count, solved, failed, groups.get(run.id, 0), candidates.get(run.id, 0), best))
+    return lines
+
+
+def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, CandidateRecord | None]]:
+    """Each problem by index with its fittest valid candidate, None if it has none. Raises LookupError if a damaged
+    database lacks a problem's best candidate."""
+    problems = store.problems(run_id)
+    query = select(*COLUMNS).join(Problem, Problem.c.best == Candidate.c.id).where(Problem.c.run_id == run_id)
+    fittest = {row.id: from_row(row) for row in store.rows(query)}
+    for problem in problems:
+        if problem.best is not None and problem.best not in fittest:
+            raise LookupError(f"candidate {problem.best}, the best of problem {problem.name}, is missing")
+    return [(p, None if p.best is None else fittest[p.best]) for p in problems]
+
+
+# -- how far a run is
+
+
+def newest_sequence(connection: Connection, run: int) -> int:
+    """The last committed group; -1 before the first."""
+    newest = connection.execute(select(func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == run)).scalar()
+    return -1 if newest is None else int(newest)
+
+
+def group_count(store: Store, run_id: int, upto: int | None = None) -> tuple[int, int]:
+    """How many groups a run has, up to the sequence `upto`, and the sequence of the last; (0, -1) for none."""
+    query = select(func.count(), func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == run_id)
+    if upto is not None:
+        query = query.where(PromptGroup.c.sequence <= upto)
+    groups, last = store.rows(query)[0]
+    return int(groups), -1 if last is None else int(last)
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """A rise of a problem's best fitness. iteration and sequence are -1 and created None for the seed answer."""
+
+    problem: int
+    iteration: int
+    sequence: int
+    fitness: float
+    candidate: int
+    created: float | None
+
+
+@dataclass(frozen=True)
+class RunCourse:
+    """How the searches of a run went over a range of sequences, by problem id. Problems without a group, not solved, or
+    without a valid answer there are left out.
+
+    groups: committed; solved: iterations it took, 0 by a seed; improvements: of the best fitness, in order
+    """
+
+    groups: dict[int, int]
+    solved: dict[int, int]
+    improvements: dict[int, list[Improvement]]
+
+
+def course_between(connection: Connection, run: int, after: int, upto: int) -> RunCourse:
+    """A run's course over the sequences in (after, upto], with the seeds if after is BEFORE_SEEDS."""
+    counted = select(PromptGroup.c.problem_id, func.count()).where(*_range(run, after, upto))
+    groups = {problem: n for problem, n in connection.execute(counted.group_by(PromptGroup.c.problem_id))}
+    place = (PromptGroup.c.run_id == Problem.c.run_id) & (PromptGroup.c.sequence == Problem.c.solved_sequence)
+    at = select(Problem.c.id, PromptGroup.c.iteration).outerjoin(PromptGroup, place).where(
+        Problem.c.run_id == run, Problem.c.solved_sequence > after, Problem.c.solved_sequence <= upto
+    )  # fmt: skip
+    solved = {problem: 0 if iteration is None else iteration + 1 for problem, iteration in connection.execute(at)}
+    improvements: dict[int, list[Improvement]] = {}
+    if after == BEFORE_SEEDS:
+        seeds = (
+            select(Candidate.c.problem_id, Candidate.c.id, Candidate.c.fitness)
+            .join(Problem, Problem.c.id == Candidate.c.problem_id)
+            .where(Problem.c.run_id == run, Candidate.c.sequence == -1, Candidate.c.error.is_(None))
+        )
+        for problem, id, fitness in connection.execute(seeds.order_by(Candidate.c.id)):
+            if problem not in improvements or fitness > improvements[problem][0].fitness:
+                improvements[problem] = [Improvement(problem, -1, -1, fitness, id, None)]
+    rises = select(
+        PromptGroup.c.problem_id, PromptGroup.c.iteration, PromptGroup.c.sequence, PromptGroup.c.best_fitness,
+        PromptGroup.c.best, PromptGroup.c.created,
+    ).where(*_range(run, after, upto), PromptGroup.c.best.is_not(None))  # fmt: skip
+    for row in connection.execute(rises.order_by(PromptGroup.c.sequence)):
+        improvements.setdefault(row[0], []).append(Improvement(*row))
+    return RunCourse(groups, solved, improvements)
+
+
+def course_of(store: Store, run: int) -> RunCourse:
+    """A run's course as far as it is committed."""
+    with store.read() as connection:
+        return course_between(connection, run, BEFORE_SEEDS, newest_sequence(connection, run))
+
+
+def _range(run: int, after: int, upto: int) -> list[Any]:
+    return [PromptGroup.c.run_id == run, PromptGroup.c.sequence > after, PromptGroup.c.sequence <= upto]
+
+
+def failed_problems(connection: Connection, runs: Sequence[int]) -> list[tuple[int, int, str]]:
+    """(run id, problem id, what stopped it)."""
+    query = select(Problem.c.run_id, Problem.c.id, Problem.c.message)
+    found = connection.execute(query.where(Problem.c.run_id.in_(runs), Problem.c.status == "failed"))
+    return [(run, problem, message) for run, problem, message in found]
+
+
+@dataclass(frozen=True)
+class ProblemProgress:
+    """One problem: its committed groups, the iteration that comes next, and after how many iterations it was solved
+    (0 for a seed that solves it, None for unsolved).
+
+    missing: iterations before the next that are not committed, as where groups are committed as they come back
+    """
+
+    groups: int
+    next_iteration: int
+    solved_at: int | None
+    missing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """A run: its committed groups, the sequence that comes next, and each problem by its database id."""
+
+    groups: int
+    next_sequence: int
+    problems: dict[int, ProblemProgress]
+
+
+def run_progress(store: Store, run_id: int) -> RunProgress:
+    """Where a resume begins."""
+    by_problem = (
+        select(PromptGroup.c.problem_id, func.count(), func.max(PromptGroup.c.iteration))
+        .where(PromptGroup.c.run_id == run_id)
+        .group_by(PromptGroup.c.problem_id)
+    )
+    problems, solved = {}, course_of(store, run_id).solved
+    counts = {problem: (n, newest) for problem, n, newest in store.rows(by_problem)}
+    for problem in store.problems(run_id):
+        n, newest = counts.get(problem.id, (0, -1))
+        missing = set(range(newest + 1))
+        if n <= newest:
+            there = select(PromptGroup.c.iteration).where(PromptGroup.c.problem_id == problem.id)
+            missing -= {iteration for (iteration,) in store.rows(there)}
+        gaps = tuple(sorted(missing)) if n <= newest else ()
+        problems[problem.id] = ProblemProgress(n, newest + 1, solved.get(problem.id), gaps)
+    groups, last = group_count(store, run_id)
+    return RunProgress(groups, last + 1, problems)
+
+
+def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int, int, int, ParentKind, int, int]]:
+    """(sequence, problem id, operator, parent shown, answers that repeat, answers) in order of sequence: of each
+    problem, operator and kind of parent the last `last` groups."""
+    shown = case(
+        (PromptGroup.c.parent_id.is_(None), ParentKind.NOTHING.value),
+        (Candidate.c.group_id.is_(None), ParentKind.SEED.value),
+        else_=ParentKind.ANSWER.value,
+    )
+    place = func.row_number().over(
+        partition_by=(PromptGroup.c.problem_id, PromptGroup.c.operator, shown), order_by=PromptGroup.c.sequence.desc()
+    )
+    columns = (PromptGroup.c.sequence, PromptGroup.c.problem_id, PromptGroup.c.operator)
+    placed = (
+        select(*columns, shown.label("shown"), PromptGroup.c.repeats, PromptGroup.c.given, place.label("place"))
+        .outerjoin(Candidate, Candidate.c.id == PromptGroup.c.parent_id)
+        .where(PromptGroup.c.run_id == run_id)
+        .subquery()
+    )
+    query = select(*[column for column in placed.c if column.name != "place"]).where(placed.c.place <= last)
+    for sequence, problem, operator, was_shown, repeats, given in store.rows(query.order_by(placed.c.sequence)):
+        yield sequence, problem, operator, ParentKind(was_shown), repeats, given
+
+
+# -- what it spent and brought
+
+
+def totals_between(
+    connection: Connection, runs: Sequence[int], after: int = -1, upto: int = _NO_END
+) -> dict[int, Totals]:
+    """Run id -> the sums over its groups with sequences in (after, upto]."""
+    found = {run: Totals() for run in runs}
+    g = PromptGroup.c
+    within = (g.run_id.in_(runs), g.sequence > after, g.sequence <= upto)
+    summed = (g.given, g.missing, g.repeats, g.tokens, g.prompt_tokens, g.cost, g.sampling_seconds, g.scored_seconds)
+    sums = select(g.run_id, func.count(), *(func.sum(each) for each in summed)).where(*within).group_by(g.run_id)
+    for run, groups, given, missing, repeats, tokens, prompts, cost, sampling, scored in connection.execute(sums):
+        found[run] = Totals(
+            groups=groups, answers=int(given), missing=int(missing), repeats=int(repeats), tokens=int(tokens),
+            prompt_tokens=int(prompts), cost=float(cost), sampling_seconds=float(sampling),
+            scoring_seconds=float(scored),
+        )  # fmt: skip
+    kinds = cast(g.errors, Text)
+    errors = select(g.run_id, kinds, func.count()).where(*within, g.errors.is_not(None)).group_by(g.run_id, kinds)
+    for run, of_group, groups in connection.execute(errors):  # few texts differ
+        for kind, count in json.loads(of_group).items():
+            found[run].errors[kind] += count * groups
+    copied = (
+        select(Problem.c.run_id, Migration.c.problem_id, Migration.c.sequence)
+        .join(Problem, Problem.c.id == Migration.c.problem_id)
+        .where(Problem.c.run_id.in_(runs), Migration.c.candidate_id.is_not(None))
+        .where(Migration.c.sequence > after, Migration.c.sequence <= upto)
+        .distinct()
+        .subquery()
+    )
+    for run, migrations in connection.execute(select(copied.c.run_id, func.count()).group_by(copied.c.run_id)):
+        found[run].migrations = migrations
+    return found
+
+
+def read_totals(connection: Connection, runs: Sequence[int]) -> dict[int, Totals]:
+    """Run id -> its totals, for each of these runs: of its groups, and of replies that no group holds, as the run last
+    reported them."""
+    found = totals_between(connection, runs)
+    for run, summary in connection.execute(select(Run.c.id, Run.c.summary).where(Run.c.id.in_(runs))):
+        found[run].add(lost_totals(summary))
+    return found
+
+
+def lost_totals(summary: Mapping[str, Any]) -> Totals:
+    """What was spent on replies that no group holds, by a run's summary."""
+    lost = {name: summary.get(f"lost_{name}", 0) for name in ("tokens", "prompt_tokens", "cost")}
+    known = {name: value if isinstance(value, int | float) else 0 for name, value in lost.items()}
+    return Totals(tokens=int(known["tokens"]), prompt_tokens=int(known["prompt_tokens"]), cost=float(known["cost"]))
+
+
+def run_totals(store: Store, run_id: int) -> Totals:
+    """Of one run."""
+    with store.read() as connection:
+        return read_totals(connection, [run_id])[run_id]
+
+
+def current_summary(store: Store, run: RunRecord) -> dict[str, Any]:
+    """What a run last reported of itself, which a kill may leave behind its groups, with the totals that are
+    committed."""
+    totals = run_totals(store, run.id)
+    return {**run.summary, **totals.as_dict()} if totals.groups else dict(run.summary)
+
+
+def _counted() -> list[Any]:
+    g = PromptGroup.c
+    summed = (g.given, g.better, g.copies, g.repeats, g.compared, g.kept)
+    return [g.operator, g.parent_bin, *(func.sum(each) for each in summed)]
+
+
+def _count(row: Sequence[Any]) -> OperatorCount:
+    """PostgreSQL's sums are decimals."""
+    operator, bin, answers, better, copies, repeats, compared, kept = row
+    return OperatorCount(
+        operator, bin, int(answers), int(better), int(copies), int(repeats), int(compared), float(kept)
+    )
+
+
+def summed_counts(connection: Connection, run_id: int, after: int = -1, upto: int = _NO_END) -> list[OperatorCount]:
+    """How operators used their parents, of all problems of a run together and of the groups in (after, upto]: one for
+    each operator and bin."""
+    g = PromptGroup.c
+    query = select(*_counted()).where(*_range(run_id, after, upto), g.given > 0).group_by(g.operator, g.parent_bin)
+    return [_count(tuple(row)) for row in connection.execute(query.order_by(g.operator, g.parent_bin))]
+
+
+def counts_by_problem(store: Store, run_id: int) -> list[tuple[int, OperatorCount]]:
+    """(the problem's index in its run, count) of each of the run's problems, operators and bins."""
+    g = PromptGroup.c
+    query = (
+        select(Problem.c.index, *_counted())
+        .join(Problem, Problem.c.id == g.problem_id)
+        .where(g.run_id == run_id, g.given > 0)
+        .group_by(Problem.c.index, g.operator, g.parent_bin)
+        .order_by(Problem.c.index, g.operator, g.parent_bin)
+    )
+    return [(row[0], _count(tuple(row)[1:])) for row in store.rows(query)]
+
+
+def format_errors(store: Store, run_id: int) -> dict[str, int]:
+    """How many rollouts could not be read in full, by reason."""
+    query = (
+        select(Rollout.c.format_error, func.count())
+        .join(PromptGroup, PromptGroup.c.id == Rollout.c.group_id)
+        .where(PromptGroup.c.run_id == run_id, Rollout.c.format_error.is_not(None))
+        .group_by(Rollout.c.format_error)
+    )
+    return {str(reason): count for reason, count in store.rows(query)}
+
+
+# -- archives
+
+
+@dataclass(frozen=True)
+class EliteRecord:
+    """An occupied cell of a problem's archive."""
+
+    problem: int
+    island: int
+    cell: str
+    candidate: int
+    fitness: float
+    rewards: tuple[float, ...]
+
+
+IDS_AT_ONCE = 5000
+Archives = dict[int, dict[tuple[int, str], int]]
+"""Problem id -> (island, cell) -> candidate id."""
+
+
+def update_archives(connection: Connection, archives: Archives, after: int = -1) -> None:
+    """Bring the archives of these problems up to date, from that after the group `after` on."""
+    ids = list(archives)
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        query = select(PromptGroup.c.problem_id, PromptGroup.c.cells).where(
+            PromptGroup.c.problem_id.in_(ids[start : start + IDS_AT_ONCE]),
+            PromptGroup.c.sequence > after,
+            PromptGroup.c.cells.is_not(None),
+        )
+        for problem, cells in connection.execute(query.order_by(PromptGroup.c.sequence)):
+            for island, cell, candidate in cells:
+                if candidate is None:
+                    archives[problem].pop((island, cell), None)
+                else:
+                    archives[problem][island, cell] = candidate
+
+
+def elites(store: Store, problems: Sequence[int]) -> Iterator[EliteRecord]:
+    """The archives of these problems on every island, as of the last stored group, by problem, island and cell."""
+    archives: Archives = {problem: {} for problem in problems}
+    scores: dict[int, tuple[float, tuple[float, ...]]] = {}
+    with store.read() as connection:
+        update_archives(connection, archives)
+        held = sorted({candidate for cells in archives.values() for candidate in cells.values()})
+        for start in range(0, len(held), IDS_AT_ONCE):
+            query = select(Candidate.c.id, Candidate.c.fitness, Candidate.c.rewards)
+            for id, fitness, rewards in connection.execute(
+                query.where(Candidate.c.id.in_(held[start : start + IDS_AT_ONCE]))
+            ):
+                scores[id] = (fitness, tuple(rewards))
+    for problem in sorted(archives):
+        for (island, cell), candidate in sorted(archives[problem].items()):
+            yield EliteRecord(problem, island, cell, candidate, *scores[candidate])

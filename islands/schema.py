@@ -1,0 +1,285 @@
+"""The tables. One prompt group is one transaction over prompt_groups, prompts, rollouts, candidates and answers: the
+provenance of its candidates, the point to resume from, and a training example, written once.
+
+The row of a group has its own sums, so that whatever a reader shows of a run is a sum or a maximum over narrow rows.
+Times are seconds since 1970, UTC. Rewards, measures and features are JSON, whose decimal form keeps every float64
+exactly; token ids and log-probabilities are bytes (islands.blobs).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+
+REVISION = "0011"
+"""Of these tables (islands.migrations)."""
+METADATA = MetaData()
+ESCAPED = "\ue000"
+"""First character (private use) of a text that had to be escaped."""
+
+
+class ModelText(TypeDecorator[str]):
+    """Text that a model may have written: NUL characters, which PostgreSQL refuses, and lone surrogates, which UTF-8
+    has no form for, are kept exactly. Everything else is stored as it is."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None or ("\x00" not in value and value.isascii()):
+            return value
+        if "\x00" not in value and not value.startswith(ESCAPED):
+            try:
+                value.encode()
+                return value
+            except UnicodeEncodeError:
+                pass
+        return ESCAPED + value.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None or not value.startswith(ESCAPED):
+            return value
+        return value[1:].encode("ascii").decode("unicode_escape")
+
+
+class JsonObject(JSON):
+    """A JSON object."""
+
+
+class JsonNumbers(JSON):
+    """A JSON list of numbers."""
+
+
+class JsonTexts(JSON):
+    """A JSON list of texts."""
+
+
+class JsonCells(JSON):
+    """A JSON list of [island, cell, candidate id or null]."""
+
+
+BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column of type INTEGER
+
+
+def define(name: str, about: str, *parts: Column[Any] | UniqueConstraint | Index) -> Table:
+    """A table. about: the meaning of a row, for the reference"""
+    return Table(name, METADATA, *parts, info={"about": about})
+
+
+def column(name: str, *parts: Any, nullable: bool = False, **options: Any) -> Column[Any]:
+    """A column, not null by default. parts: its type, its foreign key"""
+    return Column(name, *parts, nullable=nullable, **options)
+
+
+Run = define(
+    "runs",
+    "A search, a training or an evaluation. Runs of one comparison share its name and differ in their arm.",
+    column("id", BigId, primary_key=True),
+    column("name", String(200), unique=True),
+    column("status", String(20)),
+    column("reason", ModelText),
+    column("command", ModelText),
+    column("seed", BigInteger),
+    column("commit", ModelText),
+    column("config", JsonObject),
+    column("summary", JsonObject),
+    column("comparison", String(200), index=True, nullable=True),
+    column("arm", String(200), nullable=True),
+    column("created", Double),
+    column("updated", Double),
+    column("owner", String(400), nullable=True),  # the writer that holds the run (islands.lock)
+)
+
+Problem = define(
+    "problems",
+    "A problem of a run. best and best_fitness are of its fittest valid candidate, the seeds included.",
+    column("id", BigId, primary_key=True),
+    column("run_id", BigId, ForeignKey("runs.id")),
+    column("index", BigInteger),
+    column("address", ModelText),
+    column("name", ModelText),
+    column("objectives", JsonTexts),
+    column("target", Double, nullable=True),
+    column("answer_format", String(20)),
+    column("status", String(20)),
+    column("message", ModelText),
+    column("solved_sequence", BigInteger, nullable=True),
+    column("dimensions", JsonTexts(none_as_null=True), nullable=True),
+    column("best", BigInteger, nullable=True),
+    column("best_fitness", Double, nullable=True),
+    column("fingerprint", String(64), nullable=True),  # of its scorer
+    UniqueConstraint("run_id", "index"),
+)
+
+ScorerChange = define(
+    "scorer_changes",
+    "A problem whose scorer or data had changed when its run was resumed.",
+    column("id", BigId, primary_key=True),
+    column("problem_id", BigId, ForeignKey("problems.id")),
+    column("before", String(64), nullable=True),
+    column("after", String(64)),
+    column("rescored", Boolean),
+    column("created", Double),
+    Index("ix_scorer_changes_problem", "problem_id"),
+)
+
+PolicyVersion = define(
+    "policy_versions",
+    "What produced a rollout: weights at an address, trained from a parent version or given from outside.",
+    column("id", BigId, primary_key=True),
+    column("run_id", BigId, ForeignKey("runs.id")),
+    column("version", String(400)),
+    column("address", ModelText),
+    column("parent_id", BigId, ForeignKey("policy_versions.id"), nullable=True),
+    column("created", Double),
+    UniqueConstraint("run_id", "version"),
+)
+
+PromptGroup = define(
+    "prompt_groups",
+    "G rollouts of one prompt. `sequence` is the commit order within the run, `iteration` the place within the "
+    "problem; parent and inspirations are candidate ids; operator is a place in the run's policies. `answers` were "
+    "requested of each rollout; `given` are all that it gave, `born` of them new candidates, `repeats` stored before; "
+    "`missing` were requested and not given. scored_seconds is summed over the scorer's workers. `errors` counts "
+    "failed new answers and unreadable rollouts by kind. best is the new best candidate, if the group brought one. "
+    "parent_bin: islands.types; `better` answers than the parent, `copies` of what the prompt showed, `kept` the "
+    "shares of the parent's text that `compared` answers kept, summed. `cells`: changes of the archive.",
+    column("id", BigId, primary_key=True),
+    column("run_id", BigId, ForeignKey("runs.id")),
+    column("problem_id", BigId, ForeignKey("problems.id")),
+    column("sequence", BigInteger),
+    column("iteration", BigInteger),
+    column("island", BigInteger),
+    column("operator", BigInteger),
+    column("parent_id", BigInteger, nullable=True),
+    column("inspirations", JsonNumbers),
+    column("policy_version_id", BigId, ForeignKey("policy_versions.id")),
+    column("answers", BigInteger),
+    column("stream", BigInteger),
+    column("seed", BigInteger),
+    column("temperature", Double),
+    column("sampling_seconds", Double),
+    column("scoring_seconds", Double),
+    column("created", Double),
+    # the sums, with defaults for databases that had none
+    column("given", BigInteger, server_default="0"),
+    column("born", BigInteger, server_default="0"),
+    column("repeats", BigInteger, server_default="0"),
+    column("missing", BigInteger, server_default="0"),
+    column("tokens", BigInteger, server_default="0"),
+    column("prompt_tokens", BigInteger, server_default="0"),
+    column("cost", Double, server_default="0"),
+    column("scored_seconds", Double, server_default="0"),
+    column("errors", JsonObject(none_as_null=True), nullable=True),
+    column("best", BigInteger, nullable=True),
+    column("best_fitness", Double, nullable=True),
+    column("parent_bin", BigInteger, server_default="-1"),
+    column("better", BigInteger, server_default="0"),
+    column("copies", BigInteger, server_default="0"),
+    column("compared", BigInteger, server_default="0"),
+    column("kept", Double, server_default="0"),
+    column("cells", JsonCells(none_as_null=True), nullable=True),
+    UniqueConstraint("run_id", "sequence"),
+    Index("ix_prompt_groups_problem", "problem_id", "sequence"),
+)
+
+PromptText = define(
+    "prompts",
+    "The prompt of a group: a compressed JSON list of its system message, request and prefill; and its token ids (P,).",
+    column("group_id", BigId, ForeignKey("prompt_groups.id"), primary_key=True, autoincrement=False),
+    column("texts", LargeBinary),
+    column("token_ids", LargeBinary),
+)
+
+Rollout = define(
+    "rollouts",
+    "One sample: text, token ids (T,) and behaviour log-probabilities (T,).",
+    column("id", BigId, primary_key=True),
+    column("group_id", BigId, ForeignKey("prompt_groups.id")),
+    column("position", BigInteger),
+    column("text", ModelText),
+    column("token_ids", LargeBinary),
+    column("logprobs", LargeBinary),
+    column("finish", String(20)),
+    column("format_error", ModelText, nullable=True),
+    UniqueConstraint("group_id", "position"),
+)
+
+Candidate = define(
+    "candidates",
+    "A distinct answer to a problem of a run, stored once. group_id is None and sequence -1 for a seed.",
+    column("id", BigId, primary_key=True),
+    column("problem_id", BigId, ForeignKey("problems.id")),
+    column("group_id", BigId, ForeignKey("prompt_groups.id"), nullable=True),
+    column("sequence", BigInteger),
+    column("identity", LargeBinary),
+    column("text", ModelText),
+    column("rewards", JsonNumbers),
+    column("fitness", Double),
+    column("features", JsonObject),
+    column("measures", JsonNumbers),  # raw values of the grid's dimensions; empty for a failed candidate
+    column("feedback", ModelText),
+    column("error", ModelText, nullable=True),
+    column("generation", BigInteger),
+    column("island", BigInteger),
+    column("parent_id", BigInteger, nullable=True),
+    column("created", Double),
+    UniqueConstraint("problem_id", "identity"),
+    Index("ix_candidates_problem", "problem_id", "sequence"),
+)
+
+Answer = define(
+    "answers",
+    "The candidate that an answer of a rollout is; repeats point to the one stored first.",
+    column("rollout_id", BigId, ForeignKey("rollouts.id"), primary_key=True, autoincrement=False),
+    column("position", BigInteger, primary_key=True, autoincrement=False),
+    column("candidate_id", BigId, ForeignKey("candidates.id")),
+    column("repeat", Boolean),
+    column("seconds", Double),
+    Index("ix_answers_candidate", "candidate_id"),
+)
+
+Migration = define(
+    "migrations",
+    "A copy from island to island after the group `sequence`. A migration that found nothing to copy leaves one row "
+    "without source, target and candidate, because it too restarts the interval.",
+    column("id", BigId, primary_key=True),
+    column("problem_id", BigId, ForeignKey("problems.id")),
+    column("sequence", BigInteger),
+    column("generation", BigInteger),
+    column("source", BigInteger, nullable=True),
+    column("target", BigInteger, nullable=True),
+    column("candidate_id", BigId, ForeignKey("candidates.id"), nullable=True),
+    Index("ix_migrations_problem", "problem_id", "sequence"),
+)
+
+TrainingStep = define(
+    "training_steps",
+    "One step of a trainer; policy_version_id is the version that the step produced, if it produced one.",
+    column("id", BigId, primary_key=True),
+    column("run_id", BigId, ForeignKey("runs.id")),
+    column("step", BigInteger),
+    column("policy_version_id", BigId, ForeignKey("policy_versions.id"), nullable=True),
+    column("stats", JsonObject),
+    column("checkpoint", ModelText, nullable=True),
+    column("created", Double),
+    UniqueConstraint("run_id", "step"),
+)

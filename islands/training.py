@@ -1,0 +1,125 @@
+"""What trained during a run, and which policy versions wrote its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Select, cast, func, select
+
+from islands.schema import Answer, Candidate, PolicyVersion, PromptGroup, Rollout, TrainingStep
+from islands.store import Store
+
+_RENAMED = {"nll": "behaviour_nll", "surprisal": "policy_nll"}
+
+
+def current_names(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """A step's metrics by their present names, also if an older version recorded them."""
+    return {_RENAMED.get(name, name): value for name, value in metrics.items()}
+
+
+@dataclass(frozen=True)
+class TrainingStepRecord:
+    """A trainer's step; policy_version is what came out of it, if anything did."""
+
+    step: int
+    stats: dict[str, Any]
+    policy_version: str | None
+    checkpoint: str | None
+    created: float
+
+
+def training_steps(store: Store, run_id: int, after: int = -1) -> Iterator[TrainingStepRecord]:
+    """The trainer's steps beyond `after`, in order."""
+    step = TrainingStep.c
+    query = (
+        select(step.step, step.stats, PolicyVersion.c.version, step.checkpoint, step.created)
+        .outerjoin(PolicyVersion, PolicyVersion.c.id == step.policy_version_id)
+        .where(step.run_id == run_id, step.step > after)
+        .order_by(step.step)
+    )
+    with store.read() as connection:
+        for number, stats, *rest in connection.execute(query):
+            yield TrainingStepRecord(number, current_names(stats), *rest)
+
+
+def checkpoints(store: Store, run_id: int) -> list[str]:
+    """Where the versions that a run trained were saved, oldest first. Some may have been removed since."""
+    query = select(TrainingStep.c.checkpoint).where(
+        TrainingStep.c.run_id == run_id, TrainingStep.c.checkpoint.is_not(None)
+    )
+    return [str(place) for (place,) in store.rows(query.order_by(TrainingStep.c.step))]
+
+
+def newest_training(connection: Connection, runs: Sequence[int]) -> dict[int, int]:
+    """Run id -> its trainer's last step, for the runs that have any."""
+    query = select(TrainingStep.c.run_id, func.max(TrainingStep.c.step)).where(TrainingStep.c.run_id.in_(runs))
+    return {run: step for run, step in connection.execute(query.group_by(TrainingStep.c.run_id))}
+
+
+def training_between(
+    connection: Connection, run: int, after: int, newest: int, every: int
+) -> list[tuple[int, dict[str, Any]]]:
+    """(step, metrics) of each step divisible by `every` beyond `after`, and of the newest."""
+    step = TrainingStep.c.step
+    query = (
+        select(step, TrainingStep.c.stats)
+        .where(TrainingStep.c.run_id == run, step > after)
+        .where((step % cast(every, BigInteger) == 0) | (step == newest))
+        .order_by(step)
+    )
+    return [(number, current_names(stats)) for number, stats in connection.execute(query)]
+
+
+def newest_version(connection: Connection, run: int) -> str:
+    """The last policy version that the run's trainer made, "" before the first."""
+    query = (
+        select(PolicyVersion.c.version)
+        .join(TrainingStep, TrainingStep.c.policy_version_id == PolicyVersion.c.id)
+        .where(TrainingStep.c.run_id == run)
+        .order_by(TrainingStep.c.step.desc())
+        .limit(1)
+    )
+    return str(connection.execute(query).scalar() or "")
+
+
+@dataclass(frozen=True)
+class VersionUse:
+    """How a policy version was used: groups it wrote, from which sequence to which, and the mean fitness of an answer
+    (failed ones count as what they scored); checkpoint of the step that made it."""
+
+    version: str
+    groups: int
+    first: int
+    last: int
+    fitness: float | None
+    checkpoint: str | None
+
+
+def versions_used(store: Store, run_id: int) -> list[VersionUse]:
+    """Every policy version that wrote a group of the run, in the order of their first groups."""
+    version = PromptGroup.c.policy_version_id
+    mean: Select[Any] = (
+        select(version, func.avg(Candidate.c.fitness))
+        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
+        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
+        .join(Candidate, Candidate.c.id == Answer.c.candidate_id)
+        .where(PromptGroup.c.run_id == run_id)
+        .group_by(version)
+    )
+    fitness = {id: value for id, value in store.rows(mean)}
+    first = func.min(PromptGroup.c.sequence)
+    query = (
+        select(version, PolicyVersion.c.version, func.count(), first, func.max(PromptGroup.c.sequence))
+        .join(PolicyVersion, PolicyVersion.c.id == version)
+        .where(PromptGroup.c.run_id == run_id)
+        .group_by(version, PolicyVersion.c.version)
+        .order_by(first)
+    )
+    saved = select(TrainingStep.c.policy_version_id, TrainingStep.c.checkpoint).where(TrainingStep.c.run_id == run_id)
+    places = {id: place for id, place in store.rows(saved) if id is not None}
+    return [
+        VersionUse(name, groups, low, high, fitness.get(id), places.get(id))
+        for id, name, groups, low, high in store.rows(query)
+    ]

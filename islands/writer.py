@@ -1,0 +1,142 @@
+"""Writing groups, candidates and migrations with bulk inserts: a handful of statements a group, no look-ups."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import insert, update
+
+from islands.blobs import pack_floats, pack_ids, pack_texts
+from islands.schema import Answer, Candidate, Migration, Problem, PromptGroup, PromptText, Rollout
+from islands.store import Store, Transaction
+from islands.types import GroupSums, ProblemRecord
+from problems.types import ScoredAnswer, ScoredGroup
+
+_GROUP = insert(PromptGroup).returning(PromptGroup.c.id)
+_ROLLOUTS = insert(Rollout).returning(Rollout.c.id, sort_by_parameter_order=True)
+_CANDIDATES = insert(Candidate).returning(Candidate.c.id, sort_by_parameter_order=True)
+Cells = Sequence[tuple[int, str, int | None]]
+"""(island, cell, candidate id or None for a cell that is empty now)."""
+
+
+class GroupWriter:
+    """Writes for one problem, inside the caller's transactions."""
+
+    def __init__(self, store: Store, problem: ProblemRecord) -> None:
+        self._store = store
+        self._problem = problem
+
+    def write_group(
+        self,
+        tx: Transaction,
+        group: ScoredGroup,
+        fresh: Sequence[ScoredAnswer],
+        measures: Sequence[tuple[float, ...]],
+        generation: int,
+        id_of: Callable[[bytes], int],
+    ) -> tuple[int, list[int]]:
+        """The group, its rollouts, its `fresh` answers as candidates, and a link per answer; `id_of` gives the ids of
+        repeats. Returns the group's id and the candidates' ids, in the order of `fresh`."""
+        row = dict(
+            run_id=self._problem.run_id, problem_id=group.problem, sequence=group.sequence, iteration=group.iteration,
+            island=group.island, operator=group.operator, parent_id=group.parent, inspirations=list(group.inspirations),
+            policy_version_id=self._store.policy_version(self._problem.run_id, group.policy_version, tx),
+            answers=group.answers, stream=group.prompt.stream, seed=group.seed, temperature=group.temperature,
+            sampling_seconds=group.sampling_seconds, scoring_seconds=group.scoring_seconds, created=time.time(),
+        )  # fmt: skip
+        group_id = tx.connection.execute(_GROUP, row).scalar_one()
+        prompt_ids = pack_ids(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
+        texts = pack_texts((group.prompt.system, group.prompt.user, group.prompt.prefill))
+        prompt = dict(group_id=group_id, texts=texts, token_ids=zlib.compress(prompt_ids))
+        tx.connection.execute(insert(PromptText), prompt)
+        ids = self.write_candidates(
+            tx, fresh, measures, group_id, group.sequence, generation, group.island, group.parent
+        )
+        self._write_answers(tx, group, group_id, dict(zip((a.identity for a in fresh), ids, strict=True)), id_of)
+        return group_id, ids
+
+    def _write_answers(
+        self,
+        tx: Transaction,
+        group: ScoredGroup,
+        group_id: int,
+        born: dict[bytes, int],
+        id_of: Callable[[bytes], int],
+    ) -> None:
+        rollouts = [
+            dict(
+                group_id=group_id, position=position, text=scored.rollout.text, finish=scored.rollout.finish,
+                token_ids=pack_ids(scored.rollout.token_ids), logprobs=pack_floats(scored.rollout.logprobs),
+                format_error=scored.format_error,
+            )
+            for position, scored in enumerate(group.rollouts)
+        ]  # fmt: skip
+        if not rollouts:
+            return
+        rollout_ids = tx.connection.execute(_ROLLOUTS, rollouts).scalars().all()
+        seen: set[bytes] = set()
+        links = []
+        for rollout_id, scored in zip(rollout_ids, group.rollouts, strict=True):
+            for position, answer in enumerate(scored.answers):
+                first = answer.identity in born and answer.identity not in seen
+                seen.add(answer.identity)
+                candidate = born.get(answer.identity)
+                links.append(
+                    dict(
+                        rollout_id=rollout_id, position=position, repeat=not first, seconds=answer.seconds,
+                        candidate_id=id_of(answer.identity) if candidate is None else candidate,
+                    )
+                )  # fmt: skip
+        if links:
+            tx.connection.execute(insert(Answer), links)
+
+    def write_candidates(
+        self,
+        tx: Transaction,
+        answers: Sequence[ScoredAnswer],
+        measures: Sequence[tuple[float, ...]],
+        group_id: int | None,
+        sequence: int,
+        generation: int,
+        island: int,
+        parent: int | None,
+    ) -> list[int]:
+        """One row per answer; their ids in order."""
+        now = time.time()
+        rows = [
+            dict(
+                problem_id=self._problem.id, group_id=group_id, sequence=sequence, identity=answer.identity,
+                text=answer.text, rewards=[float(r) for r in answer.score.rewards], fitness=float(answer.score.fitness),
+                features={name: float(value) for name, value in answer.score.features.items()}, measures=list(measured),
+                feedback=answer.score.feedback, error=answer.score.error, generation=generation, island=island,
+                parent_id=parent, created=now,
+            )
+            for answer, measured in zip(answers, measures, strict=True)
+        ]  # fmt: skip
+        return list(tx.connection.execute(_CANDIDATES, rows).scalars()) if rows else []
+
+    def write_sums(self, tx: Transaction, group_id: int, sums: GroupSums, cells: Cells) -> None:
+        """What a group brought, once its answers are placed."""
+        values: dict[str, Any] = {**vars(sums), "errors": dict(sums.errors) or None, "cells": list(cells) or None}
+        tx.connection.execute(update(PromptGroup).where(PromptGroup.c.id == group_id).values(values))
+
+    def add_cells(self, tx: Transaction, group_id: int, cells: Cells) -> None:
+        """Further changes of the archive with a group: those of the migration that followed it."""
+        mine = PromptGroup.c.id == group_id
+        known = tx.connection.execute(PromptGroup.select().with_only_columns(PromptGroup.c.cells).where(mine)).scalar()
+        tx.connection.execute(update(PromptGroup).where(mine).values(cells=[*(known or []), *cells]))
+
+    def write_migration(
+        self, tx: Transaction, sequence: int, generation: int, moves: Sequence[tuple[int, int, int]]
+    ) -> None:
+        """A row per copy, or one empty row for a migration that copied nothing."""
+        common: dict[str, int | None] = dict(problem_id=self._problem.id, sequence=sequence, generation=generation)
+        rows = [dict(common, source=source, target=target, candidate_id=id) for source, target, id in moves]
+        tx.connection.execute(insert(Migration), rows or [dict(common, source=None, target=None, candidate_id=None)])
+
+    def write_problem(self, tx: Transaction, **values: Any) -> None:
+        """Columns of the problem: its best candidate, the settled dimensions of its grid."""
+        tx.connection.execute(update(Problem).where(Problem.c.id == self._problem.id).values(values))

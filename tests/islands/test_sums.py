@@ -1,0 +1,123 @@
+"""What is counted of the answers to a parent as groups are stored, and after they were given other scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from island_samples import answer, group, new_problem, put, search, small_config
+from sqlalchemy import select, text
+
+from islands.history import COLUMNS, from_row
+from islands.population.population import Population
+from islands.population.sums import fitness_bin, is_better
+from islands.rescoring import rescore
+from islands.runs import counts_by_problem, elites, summed_counts
+from islands.schema import PromptGroup
+from islands.store import Store
+from islands.types import AT_TARGET, NO_PARENT, OperatorCount
+from problems.contract import Score
+
+
+def counts(store: Store, run: int) -> list[OperatorCount]:
+    with store.read() as connection:
+        return summed_counts(connection, run)
+
+
+@pytest.mark.parametrize(
+    ("fitness", "target", "bin"),
+    [
+        (0.0, 0.8, 0), (0.19, 0.8, 0), (0.2, 0.8, 1), (0.4, 0.8, 2), (0.61, 0.8, 3), (0.79, 0.8, 3),
+        (0.8, 0.8, AT_TARGET), (0.9, 0.8, AT_TARGET),
+        (0.3, None, 1), (1.0, None, 3), (7.5, None, 3), (-2.0, None, 0),
+        (-2.0, -1.0, 0), (-1.0, -1.0, AT_TARGET),
+    ],
+)  # fmt: skip
+def test_bins_are_quarters_of_the_way_to_the_target(fitness, target, bin):
+    assert fitness_bin(Score((fitness,), fitness), target) == bin
+    assert fitness_bin(None, target) == NO_PARENT
+
+
+def test_a_failed_parent_is_at_no_target_and_any_valid_answer_is_better():
+    failed, valid = Score((0.0,), 0.0, error="crashed"), Score((0.0,), -3.0)
+    assert fitness_bin(failed, 0.0) == 0
+    assert is_better(valid, failed) and not is_better(failed, valid) and not is_better(failed, failed)
+    assert not is_better(Score((0.0,), 0.5 + 1e-12), Score((0.0,), 0.5)), "the same but for rounding"
+
+
+def test_answers_are_counted_by_operator_and_by_the_bin_of_their_parent(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    first = put(store, population, group(problem, 0, [answer("a b c d", 0.6), answer("e", 0.1), answer("e", 0.1)]))
+    parent, weak = first[0].candidate, first[1].candidate
+    answers = [
+        answer("a b c x", 0.7),  # better, keeps three words of four
+        answer("y", 0.6),  # no better
+        answer("a b c d", 0.6),  # a copy of the parent
+        answer("e", 0.1),  # a copy of an inspiration
+        answer("a b", 0.9, error="crashed"),  # failed
+        answer("a b c x", 0.7),  # the first once more: a repeat, and no copy of anything shown
+    ]
+    asked = group(problem, 1, answers[:3], answers[3:], parent=parent, inspirations=(weak,))
+    put(store, population, replace(asked, operator=1))
+    put(store, population, group(problem, 2, [], parent=parent))
+    put(store, population, group(problem, 3, [answer("f", 0.3)], parent=weak))
+    assert counts(store, problem.run_id) == [
+        OperatorCount(0, NO_PARENT, 3, 0, 0, 1, 0, 0.0),
+        OperatorCount(0, 0, 1, 1, 0, 0, 1, 0.0),
+        OperatorCount(1, 2, 6, 2, 2, 3, 6, 0.75 + 0 + 1 + 0 + 0.5 + 0.75),
+    ]
+    assert [(index, one.bin) for index, one in counts_by_problem(store, problem.run_id)] == [(0, -1), (0, 0), (0, 2)]
+
+
+def test_a_rolled_back_group_counts_for_nothing(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    with pytest.raises(ZeroDivisionError), store.begin() as tx:
+        population.add(group(problem, 0, [answer("a")]), tx)
+        raise ZeroDivisionError
+    assert counts(store, problem.run_id) == []
+
+
+def searched(store: Store) -> int:
+    """A run of a search with repeats, failed answers and company."""
+    problem = new_problem(store)
+    search(store, Population(store, problem, small_config()), 60, seed=3)
+    return problem.run_id
+
+
+def test_other_scores_are_other_counts(store):
+    run = searched(store)
+    (problem,) = store.problems(run)
+    before = counts(store, run)
+    with store.read() as connection:
+        rows = connection.execute(text("SELECT id, rewards, error FROM candidates")).all()
+    scores = {id: Score((0.9, 0.9), 0.9 - id / 1000, {}, "", error) for id, _, error in rows}
+    with store.begin() as tx:
+        rescore(store, replace(problem, target=None), small_config(), scores, tx)
+    after = counts(store, run)
+    assert sum(one.answers for one in after) == sum(one.answers for one in before)
+    assert sum(one.kept for one in after) == pytest.approx(sum(one.kept for one in before))
+    quarters = {one.bin: one.answers for one in after}
+    assert quarters[3] == max(quarters.values()) and AT_TARGET not in quarters
+    assert sum(one.better for one in after) != sum(one.better for one in before)
+
+
+def test_the_same_scores_are_the_same_rows(store):
+    """Scoring again by an unchanged scorer changes nothing: sums, rises and archives are worked out as they were."""
+    run = searched(store)
+    (problem,) = store.problems(run)
+
+    def rows():
+        with store.read() as connection:
+            return [tuple(row) for row in connection.execute(select(PromptGroup).order_by(PromptGroup.c.id))]
+
+    before, held = rows(), [vars(elite) for elite in elites(store, [problem.id])]
+    with store.read() as connection:
+        stored = [from_row(row) for row in connection.execute(select(*COLUMNS))]
+    scores = {c.id: Score(c.rewards, c.fitness, c.features, c.feedback, c.error) for c in stored}
+    with store.begin() as tx:
+        rescore(store, problem, small_config(), scores, tx)
+    assert [vars(elite) for elite in elites(store, [problem.id])] == held
+    assert [row[:-1] for row in rows()] == [row[:-1] for row in before], "all but the changes of cells"
+    assert store.problems(run) == [problem]
