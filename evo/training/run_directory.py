@@ -17,7 +17,7 @@ from typing import Any
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training.metrics import BY_EXAMPLE, HELD_OUT, OFFLINE, ON_POLICY
-from islands.queries.training import current_names
+from islands.training import current_names
 from vpo.training.config import IMPROVE
 
 SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"

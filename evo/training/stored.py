@@ -32,10 +32,10 @@ from evo.config.traces import TRUNCATE, run_and_address, span, timestamp
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training.loop import Batch, Training
-from islands.db.comparisons import runs_named
-from islands.db.store import Store
-from islands.queries.groups import GroupFilter, TraceRow, groups_at, trace_rows
-from islands.queries.progress import group_count
+from islands.comparisons import runs_named
+from islands.groups import GroupFilter, TraceRow, groups_at, trace_rows
+from islands.runs import group_count
+from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.address import name_few
 from problems.contract import BadAddress

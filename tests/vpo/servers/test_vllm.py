@@ -23,8 +23,8 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.runs.start import launch
 from evo.search.loop import SyncFailed
-from islands.db.store import Store
-from islands.queries.training import training_steps
+from islands.store import Store
+from islands.training import training_steps
 from problems.contract import BadAddress
 from problems.types import Prompt
 from vpo.policies.address import PolicySettings, parse_address
