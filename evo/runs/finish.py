@@ -154,7 +154,7 @@ async def _rebuild(open_run: OpenRun, db: str) -> None:
     new.search.on_commit = old.on_commit
     if old.paused:
         new.search.pause()
-    vars(open_run).update(vars(new))
+    vars(open_run).update({**vars(new), "resources": open_run.resources})  # which it still owns
 
 
 def outcome_of(open_run: OpenRun, stop: Stop, failure: SearchFailed | None) -> tuple[str, str]:

@@ -41,9 +41,11 @@ async def search(db: str, after: int, act) -> tuple[SearchOutcome, list[int]]:
             act(launched)
 
     launched.search.on_commit = committed
+    owned = launched.resources
     try:
         return await run_to_end(launched), seen
     finally:
+        assert launched.resources is owned, "its policies are still its own to close"
         await launched.close()
 
 
@@ -59,7 +61,7 @@ def test_a_search_waits_for_its_server_and_goes_on(server, tmp_path):
     assert found.outcome == "done" and found.failure is None
     assert_same_run(rows, stored_answers(whole, "run"))
     assert sorted(seen) == list(range(36))
-    lines = [str(one.message) for one in said if "its database" in str(one.message)]
+    lines = [str(one.message) for one in said if "run run" in str(one.message)]
     assert "Lost the database of run" in lines[0] and "Reconnected; run" in lines[-1]
     assert all("\n" not in line for line in lines)
 
