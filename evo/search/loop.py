@@ -21,7 +21,7 @@ from evo.search.iteration import Iteration
 from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampler
 from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
-from evo.search.window import open_window
+from evo.search.window import Window
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.store import Transaction
 from problems.contract import ScorerFault
@@ -74,7 +74,7 @@ class SearchLoop:
 
     def __init__(self, core: SearchCore, learner: Learner, scorer: Scorer) -> None:
         self.core, self.learner, self.scorer = core, learner, scorer
-        self.window = open_window(core.size, core.operators, core.config.seed)
+        self.window = Window(core.size, core.operators, core.config.seed)
         core.in_flight = lambda: self.window
         self.on_commit: Callable[[ScoredGroup], None] | None = None
         self.paused = False
@@ -128,7 +128,7 @@ class SearchLoop:
         """Fill the window; whether anything is in flight."""
         while self.window.has_room(self.core.schedule.upcoming) and self._ask():
             pass
-        return any(True for _ in self.window)
+        return len(self.window) > 0
 
     def _tell_ready(self) -> None:
         """Commit the groups whose turn it is and that are back, together, each followed by the proposal it makes room

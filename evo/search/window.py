@@ -15,20 +15,18 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Iterator
 
 from evo.search.iteration import Iteration, score_group
 from evo.search.operators import Operators
-from evo.search.sampler import Sampler
+from evo.search.sampler import Sampled, Sampler
 from evo.search.schedule import WindowSize
 from problems.types import NO_USAGE, ScoredGroup, Usage
 from vpo.policies.address import parse_address
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Waits
 
 
-class Window(ABC):
+class Window:
     """The iterations of a search that are in flight, and the samplers of its operators. Used on one event loop.
 
     Of several operators one that does not respond is left alone for a while, and another answers its prompt. A prompt
@@ -38,32 +36,14 @@ class Window(ABC):
     def __init__(self, size: WindowSize, operators: Operators, seed: int) -> None:
         self.size, self.operators, self.seed = size, operators, seed
         self.samplers: list[Sampler] = []
+        self._flying: list[Iteration] = []
+        self._since = 0.0  # when the oldest became the oldest
 
-    @abstractmethod
-    def __iter__(self) -> Iterator[Iteration]: ...
+    def __iter__(self) -> Iterator[Iteration]:
+        return iter(list(self._flying))
 
-    @abstractmethod
-    def has_room(self, upcoming: int) -> bool:
-        """Whether the next proposal, of this sequence, may be made."""
-
-    @abstractmethod
-    def ready(self) -> Iteration | None:
-        """The iteration that leaves next, if it is back."""
-
-    @abstractmethod
-    async def wait(self, seconds: float) -> bool:
-        """Begin the calls that will not fill up further, and wait until an iteration may be ready, or there may be
-        room; False if that took longer."""
-
-    @abstractmethod
-    def _add(self, iteration: Iteration) -> None: ...
-
-    @abstractmethod
-    def _remove(self, iteration: Iteration) -> None: ...
-
-    def set_aside(self, longest: float) -> None:
-        """Let the others leave before one whose reply has taken more seconds than this, if any paid one waits."""
-        return
+    def __len__(self) -> int:
+        return len(self._flying)
 
     def open(self) -> None:
         """Begin to sample, on the search's event loop."""
@@ -75,17 +55,77 @@ class Window(ABC):
             for operator in self.operators.all
         ]  # fmt: skip
 
+    def has_room(self, upcoming: int) -> bool:
+        """Whether the next proposal, of this sequence, may be made. Strict: it is less than a window behind the oldest.
+        Loose: `groups` may be sampled at once, and `async_window` more wait for anything else; ProblemRun.has_turn
+        limits how far a problem runs ahead of its oldest."""
+        if len(self) >= self.size.groups + self.size.async_window:
+            return False
+        if self.size.async_window:
+            return sum(not iteration.is_sampled for iteration in self._flying) < self.size.groups
+        return self._oldest is None or upcoming < self._oldest.sequence + self.size.groups
+
     def submit(self, iteration: Iteration) -> None:
         """Hand the prompt to its policy's sampler, and score the rollouts when they are back."""
         iteration.sampled = self.samplers[iteration.operator].submit(iteration.prompt)
         iteration.group = asyncio.create_task(self._complete(iteration))
         iteration.problem_run.uncommitted.add(iteration.number)
-        self._add(iteration)
+        if self._oldest is None:
+            self._since = time.monotonic()
+        self._flying.append(iteration)
+
+    def ready(self) -> Iteration | None:
+        """The iteration that leaves next, if it is back."""
+        if self.size.async_window:
+            for iteration in self:
+                if iteration.group.cancelled():  # by an interrupt; those that the policy began are still to come
+                    self.pop(iteration)
+        return next((iteration for iteration in self._leaving() if iteration.group.done()), None)
 
     def pop(self, iteration: Iteration) -> None:
         """Remove an iteration that leaves."""
         iteration.problem_run.uncommitted.discard(iteration.number)
-        self._remove(iteration)
+        self._flying.remove(iteration)
+        if not iteration.late:
+            self._since = time.monotonic()
+
+    async def wait(self, seconds: float) -> bool:
+        """Begin the calls that will not fill up further, and wait until an iteration may be ready, or there may be
+        room; False if that took longer."""
+        waiting: list[asyncio.Future[ScoredGroup] | asyncio.Future[Sampled]] = [one.group for one in self._leaving()]
+        asked = [iteration for iteration in self._flying if not iteration.is_sampled]
+        if self.size.async_window:
+            waiting += [iteration.sampled for iteration in asked]
+            if all(self._is_held(iteration) for iteration in asked):  # else a call will come back and make room
+                for sampler in self.samplers:
+                    sampler.flush()
+        elif self._oldest is not None and self._is_held(self._oldest):
+            self.samplers[self._oldest.operator].flush()
+        return bool((await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))[0])
+
+    def set_aside(self, longest: float) -> None:
+        """Let the others leave before the oldest if its reply has taken more seconds than this, and a paid one
+        waits."""
+        oldest = self._oldest
+        if self.size.async_window or oldest is None or time.monotonic() - self._since < longest:
+            return
+        if not oldest.group.done() and any(one.is_paid for one in self._flying if not one.late):
+            oldest.late = True
+            self._since = time.monotonic()
+
+    @property
+    def _oldest(self) -> Iteration | None:
+        return next((iteration for iteration in self._flying if not iteration.late), None)
+
+    def _leaving(self) -> list[Iteration]:
+        """Those of which the first to be back leaves next: all, or the oldest and those set aside before it."""
+        if self.size.async_window:
+            return self._flying
+        oldest = self._oldest
+        return [iteration for iteration in self._flying if iteration.late or iteration is oldest]
+
+    def _is_held(self, iteration: Iteration) -> bool:
+        return self.samplers[iteration.operator].holds(iteration.sampled)
 
     async def _complete(self, iteration: Iteration) -> ScoredGroup:
         failed: dict[int, PolicyUnavailable] = {}
@@ -158,109 +198,3 @@ class Window(ABC):
     def paid(self) -> Usage:
         """What servers have counted, also for what failed."""
         return sum((sampler.meter.paid for sampler in self.samplers), NO_USAGE)
-
-
-class StrictWindow(Window):
-    """Sequence h leaves, then h + window is proposed, then h + 1 leaves."""
-
-    def __init__(self, size: WindowSize, operators: Operators, seed: int) -> None:
-        super().__init__(size, operators, seed)
-        self._flying: deque[Iteration] = deque()
-        self._late: list[Iteration] = []
-        self._since = 0.0  # when the oldest became the oldest
-
-    def __iter__(self) -> Iterator[Iteration]:
-        return iter([*self._late, *self._flying])
-
-    def has_room(self, upcoming: int) -> bool:
-        """The next sequence is less than a window behind the oldest in flight."""
-        if len(self._late) + len(self._flying) >= self.size.groups:
-            return False
-        return not self._flying or upcoming < self._flying[0].sequence + self.size.groups
-
-    def _add(self, iteration: Iteration) -> None:
-        if not self._flying:
-            self._since = time.monotonic()
-        self._flying.append(iteration)
-
-    def _remove(self, iteration: Iteration) -> None:
-        if iteration.late:
-            self._late.remove(iteration)
-            return
-        assert self._flying.popleft() is iteration
-        self._since = time.monotonic()
-
-    def _leaving(self) -> list[Iteration]:
-        return [*self._late, *([self._flying[0]] if self._flying else [])]
-
-    def ready(self) -> Iteration | None:
-        return next((iteration for iteration in self._leaving() if iteration.group.done()), None)
-
-    async def wait(self, seconds: float) -> bool:
-        if self._flying and (sampler := self.samplers[self._flying[0].operator]).holds(self._flying[0].sampled):
-            sampler.flush()
-        groups = [iteration.group for iteration in self._leaving()]
-        return bool((await asyncio.wait(groups, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))[0])
-
-    def set_aside(self, longest: float) -> None:
-        if len(self._flying) < 2 or time.monotonic() - self._since < longest:
-            return
-        if not self._flying[0].group.done() and any(iteration.is_paid for iteration in self._flying):
-            late = self._flying.popleft()
-            late.late = True
-            self._late.append(late)
-            self._since = time.monotonic()
-
-
-class LooseWindow(Window):
-    """Iterations leave as they come back. At most `size.groups` are being sampled, and `size.async_window` more wait
-    for anything else. ProblemRun.has_turn limits how far a problem runs ahead of its oldest iteration in flight."""
-
-    def __init__(self, size: WindowSize, operators: Operators, seed: int) -> None:
-        super().__init__(size, operators, seed)
-        self._flying: dict[Iteration, None] = {}
-        self._back: deque[Iteration] = deque()
-        self._changed = asyncio.Event()
-
-    def __iter__(self) -> Iterator[Iteration]:
-        return iter(list(self._flying))
-
-    def has_room(self, upcoming: int) -> bool:
-        if len(self._flying) >= self.size.groups + self.size.async_window:
-            return False
-        return sum(not iteration.is_sampled for iteration in self._flying) < self.size.groups
-
-    def _add(self, iteration: Iteration) -> None:
-        self._flying[iteration] = None
-        iteration.sampled.add_done_callback(lambda _: self._changed.set())
-        iteration.group.add_done_callback(lambda _: self._comes_back(iteration))
-
-    def _comes_back(self, iteration: Iteration) -> None:
-        self._back.append(iteration)
-        self._changed.set()
-
-    def _remove(self, iteration: Iteration) -> None:
-        self._back.remove(iteration)
-        del self._flying[iteration]
-
-    def ready(self) -> Iteration | None:
-        while self._back and self._back[0].group.cancelled():
-            self.pop(self._back[0])  # dropped by an interrupt; iterations that the policy began are still to come
-        return self._back[0] if self._back else None
-
-    async def wait(self, seconds: float) -> bool:
-        asked = [iteration for iteration in self._flying if not iteration.is_sampled]
-        if all(self.samplers[iteration.operator].holds(iteration.sampled) for iteration in asked):
-            for sampler in self.samplers:  # no call has begun, so none would come back
-                sampler.flush()
-        try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return False
-        self._changed.clear()
-        return True
-
-
-def open_window(size: WindowSize, operators: Operators, seed: int) -> Window:
-    """The window of a search: loose with an asynchronous window, else strict."""
-    return (LooseWindow if size.async_window else StrictWindow)(size, operators, seed)
