@@ -2,7 +2,7 @@
 
 A term t that is added to node k of the parent changes its value by t times the derivative of the formula by that node,
 to first order. The share of the residual's variance which that explains, once the parent's constants have been fitted
-again, is the term's mark. Without a parent the marks are of the target and of its transforms, for up to three terms
+again, is the term's hint. Without a parent the hints are of the target and of its transforms, for up to three terms
 chosen one after another. The terms are columns that a problem computes once.
 """
 
@@ -37,7 +37,7 @@ from vpo.languages.contract import MOST_ANSWERS, PARENT
 
 MOST_TERMS = 300
 MOST_CONTEXTS = 6
-"""Nodes of a parent for which terms are marked; the root and the best of the others are shown."""
+"""Nodes of a parent for which terms have hints; the root and the best of the others are shown."""
 _SPOILT = 1e12
 
 
@@ -94,7 +94,7 @@ def basis_of(rows: Array) -> Array:
     return basis
 
 
-def marks(candidates: Array, residual: Array, basis: Array) -> Array:
+def hints(candidates: Array, residual: Array, basis: Array) -> Array:
     """(D,) the share of the residual's squares that each candidate explains beyond the basis; 0 for those within it."""
     residual = residual - basis @ (basis.T @ residual)
     rest = candidates - (candidates @ basis) @ basis.T
@@ -118,7 +118,7 @@ def chosen_in_turn(candidates: Array, residual: Array, basis: Array, count: int)
     start = residual - basis @ (basis.T @ residual)
     total = float(start @ start)
     for _ in range(count):
-        best = best_of(marks(candidates, residual, basis), 1)
+        best = best_of(hints(candidates, residual, basis), 1)
         if not best or total <= 0:
             break
         place = best[0][0]
@@ -227,7 +227,7 @@ class Sketch:
         return " ".join([*words, f"m{answers}"])
 
     def _terms(self, names: Sequence[str], places: Sequence[tuple[int, float]]) -> list[str]:
-        """Terms with their names and marks."""
+        """Terms with their names and hints."""
         words: list[str] = []
         for name, (place, share) in zip(names, places, strict=False):
             words += [name, *self.columns.words[place], w.explained_word(share)]
@@ -247,7 +247,7 @@ class Sketch:
 
     def _of_root(self, residual: Array, basis: Array) -> list[str]:
         """The best terms, then those that are chosen after the first."""
-        best = best_of(marks(self.columns.values, residual, basis), w.BEST)
+        best = best_of(hints(self.columns.values, residual, basis), w.BEST)
         words = [w.AT, *self._terms(w.ROOT_TERMS, best)]
         turns = chosen_in_turn(self.columns.values, residual, basis, w.IN_TURN)[1:]
         return [*words, *self._terms(w.ROOT_TERMS[w.BEST :], turns)]
@@ -267,7 +267,7 @@ class Sketch:
         others: list[tuple[float, int, Array]] = []
         for place, slope in zip(chosen[1:], by_node[1:], strict=True):
             if np.isfinite(slope).all() and np.abs(slope).max() > 0:
-                shares = marks(candidates * (slope / np.abs(slope).max()), parent.residual, basis)
+                shares = hints(candidates * (slope / np.abs(slope).max()), parent.residual, basis)
                 others.append((float(shares.max()), place, shares))
         others.sort(key=lambda each: (-each[0], each[1]))
         for name, (_best, place, shares) in zip(w.OTHERS, others, strict=False):

@@ -27,7 +27,7 @@ LINKS = ("sq", "log", "inv", "exp")
 IN_TURN = 3
 """Terms that are chosen one after another."""
 BEST, OTHERS, OF_OTHERS = 5, ("A", "B"), 2
-"""Terms of the whole formula that are shown, by their marks; other nodes with terms, and how many each has."""
+"""Terms of the whole formula that are shown, by their hints; other nodes with terms, and how many each has."""
 ROOT_TERMS = tuple(f"t{k}" for k in range(1, BEST + IN_TURN))
 TERMS = (
     *ROOT_TERMS,
