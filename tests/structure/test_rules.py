@@ -24,7 +24,6 @@ BY_NAME = {
     "problems/custom/": "a function of the caller",
     "problems/contract.py": "complete_problem, the one place that looks at a foreign object",
     "problems/registry.py": "what a foreign object lacks, for the message",
-    "evo/checks/attacks.py": "a function of the caller",
     "evo/api/arguments.py": "numbers of numpy",
     "vpo/hf/": "configurations of transformers, which differ by model",
     "vpo/servers/vllm.py": "torch's types by name",
