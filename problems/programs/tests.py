@@ -31,49 +31,6 @@ _SHOWING = frozenset(
 """Functions that compare nothing, or whose frame must be the test's own."""
 _ARRAYS = ("allclose", "isclose", "array_equal", "assert_allclose", "assert_array_almost_equal", "assert_almost_equal")
 """Functions of numpy to which an empty array is like every number."""
-PYTEST = """
-import sys, types
-class raises:
-    def __init__(self, kinds, *call, match=None, **named):
-        self.kinds, self.match, self.value = kinds, match, None
-        if call:
-            with self:
-                call[0](*call[1:], **named)
-    def __enter__(self):
-        return self
-    def __exit__(self, kind, error, traceback):
-        import re
-        if kind is None:
-            raise AssertionError(f"DID NOT RAISE {self.kinds}")
-        if not issubclass(kind, self.kinds):
-            return False
-        self.type, self.value = kind, error
-        if self.match is not None:
-            assert re.search(self.match, str(error)), f"{self.match!r} does not match {str(error)!r}"
-        return True
-class approx:
-    def __init__(self, expected, rel=1e-6, abs=1e-12, nan_ok=False):
-        self.expected, self.rel, self.abs, self.nan_ok = expected, rel, abs, nan_ok
-    def __eq__(self, other):
-        return self.near(other, self.expected)
-    def near(self, got, wanted):
-        import math
-        if isinstance(wanted, dict):
-            return got.keys() == wanted.keys() and all(self.near(got[key], wanted[key]) for key in wanted)
-        if isinstance(wanted, (list, tuple)):
-            return len(got) == len(wanted) and all(map(self.near, got, wanted))
-        if isinstance(wanted, (int, float)):
-            near = math.isclose(got, wanted, rel_tol=self.rel, abs_tol=self.abs)
-            return near or (self.nan_ok and got != got and wanted != wanted)
-        return got == wanted
-def fail(reason=""):
-    raise AssertionError(reason)
-_module = types.ModuleType("pytest")
-_module.raises, _module.approx, _module.fail = raises, approx, fail
-sys.modules["pytest"] = _module
-del raises, approx, fail, _module
-"""
-"""What tests use of pytest, for a sandbox that has none of it: lines of the setup."""
 
 
 def make_tests(

@@ -57,9 +57,18 @@ NOT_KEPT_OUT = {
 """What each does is in the guide (how it works: sandbox); plain Python accepts the second too."""
 
 
-def posed(tmp_path, tests, code):
-    (tmp_path / "own.jsonl").write_text(json.dumps({"text": "t", "test_list": [tests], "code": code}))
+def row_of(tmp_path, **row):
+    (tmp_path / "own.jsonl").write_text(json.dumps({"text": "t", **row} if "prompt" not in row else row))
     (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
+    return problem
+
+
+def posed(tmp_path, tests, code):
+    return row_of(tmp_path, test_list=[tests], code=code)
+
+
+def limited(problem):
+    problem._limits = type(problem._limits)(cpu_seconds=0.5, wall_seconds=5.0)
     return problem
 
 
@@ -127,3 +136,108 @@ def test_as_many_assertions_run_as_with_the_own_solution(tmp_path):
     problem = posed(tmp_path, "for p in f(12):\n    assert 12 % p == 0 and p > 1", "def f(n): return [2, 3]")
     assert problem.score("def f(n): return [3, 2]").fitness == 1
     assert "only 1 of 2 assertions ran" in problem.score("def f(n): return [2]").feedback
+
+
+FORGERS = {
+    "equals everything": "class E:\n    def __eq__(self, other):\n        return True\n    def __ne__(self, other):\n        return False\n    __hash__ = None\n",
+    "contains everything": "class E(list):\n    def __contains__(self, other):\n        return True\n",
+    "is a plain object of every answer": "class E:\n    def __getattr__(self, name):\n        return lambda *args: True\n    def __contains__(self, other):\n        return True\n"
+    "    def __lt__(self, other):\n        return True\n    __gt__ = __le__ = __ge__ = __eq__ = __lt__\n    def __sub__(self, other):\n        return 0\n    __rsub__ = __add__ = __sub__\n    def __abs__(self):\n        return 0\n"
+    "    def __len__(self):\n        return 3\n    def __iter__(self):\n        return iter(())\n",
+}  # fmt: skip
+ASKED = (
+    "assert f(1) == [1, 2, 3]",
+    "assert [1, 2, 3] == f(1)",
+    "r = f(1)\nassert r == [1, 2, 3]",
+    "r = f(1)\nassert 7 in r",
+    "r = f(1)\nassert r > 5 and r < 10",
+    "assert abs(f(1) - 7) < 1e-9",
+    "r = f(1)\nassert r.issubset({1, 2})",
+    "r = f(1)\nassert r.startswith('a')",
+    "r = f(1)\nassert not r != 3",
+    "import pytest\nassert f(1) == pytest.approx(7)",
+    "import numpy as np\nnp.testing.assert_allclose(f(1), [7, 8])",
+    "import unittest\nunittest.TestCase().assertEqual(f(1), 7)",
+    "import unittest\nunittest.TestCase().assertIn(7, f(1))",
+    "import math\nassert math.isclose(f(1), 7)",
+    "assert sorted(f(1)) == [1, 2, 3]",
+    "assert {1: 7}[f(1)] == 7",
+    "try:\n    assert f(1) in [1, 2]\nexcept TypeError:\n    assert False",
+)
+
+
+@pytest.mark.parametrize("forger", FORGERS.values(), ids=FORGERS)
+@pytest.mark.parametrize("test", ASKED)
+def test_no_object_of_an_answer_decides_a_test(tmp_path, test, forger):
+    problem = row_of(tmp_path, test_list=[test])
+    assert problem.score(f"{forger}\ndef f(x):\n    return E()\n").fitness == 0
+
+
+WHOLE = {
+    "prompt": "def f(x):\n    '''Do it.'''\n",
+    "entry_point": "f",
+    "test": "def check(candidate):\n    if candidate(1) != 2:\n        raise AssertionError\n"
+    "    if candidate(0) == 1:\n        return\n    assert False\n",
+}
+RAISES = {"text": "t", "test_list": ["import pytest\nassert f(1) == 2\nwith pytest.raises(ValueError):\n    f(-1)"]}
+FUNCTION = {"text": "t", "test_list": ["add = f(3)\nassert add(4) == 7"]}
+ITERATOR = {"text": "t", "test_list": ["import itertools\nassert list(itertools.islice(f(3), 3)) == [7, 8, 9]"]}
+ATTACKS = {
+    "writes a verdict to every descriptor": "import os, struct, json\ndef forge():\n    body = json.dumps(json.dumps('[\"ok\", \"true\", \"\", \"\", 0.0, 0.0]')).encode()\n    for fd in range(3, 128):\n        try:\n            os.write(fd, struct.pack('<cI', b'R', len(body)) + body)\n        except OSError:\n            pass\n",
+    "patches assertions": "def forge():\n    import builtins\n    builtins.AssertionError = builtins.Exception = KeyError\n    builtins.any = builtins.all = builtins.isinstance = lambda *a: True\n",
+    "leaves": "def forge():\n    raise SystemExit(0)\n",
+    "stops the iteration": "def forge():\n    raise StopIteration(True)\n",
+    "prints a verdict": "def forge():\n    print('[\"ok\", \"true\"]', flush=True)\n",
+    "never ends": "def forge():\n    while True:\n        pass\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [WHOLE, FUNCTION, ITERATOR, RAISES], ids=["whole", "function", "iterator", "raises"])
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_no_attack_forges_the_verdict_of_a_whole_test(tmp_path, row, attack):
+    problem = limited(row_of(tmp_path, **row))
+    body = "class E:\n    def __eq__(self, other):\n        return True\n"
+    assert problem.score(f"{attack}{body}def f(x):\n    forge()\n    return E()\n").fitness < 1
+    assert problem.score(f"{attack}def f(x):\n    return lambda y: forge()\n").fitness < 1
+    assert problem.score(f"{attack}def f(x):\n    yield forge()\n").fitness < 1
+
+
+def test_an_endless_or_ended_answer_is_no_expected_exception(tmp_path):
+    tests = "try:\n    f(1)\n    assert False\nexcept (KeyError, MemoryError, SystemExit):\n    pass"
+    problem = limited(row_of(tmp_path, test_list=[tests]))
+    assert problem.score("def f(x):\n    raise KeyError\n").fitness == 1
+    assert problem.score("def f(x):\n    while True:\n        pass\n").fitness == 0
+    assert problem.score("import os\ndef f(x):\n    os._exit(1)\n").fitness == 0
+
+
+def test_a_case_that_ends_the_process_does_not_cost_those_after_it(tmp_path):
+    lines = ["assert f(1) + 0 == 2", "assert f(2) + 0 == 3", "x = f(3)\nassert x == 4"]
+    problem = limited(row_of(tmp_path, test_list=lines))
+    assert problem.score("import os\ndef f(x):\n    return x + 1 if x != 2 else os._exit(0)\n").rewards == (1, 0, 1)
+    assert problem.score("def f(x):\n    while x == 1:\n        pass\n    return x + 1\n").rewards == (0, 1, 1)
+
+
+def test_a_fixture_is_refused_when_it_is_loaded(tmp_path):
+    row = {"text": "t", "test": "def test_f(tmp_path):\n    assert f(tmp_path) == 1\n", "code": "def f(x): return 1"}
+    with pytest.warns(UserWarning, match=r"own\.jsonl:1: skipped: "), pytest.raises(ValueError, match="unpack"):
+        row_of(tmp_path, **row)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "check(f)\nif f(4) != 5:\n    raise ValueError\n",
+        "if __name__ == '__main__':\n    check(f)\n    assert f(4) == 5\n",
+    ],
+    ids=["at the top", "in the guard"],
+)
+def test_what_a_file_asserts_outside_of_check_counts(tmp_path, more):
+    test = f"def check(candidate):\n    assert candidate(1) == 2\n\n{more}"
+    problem = row_of(tmp_path, prompt="def f(x):\n    pass\n", entry_point="f", test=test)
+    assert problem.score("def f(x):\n    return x + 1\n").fitness == 1
+    assert problem.score("def f(x):\n    return 2\n").fitness < 1
+
+
+def test_a_range_without_end_is_compared_in_no_time(tmp_path):
+    problem = row_of(tmp_path, test_list=["assert set(f(1)) == {1}", "assert f(1) == [1]"])
+    assert limited(problem).score("def f(x):\n    return range(10 ** 30)").fitness == 0.0

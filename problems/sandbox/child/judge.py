@@ -64,6 +64,61 @@ _DIRECT = frozenset({id(namedtuple.__code__)})
 _TEXT = 2000
 
 
+PYTEST = """
+class raises:
+    def __init__(self, kinds, *call, match=None, **named):
+        self.kinds, self.match, self.value = kinds, match, None
+        if call:
+            with self:
+                call[0](*call[1:], **named)
+    def __enter__(self):
+        return self
+    def __exit__(self, kind, error, traceback):
+        import re
+        if kind is None:
+            raise AssertionError(f"DID NOT RAISE {self.kinds}")
+        if not issubclass(kind, self.kinds):
+            return False
+        self.type, self.value = kind, error
+        if self.match is not None:
+            assert re.search(self.match, str(error)), f"{self.match!r} does not match {str(error)!r}"
+        return True
+class approx:
+    def __init__(self, expected, rel=1e-6, abs=1e-12, nan_ok=False):
+        self.expected, self.rel, self.abs, self.nan_ok = expected, rel, abs, nan_ok
+    def __eq__(self, other):
+        return self.near(other, self.expected)
+    def near(self, got, wanted):
+        import math
+        if isinstance(wanted, dict):
+            return got.keys() == wanted.keys() and all(self.near(got[key], wanted[key]) for key in wanted)
+        if isinstance(wanted, (list, tuple)):
+            return len(got) == len(wanted) and all(map(self.near, got, wanted))
+        if isinstance(wanted, (int, float)):
+            near = math.isclose(got, wanted, rel_tol=self.rel, abs_tol=self.abs)
+            return near or (self.nan_ok and got != got and wanted != wanted)
+        return got == wanted
+def fail(reason=""):
+    raise AssertionError(reason)
+class warns:
+    def __init__(self, kinds, match=None):
+        self.kinds, self.match = kinds, match
+    def __enter__(self):
+        import warnings
+        self.catching = warnings.catch_warnings(record=True)
+        self.caught = self.catching.__enter__()
+        warnings.simplefilter("always")
+        return self.caught
+    def __exit__(self, kind, error, traceback):
+        import re
+        self.catching.__exit__(kind, error, traceback)
+        if kind is None:
+            texts = [str(w.message) for w in self.caught if issubclass(w.category, self.kinds)]
+            assert any(re.search(self.match or "", text) for text in texts), f"DID NOT WARN {self.kinds}"
+"""
+"""What tests use of pytest: importing the real one would take longer than most answers."""
+
+
 class AnswerCheats(Exception):
     """What the answer did to its judge; the case fails."""
 
@@ -295,6 +350,10 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
         exec(compile(task["setup"], "<setup>", "exec"), space)
     modules: dict[int, types.ModuleType] = {}
     captured: list[tuple[types.ModuleType, dict[str, Any]]] = []
+    if any(name.partition(".")[0] == "pytest" for name in task["modules"]):
+        sys.modules["pytest"] = substitute = types.ModuleType("pytest")
+        vars(substitute)["__builtins__"] = dict(vars(builtins))  # of before the answer
+        exec(PYTEST, vars(substitute))
     for name in task["modules"]:
         try:
             importlib.import_module(name)

@@ -17,8 +17,6 @@ USES = 64
 """Evaluations that one ruleset serves (evaluation.Confinement)."""
 BROKEN = 97 << 8
 """The wait status where a process could not be started or confined."""
-_MOST_FILES = 64
-_ENDED = struct.Struct("<id?")  # wait status, CPU seconds, whether the namespace is as it was
 
 
 class Forker:

@@ -81,12 +81,6 @@ class Array(list[Any]):
         return not self == other
 
 
-class Kept(Array):
-    """An Array that crosses as one; an Array itself crosses as its lists."""
-
-    __hash__ = None
-
-
 def _single(value: object) -> list[Any]:
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
@@ -141,8 +135,6 @@ def _pack(value: Any, depth: int, objects: bool) -> Any:
         raise Unplain(f"a value nested deeper than {MAX_DEPTH}")
     depth += 1
     # isinstance rather than the exact type from here on: a Counter, a namedtuple or an IntEnum is its plain base
-    if kind is Kept:
-        return {"a": [_pack(item, depth, objects) for item in value]}
     if isinstance(value, list):
         return [_pack(item, depth, objects) for item in value]
     if isinstance(value, dict):
