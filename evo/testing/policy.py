@@ -86,24 +86,26 @@ class PolicyContract:
 
     def test_one_seed_and_stream_sample_alike(self) -> None:
         if self.seeded:
-            assert texts(self.sample(self.prompts)) == texts(self.sample(self.prompts))
+            prompts = [self.prompts[2], *self.prompts]
+            first, *others = samples(self.sample(prompts))
+            assert first == others[2] and others == samples(self.sample(self.prompts))
 
     def test_a_rollout_does_not_depend_on_what_shares_its_call(self) -> None:
         if not self.seeded:
             return
-        together = texts(self.sample(self.prompts, rollouts=4))
-        assert texts(self.sample(self.prompts[:1], rollouts=2))[0] == together[0][:2]
-        assert texts(self.sample(self.prompts[::-1], rollouts=4))[::-1] == together
+        together = samples(self.sample(self.prompts, rollouts=4))
+        assert samples(self.sample(self.prompts[:1], rollouts=2))[0] == together[0][:2]
+        assert samples(self.sample(self.prompts[::-1], rollouts=4))[::-1] == together
 
     def test_seed_stream_and_place_in_the_group_each_change_the_sample(self) -> None:
         if not (self.seeded and self.varied):
             return
         prompt = self.prompts[-1]
         moved = Prompt(prompt.user, prompt.system, stream=prompt.stream + 1)
-        (base,) = texts(self.sample([prompt], rollouts=2))
+        (base,) = samples(self.sample([prompt], rollouts=2))
         assert base[0] != base[1]
-        assert [base] != texts(self.sample([moved], rollouts=2))
-        assert [base] != texts(self.sample([prompt], rollouts=2, seed=6))
+        assert [base] != samples(self.sample([moved], rollouts=2))
+        assert [base] != samples(self.sample([prompt], rollouts=2, seed=6))
 
     def test_a_rollout_goes_on_from_its_prefill(self) -> None:
         async def ask(policy: Policy) -> list[list[Rollout]]:
@@ -111,10 +113,14 @@ class PolicyContract:
                 return []
             prompt = self.prompts[0]
             begun = Prompt(prompt.user, prompt.system, stream=4, prefill="```python\ndef")
-            return await policy.sample([begun], rollouts=2, answers=1, seed=5)
+            return await policy.sample([prompt, begun], rollouts=2, answers=1, seed=5)
 
-        for rollout in (rollout for group in use(self.open_policy, ask) for rollout in group):
+        plain, begun = use(self.open_policy, ask) or ([], [])
+        for free, rollout in zip(plain, begun, strict=True):
             assert rollout.text.startswith("```python\ndef")
+            if length := len(free.prompt_ids):
+                assert len(rollout.prompt_ids) > length, "a prefill is a part of the prompt, not of what was sampled"
+                assert (rollout.prompt_ids[: length - 1] == free.prompt_ids[:-1]).all()
 
 
 class TrainablePolicyContract(PolicyContract):
@@ -192,8 +198,9 @@ def use(open_policy: Callable[[], PolicyT], work: Callable[[PolicyT], Coroutine[
     return asyncio.run(run())
 
 
-def texts(groups: list[list[Rollout]]) -> list[list[str]]:
-    return [[rollout.text for rollout in group] for group in groups]
+def samples(groups: list[list[Rollout]]) -> list[list[tuple[str, bytes]]]:
+    """Text and token ids of each rollout."""
+    return [[(rollout.text, rollout.token_ids.tobytes()) for rollout in group] for group in groups]
 
 
 async def _change_weights(policy: TrainablePolicy, version: str) -> None:

@@ -88,12 +88,12 @@ def _apply_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str,
     return str(asked)
 
 
-def remaining_tokens(ids: npt.NDArray[np.int32], limit: int, context: int) -> int:
-    """Most tokens of a rollout of this prompt, up to `limit`. Raises PromptTooLong where too few are left."""
-    left = context - len(ids)
+def remaining_tokens(prompt: int, limit: int, context: int) -> int:
+    """Most tokens of a rollout of a prompt of so many, up to `limit`. Raises PromptTooLong where too few are left."""
+    left = context - prompt
     if left < min(limit, _LEAST_ROOM):
         raise PromptTooLong(
-            f"the prompt takes {len(ids)} tokens of a context of {context}, which leaves no room for an "
+            f"the prompt takes {prompt} tokens of a context of {context}, which leaves no room for an "
             "answer: show fewer or shorter inspirations, or use a model with a longer context"
         )
     return min(limit, left)

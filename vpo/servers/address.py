@@ -21,7 +21,7 @@ from vpo.policies.contract import Price
 HOSTED = "https://api.openai.com/v1"
 _ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<urls>https?://.*))?", re.DOTALL)
 _SECRET_HEADER = re.compile(r"authorization|key|token|secret|cookie", re.IGNORECASE)
-_VERSION_CHARS = 300
+_VERSION_CHARS = 280
 """A version is a column of the database; of more servers it names the first and says how many."""
 _OURS = {"model", "messages", "n", "seed", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stream"}
 """Fields of a request that are no business of `?body=`."""
@@ -121,10 +121,9 @@ class Endpoint:
     """A model on a server.
 
     kind: of the address; model: as the server names it; options: of the address
-    url: with its path, as the client library takes it; explicit: whether the address names it
+    url: with its path, as the client library takes it
     key: from the environment, "" if none is set
     others: URLs of further servers with the same model
-    one_of_several: whether other servers can be asked instead of this one
     headers: what each request carries, with the values of the environment
     secrets: the key and what headers took from the environment; no reply that holds one is stored
     """
@@ -132,20 +131,18 @@ class Endpoint:
     kind: str
     model: str
     url: str
-    explicit: bool
     options: ServerOptions
     key: str = ""
     others: tuple[str, ...] = ()
-    one_of_several: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def version(self) -> str:
-        if not self.explicit and self.url == HOSTED:
-            return f"{self.kind}:{self.model}"
-        whole = f"{self.kind}:{self.model}@{','.join((self.url, *self.others))}"
-        return whole if len(whole) <= _VERSION_CHARS else f"{self.kind}:{self.model}@{self.url},+{len(self.others)}"
+        name, urls = f"{self.kind}:{self.model}", ",".join((self.url, *self.others))
+        if len(urls) > _VERSION_CHARS:
+            urls = f"{self.url},+{len(self.others)}"
+        return name if urls == HOSTED else f"{name}@{urls}"
 
     def each(self) -> list[Endpoint]:
         """Each server by itself. Beside others, one that fails is retried once before they are asked."""
@@ -153,7 +150,7 @@ class Endpoint:
             return [self]
         options = self.options.model_copy(update={"retries": min(1, self.options.retries)})
         urls = (self.url, *self.others)
-        return [replace(self, url=url, options=options, others=(), one_of_several=True) for url in urls]
+        return [replace(self, url=url, options=options, others=()) for url in urls]
 
     def hidden(self, text: str) -> str:
         """The text on one line, without the key where a server repeats it."""
@@ -182,10 +179,10 @@ def endpoint(address: PolicyAddress) -> Endpoint:
             f"policy {address.plain!r}: {host!r} is no URL; a server is named with http:// or https://, as in "
             f"openai:{name}@http://{host if re.fullmatch(r'[A-Za-z0-9.:/-]+', host) else 'localhost:8000'}"
         )
-    return make_endpoint(address.kind, model, urls or server or HOSTED, options, explicit=bool(urls))
+    return make_endpoint(address.kind, model, urls or server or HOSTED, options)
 
 
-def make_endpoint(kind: str, model: str, urls: str, options: ServerOptions, *, explicit: bool = True) -> Endpoint:
+def make_endpoint(kind: str, model: str, urls: str, options: ServerOptions) -> Endpoint:
     """The endpoint at one URL or several, with commas between. Raises BadAddress."""
     url, *others = dict.fromkeys(find_base(url.strip()) for url in urls.split(","))
     key = os.environ.get(options.key, "")
@@ -194,7 +191,7 @@ def make_endpoint(kind: str, model: str, urls: str, options: ServerOptions, *, e
     for secret in secrets:
         remember(secret)
     kept = tuple(secret for secret in secrets if len(secret) > 5)
-    return Endpoint(kind, model, url, explicit, options, key, tuple(others), headers=headers, secrets=kept)
+    return Endpoint(kind, model, url, options, key, tuple(others), headers=headers, secrets=kept)
 
 
 def _expand(header: str, text: str, secrets: list[str]) -> str:

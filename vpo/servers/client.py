@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,27 +25,13 @@ from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Waits
 from vpo.policies.encoding import decode_rollout, encode_prompt, remaining_tokens
 from vpo.servers.address import HOSTED, Endpoint
-from vpo.servers.replies import DiscardedTokens, Reply, Unreadable, read_reply
+from vpo.servers.replies import Reply, TokenCount, Unreadable, read_reply
 from vpo.servers.router import ReplicaLost
 
 CHAT, TOKENS = "/chat/completions", "/completions"
-LEAST_ROOM = 64
-"""A prompt that leaves fewer tokens than this (or than the limit) is too long."""
-_NEUTRAL = {
-    "top_k": -1,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "chat_template_kwargs": {"enable_thinking": False},
-}
-NEUTRAL: dict[str, dict[str, Any]] = {
-    "vllm": _NEUTRAL,
-    "sglang": _NEUTRAL,
-    "llamacpp": {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
-}
-"""By the engine's name in its model list: what makes it sample from the model's own distribution. Without them vLLM
-takes top_k, top_p and penalties from the checkpoint's generation_config.json; llama.cpp has defaults of its own."""
 CONTINUING = ("vllm", "sglang")
-"""Engines that take the last message, where it is the assistant's, as the beginning of the answer."""
+"""Engines, by their name in the model list, that take the last message, where it is the assistant's, as the beginning
+of the answer, and that give token ids; others would refuse to be asked for them, or bill for it."""
 NO_KEY = "none"
 """Sent where the environment holds no key: servers of one's own mostly ask for none."""
 LIST_SECONDS, POST_SECONDS = 5.0, 300.0
@@ -122,13 +108,8 @@ class Server:
         self.longest = 0.0
         options = endpoint.options
         effort = {} if options.reasoning_effort is None else {"reasoning_effort": options.reasoning_effort}
-        neutral = NEUTRAL.get(can.engine, {})
-        if text is not None:
-            neutral = {name: value for name, value in neutral.items() if name != "chat_template_kwargs"}
-        ids: dict[str, Any] = {}
-        if can.with_ids:
-            ids = {"return_token_ids": True, "logprobs": True if text is None else 1}
-        self._extras: dict[str, Any] = neutral | ids | effort | options.body
+        ids = {"return_token_ids": True, "logprobs": True if text is None else 1} if can.with_ids else {}
+        self._extras = neutral_fields(can.engine, chat=text is None) | ids | effort | options.body
         self._needed = _NEEDED | effort.keys() | options.body.keys()
         self._without: set[str] = set()
         self._limit_name = "max_tokens"
@@ -138,7 +119,7 @@ class Server:
         self._sent: dict[asyncio.Task[Any] | None, float] = {}  # when; 0 while it waits for its next attempt
         self._client = self._open_client()
 
-    async def complete(self, request: GroupRequest, discarded: DiscardedTokens) -> Reply:
+    async def complete(self, request: GroupRequest, discarded: list[TokenCount]) -> Reply:
         """Up to the choices asked for; none where the server filters the prompt. What attempts cost that gave nothing
         usable is added to `discarded`.
 
@@ -152,9 +133,9 @@ class Server:
             warnings.warn(text, stacklevel=2)
         if self.text is None and self.can.context is not None and reply.count.prompt:
             try:
-                self._check_room(Overflow(self.can.context, reply.count.prompt), request.limit)
+                remaining_tokens(reply.count.prompt, request.limit, self.can.context)
             except PromptTooLong:
-                discarded.count += reply.count
+                discarded.append(reply.count)
                 raise
         return reply
 
@@ -187,7 +168,7 @@ class Server:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _complete(self, request: GroupRequest, discarded: DiscardedTokens) -> Reply:
+    async def _complete(self, request: GroupRequest, discarded: list[TokenCount]) -> Reply:
         limit = request.limit
         for _ in range(_CHANGES):
             body = self._body(request, min(limit, self._most or limit))
@@ -209,14 +190,14 @@ class Server:
             f"{self.endpoint.url} refuses one parameter after another; is it an OpenAI-compatible server?"
         )
 
-    async def _until_readable(self, body: dict[str, Any], prompt: Prompt, discarded: DiscardedTokens) -> Reply:
+    async def _until_readable(self, body: dict[str, Any], prompt: Prompt, discarded: list[TokenCount]) -> Reply:
         """One answer that can be read. Raises openai.APIError, ReplicaLost."""
         retries, fault = self.endpoint.options.retries, ""
         for attempt in range(retries + 1):
             try:
                 return await self._post(body, prompt)
             except Unreadable as error:
-                discarded.count += error.count
+                discarded.append(error.count)
                 fault = str(error)
             if attempt < retries:
                 await asyncio.sleep(min(8.0, 0.5 * 2**attempt))
@@ -244,7 +225,7 @@ class Server:
             content = self._messages(request.prompt)
         else:
             ids = self.text.encode(request.prompt)
-            limit = remaining_tokens(ids, limit, self.text.context)
+            limit = remaining_tokens(len(ids), limit, self.text.context)
             content = {"prompt": ids.tolist(), "stop_token_ids": sorted(self.text.stops), "ignore_eos": True}
         body: dict[str, Any] = {
             "model": self.model,
@@ -302,24 +283,12 @@ class Server:
         if too_long.most is not None and too_long.most < asked:
             self._most = too_long.most
             return limit
-        known = Overflow(too_long.context or self.can.context, too_long.prompt)
-        room = self._check_room(known, limit)
-        if room is None or room >= asked:  # refused all the same
+        context, prompt = too_long.context or self.can.context, too_long.prompt
+        room = remaining_tokens(prompt, limit, context) if context and prompt else asked
+        if room >= asked:  # refused all the same
             raise PromptTooLong(
                 f"{self.endpoint.model} refuses a prompt as too long for its context"
-                f"{f' of {known.context} tokens' if known.context else ''}: show fewer or shorter inspirations"
-            )
-        return room
-
-    def _check_room(self, known: Overflow, limit: int) -> int | None:
-        """Tokens that the prompt leaves, None where that is not known. Raises PromptTooLong where they are too few."""
-        if known.context is None or known.prompt is None:
-            return None
-        room = known.context - known.prompt
-        if room < min(limit, LEAST_ROOM):
-            raise PromptTooLong(
-                f"the prompt takes {known.prompt} tokens of a context of {known.context}, which leaves no room for an "
-                "answer: show fewer or shorter inspirations, or use a model with a longer context"
+                f"{f' of {context} tokens' if context else ''}: show fewer or shorter inspirations"
             )
         return room
 
@@ -336,7 +305,7 @@ class Server:
             self.takes_n = False
             return True
         if name is not None and name != self._limit_name:
-            if name == "seed" and name not in self._without:
+            if name == "seed":
                 warnings.warn(f"{self.endpoint.url} takes no seed: its samples cannot be had again", stacklevel=2)
             self._without.add(name)
             return True
@@ -344,6 +313,17 @@ class Server:
             self._folds_system = True
             return len(body.get("messages", [])) > 1
         return False
+
+
+def neutral_fields(engine: str, *, chat: bool = True) -> dict[str, Any]:
+    """What makes an engine sample from the model's own distribution. Without it vLLM takes top_k, top_p and penalties
+    from the checkpoint's generation_config.json; llama.cpp has defaults of its own."""
+    if engine == "llamacpp":
+        return {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0}
+    if engine not in CONTINUING:
+        return {}
+    fields = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+    return fields | ({"chat_template_kwargs": {"enable_thinking": False}} if chat else {})
 
 
 class TokenText:
@@ -370,29 +350,24 @@ class TokenText:
 # -- what the servers' refusals mean: the protocol has no agreed codes for most of them, so words have to be read ------
 
 
-@dataclass(frozen=True)
-class Overflow:
+class Overflow(NamedTuple):
     """A prompt, or a prompt with its answer, that does not fit; the lengths as far as the server tells them.
 
     most: completion tokens that the model gives at most
     """
 
-    context: int | None = None
-    prompt: int | None = None
-    most: int | None = None
+    context: int | None
+    prompt: int | None
+    most: int | None
 
 
 def read_overflow(error: openai.APIStatusError) -> Overflow | None:
     """Where a request was refused for its length."""
     text = words(error)
-    most = _MOST.search(text)
-    if most is None and not _OVERFLOW.search(text):
+    if not (_MOST.search(text) or _OVERFLOW.search(text)):
         return None
-    return Overflow(_number(_CONTEXT.search(text)), _number(_PROMPT.search(text)), _number(most))
-
-
-def _number(match: re.Match[str] | None) -> int | None:
-    return None if match is None else int(next(group for group in match.groups() if group).replace(",", ""))
+    found = (pattern.search(text) for pattern in (_CONTEXT, _PROMPT, _MOST))
+    return Overflow(*(match and int(next(filter(None, match.groups())).replace(",", "")) for match in found))
 
 
 def words(error: openai.APIStatusError) -> str:

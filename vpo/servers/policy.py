@@ -27,7 +27,7 @@ from vpo.policies.encoding import default_limit
 from vpo.servers.address import Endpoint, endpoint
 from vpo.servers.client import CONTINUING, Capabilities, GroupRequest, Server, TokenText
 from vpo.servers.probe import probe_servers
-from vpo.servers.replies import NO_IDS, NO_LOGPROBS, DiscardedTokens, Reply, ReplyChoice, TokenCount
+from vpo.servers.replies import NO_IDS, NO_LOGPROBS, Reply, ReplyChoice, TokenCount
 from vpo.servers.router import Replica, ReplicaLost, ReplicaRouter, together
 
 WHOLE_PROGRAM, REASONED = 4096, 32_768
@@ -158,11 +158,11 @@ class ServedPolicy(Policy):
                 [self._request(sampling, replace(request, choices=1, seed=first + place)) for place in missing]
             )
             if not whole.choices:
-                sampling.discarded.count += whole.count
+                sampling.discarded.append(whole.count)
             replies = [whole, *singles] if whole.choices else singles
             group = self._rollouts(replies, sampling, prompt.prefill)[:rollouts]
         except (PolicyUnavailable, PromptTooLong) as error:
-            error.paid = self._price(sampling.discarded.count)
+            error.paid = self._price(*sampling.discarded)
             raise
         finally:
             del self._sampling[sampling]
@@ -223,7 +223,7 @@ class ServedPolicy(Policy):
                 count = reply.count if number == 0 else TokenCount(estimated=reply.count.estimated)
                 usage = self._price(replace(count, completion=choice.tokens))
                 rollouts.append(self._rollout(choice, prompt_ids, usage, prefill))
-        discarded = self._price(sampling.discarded.count)
+        discarded = self._price(*sampling.discarded)
         if discarded != NO_USAGE:
             rollouts[0] = replace(rollouts[0], usage=discarded + (rollouts[0].usage or NO_USAGE))
         return rollouts
@@ -237,7 +237,8 @@ class ServedPolicy(Policy):
             logprobs = np.zeros_like(logprobs)  # it could draw nothing else
         return Rollout(text, choice.token_ids, logprobs, prompt_ids, finish, usage, choice.reasoned)
 
-    def _price(self, count: TokenCount) -> Usage:
+    def _price(self, *counts: TokenCount) -> Usage:
+        count = sum(counts, TokenCount())
         price = self.endpoint.options.price
         cost = 0.0 if price is None else price.cost(count.prompt, count.completion, min(count.cached, count.prompt))
         return Usage(count.prompt, count.completion, cost, count.estimated)
@@ -251,7 +252,7 @@ class _Sampling:
     """
 
     def __init__(self) -> None:
-        self.discarded = DiscardedTokens()
+        self.discarded: list[TokenCount] = []
         self.lasting = False
         self._given_up = False
         self._tasks: set[asyncio.Task[Reply]] = set()

@@ -12,12 +12,20 @@ import openai
 
 from problems.contract import BadAddress
 from vpo.servers.address import HOSTED, Endpoint
-from vpo.servers.client import CHAT, NEUTRAL, TOKENS, Capabilities, connection, message, read_json, unavailable
+from vpo.servers.client import (
+    CHAT,
+    CONTINUING,
+    TOKENS,
+    Capabilities,
+    connection,
+    message,
+    neutral_fields,
+    read_json,
+    unavailable,
+)
 from vpo.servers.replies import Unreadable, read_reply, top_logprobs_in
 
 _SECONDS = 20.0
-_WITH_IDS = ("vllm", "sglang")
-"""Engines that are asked for token ids and log-probabilities; others would refuse the request or bill for it."""
 _AT_ONCE = 32
 _NAMES_SHOWN = 5
 _LIKELIEST = 8
@@ -78,7 +86,7 @@ def probe_server(endpoint: Endpoint, temperature: float, top_p: float, tokens: b
             return Capabilities()
         engine, context = str(card.get("owned_by") or "").lower(), card.get("max_model_len")
         context = context if isinstance(context, int) and context > 0 else None
-        if engine not in _WITH_IDS or options.logprobs == "off":
+        if engine not in CONTINUING or options.logprobs == "off":
             return Capabilities(engine, context=context)
         with_ids, exact = _probe_logprobs(client, endpoint, engine, temperature, top_p, tokens)
         return Capabilities(engine, with_ids, with_ids and exact, context)
@@ -149,10 +157,9 @@ def _probe_logprobs(
     A server may give log-probabilities before temperature and truncation (vLLM's default). How far apart the likeliest
     tokens are at two temperatures tells which.
     """
-    body = {"max_tokens": 1, "temperature": 1.0, "top_p": 1.0, "return_token_ids": True, **NEUTRAL[engine]}
+    body = {"max_tokens": 1, "temperature": 1.0, "top_p": 1.0, "return_token_ids": True}
+    body |= neutral_fields(engine, chat=not tokens)
     body |= {"logprobs": _LIKELIEST} if tokens else {"logprobs": True, "top_logprobs": _LIKELIEST}
-    if tokens:
-        del body["chat_template_kwargs"]
     plain = _complete(client, endpoint, body, tokens)
     reply = read_reply(plain)
     if not reply.choices or not len(reply.choices[0].logprobs) or not len(reply.prompt_ids):

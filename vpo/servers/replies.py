@@ -47,13 +47,6 @@ class TokenCount:
         )
 
 
-@dataclass
-class DiscardedTokens:
-    """What the attempts for one prompt cost that gave nothing usable."""
-
-    count: TokenCount = TokenCount()
-
-
 @dataclass(frozen=True, eq=False)
 class ReplyChoice:
     """One rollout as a server gave it.
