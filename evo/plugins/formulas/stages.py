@@ -281,6 +281,9 @@ class Stages:
                 inner = apply(g.ADD, apply(g.MUL, constant(best), u), constant(0.5))
                 wave = apply(g.MUL, constant(float(z.std())), apply(g.SIN, inner))
                 ledger.fit(target.wrap(apply(g.ADD, wave, constant(float(target.z.mean())))), 15)
+                if g.EXP in self.functions and not ledger.exact:  # a damped wave
+                    decay = apply(g.EXP, apply(g.MUL, constant(-1.0 / max(float(np.ptp(values)), 1e-9)), u))
+                    ledger.fit(target.wrap(apply(g.MUL, wave, decay)), 30)
                 if ledger.exact:
                     return
 

@@ -217,3 +217,10 @@ def test_large_numbers_hide_no_law(x, y):
 def test_a_target_whose_squares_are_no_numbers_is_refused(scale):
     with pytest.raises(ValueError, match="largest number of y is .*e.200; write it in units"):
         search(ONE[:, None], ONE * scale, evaluations=10)
+
+
+def test_a_damped_wave_is_found():
+    """A product of two functions of one column, which no sum of terms spans."""
+    t = RNG.uniform(0, 6, 120)
+    front = search(t[:, None], np.exp(-t / 2) * np.sin(3 * t + 0.4), evaluations=3000)
+    assert front.stopped == "exact" and front.best.complexity <= 15, front.best
