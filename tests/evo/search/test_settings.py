@@ -117,13 +117,6 @@ def test_the_models_of_a_directory_search_it_unless_a_policy_is_named():
         resolve_policy(RunConfig(), [directory, other])
 
 
-def test_a_directorys_temperature_is_not_sent_to_a_model_that_takes_none():
-    directory = Directory(temperature=0.7)
-    with pytest.warns(UserWarning, match="temperature 1 only"):
-        assert resolve_settings(RunConfig(policy="openai:o4-mini"), [directory]).temperature is None
-    assert resolve_settings(RunConfig(policy="openai:gpt-4o"), [directory]).temperature == 0.7
-
-
 def test_weights_are_shares_of_the_iterations():
     def operators(*weights):
         return [Operator("p", None, 1, 1, RunConfig().prompt, weight) for weight in weights]
