@@ -101,7 +101,7 @@ class SearchCore:
         self.fresh_share.recall([seen])
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
-        self.status.count(group, placements)
+        self.status.count(group, problem_run.population.sums)
         self._cost.count(group)
         self._check_replies()
         self._stop_if_solved(problem_run, group, transaction)

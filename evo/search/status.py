@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from evo.search.problem_run import ProblemRun
-from islands.population.sums import totals_of
-from islands.types import FORMAT, REPLIES, Placement, RunRecord, Totals
+from islands.types import FORMAT, REPLIES, GroupSums, RunRecord, Totals
 from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage
 
 SUMMARY_SECONDS = 1.0
@@ -188,9 +187,15 @@ class SearchStatus(Totals):
         self.lost_prompt_tokens += spent.prompt_tokens
         self.lost_cost += spent.cost
 
-    def count(self, group: ScoredGroup, placements: Sequence[Placement]) -> None:
+    def count(self, group: ScoredGroup, sums: GroupSums) -> None:
         """Add a committed group."""
-        self.add(totals_of(group, placements))
+        self.add(
+            Totals(
+                groups=1, answers=sums.given, missing=sums.missing, repeats=sums.repeats, tokens=sums.tokens,
+                prompt_tokens=sums.prompt_tokens, cost=sums.cost, sampling_seconds=group.sampling_seconds,
+                scoring_seconds=sums.scored_seconds, errors=Counter(sums.errors),
+            )
+        )  # fmt: skip
         for scored in group.rollouts:
             usage = scored.rollout.usage
             if usage is not None:

@@ -16,7 +16,7 @@ from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
 from islands.population.sums import sum_group
 from islands.store import Store, Transaction
-from islands.types import NOTHING_SHOWN, Candidate, Placement, ProblemRecord, Selection
+from islands.types import NOTHING_SHOWN, Candidate, GroupSums, Placement, ProblemRecord, Selection
 from islands.writer import GroupWriter
 from problems.contract import Score, ScorerFault
 from problems.types import ScoredAnswer, ScoredGroup
@@ -30,6 +30,7 @@ class Population:
     database.
 
     plateau: the most groups in a row that brought no new best candidate
+    sums: of the group that was added last
 
     When a transaction that this population took part in is rolled back, memory is ahead of the database: every later
     call raises RuntimeError; make a new Population and call `advance(None)`.
@@ -43,6 +44,7 @@ class Population:
         self.answer_format = answer_format or problem.answer_format
         self.sequence = -1
         self.plateau = self._unimproved = 0
+        self.sums: GroupSums
         self._store = store
         self._reader = CandidateReader(store, config.cache_bytes)
         self._writer = GroupWriter(store, problem)
@@ -88,8 +90,8 @@ class Population:
                 born.discard(id)
             parent = None if group.parent is None else self.candidate(group.parent)
             rise = self._write_best(tx, entries)
-            sums = sum_group(self.problem, group, parent, placements, rise)
-            self._writer.write_sums(tx, self._group, sums, self._changed_cells())
+            self.sums = sum_group(self.problem, group, parent, placements, rise)
+            self._writer.write_sums(tx, self._group, self.sums, self._changed_cells())
             return placements
 
     def seed(self, answer: ScoredAnswer, tx: Transaction) -> Placement:
