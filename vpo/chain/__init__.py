@@ -6,9 +6,8 @@ nothing is guessed, and `Chain.error` names whatever is left out.
 """
 
 from vpo.chain.parsing import Chain, parse
-from vpo.chain.prefill import draw_prefill
 from vpo.chain.wording import instructions
-from vpo.chain.writing import write_chain, write_edits
+from vpo.chain.writing import draw_prefill, write_chain, write_edits
 from vpo.policies.prompt_formats import default_max_tokens
 
 __all__ = [

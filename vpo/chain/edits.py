@@ -10,6 +10,8 @@ import re
 MOST_BLOCKS = 128
 """More edit blocks than this in one answer are refused."""
 
+_MOST_DIVIDERS = 4
+"""Lines of one block that are tried as its divider."""
 _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 # Possessive: no line is gone through twice
 _MARKERS = {
@@ -38,20 +40,22 @@ def apply_edits(parent: str, text: str) -> str:
     blocks = _read_blocks(text)
     lines = parent.split("\n")
     bare = [line.rstrip() for line in lines]
-    for number, (search, replacement) in enumerate(blocks, 1):
+    for number, divisions in enumerate(blocks, 1):
         name = f"edit block {number} of {len(blocks)}"
-        if not search.strip():
+        if not divisions[0][0].strip():
             raise EditFault(f"{name}: the SEARCH part is empty")
-        if search == replacement:
-            continue
-        wanted, given = search.split("\n"), replacement.split("\n")
-        place = _find(lines, wanted)
-        if place < 0:
-            place = _find(bare, [line.rstrip() for line in wanted])
-        if place < 0:
-            raise EditFault(f"{name}: its SEARCH part is not in the program: {_first_line(search)!r}")
-        lines[place : place + len(wanted)] = given
-        bare[place : place + len(wanted)] = [line.rstrip() for line in given]
+        for search, replacement in reversed(divisions):  # the most of a SEARCH part that the program has
+            wanted = search.split("\n")
+            place = _find(lines, wanted)
+            if place < 0:
+                place = _find(bare, [line.rstrip() for line in wanted])
+            if place >= 0:
+                given = replacement.split("\n")
+                lines[place : place + len(wanted)] = given
+                bare[place : place + len(wanted)] = [line.rstrip() for line in given]
+                break
+        else:
+            raise EditFault(f"{name}: its SEARCH part is not in the program: {_first_line(divisions[0][0])!r}")
     program = "\n".join(lines)
     if program == parent:
         raise EditFault("the edits change nothing")
@@ -65,27 +69,33 @@ def _marker(line: str) -> str | None:
     return next((marker for marker, pattern in _MARKERS.items() if pattern.fullmatch(line)), None)
 
 
-def _read_blocks(text: str) -> list[tuple[str, str]]:
-    """Every (SEARCH part, REPLACE part), trailing white space removed."""
-    order = (_SEARCH, _DIVIDER, _REPLACE)
-    blocks: list[tuple[str, str]] = []
-    parts: list[list[str]] = [[]]  # the text before SEARCH, then the two parts
+def _read_blocks(text: str) -> list[list[tuple[str, str]]]:
+    """Of every block the ways to divide it into a SEARCH and a REPLACE part, trailing white space removed: at its first
+    divider, or at one of the next, since a heading in a docstring may be underlined like one."""
+    blocks: list[list[tuple[str, str]]] = []
+    body: list[str] | None = None  # the lines since SEARCH
+    dividers: list[int] = []
     for line in text.split("\n"):
         marker = _marker(line)
-        if marker is None:
-            parts[-1].append(line)
-            continue
-        expected = order[len(parts) - 1]
-        if marker != expected:
-            raise EditFault(f"malformed edit block: a line {marker} where {expected} was due")
-        if marker != _REPLACE:
-            parts.append([])
-            continue
-        blocks.append(("\n".join(parts[1]).rstrip(), "\n".join(parts[2]).rstrip()))
-        if len(blocks) > MOST_BLOCKS:
-            raise EditFault(f"more than {MOST_BLOCKS} edit blocks; write the program as a whole")
-        parts = [[]]
-    if len(parts) > 1 or not blocks:
+        if marker == _SEARCH:
+            if body is not None:
+                raise EditFault(f"malformed edit block: a line {_SEARCH} where {_REPLACE} was due")
+            body, dividers = [], []
+        elif marker == _REPLACE:
+            if body is None or not dividers:
+                raise EditFault(
+                    f"malformed edit block: a line {_REPLACE} where {_DIVIDER if body else _SEARCH} was due"
+                )
+            ways = [("\n".join(body[:i]).rstrip(), "\n".join(body[i + 1 :]).rstrip()) for i in dividers]
+            blocks.append(ways)
+            if len(blocks) > MOST_BLOCKS:
+                raise EditFault(f"more than {MOST_BLOCKS} edit blocks; write the program as a whole")
+            body = None
+        elif body is not None:
+            if marker == _DIVIDER and len(dividers) < _MOST_DIVIDERS:
+                dividers.append(len(body))
+            body.append(line)
+    if body is not None or not blocks:
         raise EditFault("malformed edit block: a SEARCH, =======, REPLACE line is missing")
     return blocks
 

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from problems.identity import identity
-from vpo.chain import blocks, edits, responses, tags
-from vpo.chain.fences import MOST
-from vpo.chain.syntax import essence, limit_parsing, parse_code
+from problems.maze.moves import UnreadableRoute, parse_moves
+from vpo.chain.edits import EditFault, apply_edits, has_edits
+from vpo.chain.programs import MOST, read_programs
 from vpo.chain.wording import check_request
 from vpo.languages.contract import open_dialect
 from vpo.policies.prompt_formats import is_token_format
@@ -17,15 +17,22 @@ MOST_CHARACTERS = 65_536
 """A longer text, its thinking aside, is not read: some 16,000 tokens, far beyond the limits that rollouts have."""
 
 _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_FAMILIES = {
+    "route": ("route", "answer", "path"),
+    "text": ("answer", "response", "solution"),
+}
+_PLACEHOLDERS = {"", "...", "…"}
+_FENCE = re.compile(r"(`{3,}+|~{3,}+)[^\n`]*+\n")
+_OPEN, _CLOSE = "<think>", "</think>"
 
 
 @dataclass(frozen=True)
 class Chain:
     """A rollout's answers.
 
-    answers: at most m, in the order written, no two the same: programs that differ only in comments, layout, docstrings
-    or final usage examples are the same; with a variable renamed they are not (as in problems.identity) error: one line
-    on missing or omitted answers; None if all m are there
+    answers: at most m, in the order written, no two the same by problems.identity (of programs comments and layout do
+        not count)
+    error: one line on missing or omitted answers; None if all m are there
     """
 
     answers: tuple[str, ...]
@@ -46,7 +53,7 @@ def parse(
     MOST_CHARACTERS is an error as a whole.
 
     answers: m, the number requested
-    prompt_format: the policy's; token languages are decoded by vpo.languages
+    prompt_format: the policy's; token languages are read by vpo.languages
     prompt: the prompt in a token language, which the text may refer to
     diff_parent: in diff mode the program that the SEARCH/REPLACE blocks edit; the answer is the edited program. A whole
         program in a code block is taken as it is, since models that should edit often rewrite
@@ -54,35 +61,27 @@ def parse(
     Raises ValueError if the request itself is invalid (wording.check_request).
     """
     check_request(answer_format, answers, diff=diff_parent is not None)
-    complaint = ""
-    if not is_token_format(prompt_format):
+    complaint, in_tokens = "", is_token_format(prompt_format)
+    if not in_tokens:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if answer_format != "tagged":  # a tagged answer may have its thoughts as a field
             text, complaint = _spoken(text)
     if len(text) > MOST_CHARACTERS:
         return Chain((), f"{len(text)} characters written where at most {MOST_CHARACTERS} are read; write less")
-    if is_token_format(prompt_format):
-        return _distinct(*_compact(text, prompt_format, prompt), answer_format, answers)
-    with limit_parsing():
-        return _read(text, answer_format, answers, diff_parent, truncated, complaint)
-
-
-def _read(
-    text: str, answer_format: str, answers: int, diff_parent: str | None, truncated: bool, complaint: str
-) -> Chain:
-    if diff_parent is not None and (answer_format != "python" or edits.has_edits(text)):
+    if in_tokens:
+        dialect = open_dialect(prompt_format)
+        texts = dialect.read(text, prompt)
+        missing = "" if texts else f"no {'route' if dialect.answer_format == 'route' else 'answer'} in it"
+    elif diff_parent is not None and (answer_format != "python" or has_edits(text)):
         try:
-            return Chain((edits.apply_edits(diff_parent.replace("\r\n", "\n"), text),))
-        except edits.EditFault as fault:
+            return Chain((apply_edits(diff_parent.replace("\r\n", "\n"), text),))
+        except EditFault as fault:
             return Chain((), str(fault))
-    if answer_format == "python":
-        texts, missing = _programs(text, answers)
-    elif answer_format == "route":
-        texts, missing = _routes(text, answers)
-    elif answer_format == "tagged":
-        texts, missing = responses.read_responses(text, answers, truncated)
+    elif answer_format == "python":
+        texts, missing = read_programs(text, answers)
     else:
-        texts, missing = _texts(text, answers, truncated)
+        read = {"route": _routes, "tagged": _responses}.get(answer_format, _texts)
+        texts, missing = read(text, answers, truncated)
     return _distinct(texts, complaint or missing, answer_format, answers)
 
 
@@ -100,51 +99,108 @@ def _spoken(text: str) -> tuple[str, str]:
     return "".join(kept) if thinking else "".join([*kept, text[begin:]]), "the thinking never ended" * thinking
 
 
-def _programs(text: str, answers: int) -> tuple[list[str], str]:
-    if "```" not in text and "~~~" not in text and (tagged := tags.read_tags(text, "python")):
-        kept = [tag.content for tag in tagged if tag.closed or parse_code(tag.content) is not None]
-        return kept, "" if len(kept) == len(tagged) else f"unclosed {_tag('answer', tagged[-1].number)} tag"
-    return blocks.programs(text, answers)
+@dataclass(frozen=True)
+class _Tagged:
+    """The contents of one tag. closed: it ended with a closing tag or at the next opening one, not with the text."""
+
+    number: str
+    content: str
+    closed: bool
+
+    def __str__(self) -> str:
+        return self.number and f"_{self.number}"
 
 
-def _routes(text: str, answers: int) -> tuple[list[str], str]:
-    tagged = tags.read_tags(text, "route")
+def _read_tags(text: str, answer_format: str) -> list[_Tagged]:
+    """The contents of the format's tags in order of appearance; numbers are reported, not relied on.
+
+    The format's tag name is tried first, its usual substitutes only if it is absent. An opening tag ends an unclosed
+    one before it, any closing tag of the name ends the open one. At the end of the text a tag may lack its last
+    character.
+    """
+    found = (_scan(text, rf"{name}[\s_#-]*+(\d*+)\s*+(?:>|\Z)") for name in _FAMILIES[answer_format])
+    return next((tagged for tagged in found if tagged), [])
+
+
+def _scan(text: str, tag_name: str) -> list[_Tagged]:
+    tagged: list[_Tagged] = []
+    opened: re.Match[str] | None = None
+    for tag in re.finditer(rf"<\s*+(/?+)\s*+{tag_name}", text, re.IGNORECASE):
+        if opened:
+            tagged.append(_Tagged(opened[2], _unwrap(text[opened.end() : tag.start()]), True))
+        opened = None if tag[1] else tag
+    if opened:
+        tagged.append(_Tagged(opened[2], _unwrap(text[opened.end() :]), False))
+    # "write <route_1>...</route_1>" repeated from the prompt is not an answer
+    return [piece for piece in tagged if piece.content not in _PLACEHOLDERS]
+
+
+def _unwrap(content: str) -> str:
+    """Content without blank edges and without a code fence around the whole of it."""
+    bare = content.strip()
+    content = bare if "\n" not in bare else content.strip("\n").rstrip()
+    fence = _FENCE.match(bare)
+    if not fence or len(bare) < fence.end() + len(fence[1]) or not bare.endswith(fence[1]):
+        return content
+    return bare[fence.end() : -len(fence[1])].rstrip(" \t").strip("\n")
+
+
+def _routes(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
+    tagged = _read_tags(text, "route")
     if not tagged:
-        alone = tags.moves(text.strip()) if answers == 1 else None
+        alone = _moves(text) if answers == 1 else None
         return ([alone], "") if alone else ([], "no <route_1> tag")
     routes, complaint = [], ""
     for place, tag in enumerate(tagged, 1):
-        route = tags.moves(tag.content)
-        if route is None:
-            name = _tag("route", tag.number or str(place))
-            complaint = complaint or (f"{name} holds more than moves" if tag.closed else f"unclosed {name} tag")
-        else:
+        if (route := _moves(tag.content)) is not None:
             routes.append(route)
+        elif not complaint:
+            name = f"<route_{tag.number or place}>"
+            complaint = f"{name} holds more than moves" if tag.closed else f"unclosed {name} tag"
     return routes, complaint
 
 
+def _moves(content: str) -> str | None:
+    try:
+        return parse_moves(content)
+    except UnreadableRoute:
+        return None
+
+
 def _texts(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
-    tagged = tags.read_tags(text, "text")
+    tagged = _read_tags(text, "text")
     if not tagged:
         alone = text.strip()
         return ([alone], "") if answers == 1 and alone and not truncated else ([], "no <answer_1> tag")
-    if truncated and not tagged[-1].closed:
-        return [tag.content for tag in tagged[:-1]], f"unclosed {_tag('answer', tagged[-1].number)} tag"
-    return [tag.content for tag in tagged], ""
+    complaint = f"unclosed <answer{tagged[-1]}> tag" if truncated and not tagged[-1].closed else ""
+    return [tag.content for tag in (tagged[:-1] if complaint else tagged)], complaint
 
 
-def _tag(name: str, number: str) -> str:
-    return f"<{name}_{number}>" if number else f"<{name}>"
+def _responses(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
+    """Answers of the format `tagged`: fields in separate tags, several answers inside `<response_1>...</response_1>`.
 
-
-def _compact(text: str, prompt_format: str, prompt: str) -> tuple[list[str], str]:
-    dialect = open_dialect(prompt_format)
-    texts = dialect.read(text, prompt)
-    return texts, "" if texts else f"no {'route' if dialect.answer_format == 'route' else 'answer'} in it"
-
-
-def _compared(answer: str, answer_format: str) -> str:
-    return essence(answer) if answer_format == "python" else answer
+    As in VPO's text tasks, the first response of each number from 1 to m counts. Unlike there, one that is never closed
+    ends at the next numbered tag or, if no limit cut the text, at its end. A single answer is the whole text: its
+    fields have closing tags, so nothing half written counts.
+    """
+    numbered, text = r"response[\s_#-]*+(\d{1,3}+)\s*+>", text.strip()
+    end = text.find(_CLOSE)
+    drafts = _scan(text[: max(end, 0)], numbered)
+    if end >= 0 and _OPEN not in text[:end] and not drafts:
+        text = _OPEN + text  # the template opened the thought inside the prompt
+    after = text[text.find(_CLOSE) + len(_CLOSE) :] if end >= 0 and text.startswith(_OPEN) else ""
+    tagged = _scan(after, numbered) or _scan(text, numbered)
+    bodies: dict[int, str] = {}
+    complaint = ""
+    for tag in tagged:
+        if tag.closed or not truncated:
+            bodies.setdefault(int(tag.number), tag.content)
+        elif int(tag.number) not in bodies:
+            complaint = f"unclosed <response_{tag.number}> tag"
+    kept = [body for number, body in bodies.items() if 1 <= number <= answers]
+    if kept or complaint:
+        return kept, complaint
+    return ([text], "") if answers == 1 and text else ([], "no <response_1> tag")
 
 
 def _distinct(candidates: list[str], complaint: str, answer_format: str, answers: int) -> Chain:
@@ -153,8 +209,7 @@ def _distinct(candidates: list[str], complaint: str, answer_format: str, answers
     repeats = 0
     for answer in candidates[: max(answers, MOST)]:
         before = len(kept)
-        key = identity(_compared(answer, answer_format), answer_format) if len(candidates) > 1 else b""
-        kept.setdefault(key, answer)
+        kept.setdefault(identity(answer, answer_format) if len(candidates) > 1 else b"", answer)
         repeats += before == len(kept)
         if len(kept) == answers:
             return Chain(tuple(kept.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from problems.contract import ANSWER_FORMATS
-from vpo.chain.syntax import DEFINITIONS, parse_code
+from vpo.chain.programs import DEFINITIONS, parse_code
 
 _SPREAD = (
     "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "

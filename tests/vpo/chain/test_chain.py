@@ -38,9 +38,7 @@ def fence(code: str, language: str = "python") -> str:
         F,
         f"Here is the function:\n\n{F}",
         f"{F}\n\nThis function adds one to its argument.",
-        f"{F}\n```\n\nExample:\n\n```python\nprint(f(2))\n```",  # the opening fence left out
         f"```\n{fence(F, '')}",  # an empty block first
-        f"```\npython\n{F}\n```",  # the language on the next line
         f"<think>I could write {fence(G)}</think>\n{fence(F)}",
         f"Let me see {fence(G)} no.</think>\n{fence(F)}",
         f"<answer_1>\n{fence(F)}\n</answer_1>",
@@ -76,19 +74,6 @@ def test_one_program_is_found_however_it_is_wrapped(text: str) -> None:
 )
 def test_a_chain_of_programs_keeps_its_order(text: str) -> None:
     assert parse(text, "python", 3) == Chain((F, G, H))
-
-
-def test_a_block_that_defines_one_name_again_and_again_holds_several_programs() -> None:
-    body = "def f(x):\n    return"
-    block = f"import math\n\n# first\n{body} 1\n\n# second\n\n{body} 2\n\n{body} 3"
-    chain = parse(fence(block), "python", 3)
-    assert chain.error is None
-    assert [answer[-8:] for answer in chain.answers] == ["return 1", "return 2", "return 3"]
-    assert all(answer.startswith("import math\n") and answer.count("def f") == 1 for answer in chain.answers)
-    assert "# second" in chain.answers[1]
-    assert parse(fence(block), "python", 1).answers == (block,)
-    overloaded = "@overload\ndef f(x): ...\n\ndef f(x):\n    return 1"
-    assert parse(fence(overloaded), "python", 2).answers == (overloaded,)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +234,16 @@ def test_edits_are_applied_to_the_parent(text: str) -> None:
     chain = parse(text, "python", 1, diff_parent=PARENT)
     assert chain.error is None
     assert [answer.rstrip("\n") for answer in chain.answers] == [PARENT.replace("x + 1", "x + 2").rstrip("\n")]
+
+
+def test_a_heading_in_a_docstring_may_be_underlined_like_the_divider() -> None:
+    heading = '    """Adds.\n\n    Example\n    =======\n    f(1)\n    """'
+    added = parse(edit("    y = x + 1", f"{heading}\n    y = x + 20"), "python", 1, diff_parent=PARENT)
+    assert added == Chain((PARENT.replace("    y = x + 1", f"{heading}\n    y = x + 20"),))
+    removed = parse(edit(f"{heading}\n    y = x + 20", "    y = x + 1"), "python", 1, diff_parent=added.answers[0])
+    assert removed == Chain((PARENT,))
+    above = "Plan\n=======\n" + edit("import math", "import cmath")
+    assert parse(above, "python", 1, diff_parent=PARENT).answers[0].startswith("import cmath")
 
 
 @pytest.mark.parametrize(
