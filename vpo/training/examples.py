@@ -81,20 +81,16 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, context: SearchCon
         gains = ()
     d = len(answers[0].score.rewards) if answers else 1
     rewards, valid = group.rewards(d)
-    solved = np.zeros(valid.shape, dtype=bool)
-    if goal is not None:
-        for i, rollout in enumerate(group.rollouts):
-            solved[i, : len(rollout.answers)] = [answer.score.fitness >= goal.fitness for answer in rollout.answers]
     known = {answer.identity for answer in gains}
-    copied = np.zeros(valid.shape, dtype=bool)
+    fitness, copied = np.full(valid.shape, -np.inf), np.zeros(valid.shape, dtype=bool)
     for i, rollout in enumerate(group.rollouts):
+        fitness[i, : len(rollout.answers)] = [answer.score.fitness for answer in rollout.answers]
         copied[i, : len(rollout.answers)] = [answer.identity in known for answer in rollout.answers]
+    solved = fitness >= (np.inf if goal is None else goal.fitness)
     if METHODS[estimation.method].scalar and goal is not None:
         return GroupRewards.of((solved & valid)[..., None], valid, pass_at=estimation.pass_at)
     if METHODS[estimation.method].scalar:
-        rewards = np.zeros((*valid.shape, 1))
-        for i, rollout in enumerate(group.rollouts):
-            rewards[i, : len(rollout.answers), 0] = [answer.score.fitness for answer in rollout.answers]
+        rewards = np.where(np.isfinite(fitness), fitness, 0.0)[..., None]
         if gains:
             best = max(answer.score.fitness for answer in gains)
             rewards = np.maximum(rewards - best, 0.0) + estimation.shaping * rewards

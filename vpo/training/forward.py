@@ -7,7 +7,7 @@ prompt and completion together, row by row. Both give the same log-probabilities
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import torch
 from vpo.hf.engine import cache_argument, is_windowed
 from vpo.hf.sampling import mask_forbidden
 from vpo.policies.encoding import grammar_of, named_prompt_format
-from vpo.training.examples import Example, ExampleGroup
+from vpo.training.examples import ExampleGroup
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -174,13 +174,3 @@ def _padded(rows: Sequence[np.ndarray], pad: int, *, left: bool) -> tuple[torch.
         where = slice(longest - len(row), None) if left else slice(0, len(row))
         ids[i, where], mask[i, where] = row, True
     return torch.from_numpy(ids), torch.from_numpy(mask)
-
-
-def flat(rows: Sequence[npt.NDArray[np.float32]], device: torch.device) -> torch.Tensor:
-    """(N,) of all rows, one after the other."""
-    return torch.from_numpy(np.concatenate(rows)).to(device)
-
-
-def starts(known: Mapping[int, torch.Tensor], examples: Sequence[Example]) -> torch.Tensor | None:
-    """(N,) log-probabilities at the start of a step, by example; None if none are needed."""
-    return torch.cat([known[id(example)] for example in examples]) if known else None

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import get_scheduler
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from vpo.training import loss
 from vpo.training.adapters import with_adapter
 from vpo.training.config import Precision, TrainConfig
 
@@ -38,11 +35,6 @@ def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedMod
     if config.gradient_checkpointing:
         getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
     return model
-
-
-def metrics_of(config: TrainConfig) -> tuple[str, ...]:
-    """What the loss reports."""
-    return (*loss.METRICS, "kl") if config.kl > 0 else loss.METRICS
 
 
 def make_optimizer(
@@ -83,22 +75,10 @@ def has_bf16_instructions() -> bool:
     return any(probe is not None and probe() for probe in probes)
 
 
-@cache
-def _trim() -> Callable[[int], Any] | None:
-    """glibc's malloc_trim; None with another C library."""
-    if not sys.platform.startswith("linux"):
-        return None
-    try:
-        return ctypes.CDLL("libc.so.6").malloc_trim
-    except (OSError, AttributeError):
-        return None
-
-
 def release_free_memory() -> None:
-    """Return what is free to the system; some tens of milliseconds."""
-    trim = _trim()
-    if trim is not None:
-        trim(0)
+    """Return what is free to the system, where glibc can; some tens of milliseconds."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 _FEW_SCORES = 1 << 23

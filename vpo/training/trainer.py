@@ -43,12 +43,11 @@ from vpo.training.examples import (
     token_weights,
     without_context,
 )
-from vpo.training.forward import Packed, completion_logprobs, flat, pack, starts
-from vpo.training.loss import policy_loss
+from vpo.training.forward import Packed, completion_logprobs, pack
+from vpo.training.loss import METRICS, policy_loss
 from vpo.training.optimizer import (
     make_optimizer,
     make_trainable,
-    metrics_of,
     release_free_memory,
     use_attention,
     uses_bf16_autocast,
@@ -163,7 +162,7 @@ class PolicyTrainer:
         self.optimizer.zero_grad(set_to_none=True)
         # 5. forward, loss and backward of each micro-batch
         # named beforehand: a process without groups must come to the same sums as the others
-        sums: dict[str, Any] = dict.fromkeys(("loss", *metrics_of(config)), 0.0)
+        sums: dict[str, Any] = dict.fromkeys(("loss", *METRICS, *(["kl"] if config.kl > 0 else [])), 0.0)
         weights = token_weights(groups, config.aggregation, total)
         for batch in self._micro_batches(groups, weights):
             with use_attention(self.model, config):
@@ -208,17 +207,16 @@ class PolicyTrainer:
         device = self._device
         packed = pack(groups, device)
         # examples that nothing sampled are never mixed with rollouts
-        behaviour = [example.behaviour for example in examples if example.behaviour is not None] or None
+        behaviour = [example.behaviour for example in examples if example.behaviour is not None]
         reference = self._reference_logprobs(packed) if self.config.has_reference else None
         logprobs, weights = self._forward(self.model, packed), self._per_token(batch)
-        advantages = flat([example.advantages for example in examples], device)
         return policy_loss(
             logprobs,
-            None if behaviour is None else flat(behaviour, device),
-            advantages,
+            torch.from_numpy(np.concatenate(behaviour)).to(device) if behaviour else None,
+            torch.from_numpy(np.concatenate([example.advantages for example in examples])).to(device),
             weights,
             self.config,
-            start=starts(start, examples),
+            start=torch.cat([start[id(example)] for example in examples]) if start else None,
             reference=reference,
         )
 
