@@ -208,14 +208,14 @@ LISTS = _Lists()
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
     from problems.openevolve.directory import OpenEvolveProblem
-    from problems.openevolve.initial_program import EVALUATOR, is_initial_program
+    from problems.openevolve.initial_program import EVALUATOR, evaluator_of, is_initial_program
 
     path = user_path(address)
     try:
         is_file, is_folder = path.is_file(), bool(address) and path.is_dir()
     except (OSError, ValueError):  # a name too long, a null character
         is_file = is_folder = False
-    if is_folder and (path / EVALUATOR).is_file():
+    if is_folder and evaluator_of(path) is not None:
         return OpenEvolveProblem(path, sandbox)
     from problems.custom.command import FILE, CommandProblem, is_command_file
     from problems.custom.scorer_file import ScorerFileProblem

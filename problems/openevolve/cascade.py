@@ -45,11 +45,12 @@ class Cascade:
         (problems.openevolve.config)
     """
 
-    def __init__(self, file: Path, settings: Mapping[str, Any], sandbox: Callable[[], Sandbox]) -> None:
+    def __init__(self, file: Path, folder: Path, settings: Mapping[str, Any], sandbox: Callable[[], Sandbox]) -> None:
+        """folder: the problem's, which may be read too"""
         self.file, self.settings = file, settings
         spec = EvaluatorSpec(
             str(SHIMS / "openevolve_evaluator.py"),
-            readable=(str(file.parent), str(SHIMS), *map(str, CALLING)),
+            readable=(str(folder), str(SHIMS), *map(str, CALLING)),
             environment={"EVO_EVALUATOR_FILE": str(file), "PYTHONPATH": str(ROOT)},
         )
         memory = int(settings.get("memory_limit_mb", _MEMORY)) << 20
@@ -94,7 +95,7 @@ class Cascade:
         if "raised" in value:
             if not value["by_answer"]:
                 line = f", line {value['line']}" if value["line"] else ""
-                raise ScorerFault(f"{self.file}{line}: {stage} raised {value['raised']}")
+                raise ScorerFault(f"{self.file}{line}: {stage} raised {value['raised']}{_remedy(value['raised'])}")
             evaluation.failed = f"{stage}: {value['raised']}"
             evaluation.artifacts["traceback"] = value["trace"]
             return False
@@ -116,6 +117,18 @@ class Cascade:
         if "evaluate" not in described.value["stages"]:
             raise ScorerFault(f"{self.file} defines no function evaluate(program_path)")
         return tuple(described.value["stages"])
+
+
+def _remedy(raised: str) -> str:
+    """What to do about what the sandbox refused."""
+    if not raised.startswith(
+        ("PermissionError", "OSError: [Errno 30]", "FileNotFoundError: [Errno 2]", "BlockingIOErr")
+    ):
+        return ""
+    return (
+        "; in the sandbox an evaluator writes in its working directory alone (use relative paths) and in /dev/shm, "
+        "which landlock mode lacks; if you trust the answers too, --sandbox none lets it do all"
+    )
 
 
 def _passes(metrics: Mapping[str, float], threshold: float) -> bool:

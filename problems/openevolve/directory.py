@@ -25,7 +25,7 @@ from problems.fingerprint import files_fingerprint, files_named_by
 from problems.openevolve.cascade import Cascade, StageResults
 from problems.openevolve.config import OpenEvolveConfig, read_config
 from problems.openevolve.evolve_block import NotSpliceable, regions, splice
-from problems.openevolve.initial_program import EVALUATOR, initial_program, language_of
+from problems.openevolve.initial_program import evaluator_of, initial_program, language_of
 from problems.python_syntax import strip_fence
 
 if TYPE_CHECKING:
@@ -65,12 +65,13 @@ class OpenEvolveProblem(Problem):
         program: Path | None = None,
     ) -> None:
         self.folder = folder.resolve()
-        self.evaluator_file = self.folder / EVALUATOR
         self.program = program.resolve() if program else initial_program(self.folder)
-        if not self.evaluator_file.is_file():
+        evaluator = evaluator_of(self.folder)
+        if evaluator is None:
             raise BadAddress(
                 f"{folder} has no evaluator.py; an OpenEvolve directory has one next to {self.program.name}"
             )
+        self.evaluator_file = evaluator
         config = config or next(
             (f for f in (self.folder / "config.yaml", self.folder / "config.yml") if f.is_file()), None
         )
@@ -92,7 +93,7 @@ class OpenEvolveProblem(Problem):
             raise BadAddress(f"cannot read {self.program}: {error}") from None
         self.timeout: float | None = float(self.settings["timeout"])
         self.resources: Mapping[str, float] = self.settings.get("resources") or {}
-        self._cascade = Cascade(self.evaluator_file, self.settings, sandbox)
+        self._cascade = Cascade(self.evaluator_file, self.folder, self.settings, sandbox)
         self.directions: Mapping[str, str] = self.settings.get("directions") or {}
         self._strange: set[str] = set()
         self._left_out: set[str] = set()
@@ -124,6 +125,10 @@ class OpenEvolveProblem(Problem):
         file = str(self.evaluator_file)
         warn_of_objectives(file, self.objectives, timings, self.directions, " in config.yaml")
         self._seed = self._scored(reached)
+        unknown = set(self.settings.get("feature_dimensions", ())) - {*_BUILT_IN_FEATURES, *evaluation.metrics}
+        if unknown:
+            told = f"feature_dimensions names {', '.join(sorted(unknown))}, which the initial program's metrics lack"
+            warnings.warn(f"{self._config or self.folder}: {told}: it counts 0", stacklevel=3)
 
     def files_of(self, answer: str) -> dict[str, str]:
         """The program under its own name."""

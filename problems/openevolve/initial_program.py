@@ -10,6 +10,7 @@ from problems.openevolve.evolve_block import regions
 from problems.python_syntax import parse_source
 
 LANGUAGES = {".py": "python", ".rs": "rust", ".cpp": "cpp", ".c": "c", ".js": "javascript", ".java": "java", ".r": "r"}
+LANGUAGES |= {".go": "go", ".ts": "typescript", ".jl": "julia", ".sh": "bash", ".cu": "cuda"}
 EVALUATOR = "evaluator.py"
 
 
@@ -20,8 +21,8 @@ def initial_program(folder: Path) -> Path:
         raise BadAddress(f"{folder} is no directory")
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != EVALUATOR and not p.name.startswith("."))
     code = [p for p in files if p.suffix.lower() in LANGUAGES]
-    named = [p for p in files if p.stem == "initial_program" and p.suffix != ".pyc"]
-    marked = [p for p in code if evolves(p)]
+    named = [p for p in files if p.stem in ("initial_program", "initial_prompt") and p.suffix != ".pyc"]
+    marked = [p for p in files if evolves(p)]
     candidates = next((group for group in (named, marked, code) if group), [])
     if len(candidates) == 1:
         return candidates[0]
@@ -31,6 +32,11 @@ def initial_program(folder: Path) -> Path:
     raise BadAddress(
         f"{folder} has {len(candidates)} files that may be its initial program ({names}); name it: {candidates[0]}"
     )
+
+
+def evaluator_of(folder: Path) -> Path | None:
+    """Its evaluator.py, in the folder or in `evaluator/` (as SkyDiscover has it); None without one."""
+    return next((place for place in (folder / EVALUATOR, folder / "evaluator" / EVALUATOR) if place.is_file()), None)
 
 
 def is_initial_program(path: Path) -> bool:

@@ -130,6 +130,8 @@ def public_examples(cases: Sequence[Case], most: int = 2) -> list[str]:
 def source_of(value: Any) -> str:
     """A plain value as a Python expression: as `repr`, at any depth. Infinities, nan and the empty set, which have no
     literal, become calls."""
+    if type(value) is int and value.bit_length() > 14_000:
+        return hex(value)  # which has no limit on its digits
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
     if isinstance(value, complex):

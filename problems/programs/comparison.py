@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from problems.programs.cases import CallCase
 from problems.sandbox.child.wire import Array
 
-TOLERANCE = 1e-6
-"""Relative and absolute, for printed numbers that the expected output writes with a decimal point or exponent."""
-
-_LONGEST_NUMBER = 400  # characters; a longer token is text, never parsed
-
 
 def call_passes(case: CallCase, value: Any) -> bool:
-    """Python's own `==`, `is` or truth, so 1 == True == 1.0 and a tuple is no list; nan equals nan."""
+    """Python's own `==`, `is` or truth, so 1 == True == 1.0 and a tuple is no list."""
     if isinstance(value, Array) and case.relation in ("true", "false"):
         if not value.only():
             return False  # numpy raises: an array of several elements has no truth
@@ -33,23 +27,11 @@ def call_passes(case: CallCase, value: Any) -> bool:
 
 
 def equal(value: Any, expected: Any) -> bool:
-    """`value == expected`, and nan equal to nan at any depth; a value too deep to compare is not equal."""
+    """`value == expected`; a value too deep to compare is not equal."""
     try:
-        if value == expected:
-            return True
-        return _equal_with_nan(value, expected)
+        return bool(value == expected)
     except RecursionError:
         return False
-
-
-def _equal_with_nan(value: Any, expected: Any) -> bool:
-    if isinstance(expected, float) and math.isnan(expected):
-        return isinstance(value, float) and math.isnan(value)
-    if isinstance(expected, list | tuple) and type(value) is type(expected) and len(value) == len(expected):
-        return all(v == e or _equal_with_nan(v, e) for v, e in zip(value, expected, strict=True))
-    if isinstance(expected, dict) and isinstance(value, dict) and value.keys() == expected.keys():
-        return all(value[k] == e or _equal_with_nan(value[k], e) for k, e in expected.items())
-    return False
 
 
 def same_json(value: Any, expected: Any) -> bool:
@@ -59,41 +41,18 @@ def same_json(value: Any, expected: Any) -> bool:
 
 
 def same_output(printed: str, expected: str) -> bool:
-    """Line by line and token by token, surrounding white space ignored; numbers by value."""
+    """As LiveCodeBench's harness: line by line, without white space at both ends of all and of each line; lines that
+    differ as text are equal if all their tokens are decimal numbers, exactly equal."""
     got, want = _lines(printed), _lines(expected)
-    return len(got) == len(want) and all(_same_line(a, b) for a, b in zip(got, want, strict=True))
+    return len(got) == len(want) and all(a == b or _same_numbers(a, b) for a, b in zip(got, want, strict=True))
 
 
 def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.strip().splitlines()]
+    return [line.strip() for line in text.strip().split("\n")]
 
 
-def _same_line(got: str, want: str) -> bool:
-    if got == want:
-        return True
-    got_tokens, want_tokens = got.split(), want.split()
-    return len(got_tokens) == len(want_tokens) and all(map(_same_token, got_tokens, want_tokens))
-
-
-def _same_token(got: str, want: str) -> bool:
-    if got == want:
-        return True
-    a, b = _number(got), _number(want)
-    if a is None or b is None:
-        return False
-    if a == b:
-        return True
-    if not any(mark in want for mark in ".eE"):
-        return False  # the expected number is an integer: 3.0000001 is not 3
-    x, y = float(a), float(b)
-    return math.isfinite(x) and abs(x - y) <= TOLERANCE * max(1.0, abs(y))
-
-
-def _number(token: str) -> Decimal | None:
-    if len(token) > _LONGEST_NUMBER or "_" in token:
-        return None  # an underscore is Python's notation alone
+def _same_numbers(got: str, want: str) -> bool:
     try:
-        number = Decimal(token)
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None
+        return list(map(Decimal, got.split())) == list(map(Decimal, want.split()))
+    except InvalidOperation:  # a word, or a comparison with a signalling nan
+        return False

@@ -24,6 +24,7 @@ import pickletools
 import typing
 import zlib
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from problems.programs.cases import (
@@ -50,6 +51,7 @@ PREAMBLE = "".join(
         *(f"from {module} import *\n" for module in (*_MODULES, "builtins", "typing")),
         *(f"import {module}\n" for module in _MODULES),
         "sys.setrecursionlimit(50000)\n",
+        "sys.set_int_max_str_digits(50000)\n",
     ]
 )
 """What the harness puts before every answer, in its order: `import datetime` has the last word over the class."""
@@ -174,7 +176,7 @@ def _json(text: object, what: str) -> Any:
     if not isinstance(text, str):
         return text
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=lambda digits: int(Decimal(digits)))  # int() reads 4,300 digits at most
     except (ValueError, RecursionError) as error:
         raise ValueError(f"`{what}` is not JSON: {error}") from None
 

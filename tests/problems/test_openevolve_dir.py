@@ -352,3 +352,38 @@ def test_an_answer_that_no_file_can_hold_is_the_answers_fault(directory, body):
     problem = directory(reader + "    return {'size': len(code)}\n")
     score = problem.score(problem.canonical(answer(body)))
     assert score.rewards == (0.0,) and "no source file" in score.error
+
+
+@pytest.mark.parametrize(
+    ("files", "language"),
+    [
+        ({"initial_program.go": "// x\n", "evaluator.py": ""}, "go"),
+        ({"initial_prompt.txt": "Say it.\n", "evaluator.py": ""}, "txt"),
+        ({"notes.md": "# EVOLVE-BLOCK-START\nx\n# EVOLVE-BLOCK-END\n", "evaluator.py": ""}, "md"),
+        ({"initial_program.py": "x = 1\n", "evaluator/evaluator.py": ""}, "python"),
+    ],
+)
+def test_directories_of_other_forms_are_found(tmp_path, files, language):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(
+            text or "def evaluate(path):\n    return {'value': float(len(open(path).read()))}\n"
+        )
+    (problem,) = resolve(str(tmp_path))
+    assert problem.fault is None and problem.language == language and problem.objectives == ("value",)
+
+
+def test_an_unknown_feature_dimension_is_named(tmp_path):
+    (tmp_path / "initial_program.py").write_text("x = 1\n")
+    (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return {'value': 1.0}\n")
+    (tmp_path / "config.yaml").write_text("database:\n  feature_dimensions: [complexity, spread]\n")
+    with pytest.warns(UserWarning, match="feature_dimensions names spread"):
+        resolve(str(tmp_path))
+
+
+def test_what_the_sandbox_refuses_an_evaluator_has_a_remedy(tmp_path):
+    (tmp_path / "initial_program.py").write_text("x = 1\n")
+    body = "def evaluate(path):\n    open(__file__ + '.txt', 'w')\n    return {'value': 1.0}\n"
+    (tmp_path / "evaluator.py").write_text(body)
+    (problem,) = resolve(str(tmp_path))
+    assert "--sandbox none" in str(problem.fault) and "working directory" in str(problem.fault)

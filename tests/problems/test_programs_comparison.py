@@ -24,15 +24,13 @@ def nested(depth):
         (1.0, 1, True),
         ((1, 2), [1, 2], False),
         (0.1 + 0.2, 0.3, False),
-        (float("nan"), float("nan"), True),
-        ([1, float("nan")], [1, float("nan")], True),
-        ({"a": float("nan")}, {"a": float("nan")}, True),
+        (float("nan"), float("nan"), False),
         ([float("nan")], [1.0], False),
         ("1", 1, False),
         (nested(50_000), nested(50_000), False),
     ],
 )
-def test_equality_is_pythons_with_nan_equal_to_itself(value, expected, same):
+def test_equality_is_pythons(value, expected, same):
     assert equal(value, expected) is same
 
 
@@ -48,21 +46,29 @@ def test_json_has_no_tuples():
         ("3\n", "3", True),
         ("  3  \n\n", "3\n", True),
         ("1  2\n", "1 2", True),
+        ("* *", "*  *", False),
+        ("[1, 2]", "[1,  2]", False),
+        ("a\tb", "a b", False),
+        ("a\x0cb", "a\nb", False),
+        ("a\u2028b", "a\nb", False),
+        ("0", "1e-9", False),
+        ("1000001.4", "1000000.5", False),
+        ("1 x", "1.0 x", False),
         ("1 2", "1\n2", False),
         ("3.0", "3", True),
-        ("0.3333334", "0.3333333", True),
+        ("0.3333334", "0.3333333", False),
         ("0.334", "0.333", False),
         ("3.0000001", "3", False),
         ("1e3", "1000.0", True),
         ("nan", "1.0", False),
-        ("1_000", "1000", False),
+        ("1_000", "1000", True),
         ("YES", "Yes", False),
         ("", "", True),
         ("9" * 5000, "1.5", False),
         ("1e999999", "2.5", False),
     ],
 )
-def test_printed_output_is_compared_by_tokens_and_numbers_by_value(printed, expected, same):
+def test_printed_output_is_compared_as_the_benchmarks_harness_does(printed, expected, same):
     assert same_output(printed, expected) is same
 
 
