@@ -103,7 +103,9 @@ def _searched(
                 )
             )  # fmt: skip
             texts = pack_texts(("", PROMPT, ""))
-            rows.prompts.append(dict(group_id=group_id, texts=texts, token_ids=zlib.compress(pack_ids(np.arange(300)))))
+            rows.prompts.append(
+                dict(group_id=group_id, base=None, texts=texts, token_ids=zlib.compress(pack_ids(np.arange(300))))
+            )
             row, shown = rows.groups[-1], best_id
             parent = None if shown is None else Score((best,), best)
             row["parent_bin"] = fitness_bin(parent, 0.74)

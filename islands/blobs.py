@@ -58,12 +58,18 @@ def _unpack(blob: bytes, forms: dict[bytes, np.dtype]) -> np.ndarray:
     return np.frombuffer(blob, dtype=form, offset=1)
 
 
-def pack_texts(texts: Sequence[str]) -> bytes:
-    """Texts as one compressed JSON list."""
-    return zlib.compress(json.dumps(list(texts)).encode())
+def pack_texts(texts: Sequence[str], base: Sequence[str] | None = None) -> bytes:
+    """Texts as one compressed JSON list. base: texts that they share much with, which are needed to read them"""
+    packer = zlib.compressobj() if base is None else zlib.compressobj(zdict=_plain(base))
+    return packer.compress(_plain(texts)) + packer.flush()
 
 
-def unpack_texts(blob: bytes) -> list[str]:
-    """The texts that were packed."""
-    texts: list[str] = json.loads(zlib.decompress(blob))
+def unpack_texts(blob: bytes, base: Sequence[str] | None = None) -> list[str]:
+    """The texts that were packed on this base."""
+    unpacker = zlib.decompressobj() if base is None else zlib.decompressobj(zdict=_plain(base))
+    texts: list[str] = json.loads(unpacker.decompress(blob))
     return texts
+
+
+def _plain(texts: Sequence[str]) -> bytes:
+    return json.dumps(list(texts)).encode()

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Select, Text, cast, false, func, literal, or_, select
 
-from islands.blobs import unpack_texts
 from islands.errors import UnknownRun
+from islands.groups import read_prompts
 from islands.history import COLUMNS, from_row
 from islands.runs import update_archives
-from islands.schema import ESCAPED, Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
+from islands.schema import ESCAPED, Answer, Candidate, PolicyVersion, Problem, PromptGroup, Rollout
 from islands.store import Store
 from islands.types import Candidate as CandidateRecord
 from islands.types import ProblemRecord
@@ -310,17 +310,19 @@ class Origin:
 def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
     """Candidate id -> where it was given first; a seed answer has no origin."""
     query = (
-        select(Candidate.c.id, PromptText.c.texts, Rollout.c.text, Answer.c.position)
-        .join(PromptText, PromptText.c.group_id == Candidate.c.group_id)
+        select(Candidate.c.id, Candidate.c.group_id, Rollout.c.text, Answer.c.position)
         .join(Rollout, Rollout.c.group_id == Candidate.c.group_id)
         .join(Answer, (Answer.c.rollout_id == Rollout.c.id) & (Answer.c.candidate_id == Candidate.c.id))
         .where(Candidate.c.id.in_(candidates))
         .order_by(Rollout.c.id, Answer.c.position)
     )
     first: dict[int, Origin] = {}
-    for id, texts, text, place in store.rows(query):
+    with store.read() as connection:
+        rows = connection.execute(query).all()
+        prompts = read_prompts(connection, list({row.group_id for row in rows}))
+    for id, group, text, place in rows:
         if id not in first:
-            system, user, prefill = unpack_texts(texts)
+            system, user, prefill = prompts[group]
             first[id] = Origin(system, user, prefill + text, int(place))
     return first
 
@@ -328,16 +330,16 @@ def origins(store: Store, candidates: Sequence[int]) -> dict[int, Origin]:
 def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     """What a search asked first, without an answer to it; None before its first iteration is stored."""
     query = (
-        select(PromptText.c.texts)
-        .join(PromptGroup, PromptGroup.c.id == PromptText.c.group_id)
+        select(PromptGroup.c.id)
         .where(PromptGroup.c.run_id == run, PromptGroup.c.problem_id == problem)
         .order_by(PromptGroup.c.sequence)
         .limit(1)
     )
-    texts = store.scalar(query)
-    if texts is None:
+    group = store.scalar(query)
+    if group is None:
         return None
-    system, user, _ = unpack_texts(texts)
+    with store.read() as connection:
+        system, user, _ = read_prompts(connection, [group])[group]
     return Origin(system, user, "", 0)
 
 

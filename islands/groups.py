@@ -132,7 +132,7 @@ def shown_answers(store: Store, group: ScoredGroup) -> list[ScoredAnswer]:
 
 def _groups(run_id: int) -> Select[Any]:
     return (
-        select(PromptGroup, PromptText.c.texts, PromptText.c.token_ids, PolicyVersion.c.version)
+        select(PromptGroup, PromptText.c.token_ids, PolicyVersion.c.version)
         .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
         .join(PromptText, PromptText.c.group_id == PromptGroup.c.id)
         .where(PromptGroup.c.run_id == run_id)
@@ -162,7 +162,18 @@ def _read_page(store: Store, query: Select[Any]) -> list[tuple[int, ScoredGroup]
     with store.read() as connection:
         rows = connection.execute(query).all()
         rollouts = _rollouts(connection, rows) if rows else {}
-    return [(row.id, _group(row, rollouts.get(row.id, []))) for row in rows]
+        prompts = read_prompts(connection, [row.id for row in rows])
+    return [(row.id, _group(row, prompts[row.id], rollouts.get(row.id, []))) for row in rows]
+
+
+def read_prompts(connection: Connection, groups: Sequence[int]) -> dict[int, list[str]]:
+    """Group id -> system message, request and prefill."""
+    query = select(PromptText.c.group_id, PromptText.c.base, PromptText.c.texts)
+    packed = {row.group_id: row for row in connection.execute(query.where(PromptText.c.group_id.in_(groups)))}
+    missing = {row.base for row in packed.values()} - packed.keys() - {None}
+    bases = {row.group_id: row for row in connection.execute(query.where(PromptText.c.group_id.in_(missing)))}
+    of = {id: unpack_texts(row.texts) for id, row in (packed | bases).items() if row.base is None}
+    return {id: of[id] if row.base is None else unpack_texts(row.texts, of[row.base]) for id, row in packed.items()}
 
 
 def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
@@ -204,8 +215,8 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
     return found
 
 
-def _group(row: Any, rollouts: list[ScoredRollout]) -> ScoredGroup:
-    system, user, prefill = unpack_texts(row.texts)
+def _group(row: Any, prompt: list[str], rollouts: list[ScoredRollout]) -> ScoredGroup:
+    system, user, prefill = prompt
     return ScoredGroup(
         problem=row.problem_id,
         sequence=row.sequence,

@@ -133,16 +133,20 @@ _ZERO["parent_bin"] = NO_PARENT
 
 
 def _move_prompts(connection: Connection) -> None:
-    last = 0
+    last, bases = 0, dict[int, tuple[int, list[str]]]()  # problem -> its first group, and its texts
     query = text(
-        'SELECT id, "user", system, prefill, prompt_ids FROM prompt_groups WHERE id > :last ORDER BY id LIMIT :n'
+        'SELECT id, problem_id, system, "user", prefill, prompt_ids FROM prompt_groups WHERE id > :last '
+        "ORDER BY id LIMIT :n"
     )
     decode = ModelText().process_result_value
     while page := connection.execute(query, {"last": last, "n": BATCH}).all():
         rows = []
-        for id, user, system, prefill, ids in page:
-            parts = [decode(value, connection.dialect) or "" for value in (system, user, prefill)]
-            rows.append({"group_id": id, "texts": pack_texts(parts), "token_ids": zlib.compress(bytes(ids))})
+        for id, problem, *parts, ids in page:
+            texts = [decode(value, connection.dialect) or "" for value in parts]
+            base, of = bases.get(problem, (None, None))
+            packed = pack_texts(texts, of)
+            rows.append({"group_id": id, "base": base, "texts": packed, "token_ids": zlib.compress(bytes(ids))})
+            bases.setdefault(problem, (id, texts))
         connection.execute(PromptText.insert(), rows)
         last = page[-1][0]
 

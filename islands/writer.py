@@ -28,6 +28,7 @@ class GroupWriter:
     def __init__(self, store: Store, problem: ProblemRecord) -> None:
         self._store = store
         self._problem = problem
+        self._base: tuple[int, Sequence[str]] | None = None  # the first prompt of this writer, which others resemble
 
     def write_group(
         self,
@@ -49,9 +50,11 @@ class GroupWriter:
         )  # fmt: skip
         group_id = tx.connection.execute(_GROUP, row).scalar_one()
         prompt_ids = pack_ids(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
-        texts = pack_texts((group.prompt.system, group.prompt.user, group.prompt.prefill))
-        prompt = dict(group_id=group_id, texts=texts, token_ids=zlib.compress(prompt_ids))
+        texts = (group.prompt.system, group.prompt.user, group.prompt.prefill)
+        base, of = self._base or (None, None)
+        prompt = dict(group_id=group_id, base=base, texts=pack_texts(texts, of), token_ids=zlib.compress(prompt_ids))
         tx.connection.execute(insert(PromptText), prompt)
+        self._base = self._base or (group_id, texts)
         ids = self.write_candidates(
             tx, fresh, measures, group_id, group.sequence, generation, group.island, group.parent
         )

@@ -7,16 +7,19 @@ from pathlib import Path
 
 from sqlalchemy import text
 
+from islands.groups import read_prompts
 from islands.store import Store
 
 ANSWERS = (
-    "SELECT runs.name, g.sequence, p.name, g.iteration, g.island, prompts.texts, r.position, r.text, a.position, "
+    "SELECT runs.name, g.sequence, p.name, g.iteration, g.island, g.id, r.position, r.text, a.position, "
     "c.text, c.fitness, a.repeat FROM prompt_groups g JOIN problems p ON p.id = g.problem_id "
     "JOIN runs ON runs.id = g.run_id "
-    "JOIN prompts ON prompts.group_id = g.id JOIN rollouts r ON r.group_id = g.id "
+    "JOIN rollouts r ON r.group_id = g.id "
     "LEFT JOIN answers a ON a.rollout_id = r.id "
     "LEFT JOIN candidates c ON c.id = a.candidate_id"
 )
+GROUP = 5
+"""The column of the query that becomes the text of the prompt."""
 SEQUENCE = 1
 """The column of a row that counts the prompt groups of its run."""
 
@@ -28,7 +31,9 @@ def stored_answers(db: str, run: str | None = None) -> list[tuple]:
     query = text(f"{ANSWERS}{where} ORDER BY runs.name, g.sequence, r.position, a.position")
     with Store.open(db, read_only=True) as store, store.read() as connection:
         rows = connection.execute(query, {"run": run} if run else {}).all()
-    return [tuple(row)[1:] if run else tuple(row) for row in rows]
+        prompts = read_prompts(connection, list({row[GROUP] for row in rows}))
+    shown = [(*row[:GROUP], prompts[row[GROUP]][1], *row[GROUP + 1 :]) for row in map(tuple, rows)]
+    return [row[1:] if run else row for row in shown]
 
 
 def committed_groups(file: Path | str) -> int:

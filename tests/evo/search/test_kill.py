@@ -50,7 +50,7 @@ def rows(db, name):
     with Store.open(db, read_only=True) as store:
         assert store.scalar(text(doubled)) == 0
         cells = []
-        for problem in store.problems(store.run(name).id):
+        for problem in (each for run in store.runs() if run.name == name for each in store.problems(run.id)):
             held = {elite.candidate: (problem.name, elite.island, elite.cell) for elite in elites(store, [problem.id])}
             chosen = select(Candidate.c.id, Candidate.c.text).where(Candidate.c.id.in_(held))
             cells += sorted((*held[id], answer) for id, answer in store.rows(chosen))
