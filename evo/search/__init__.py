@@ -1,5 +1,5 @@
-"""The search of problems by a policy: prompt groups, sampled, scored and stored, until a budget is spent.
+"""The search of problems by a policy: iterations, sampled, scored and stored, until a budget is spent.
 
-Begin with `loop`, then `iteration`, which is one prompt group. `sampler` is the contract of the two kinds of batching;
-`core` is the search without a policy; `operators` chooses between several policies.
+Begin with `loop`, then `core`, which is the search without a policy, and `iteration`. `window` holds what is in flight,
+`sampler` makes calls of a policy, `operators` chooses between several.
 """

@@ -136,21 +136,6 @@ def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
     assert [one.prompt.prefill for one in operators] == [0.0, 0.0, 0.5]
 
 
-@pytest.mark.long
-def test_operators_that_differ_in_their_prompts_alone_are_told_apart_on_resume(tmp_path):
-    db = f"sqlite:///{tmp_path / 'evo.db'}"
-    policy = "embedded:base,embedded:base?prefill=0.9"
-    whole = searched(config(policy=policy), db, name="whole")
-    assert {one.operator for one in whole} == {0, 1}
-    begun = [one for one in whole if one.prompt.prefill]
-    assert begun and {one.operator for one in begun} == {1}
-    for one in begun:
-        for scored in one.rollouts:
-            assert scored.rollout.text.startswith(one.prompt.prefill + " ")
-    searched(config(policy=policy), db, name="cut", stop_after=13)
-    assert told(searched(None, db, name="cut", resume=True)) == told(whole)
-
-
 def test_a_share_of_fresh_prompts_shows_nothing_and_is_recorded_so(tmp_path):
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     policy = "scripted:mutate,scripted:mutate?fresh=0.5"
