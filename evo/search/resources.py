@@ -89,7 +89,7 @@ class Resources:
             total = config.rollouts * config.answers
             if total % answers:
                 raise BadInput(
-                    f"a group of {total} answers cannot be made of chains of {answers} ({asked}); see --rollouts"
+                    f"an iteration of {total} answers cannot be made of chains of {answers} ({asked}); see --rollouts"
                 )
             changes |= {"answers": answers, "rollouts": total // answers}
         own = parse(RunConfig, {**config.model_dump(), **changes}, f"--policy {address}")

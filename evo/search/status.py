@@ -107,6 +107,7 @@ class SearchStatus(Totals):
     estimated: tokens that are estimates, because a server reported no usage
     unanswered: replies in a row without an answer, up to now
     held: what servers counted for the groups that this process committed
+    training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     policy_seconds, policy_before: seconds that this process, and earlier ones, had a policy sample
     machines: those of this process and of those before it (evo.provenance), each once
@@ -125,6 +126,7 @@ class SearchStatus(Totals):
     commit_seconds: float = 0.0
     training_seconds: float = 0.0
     syncing_seconds: float = 0.0
+    training: dict[str, float] = field(default_factory=dict)
     policy_seconds: float = 0.0
     policy_before: float = 0.0
     machines: list[dict[str, Any]] = field(default_factory=list)
@@ -246,7 +248,7 @@ def describe_errors(errors: Mapping[str, int]) -> str:
         reasons = ", ".join(f"{count:,} {LACKING[reason]}" for reason, count in lacking.items())
         parts.append(f"{total:,} {'reply' if total == 1 else 'replies'} without an answer ({reasons})")
     if unread:
-        parts.append(f"{unread:,} {'reply' if unread == 1 else 'replies'} held no usable answer")
+        parts.append(f"{unread:,} unreadable {'reply' if unread == 1 else 'replies'}")
     if failed := kinds.total():
         frequent = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common(3))
         parts.append(f"{failed:,} answer{'s' * (failed != 1)} failed ({frequent})")

@@ -51,4 +51,4 @@ def ended_by(run: RunRecord) -> StopReason | None:
 FINISHED = Stop(StopReason.FINISHED)
 SOLVED = Stop(StopReason.SOLVED)
 INTERRUPTED = Stop(StopReason.INTERRUPTED)
-FINISHING = Stop(StopReason.INTERRUPTED, "interrupted; finishing the groups in flight")
+FINISHING = Stop(StopReason.INTERRUPTED, "interrupted; finishing the iterations in flight")

@@ -216,6 +216,7 @@ class CoLocated(Learner):
                 policy_version=stats.policy_version or None,
                 checkpoint=checkpoint,
             )
+        self.status.training = {"step": float(self._recorded), **metrics}
         if checkpoint is not None:
             self._checkpoints.append((checkpoint, metrics.get("promoted") == 1))
             await asyncio.to_thread(self._prune)

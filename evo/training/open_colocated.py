@@ -47,9 +47,9 @@ def check_trainable(
     if config.answers > 1 and not method.chain:
         raise BadInput(f"{config.train.method} learns from single answers: --answers must be 1, not {config.answers}")
     if config.rollouts < 2:
-        raise BadInput(f"{config.train.method} compares the rollouts of a prompt group: --rollouts must be 2 or more")
+        raise BadInput(f"{config.train.method} compares the rollouts of an iteration: --rollouts must be 2 or more")
     if policy.temperature == 0:
-        raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
+        raise BadInput("at temperature 0 all rollouts of an iteration are alike, and nothing can be learned from them")
     check_apart((problem.name for problem in problems), held_out, "searched and checked on; problems of train.check")
 
 
@@ -161,6 +161,6 @@ def open_candidate(policy: TrainablePolicy, model: PreTrainedModel) -> Policy:
 def model_card(run: RunRecord, config: RunConfig, start: str) -> str:
     assert config.train is not None
     return (
-        f"# {config.train.method} from {start}\n\nTrained beside the search {run.name}, on its own prompt groups, by "
+        f"# {config.train.method} from {start}\n\nTrained beside the search {run.name}, on its own iterations, by "
         f"evo, commit {run.commit}, seed {run.seed}:\n\n    {run.command}\n"
     )

@@ -23,7 +23,7 @@ def test_figures_come_from_the_status():
     made.errors.update(["timeout", "timeout", "format"])
     made.repeats = 7
     described = describe_metrics(made.metrics())
-    assert "2 answers failed (timeout 2)" in described and "1 reply held no usable answer" in described
+    assert "2 answers failed (timeout 2)" in described and "1 unreadable reply" in described
     assert "7 repeats" in described and "waiting for the model 0% of the time" in described
 
 
@@ -47,7 +47,7 @@ def test_replies_that_the_token_limit_cut_are_said_to_be(tmp_path, monkeypatch, 
     asked = ["--policy", "embedded:base?max_tokens=1", "--answers", "1", "--iterations", "4"]
     with pytest.warns(UserWarning, match="replies hold no answer: cut at the token limit; raise --max-new-tokens"):
         _, out, _ = evo(capsys, "run", "maze:hard", "--limit", "1", *asked, "--name", "one", "--plain")
-    assert "replies without an answer (" in out and "cut at the token limit)" in out and "no usable answer" not in out
+    assert "replies without an answer (" in out and "cut at the token limit)" in out and "unreadable" not in out
     assert "cut at the token limit: " in evo(capsys, "show", "one")[1]
 
 
