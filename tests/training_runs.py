@@ -4,9 +4,12 @@ import asyncio
 import json
 from pathlib import Path
 
+import numpy as np
 from safetensors.torch import load_file
 
 from evo.search.stop import INTERRUPTED
+from problems.contract import Score
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 SMALL_POLICY = str(Path(__file__).parent / "fixtures" / "small_policy")
 """Writes routes as embedded:base does, in a third of its time."""
@@ -44,3 +47,11 @@ def read_metrics(folder, kind="step"):
     """What was logged of this kind, the clock left out."""
     lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
     return [{k: v for k, v in line.items() if k != "seconds"} for line in lines if line["kind"] == kind]
+
+
+def scored(problem, *answers, error=None, asked=1, begun=""):
+    """A group of one rollout with answers (text, vector), whose fitness is the mean."""
+    empty, one = np.zeros(0, np.int32), np.zeros(1, np.int32)
+    found = tuple(ScoredAnswer(t, t.encode(), Score(v, sum(v) / len(v), error=error)) for t, v in answers)
+    rollout = ScoredRollout(Rollout("", one, np.zeros(1, np.float32), empty), found)
+    return ScoredGroup(problem, 0, 0, 0, None, (), Prompt("", prefill=begun), "v", asked, 0, 1.0, (rollout,))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from evo.training.loop import Training
-
-_STEP = re.compile(r"step (\d+)  (.*)")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from evo.search.status import clock
@@ -71,12 +70,8 @@ class TrainingDisplay:
         )
         rows: list[RenderableType] = [head, ProgressBar(total=status.steps, completed=status.step)]
         if status.metrics:
-            rows.append(Text(format_metrics(status.metrics, shown_metrics(run))))
-            rows.append(Text(self._rates(), style="dim"))
-        body = Table.grid()
-        for row in rows:
-            body.add_row(row)
-        return Group(body)
+            rows += [Text(format_metrics(status.metrics, shown_metrics(run))), Text(self._rates(), style="dim")]
+        return Group(*rows)
 
     def _rates(self) -> str:
         assert self._training is not None
@@ -102,7 +97,7 @@ class TrainingDisplay:
             left = ", ".join(f"{count:,} {reason}" for reason, count in status.left_out.items() if count)
             self.console.print(f"learned from {status.groups:,} groups; left out: {left or 'none'}", soft_wrap=True)
         if interrupted:
-            self.console.print(f"go on with: evo train --resume {folder}", soft_wrap=True)
+            self.console.print(f"Resume with: evo train --resume {folder}", soft_wrap=True)
         else:
             tried = (training.run.evaluate or [training.example])[0]
             self.console.print(f"the policy: {folder}   try: evo evaluate {tried} --policy {folder}", soft_wrap=True)

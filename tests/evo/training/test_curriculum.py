@@ -1,17 +1,9 @@
 import json
 
-import numpy as np
+from training_runs import scored
 
 from evo.training.curriculum import ArchiveCurriculum, Curriculum
 from islands.types import NOTHING_SHOWN
-from problems.contract import Score
-from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
-
-
-def group(problem, *texts, error=None):
-    rollout = Rollout("", np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32))
-    answers = tuple(ScoredAnswer(t, t.encode(), Score((0.5,), 0.5, {"size": 1.0}, "told", error)) for t in texts)
-    return ScoredGroup(problem, 0, 0, 0, None, (), Prompt(""), "v", 1, 0, 1.0, (ScoredRollout(rollout, answers),))
 
 
 def test_every_problem_is_asked_once_a_round_in_an_order_of_its_own():
@@ -39,8 +31,8 @@ def test_parents_are_valid_answers_of_the_step_before_for_the_same_problem():
             else:
                 shown += 1
                 assert question.selection.parent.text == f"good {question.problem} {step - 1}"
-        groups = [group(q.problem, f"good {q.problem} {step}") for q in questions]
-        groups[0] = group(questions[0].problem, "bad", error="failed")
+        groups = [scored(q.problem, (f"good {q.problem} {step}", (0.5,))) for q in questions]
+        groups[0] = scored(questions[0].problem, ("bad", (0.5,)), error="failed")
         curriculum.learn(questions, groups)
     assert 0.3 < shown / (shown + fresh) < 0.6
 
@@ -48,17 +40,10 @@ def test_parents_are_valid_answers_of_the_step_before_for_the_same_problem():
 def test_its_state_is_plain_and_goes_on_alike():
     one = Curriculum(9, 0.5, seed=1)
     questions = one.draw(0, 4)
-    one.learn(questions, [group(q.problem, f"a {q.problem}", f"b {q.problem}") for q in questions])
+    one.learn(questions, [scored(q.problem, (f"a {q.problem}", (0.5,)), (f"b {q.problem}", (0.5,))) for q in questions])
     other = Curriculum(9, 0.5, seed=1)
     other.restore(json.loads(json.dumps(one.state())))
     assert other.draw(1, 4) == one.draw(1, 4)
-
-
-def scored(problem, *answers):
-    """A group of one rollout with answers (text, vector)."""
-    rollout = Rollout("", np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32))
-    found = tuple(ScoredAnswer(t, t.encode(), Score(v, sum(v) / len(v), {}, "", None)) for t, v in answers)
-    return ScoredGroup(problem, 0, 0, 0, None, (), Prompt(""), "v", 1, 0, 1.0, (ScoredRollout(rollout, found),))
 
 
 def archives(problems=20, parents=1.0, target=None, **settings):

@@ -121,13 +121,8 @@ def test_what_was_worth_more_becomes_likelier(db, tmp_path):
     assert np.mean((credit * moved).sum(axis=1) > 0) > 0.7
 
 
-def test_both_databases_give_one_policy(searched, postgres_address, tmp_path):
-    assert invoke(["run", "maze:train/0-2", *SEARCH, "--db", postgres_address]) == 0
-    for name, address in (("sqlite", f"sqlite:///{searched}"), ("postgresql", postgres_address)):
-        trained(begin(settings(address, steps=2), str(tmp_path / name), ""))
-    assert read_metrics(tmp_path / "sqlite") == read_metrics(tmp_path / "postgresql")
-    assert same(weights(tmp_path / "sqlite"), weights(tmp_path / "postgresql"))
-    both = settings(postgres_address, from_traces=["a", f"a@sqlite:///{searched}"], steps=1)
+def test_several_databases_are_one_source(searched, db, tmp_path):
+    both = settings(db, from_traces=["a", f"a@sqlite:///{searched}"], steps=1)
     training = begin(both, str(tmp_path / "both"), "")
     assert len(training.stored) == 24
     groups, _ = training.read(np.arange(24))

@@ -4,23 +4,18 @@ import json
 
 import numpy as np
 import pytest
+from training_runs import scored
 
 from evo.search.stop import StopReason
 from evo.training.curriculum import TrainingPrompt
 from evo.training.on_policy import WINDOW, ParentUsageWatch, parent_usage
 from islands.types import NOTHING_SHOWN, Candidate, Selection
-from problems.contract import Score
-from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 PARENT = Candidate(0, "RRDD", (1.0,), 0.5, {}, None, None, 0, 0, None)
 
 
 def group(*answers, asked=2, begun=""):
-    """A group of one rollout; answers as (text, fitness)."""
-    empty = np.zeros(0, np.int32)
-    scored = tuple(ScoredAnswer(text, text.encode(), Score((fitness,), fitness)) for text, fitness in answers)
-    rollout = ScoredRollout(Rollout("", empty, np.zeros(0, np.float32), empty), scored)
-    return ScoredGroup(0, 0, 0, 0, None, (), Prompt("", prefill=begun), "v", asked, 0, 1.0, (rollout,))
+    return scored(0, *((text, (fitness,)) for text, fitness in answers), asked=asked, begun=begun)
 
 
 def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():

@@ -25,35 +25,15 @@ from vpo.training.adapters import with_adapter
 from vpo.training.config import LoraSettings, TrainConfig
 
 SMALL = {
-    "policy": SMALL_POLICY,
-    "problems": ["maze:train/0-7"],
-    "prompts": 2,
-    "rollouts": 4,
-    "lr": 1e-3,
-    "kl": 0.01,
-    "precision": "fp32",
-    "parents": 0.5,
-    "evaluate": ["maze:train/20-21"],
-    "evaluate_answers": 3,
-    "evaluate_every": 2,
-    "save_every": 2,
+    **{"policy": SMALL_POLICY, "problems": ["maze:train/0-7"], "prompts": 2, "rollouts": 4, "lr": 1e-3, "kl": 0.01},
+    **{"precision": "fp32", "parents": 0.5, "save_every": 2},
+    **{"evaluate": ["maze:train/20-21"], "evaluate_answers": 3, "evaluate_every": 2},
 }
 FLAGS = [
     "--policy",
     SMALL_POLICY,
-    "--prompts",
-    "2",
-    "--rollouts",
-    "4",
-    "--lr",
-    "1e-3",
-    "--precision",
-    "fp32",
-    "--save-every",
-    "2",
-    "--plain",
+    *["--prompts", "2", "--rollouts", "4", "--lr", "1e-3", "--precision", "fp32", "--save-every", "2", "--plain"],
 ]
-
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 
@@ -334,7 +314,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "go on with: evo train --resume out" in out
+    assert "Resume with: evo train --resume out" in out
     steps = read_metrics(tmp_path / "out", "step")
     assert trained(resume(str(tmp_path / "out"), {"steps": len(steps) + 1})) == ""
     assert len(read_metrics(tmp_path / "out", "step")) == len(steps) + 1
