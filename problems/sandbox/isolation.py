@@ -16,6 +16,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -95,6 +96,8 @@ def _probe(mode: str) -> str | None:
         return f"no system call table for this machine ({os.uname().machine})"
     if mode == "landlock" and not confinement.landlock_abi():
         return "the kernel has no Landlock"
+    if mode == "bwrap" and tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (5, 8):
+        return "needs Linux 5.8"
     if mode == "bwrap" and bwrap_binary() is None:
         return "no bwrap binary found"
     if is_in_isolation_cache(mode):

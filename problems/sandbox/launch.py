@@ -26,7 +26,7 @@ from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 
 _SOURCES = (
     *("wire", "syscalls", "confinement", "channels", "judge", "program"),
-    *("scorer", "pid_namespace", "supervision", "evaluation", "zygote"),
+    *("scorer", "supervision", "evaluation", "zygote"),
 )
 _BOOT = """
 import marshal, os, sys, types

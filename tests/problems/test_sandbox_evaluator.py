@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from problems.sandbox import launch
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
 from problems.sandbox.evaluator import Evaluator
 from problems.sandbox.isolation import probe
@@ -389,25 +388,6 @@ def test_later_evaluations_are_confined_as_the_first(evaluator: Evaluator, score
     for _ in range(70):
         assert evaluator.call("scratch", timeout=30).value == ["a", "left behind"]
     test_what_an_isolated_evaluation_is_refused(evaluator, scorer)
-
-
-def test_a_kernel_without_a_way_back_into_a_namespace(monkeypatch: pytest.MonkeyPatch, scorer: Path) -> None:
-    """Before Linux 5.8 an evaluation is forked by a process between."""
-    if (reason := probe("bwrap")) is not None:
-        pytest.skip(f"bwrap cannot be had here: {reason}")
-    source = (Path(launch.__file__).parent / "child" / "pid_namespace.py").read_text()
-    older = source.replace("confinement.enter(self.handle, confinement.CLONE_NEWPID)", "raise OSError", 1)
-    assert older != source
-    modules = {**dict(launch._modules()), "pid_namespace": compile(older, "<sandbox pid_namespace>", "exec")}
-    monkeypatch.setattr(launch, "_modules", lambda: list(modules.items()))
-    with (
-        Sandbox.open("bwrap", workers=1) as sandbox,
-        sandbox.evaluator(EvaluatorSpec(str(scorer)), Limits(processes=32)) as evaluator,
-    ):
-        test_what_an_isolated_evaluation_is_refused(evaluator, scorer)
-        test_scratch_is_fresh_for_every_call(evaluator)
-        test_what_is_left_running_ends_with_the_call(evaluator)
-        test_time_out_kills_the_whole_tree(evaluator, "tree")
 
 
 def test_every_evaluation_draws_at_random_anew(evaluator: Evaluator) -> None:

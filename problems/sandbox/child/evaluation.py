@@ -1,7 +1,8 @@
 """A scorer's evaluations: each is a process tree, forked from the worker that has loaded the scorer, and ended whole.
 
-bwrap: an evaluation runs in a pid namespace (pid_namespace), over a scratch tmpfs. landlock and unisolated: under a
-supervisor (supervision).
+bwrap: an evaluation is pid 1 of a pid namespace, over a scratch tmpfs. Its scorer may hold an answer in the same
+process, so nothing of it may meet the next evaluation: when it ends, the kernel kills whatever it started and forgets
+whatever it wrote. landlock and unisolated: it runs under a supervisor (supervision).
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ import os
 import resource
 import sys
 import traceback
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from . import confinement, pid_namespace
+from . import confinement
 from .channels import Channels, Feed, host_caller
-from .pid_namespace import BROKEN, USES
 from .scorer import ChildScorer, home
-from .supervision import run_supervised
+from .supervision import BROKEN, run_supervised
 from .syscalls import Installer, evaluation_filter
 from .wire import Request
 
+USES = 64
+"""Evaluations that one ruleset serves (Confinement)."""
 _INODES = 16384
 
 
@@ -43,7 +46,7 @@ class Evaluations:
             confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
         confinement.adopt_orphans()
         confinement.undumpable()
-        self._forker = pid_namespace.Forker(self._scorer.fork) if self._mode == "bwrap" else None
+        self._forker = Forker(self._scorer.fork) if self._mode == "bwrap" else None
         self._confinement = None if self._mode == "none" else Confinement(config)
 
     def run(self, request: Request) -> tuple[int, float, bool]:
@@ -184,3 +187,35 @@ def _write_new(path: str, text: str) -> None:
     while data:
         data = data[os.write(target, data) :]
     os.close(target)
+
+
+class Forker:
+    """Forks processes of a scorer's worker into pid namespaces. fork: as os.fork"""
+
+    def __init__(self, fork: Callable[[], int]) -> None:
+        """Raises OSError where the kernel does not let this process back into its own namespace (before Linux 5.8)."""
+        self._fork = fork
+        self.handle = os.pidfd_open(os.getpid())  # of this process, by which it comes back
+        confinement.enter(self.handle, confinement.CLONE_NEWPID)
+
+    def fork(self, work: Callable[[], NoReturn]) -> int:
+        """The pid of a process that does `work` as pid 1 of a pid namespace, over its own mounts; -1 if that failed."""
+        confinement.namespaces(confinement.CLONE_NEWPID)  # which begins with our next child
+        pid = -1
+        try:
+            pid = self._fork()
+            if pid == 0:
+                confinement.namespaces(confinement.CLONE_NEWNS)
+                _work_as_init(work)
+        finally:
+            if pid == 0:
+                os._exit(97)
+            confinement.enter(self.handle, confinement.CLONE_NEWPID)
+        return pid
+
+
+def _work_as_init(work: Callable[[], NoReturn]) -> NoReturn:
+    """Only in a namespace of its own: everything here relies on its end with this process."""
+    if os.getpid() != 1:
+        os._exit(97)
+    work()

@@ -56,7 +56,6 @@ class Programs:
             importlib.import_module(name)
         random.seed(0)  # a candidate that draws at random scores the same every time
         self._runner = ProgramRunner(channels.results)
-        self._runner.rehearse()
         self._classes = judge.known_classes()
         # The C library's fork, without the interpreter's: that one renews locks which other threads might hold, of
         # which there are none here, and seeds `random` again, over a hundred pages that every candidate would copy.
@@ -200,8 +199,7 @@ class Capture(io.RawIOBase):
 class ProgramRunner:
     """Evaluates expressions beside the candidate's code and reports each with its status.
 
-    Made and rehearsed in the zygote: what a fork finds ready it need not build, and a page that it does not write to is
-    one that it need not copy, which is most of what a trivial candidate costs.
+    Made in the zygote: what a fork finds ready it need not build.
     """
 
     def __init__(self, results: int) -> None:
@@ -209,35 +207,11 @@ class ProgramRunner:
         self.output, self.cpu_seconds, self.top = 1 << 20, 1e6, -1
         self._kind = FAILED
         self.module = types.ModuleType("candidate")
+        self.module.__dict__["__builtins__"] = builtins
+        sys.modules["candidate"] = self.module
         self.capture = Capture(self._overflow)
         sys.stdout = io.TextIOWrapper(self.capture, "utf-8", "surrogatepass", write_through=True)
         self._clock, self._cpu, self._own = time.perf_counter, time.process_time, time.thread_time
-
-    def rehearse(self) -> None:
-        """Go through the motions, so that the interpreter has specialised them; leaves nothing behind."""
-        real, self.results = self.results, os.open("/dev/null", os.O_WRONLY)
-        read, write = os.pipe()
-        feed = Feed(read)
-        try:
-            for _ in range(20):
-                send(
-                    write, b"T", {"kind": "session", "code": "def f(x):\n    return x\n", "cases": ["f(1)"], "cpu": 6.0}
-                )
-                feed.read()
-                self.load("import sys", "def f(x):\n    return x\n")
-                self.case("[f(1), (2.0, 'a'), {'b': None}]", self.module.__dict__)
-                self.case("f()", self.module.__dict__)
-                answer_request(self, {"expression": "f(*x)", "bindings": encode({"x": ["a", [(1, 2.0)], {"b": None}]})})
-                print("rehearsal", 1)
-                self.capture.take()
-        finally:
-            for fd in (self.results, read, write):
-                os.close(fd)
-            self.results = real
-        resource.setrlimit(resource.RLIMIT_CPU, (-1, -1))
-        self.module = types.ModuleType("candidate")
-        self.module.__dict__["__builtins__"] = builtins
-        sys.modules["candidate"] = self.module
 
     def bound(self, output: int, cpu_seconds: float, top: int) -> None:
         """For one candidate. top: the hard limit on address space, room to report in once the soft one is reached."""

@@ -18,8 +18,9 @@ from typing import NoReturn
 
 from . import confinement
 from .channels import Channels
-from .pid_namespace import BROKEN
 
+BROKEN = 97 << 8
+"""The wait status where a process could not be started or confined."""
 _SECONDS = 18.0
 _ENDED = struct.Struct("<id")  # wait status, CPU seconds
 

@@ -56,25 +56,5 @@ def start(config: dict[str, Any], channels: Channels) -> Programs | Evaluations:
     runner.address_space = confinement.address_space_used() + SPARE
     atexit._clear()
     gc.collect()
-    global _plugs
-    _plugs = plugs()
     gc.freeze()
     return runner
-
-
-def plugs() -> list[Any]:
-    """Objects that fill the holes in the allocator's half-used pools, until each size begins a new one.
-
-    A fork takes its first objects from the pools with holes, which lie all over the heap, and each costs the copy of a
-    page; from a fresh pool they come side by side.
-    """
-    made: list[Any] = []
-    for size in range(32, 512 + 1, 16):
-        for turn in range(20000):
-            made.append((1 << 30) + turn if size == 32 else bytes(size - 33))
-            if id(made[-1]) % (16 << 10) == 48:  # the first block of a pool
-                break
-    return made
-
-
-_plugs: list[Any] = []
