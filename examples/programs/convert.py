@@ -29,7 +29,8 @@ def from_evalplus(row):
             tests.append(f"assert repr({call}) == {repr(expected)!r}")
         else:
             tests.append(f"assert {call} == {expected!r}")
-    return {"text": row["prompt"].strip().strip('"'), "code": reference, "test_list": tests, "entry_point": name}
+    made = {"text": row["prompt"].strip().strip('"'), "code": reference, "test_list": tests, "entry_point": name}
+    return made | {"test_imports": ["from math import inf, nan"]}
 
 
 def from_leetcode(row):

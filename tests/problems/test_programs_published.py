@@ -1,6 +1,9 @@
 """Published files as they are: EvalPlus of the hub, and lines with `test` or no entry point."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -150,3 +153,42 @@ def test_what_is_wrong_with_a_line_is_said_in_one(tmp_path, row, says):
     with pytest.raises(BadAddress, match=says) as caught:
         posed(tmp_path, row)
     assert "own.jsonl:1: " in str(caught.value) and "\n" not in str(caught.value)
+
+
+def converted(tmp_path, row):
+    (tmp_path / "published.jsonl").write_text(json.dumps(row) + "\n")
+    script = Path(__file__).parents[2] / "examples" / "programs" / "convert.py"
+    made = subprocess.run([sys.executable, script, tmp_path / "published.jsonl"], capture_output=True, check=True)
+    return posed(tmp_path, json.loads(made.stdout))
+
+
+def test_rows_of_evalplus_are_converted(tmp_path):
+    row = {"task_id": "HumanEval/900", "prompt": PROMPT, "entry_point": "root", "atol": 0}
+    row |= {"canonical_solution": "    return x ** 0.5\n", "base_input": [[1.0], [4.0]], "plus_input": [[float("inf")]]}
+    problem = converted(tmp_path, row)
+    assert len(problem.objectives) == 3
+    assert problem.score(problem.task.reference).fitness == 1
+    assert problem.score("def root(x):\n    return 1.00000001 if x == 1 else 5.0\n").rewards == (1, 0, 0)
+
+
+def test_rows_of_leetcode_dataset_are_converted(tmp_path):
+    starter = "class Solution:\n    def f(self, n: int) -> int:\n        "
+    prompt = (
+        "class Node:\n    def __init__(self, v, n=None):\n        self.v, self.n = v, n\n"
+        "def same(a, b):\n    return a.v == b.v and (a.n is b.n is None or same(a.n, b.n))\n"
+    )
+    tests = {
+        "    assert candidate(n = 1) == 2\n    assert candidate(n = 5) == 6\n": ("return n + 1", "return 2"),
+        "    assert same(candidate(n = Node(1)), Node(1))\n": ("return Node(n.v)", "return Node(2)"),
+    }
+    for test, (right, wrong) in tests.items():
+        row = {"task_id": "own", "prompt": prompt, "entry_point": "Solution().f", "starter_code": starter}
+        row |= {
+            "test": f"def check(candidate):\n{test}",
+            "completion": starter + right,
+            "problem_description": "Do it.",
+        }
+        problem = converted(tmp_path, row)
+        assert "def f(self, n: int) -> int:" in problem.statement()
+        assert problem.score(problem.task.reference).fitness == 1
+        assert problem.score(starter + wrong).fitness < 1
