@@ -119,13 +119,13 @@ def _opens_python(line: str) -> bool:
 def _python_blocks(blocks: list[_Block]) -> list[_Block]:
     """The blocks meant as Python. Other languages count only if there is nothing else and they parse."""
     named = any(_PYTHON.fullmatch(block.language) for block in blocks)
-    kept = []
-    for block in blocks:
-        meant = _PYTHON.fullmatch(block.language) or not (block.language or named)
-        possible = not (block.language and named)
-        if meant or possible and _is_program(parse_code(block.code)):
-            kept.append(block)
-    return kept
+    return [
+        block
+        for block in blocks
+        if _PYTHON.fullmatch(block.language)
+        or not (block.language or named)
+        or (not (block.language and named) and _is_program(parse_code(block.code)))
+    ]
 
 
 def _split(code: str, closed: bool, answers: int) -> list[str]:

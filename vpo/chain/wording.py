@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from problems.contract import ANSWER_FORMATS
 from vpo.chain.programs import DEFINITIONS, parse_code
+from vpo.policies.prompt_formats import check_answers
 
 _SPREAD = (
     "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "
@@ -106,10 +106,7 @@ def outline(program: str) -> str:
 
 def check_request(answer_format: str, answers: int, diff: bool) -> None:
     """ValueError if no chain of this kind can be requested."""
-    if answer_format not in ANSWER_FORMATS:
-        raise ValueError(f"unknown answer format {answer_format!r}: one of {', '.join(ANSWER_FORMATS)}")
-    if answers < 1:
-        raise ValueError(f"answers per rollout must be 1 or more, not {answers}")
+    check_answers(answer_format, answers)
     if diff and answers > 1:
         raise ValueError("diff mode writes one answer per rollout; ask for answers=1 or for full rewrites")
     if diff and answer_format == "route":

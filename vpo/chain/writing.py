@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from problems.contract import ANSWER_FORMATS
+from vpo.policies.prompt_formats import check_answers
 
 CONTEXT = 3
 """Context lines before a change in a SEARCH part; more if they occur elsewhere too."""
@@ -44,8 +44,7 @@ def draw_prefill(text: str, answer_format: str, rng: np.random.Generator) -> str
     The layout before it is the one that `instructions` requests. A program is cut between two lines, a route between
     moves, a text between words, all places equally likely; "" if there is nothing to cut.
     """
-    if answer_format not in ANSWER_FORMATS:
-        raise ValueError(f"unknown answer format {answer_format!r}: one of {', '.join(ANSWER_FORMATS)}")
+    check_answers(answer_format, 1)
     if answer_format == "python":
         lines = text.strip("\n").split("\n")
         places = [i for i in range(1, len(lines)) if lines[i].strip()]

@@ -4,8 +4,8 @@ Rows of one call share a batch as far as memory allows, each with its own copy o
 that have ended leave the batch once there are enough of them, so stragglers decode in a small batch. What a row draws
 does not depend on its batch (vpo.hf.sampling).
 
-transformers' own cache concatenates at every step, which copies the whole cache once per token; for small models that
-copy is most of the time. The cache here writes into spare room and hands out views.
+transformers' own cache copies itself at every step, which is most of the time of a small model. The cache here writes
+into spare room and hands out views.
 """
 
 from __future__ import annotations
@@ -108,11 +108,8 @@ def decode(
 
 def batches(requests: Sequence[SampleRequest], params: SamplingParams) -> Iterator[list[int]]:
     """Indices of the requests of each batch: long prompts together, groups unbroken if they fit."""
-    groups: dict[int, int] = {}  # a prompt's place of first appearance: its address would differ between runs
-    for request in requests:
-        groups.setdefault(id(request.prompt), len(groups))
     prompts = [request.prompt for request in requests]
-    order = sorted(range(len(requests)), key=lambda i: (-len(prompts[i]), groups[id(prompts[i])], i))
+    order = sorted(range(len(requests)), key=lambda i: -len(prompts[i]))  # stable: a group's requests stay together
     batch: list[int] = []
     begun: set[int] = set()  # prompts of the batch
     longest = columns = 0  # columns of the batch's prompts, longest first; columns of a row with its answer
@@ -207,10 +204,8 @@ class _Rows:
         self._in_place = not is_windowed(model.config)
         # SDPA takes the mask of one column in its final shape, which saves rebuilding it in every step
         self._final_mask = model.config._attn_implementation == "sdpa" and self._in_place
-        numbers: dict[int, int] = {}
-        for request in requests:
-            numbers.setdefault(id(request.prompt), len(numbers))
         prompts = {id(request.prompt): request.prompt for request in requests}
+        numbers = {key: number for number, key in enumerate(prompts)}
         self.prompts = list(prompts.values())
         self.prompt_of = row = torch.tensor([numbers[id(request.prompt)] for request in requests], device=model.device)
         ids, real = _left_padded(self.prompts, pad, model.device)

@@ -2,8 +2,8 @@
 
 A step of an embedded policy multiplies some hundred thousand numbers, which takes a tenth of the time that transformers
 spends around it: it handles masks, positions, outputs and hooks in every layer. This module has only the operations, in
-the same order on the same numbers, so the logits equal the model's bit for bit. An embedded search takes 1.2 (8
-rollouts) to 1.3 times (1 rollout) as much processor time without it.
+the same order on the same numbers, so the logits equal the model's bit for bit. Without it a whole embedded search takes
+1.24 times as much processor time (1 rollout a prompt, four pairs: 1.16 to 1.31; 1.11 times with 8 rollouts).
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ def llama_step(model: PreTrainedModel) -> LlamaStep | None:
     plain = {made.LlamaForCausalLM, made.LlamaModel, made.LlamaDecoderLayer, made.LlamaAttention, made.LlamaMLP}
     plain |= {made.LlamaRMSNorm, made.LlamaRotaryEmbedding, torch.nn.Linear, torch.nn.Embedding, torch.nn.ModuleList}
     for module in model.modules():
-        leaf = not module._modules
-        if type(module) not in plain and not (leaf and not list(module.parameters(recurse=False))):
-            return None
-        if module._forward_hooks or module._forward_pre_hooks or getattr(module, "bias", None) is not None:
+        foreign = type(module) not in plain and (module._modules or list(module.parameters(recurse=False)))
+        if foreign or module._forward_hooks or module._forward_pre_hooks or getattr(module, "bias", None) is not None:
             return None
     if (
         config.num_key_value_heads != config.num_attention_heads

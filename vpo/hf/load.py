@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any
 
 import torch
 
@@ -15,23 +12,11 @@ from problems.retired import refuse_retired
 from vpo.hf.policy import TransformersPolicy
 from vpo.languages.contract import DIALECT_KEY
 from vpo.policies.address import PolicyAddress, PolicySettings
-from vpo.policies.checkpoint import check_checkpoint, find_base, trained_format, without_bars
+from vpo.policies.checkpoint import check_checkpoint, find_base, load_adapter, trained_format, without_bars
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.encoding import named_prompt_format
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.prompt_formats import CHAT
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-NEEDS_PEFT = "a LoRA adapter needs peft: pip install 'evo-search[lora]'"
-
-
-class Adapted(Protocol):
-    """What peft adds to the model that it wraps, which answers for everything else."""
-
-    def disable_adapter(self) -> contextlib.AbstractContextManager[None]: ...
-    def merge_and_unload(self) -> PreTrainedModel: ...
 
 
 def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
@@ -97,24 +82,3 @@ def _dtype(name: str | None, device: torch.device) -> torch.dtype:
     if name not in known:
         raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")
     return known[name]
-
-
-def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
-    """The model with the adapter of a directory added into its weights, and named by that directory, so that an
-    adapter trained on it names its base. Raises BadAddress if peft is missing."""
-    try:
-        from peft import PeftModel
-    except ImportError as error:
-        raise BadAddress(NEEDS_PEFT) from error
-    with without_peft_warnings():
-        merged = cast(Adapted, PeftModel.from_pretrained(model, folder)).merge_and_unload()
-    merged.name_or_path = str(Path(folder).resolve())
-    return merged
-
-
-@contextlib.contextmanager
-def without_peft_warnings() -> Iterator[None]:
-    """Without those of peft, which asks a model by a name that transformers has replaced."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
-        yield

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from problems.address import did_you_mean, files_beside, user_path
 from problems.contract import BadAddress
 from vpo.languages.contract import shipped
 from vpo.policies.address import FORMS, NoOptions, PolicyAddress, parse_address
 from vpo.policies.hub import only_cached
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 TRAINED = "evo.json"
 ADAPTER = "adapter_config.json"
@@ -146,3 +150,34 @@ def without_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+NEEDS_PEFT = "a LoRA adapter needs peft: pip install 'evo-search[lora]'"
+
+
+class Adapted(Protocol):
+    """What peft adds to the model that it wraps, which answers for everything else."""
+
+    def disable_adapter(self) -> contextlib.AbstractContextManager[None]: ...
+    def merge_and_unload(self) -> PreTrainedModel: ...
+
+
+def load_adapter(model: PreTrainedModel, folder: str) -> PreTrainedModel:
+    """The model with the adapter of a directory added into its weights, and named by that directory, so that an
+    adapter trained on it names its base. Raises BadAddress if peft is missing."""
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise BadAddress(NEEDS_PEFT) from error
+    with without_peft_warnings():
+        merged = cast(Adapted, PeftModel.from_pretrained(model, folder)).merge_and_unload()
+    merged.name_or_path = str(Path(folder).resolve())
+    return merged
+
+
+@contextlib.contextmanager
+def without_peft_warnings() -> Iterator[None]:
+    """Without those of peft, which asks a model by a name that transformers has replaced."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
+        yield

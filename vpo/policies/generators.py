@@ -41,10 +41,7 @@ def random_route(prompt: Prompt, form: str, answers: int, bits: int) -> list[str
 def echo(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """The parent again, m times: what every filter for duplicates must catch."""
     parent = _parent_of(prompt)
-    if form == "diff":
-        line = next((line for line in parent.split("\n") if line.strip()), "pass")
-        return [f"<<<<<<< SEARCH\n{line}\n=======\n{line}\n>>>>>>> REPLACE"]
-    return [parent] * answers
+    return [edit_block(parent, parent)] if form == "diff" else [parent] * answers
 
 
 def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:

@@ -69,18 +69,9 @@ def mutate_answer(parent: str, others: Sequence[str], task: str, python: bool, r
 
 
 def edit_block(parent: str, child: str) -> str:
-    """The SEARCH/REPLACE edit that makes `child` of `parent`: one block over all lines that differ, with as many before
-    them as make it unique."""
-    old, new = parent.rstrip("\n").split("\n"), child.rstrip("\n").split("\n")
-    most = min(len(old), len(new))
-    first = next((i for i in range(most) if old[i] != new[i]), most)
-    last = next((i for i in range(most - first) if old[-1 - i] != new[-1 - i]), most - first)
-    while first + last and (
-        first >= min(len(old), len(new)) - last or parent.count("\n".join(old[first : len(old) - last])) != 1
-    ):
-        first, last = (first - 1, last) if first else (first, last - 1)
-    search, replacement = old[first : len(old) - last], new[first : len(new) - last]
-    return "\n".join(["<<<<<<< SEARCH", *search, "=======", *replacement, ">>>>>>> REPLACE"])
+    """The SEARCH/REPLACE edit that makes `child` of `parent`, as one block over all of it."""
+    search, replacement = parent.rstrip("\n"), child.rstrip("\n")
+    return f"<<<<<<< SEARCH\n{search}\n=======\n{replacement}\n>>>>>>> REPLACE"
 
 
 def write_program(task: str, rng: random.Random) -> str:

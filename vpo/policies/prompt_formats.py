@@ -26,6 +26,14 @@ def is_known(name: str) -> bool:
     return name in (CHAT, WORK_FOLDER) or is_token_format(name) or name in find_entry_points(ENTRY_POINTS)
 
 
+def check_answers(answer_format: str, answers: int) -> None:
+    """ValueError on an unknown answer format or less than one answer."""
+    if answer_format not in ANSWER_FORMATS:
+        raise ValueError(f"unknown answer format {answer_format!r}: one of {', '.join(ANSWER_FORMATS)}")
+    if answers < 1:
+        raise ValueError(f"answers per rollout must be 1 or more, not {answers}")
+
+
 def default_max_tokens(answer_format: str, answers: int, prompt_format: str = CHAT) -> int:
     """How many tokens a rollout of `answers` answers may take if the user set no limit.
 
@@ -33,10 +41,7 @@ def default_max_tokens(answer_format: str, answers: int, prompt_format: str = CH
     the batch. In a token language the language itself bounds an answer's length.
     Raises ValueError on an unknown format or less than one answer.
     """
-    if answer_format not in ANSWER_FORMATS:
-        raise ValueError(f"unknown answer format {answer_format!r}: one of {', '.join(ANSWER_FORMATS)}")
-    if answers < 1:
-        raise ValueError(f"answers per rollout must be 1 or more, not {answers}")
+    check_answers(answer_format, answers)
     if is_token_format(prompt_format):
         return open_dialect(prompt_format).most_tokens(answers)
     each, once = _TOKENS[answer_format]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from problems.contract import BadAddress
-from vpo.hf.load import NEEDS_PEFT, Adapted, without_peft_warnings
+from vpo.policies.checkpoint import NEEDS_PEFT, Adapted, without_peft_warnings
 from vpo.training.config import LoraSettings
 
 if TYPE_CHECKING:
