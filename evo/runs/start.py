@@ -153,7 +153,7 @@ def build_search(
     if config.train is None:
         learner = Learner()
     else:
-        from evo.training.open_colocated import open_colocated
+        from evo.training.colocated import open_colocated
 
         learner = open_colocated(core, run, scorer)
     return OpenRun(SearchLoop(core, learner, scorer), run, resources, shared)
@@ -201,7 +201,7 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
         for problem in problems:
             open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
     if config.train is not None:
-        from evo.training.open_colocated import check_trainable  # slow to import: evaluation and training
+        from evo.training.colocated import check_trainable  # slow to import: evaluation and training
 
         check_trainable(config, problems, [operator.policy for operator in operators], resources.held_out(config))
     return operators
