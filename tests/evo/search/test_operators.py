@@ -7,7 +7,6 @@ import pytest
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
-from evo.errors import BadInput
 from evo.runs.resume import relaunch
 from evo.runs.start import launch
 from evo.search import resources as shared
@@ -147,25 +146,6 @@ def test_a_share_of_fresh_prompts_shows_nothing_and_is_recorded_so(tmp_path):
     fresh = [one for one in second if one.parent is None]
     assert 0 < len(fresh) < len(second)
     assert all("# Answer to improve" not in one.prompt.user for one in fresh)
-    searched(settings, db, name="cut", stop_after=13)
-    assert told(searched(None, db, name="cut", resume=True)) == told(whole)
-
-
-@pytest.mark.parametrize(
-    ("policy", "said"),
-    [
-        ("embedded:vpo,embedded:none", "no policy embedded:none"),
-        ("embedded:vpo,embedded:grpo?speed=3", "unknown option speed"),
-        ("embedded:vpo,embedded:grpo?prefill=2", "prefill"),
-        ("embedded:vpo?fresh=2", "fresh"),
-        ("embedded:vpo?temperature=hot,embedded:grpo", "temperature"),
-    ],
-)
-def test_mistyped_operators_are_one_line(policy, said):
-    parts = shared.Resources()
-    with pytest.raises((BadInput, ValueError), match=said):
-        parts.operators(config(policy=policy), parts.problems(config()))
-    asyncio.run(parts.close())
 
 
 def test_a_search_of_several_operators_trains_none(tmp_path, monkeypatch, capsys):
