@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from problems.types import Prompt, Rollout
-from vpo.policies.address import PolicySettings, parse_address
+from vpo.policies.address import PolicySettings
 from vpo.policies.registry import load_policy
 from vpo.servers.address import VllmOptions
-from vpo.servers.vllm import VllmServer, find_weights
+from vpo.servers.vllm import VllmServer
 
 NAME = "served"
 TASKS = ("add two numbers", "reverse a string", "find the largest of three numbers", "count the vowels of a word")
@@ -47,9 +47,8 @@ def prompts(count: int) -> list[Prompt]:
 @contextlib.contextmanager
 def served(model: Path) -> Iterator[str]:
     """The URL of a vLLM server of this checkpoint under the name NAME, which asks for no key, ended afterwards."""
-    weights = find_weights(parse_address(f"vllm:{model}"))
     with tempfile.TemporaryDirectory() as folder:
-        server = VllmServer(weights, VllmOptions(context=4096), PolicySettings(), Path(folder), served=NAME, key="")
+        server = VllmServer(str(model), VllmOptions(context=4096), PolicySettings(), Path(folder), served=NAME, key="")
         server.wait()
         try:
             yield server.url.removesuffix("/v1")

@@ -153,7 +153,7 @@ def main(arguments: list[str]) -> None:
         else:
             flags[name] = one
     torch.set_num_threads(1)
-    server = VllmServer(
+    VllmServer(
         Path(folder),
         updates=os.environ.get("VLLM_ALLOW_RUNTIME_LORA_UPDATING") == "1" and "enable-lora" in flags,
         most_rank=int(flags.get("max-lora-rank", 0)),
@@ -162,7 +162,5 @@ def main(arguments: list[str]) -> None:
         context=int(flags["max-model-len"]),
         port=int(flags["port"]),
     )
-    if "lora-modules" in flags:
-        server.load(*flags["lora-modules"].split("="))
     while True:
         time.sleep(60)

@@ -48,7 +48,7 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     except Exception as error:  # a foreign checkpoint can make the library raise anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
-    prints = [fingerprint(source, model), *(fingerprint(folder, model) for folder in adapters)]
+    prints = [fingerprint(source, model.config), *(fingerprint(folder) for folder in adapters)]
     return TransformersPolicy(
         model,
         tokenizer,

@@ -50,22 +50,18 @@ def find_checkpoint(address: PolicyAddress) -> str:
     return name
 
 
-def read_adapter(name: str, folder: Path, *, plain: bool = False) -> tuple[str, int]:
-    """The base model of an adapter's directory, and its largest rank. Raises BadAddress.
-
-    name: its address; plain: refuse DoRA, an extension of LoRA
-    """
+def read_base(name: str, folder: Path) -> str:
+    """The base model of an adapter's directory. Raises BadAddress. name: its address"""
     try:
         config: dict[str, Any] = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
-        base, kind, rank = str(config["base_model_name_or_path"]), config["peft_type"], int(config["r"])
-        ranks = [rank, *(int(r) for r in (config.get("rank_pattern") or {}).values())]
+        base, kind = str(config["base_model_name_or_path"]), config["peft_type"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadAddress(f"policy {name!r}: {ADAPTER} cannot be read: {error!r}") from None
-    if kind != "LORA" or (plain and config.get("use_dora")):
-        raise BadAddress(f"policy {name!r}: only {'plain ' if plain else ''}LoRA adapters can be loaded, not {kind}")
+    if kind != "LORA":
+        raise BadAddress(f"policy {name!r}: only LoRA adapters can be loaded, not {kind}")
     if (folder / ".." / base).is_dir() and not Path(base).is_dir():
         base = str(folder / ".." / base)  # adapters are often kept beside their base
-    return base, max(ranks)
+    return base
 
 
 def find_base(address: PolicyAddress) -> tuple[str, list[str]]:
@@ -74,7 +70,7 @@ def find_base(address: PolicyAddress) -> tuple[str, list[str]]:
     source, adapters = find_checkpoint(address), list[str]()
     while (Path(source) / ADAPTER).is_file() and source not in adapters:
         adapters.insert(0, source)
-        base, _ = read_adapter(address.plain, Path(source))
+        base = read_base(address.plain, Path(source))
         try:
             source = find_checkpoint(parse_address(base))
         except BadAddress as error:

@@ -11,7 +11,7 @@ _SLICES = 64
 _SLICE = 64 << 10
 
 
-def fingerprint(source: str, model: Any) -> str:
+def fingerprint(source: str, config: Any = None) -> str:
     """8 hexadecimal digits: of the files of a directory, or of a hub model's commit.
 
     Weights files up to 64 MiB are hashed whole, larger ones by their size, their first MiB, and 64 slices spread over
@@ -19,7 +19,7 @@ def fingerprint(source: str, model: Any) -> str:
     """
     folder = Path(source)
     digest = hashlib.blake2b(digest_size=4)
-    commit = getattr(model.config, "_commit_hash", None)
+    commit = getattr(config, "_commit_hash", None)
     if not folder.is_dir():
         digest.update(str(commit or source).encode())
         return digest.hexdigest()

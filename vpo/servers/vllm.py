@@ -25,10 +25,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from problems.address import user_path
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress, PolicySettings, parse_address
-from vpo.policies.checkpoint import find_base, read_adapter, trained_format, without_bars
+from vpo.policies.checkpoint import find_base, without_bars
 from vpo.policies.contract import LocalPolicy, PolicyUnavailable, T, TrainablePolicy
 from vpo.policies.encoding import (
     check_prompt_format,
@@ -53,7 +52,6 @@ from vpo.policies.encoding import (
 )
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.hub import only_cached
-from vpo.policies.prompt_formats import CHAT
 from vpo.servers.address import Endpoint, VllmOptions, make_endpoint, split_model
 from vpo.servers.client import TOKENS, Capabilities, Server, TokenText, message, unavailable
 from vpo.servers.policy import ServedPolicy
@@ -95,29 +93,16 @@ os._exit(code if code >= 0 else 128 - code)
 where the owner was killed."""
 
 
-@dataclass(frozen=True)
-class Weights:
-    """Where weights lie.
-
-    name: ID of the address; model: directory or hub id
-    adapter: the directory of a LoRA adapter over it, "" for none; rank: of the adapter, as vLLM makes room for it
-    """
-
-    name: str
-    model: str
-    adapter: str = ""
-    rank: int = 0
-
-
 class VllmServer:
     """`vllm serve` as a child process, which ends with this one.
 
-    folder: for its log; url: below which its API lies; key: that it asks for, made up if None
+    model: a hub id or directory; folder: for its log
+    url: below which its API lies; key: that it asks for, made up if None
     """
 
     def __init__(
         self,
-        weights: Weights,
+        model: str,
         options: VllmOptions,
         settings: PolicySettings,
         folder: Path,
@@ -126,7 +111,7 @@ class VllmServer:
         key: str | None = None,
     ) -> None:
         """Begin to load. Raises BadAddress where vLLM is not installed."""
-        command = [*find_program(), *serve_arguments(weights, served, options, settings)]
+        command = [*find_program(), *serve_arguments(model, served, options, settings)]
         self._log, self._root = folder / "log", f"http://127.0.0.1:{_free_port()}"
         self.url, self.key = f"{self._root}/v1", secrets.token_hex(16) if key is None else key
         command += ["--host", "127.0.0.1", "--port", self._root.rpartition(":")[2]]
@@ -182,7 +167,7 @@ class VllmServer:
 class VllmPolicy(ServedPolicy, TrainablePolicy):
     """A TrainablePolicy over vLLM.
 
-    weights: of the model as the address names it
+    name: ID of the address; model: its hub id or directory
     folder: for adapters and checkpoints, which the servers see too; None where they take none
     child: the server that was started here, None for servers that run elsewhere
     """
@@ -192,11 +177,12 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         endpoint: Endpoint,
         can: Capabilities,
         settings: PolicySettings,
+        options: VllmOptions,
+        text: TokenText,
+        name: str,
+        model: str,
         *,
         lost: Sequence[bool] = (False,),
-        text: TokenText,
-        weights: Weights,
-        options: VllmOptions,
         folder: Path | None,
         child: VllmServer | None = None,
     ) -> None:
@@ -208,7 +194,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
             weights="none" if folder is None else "model" if whole else "adapter",
             slots=options.sequences * options.replicas,
         )
-        self._weights, self._options, self._settings = weights, options, settings
+        self._name, self._model, self._options, self._settings = name, model, options, settings
         self._folder, self._child = folder, child
         self._lock = ReadWriteLock()
         self._loaded: Path | None = None  # the adapter or checkpoint that is sampled from
@@ -233,7 +219,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
         where it cannot be loaded, or peft is missing for an adapter."""
         from vpo.policies.registry import load_policy
 
-        policy = load_policy(self._weights.name, device=self._settings.device, dtype="float32")
+        policy = load_policy(self._name, device=self._settings.device, dtype="float32")
         assert isinstance(policy, LocalPolicy)
         return policy.model
 
@@ -324,9 +310,9 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
 
         def restart() -> VllmServer:
             assert self._child is not None
-            write_weights(weights, self._weights.model, self._settings.dtype, folder, version)
+            write_weights(weights, self._model, self._settings.dtype, folder, version)
             self._child.close()
-            child = VllmServer(Weights("", str(folder)), self._options, self._settings, folder.parent)
+            child = VllmServer(str(folder), self._options, self._settings, folder.parent)
             child.wait()
             return child
 
@@ -385,29 +371,27 @@ async def score(server: Server, rows: Sequence[tuple[npt.NDArray[np.int32], int]
     return scored
 
 
-def serve_arguments(weights: Weights, served: str, options: VllmOptions, settings: PolicySettings) -> list[str]:
+def serve_arguments(model: str, served: str, options: VllmOptions, settings: PolicySettings) -> list[str]:
     """What `vllm serve` is started with: its sampling is that of the weights, and it says so."""
     flags: dict[str, Any] = {
-        "served-model-name": f"{served}-base" if weights.adapter else served,
+        "served-model-name": served,
         "max-model-len": options.context,
         "max-num-seqs": options.sequences,
         "gpu-memory-utilization": options.gpu_memory,
         "tensor-parallel-size": options.gpus,
         "data-parallel-size": options.replicas if options.replicas > 1 else None,
-        "dtype": settings.dtype or ("float32" if _on_cpu() else "bfloat16"),
+        "dtype": _dtype(settings.dtype),
         "seed": 0,
         "generation-config": "vllm",
         "logprobs-mode": "processed_logprobs",
-        "enable-lora": True if weights.adapter or options.lora_rank else None,
-        "max-loras": 2 if options.lora_rank else None,
-        "max-lora-rank": weights.rank or (_padded(options.lora_rank) if options.lora_rank else None),
-        "lora-modules": f"{served}={weights.adapter}" if weights.adapter else None,
         "enable-sleep-mode": True if options.sleep == "on" else None,
         **(_FOR_CPU if _on_cpu() else {}),
-        **options.serve,
     }
-    arguments = [weights.model]
-    for name, value in flags.items():
+    if options.lora_rank:
+        rank = next(known for known in _RANKS if known >= options.lora_rank)
+        flags |= {"enable-lora": True, "max-loras": 2, "max-lora-rank": rank}
+    arguments = [model]
+    for name, value in (flags | options.serve).items():
         if value is True:
             arguments.append(f"--{name}")
         elif value is not None and value is not False:
@@ -456,30 +440,28 @@ def _free_port() -> int:
         return port
 
 
-def find_weights(address: PolicyAddress) -> Weights:
-    """The model of the address, and the adapter over it. Raises BadAddress."""
-    name, _ = split_model(address)
-    source = parse_address(name)
+def find_model(address: PolicyAddress) -> tuple[str, list[str]]:
+    """The hub id or directory of ID, and the directories of the adapters over it. Raises BadAddress."""
+    source = parse_address(split_model(address)[0])
     if not source.has_weights:
         raise BadAddress(f"policy {address.plain!r} is not an address: vllm:ID, with a hub id or a directory")
-    model, adapters = find_base(source)
-    if not adapters:
-        return Weights(name, model)
-    if len(adapters) > 1:
-        raise BadAddress(f"policy {address.plain!r}: its base is an adapter itself; merge one of them")
-    _, rank = read_adapter(address.plain, Path(adapters[0]), plain=True)
-    if rank > _RANKS[-1]:
-        raise BadAddress(f"policy {address.plain!r}: an adapter of rank {rank} is beyond the {_RANKS[-1]} of vLLM")
-    if (form := trained_format(adapters[0])) not in (None, CHAT):
-        raise BadAddress(
-            f"policy {address.plain!r}: the adapter was trained in the prompt format {form!r}, and vLLM reads the "
-            "format of its base; use the checkpoint that the adapter was saved with"
-        )
-    return Weights(name, model, adapters[0], _padded(rank))
+    return find_base(source)
 
 
-def _padded(rank: int) -> int:
-    return next(known for known in _RANKS if known >= rank)
+def merge_adapters(name: str, dtype: str | None, folder: Path) -> str:
+    """The checkpoint in a folder of the model with its adapters merged."""
+    from vpo.policies.registry import load_policy
+
+    policy = load_policy(name, device="cpu", dtype=_dtype(dtype))
+    assert isinstance(policy, LocalPolicy)
+    with without_bars():
+        policy.model.save_pretrained(folder)
+        policy.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def _dtype(named: str | None) -> str:
+    return named or ("float32" if _on_cpu() else "bfloat16")
 
 
 def write_weights(weights: Mapping[str, Any], source: str, dtype: str | None, folder: Path, version: str) -> None:
@@ -487,7 +469,7 @@ def write_weights(weights: Mapping[str, Any], source: str, dtype: str | None, fo
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    config, kind = AutoConfig.from_pretrained(source), getattr(torch, dtype or ("float32" if _on_cpu() else "bfloat16"))
+    config, kind = AutoConfig.from_pretrained(source), getattr(torch, _dtype(dtype))
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=kind)
     own = model.state_dict()
@@ -505,19 +487,17 @@ def write_weights(weights: Mapping[str, Any], source: str, dtype: str | None, fo
 def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
     """What can be told before the server begins. Raises BadAddress if there is no such model."""
     _, urls = split_model(address)
-    options, weights = address.own_options(VllmOptions), find_weights(address)
+    options, (model, _) = address.own_options(VllmOptions), find_model(address)
     if settings.dtype is not None and settings.dtype not in _DTYPES:
         raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
     if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
         raise BadAddress(f"device {settings.device!r} cannot be used: vLLM policies run on cpu, cuda or cuda:N")
-    if weights.adapter and (options.lora_rank or options.adapters):
-        raise BadAddress(f"policy {address.plain!r} is an adapter already: merge it before you train further adapters")
     if urls and options.lora_rank:
         raise BadAddress(f"policy {address.plain!r}: lora_rank is for a server that is started here; use ?adapters=DIR")
     if not urls and (options.served or options.adapters):
         raise BadAddress(f"policy {address.plain!r}: served and adapters are for servers that the address names: @URL")
-    if not Path(weights.model).is_dir():
-        only_cached(weights.model)
+    if not Path(model).is_dir():
+        only_cached(model)
 
 
 def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
@@ -525,20 +505,23 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
     where the server that is started ends or runs out of memory as it loads."""
     check_vllm(address, settings)
     (name, urls), options = split_model(address), address.own_options(VllmOptions)
-    weights = find_weights(address)
-    text, config, temperature = load_text(weights.model, options.context, address.plain)
-    given: dict[str, Any] = {"text": text, "weights": weights}
+    model, adapters = find_model(address)
     if urls:
+        text, temperature = load_text(model, options.context, address.plain)
         endpoint = make_endpoint("vllm", options.served or name, urls, options)
         can, lost = probe_servers(endpoint.each(), settings.temperature, settings.top_p, tokens=True)
         text.context = min(text.context, (can.context or text.context + 1) - 1)
         folder = None if options.adapters is None else user_path(options.adapters).absolute()
-        policy = VllmPolicy(endpoint, can, settings, lost=lost, options=options, folder=folder, **given)
+        policy = VllmPolicy(endpoint, can, settings, options, text, name, model, lost=lost, folder=folder)
     else:
-        options = options.model_copy(update={"context": text.context + 1})
+        prints = [fingerprint(model, read_config(model)), *map(fingerprint, adapters)]
         folder = Path(temp_dirs.make("vllm"))
         try:
-            child = VllmServer(weights, options, settings, folder)
+            if adapters:
+                model = merge_adapters(name, settings.dtype, folder / "merged")
+            text, temperature = load_text(model, options.context, address.plain)
+            options = options.model_copy(update={"context": text.context + 1})
+            child = VllmServer(model, options, settings, folder)
             child.wait()
         except BaseException as error:
             temp_dirs.release(str(folder))
@@ -547,36 +530,48 @@ def load_vllm(address: PolicyAddress, settings: PolicySettings) -> VllmPolicy:
             raise
         endpoint = replace(make_endpoint("vllm", SERVED, child.url, options), key=child.key)
         can = Capabilities("vllm", True, options.logprobs == "auto", text.context + 1)
-        policy = VllmPolicy(endpoint, can, settings, options=options, folder=folder, child=child, **given)
-        prints = [fingerprint(weights.model, SimpleNamespace(config=config))]
-        if weights.adapter:
-            prints.append(fingerprint(weights.adapter, SimpleNamespace(config=None)))
+        policy = VllmPolicy(endpoint, can, settings, options, text, name, model, folder=folder, child=child)
         policy.version = f"{address.plain}@{'+'.join(prints)}"
     policy.traits = replace(policy.traits, temperature=temperature)
     return policy
 
 
-def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, Any, float | None]:
-    """The text side of a model from its files, its config, and the temperature that they recommend. Raises BadAddress.
+def read_config(model: str) -> Any:
+    """The config of a model. Raises BadAddress."""
+    from transformers import AutoConfig
+
+    with without_bars(), refuse_foreign(model):
+        return AutoConfig.from_pretrained(model)
+
+
+def load_text(model: str, context: int | None, name: str) -> tuple[TokenText, float | None]:
+    """The text side of a model from its files, and the temperature that they recommend. Raises BadAddress.
 
     context: most tokens of prompt and answer, at most the model's
     """
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+    from transformers import AutoTokenizer, GenerationConfig
 
-    try:
-        with without_bars():
-            tokenizer, config = AutoTokenizer.from_pretrained(model), AutoConfig.from_pretrained(model)
-            try:
-                generation = GenerationConfig.from_pretrained(model)
-            except OSError:  # a checkpoint need not have one
-                generation = GenerationConfig.from_model_config(config)
-    except Exception as error:  # a foreign checkpoint can make the library raise anything
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
+    config = read_config(model)
+    with without_bars(), refuse_foreign(name):
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        try:
+            generation = GenerationConfig.from_pretrained(model)
+        except OSError:  # a checkpoint need not have one
+            generation = GenerationConfig.from_model_config(config)
     prompt_format = check_prompt_format(named_prompt_format(config), name)
     if grammar_of(prompt_format) is not None:
         raise BadAddress(f"policy {name!r} writes by a grammar, which vLLM does not apply: leave out vllm:")
     # one less than the server's: to tell the log-probability of a given last token it must draw one more
     most = min(context_of(config), context or _CONTEXT) - 1
     text = TokenText(tokenizer, prompt_format, end_tokens(generation, tokenizer), most)
-    return text, config, own_temperature(generation)
+    return text, own_temperature(generation)
+
+
+@contextlib.contextmanager
+def refuse_foreign(name: str) -> Iterator[None]:
+    """A foreign checkpoint can make the library raise anything: BadAddress."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error

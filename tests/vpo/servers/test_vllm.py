@@ -28,12 +28,12 @@ from islands.training import training_steps
 from problems.contract import BadAddress
 from problems.types import Prompt
 from vpo.policies.address import PolicySettings, parse_address
-from vpo.policies.checkpoint import check_checkpoint, trained_answers, write_trained
+from vpo.policies.checkpoint import trained_answers, write_trained
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePolicy
 from vpo.policies.registry import load_policy
 from vpo.servers import router
 from vpo.servers.address import VllmOptions
-from vpo.servers.vllm import VllmPolicy, find_weights, serve_arguments
+from vpo.servers.vllm import VllmPolicy, serve_arguments
 from vpo.training.adapters import merge_adapter, save_adapter, with_adapter
 from vpo.training.config import LoraSettings
 
@@ -236,7 +236,7 @@ def test_a_child_serves_takes_new_weights_and_ends_with_its_policy(qwen2: Path, 
 
 
 @pytest.mark.long
-def test_a_child_takes_adapters_and_an_adapter_is_served_over_its_base(
+def test_a_child_takes_adapters_and_an_adapter_is_served_merged(
     qwen2: Path, vllm_program: None, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
@@ -395,13 +395,12 @@ def test_a_bad_address_is_one_line(name: str, message: str, monkeypatch: pytest.
     assert "\n" not in str(caught.value)
 
 
-def test_the_command_line_of_the_server(tmp_path: Path) -> None:
-    weights = find_weights(parse_address(f"vllm:{adapter(tmp_path, base_model_name_or_path='embedded:base')}"))
-    options = VllmOptions(gpus=2, replicas=3, serve={"enforce-eager": True, "max-num-seqs": 7})
-    arguments = serve_arguments(weights, "model", options, PolicySettings(dtype="float32"))
-    assert arguments[0] == weights.model and "--enforce-eager" in arguments and "--enable-sleep-mode" not in arguments
-    flags = dict(zip(arguments[1:], arguments[2:], strict=False))
-    assert flags["--lora-modules"] == f"model={tmp_path}" and flags["--max-lora-rank"] == "16"
+def test_the_command_line_of_the_server() -> None:
+    options = VllmOptions(gpus=2, replicas=3, lora_rank=12, serve={"enforce-eager": True, "max-num-seqs": 7})
+    model, *arguments = serve_arguments("some/model", "model", options, PolicySettings(dtype="float32"))
+    assert model == "some/model" and "--enforce-eager" in arguments and "--enable-sleep-mode" not in arguments
+    flags = dict(zip(arguments, arguments[1:], strict=False))
+    assert "--enable-lora" in arguments and flags["--max-lora-rank"] == "16" and flags["--max-loras"] == "2"
     assert flags["--tensor-parallel-size"] == "2" and flags["--data-parallel-size"] == "3"
     assert flags["--max-num-seqs"] == "7" and flags["--logprobs-mode"] == "processed_logprobs"
     assert flags["--dtype"] == "float32" and flags["--generation-config"] == "vllm"
@@ -413,29 +412,21 @@ def adapter(folder: Path, **content: Any) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize(("base", "message"), [("/nowhere", "no such directory.*names"), ("{folder}", "of its own")])
-def test_an_adapter_without_a_base_is_one_line_for_transformers_too(tmp_path: Path, base: str, message: str) -> None:
-    folder = adapter(tmp_path, base_model_name_or_path=base.format(folder=tmp_path))
-    with pytest.raises(BadAddress, match=message) as caught:
-        check_checkpoint(parse_address(folder))
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"peft_type": "IA3"}, "LoRA"),
-        ({"use_dora": True}, "plain LoRA"),
-        ({"r": 4096}, "rank 4096"),
-        ({"r": None}, "cannot be read"),
-        ({"base_model_name_or_path": "/nowhere"}, "no such directory"),
-        ({"form": "formula-text"}, "in the prompt format 'formula-text'"),
+        ({"peft_type": "IA3"}, "only LoRA"),
+        ({"base_model_name_or_path": "/nowhere"}, "no such directory.*names"),
+        ({"base_model_name_or_path": "{folder}"}, "of its own"),
     ],
 )
-def test_an_adapter_that_cannot_be_served_is_one_line(tmp_path: Path, content: dict[str, Any], message: str) -> None:
-    write_trained(tmp_path, {"format": content.pop("form", "chat")})
+@pytest.mark.parametrize("kind", ["", "vllm:"])
+def test_an_adapter_that_cannot_be_loaded_is_one_line(
+    tmp_path: Path, content: dict[str, str], message: str, kind: str
+) -> None:
+    filled = {key: value.format(folder=tmp_path) for key, value in content.items()}
     with pytest.raises(BadAddress, match=message) as caught:
-        find_weights(parse_address(f"vllm:{adapter(tmp_path, **content)}"))
+        load_policy(f"{kind}{adapter(tmp_path, **filled)}")
     assert "\n" not in str(caught.value)
 
 
