@@ -96,11 +96,20 @@ class Curriculum:
 
     def state(self) -> dict[str, Any]:
         """Plain values that `restore` takes back."""
-        return {"asked": self.asked, "pool": {str(p): _plain(found) for p, found in self.pool.items()}}
+        return {
+            "asked": self.asked,
+            "pool": {
+                str(p): [[c.text, list(c.rewards), c.fitness, dict(c.features), c.feedback] for c in found]
+                for p, found in self.pool.items()
+            },
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         self.asked = state["asked"]
-        self.pool = {int(p): _candidates(found) for p, found in state["pool"].items()}
+        self.pool = {
+            int(p): [Candidate(0, t, tuple(r), f, x, b, None, 0, 0, None) for t, r, f, x, b in found]
+            for p, found in state["pool"].items()
+        }
 
 
 @dataclass
@@ -221,14 +230,6 @@ def _valid(group: ScoredGroup) -> list[Candidate]:
     ]
 
 
-def _plain(found: Sequence[Candidate]) -> list[list[Any]]:
-    return [[c.text, list(c.rewards), c.fitness, dict(c.features), c.feedback] for c in found]
-
-
-def _candidates(plain: Sequence[Sequence[Any]]) -> list[Candidate]:
-    return [Candidate(0, t, tuple(r), f, x, b, None, 0, 0, None) for t, r, f, x, b in plain]
-
-
 MOST = 48
 """Candidates of an archive: the front's fittest, then others of as many reward vectors."""
 CACHE_BYTES = 8 << 20
@@ -253,37 +254,30 @@ class StoredArchives:
     def __call__(self, problem: int, rng: np.random.Generator) -> list[Candidate]:
         """The archive of the problem with this index at a random moment, without solutions."""
         target = self._problems[problem].target
-        rows = [
-            row
-            for row in children(self._store, self._ids[self._problems[problem].name])
-            if not row.failed and (target is None or row.fitness < target)
-        ]
-        rows = rows[: int(rng.integers(self._first_moment(rows, target), len(rows) + 1))] if rows else []
-        newest = list({row.rewards: row for row in rows}.values())
-        if not newest:
+        rows = [row for row in self._valid(problem) if target is None or row.fitness < target]
+        if not rows:
             return []
-        return self._reader.fetch(sorted(row.id for row in self._choose(newest, rng)))
+        first = 1  # rows that the archive has at least; all if none is at the level
+        if self._level and target is not None and target > 0:
+            reached = (i for i, row in enumerate(rows, 1) if row.fitness >= self._level * target)
+            first = next(reached, len(rows))
+        rows = rows[: int(rng.integers(first, len(rows) + 1))]
+        newest = list({row.rewards: row for row in rows}.values())
+        best = front(np.array([row.rewards for row in newest]), [row.fitness for row in newest])
+        others = [i for i in range(len(newest)) if i not in best]
+        rest = rng.permutation(len(others))[: MOST - len(best)]
+        return self._reader.fetch(sorted(newest[i].id for i in (*best, *(others[int(j)] for j in rest))))
 
     def ended(self, problem: int) -> list[tuple[tuple[float, ...], float]]:
         """The distinct (rewards, fitness) at the end of the run, for the problem with this index."""
         if problem not in self._ended:
-            rows = children(self._store, self._ids[self._problems[problem].name])
-            self._ended[problem] = list(
-                {row.rewards: (row.rewards, row.fitness) for row in rows if not row.failed}.values()
-            )
+            last = {row.rewards: (row.rewards, row.fitness) for row in self._valid(problem)}
+            self._ended[problem] = list(last.values())
         return self._ended[problem]
 
-    def _first_moment(self, rows: Sequence[Child], target: float | None) -> int:
-        """How many of the rows an archive has at least; all of them if no row is at the level."""
-        if self._level == 0.0 or target is None or target <= 0.0:
-            return 1
-        return next((i for i, row in enumerate(rows, 1) if row.fitness >= self._level * target), len(rows))
-
-    def _choose(self, rows: list[Child], rng: np.random.Generator) -> list[Child]:
-        best = front(np.array([row.rewards for row in rows]), [row.fitness for row in rows], FRONT)
-        others = [i for i in range(len(rows)) if i not in best]
-        rest = rng.permutation(len(others))[: MOST - len(best)]
-        return [rows[i] for i in (*best, *(others[int(j)] for j in rest))]
+    def _valid(self, problem: int) -> list[Child]:
+        rows = children(self._store, self._ids[self._problems[problem].name])
+        return [row for row in rows if not row.failed]
 
 
 def open_stored_archives(
