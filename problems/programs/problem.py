@@ -94,14 +94,17 @@ class ProgramProblem(Problem):
                 return
             reference = self.canonical(self.task.reference) if self.task.reference else ""
             if reference:
-                failing = [report for report in self._reports(reference, hooks=True) if not report.passed]
+                outcomes = self._outcomes(reference, hooks=True)
+                failing = [report for report in self._judged(outcomes) if not report.passed]
                 if failing:
                     about = feedback(failing[:1]).strip().splitlines()
                     self._stop(
                         f"the data set's own solution fails {len(failing)} of {len(self.task.cases)} tests "
                         f"({about[-1] if about else failing[0].outcome.message})"
                     )
-                self._learn_from(self._outcomes(reference, hooks=True))
+                if self.task.tests is not None:
+                    self._fewest = [outcome.value[0] for outcome in outcomes]
+                    self._hooks = any(outcome.value[1] for outcome in outcomes)
             for what, answer in self._degenerate(bool(reference)):
                 if all(report.passed for report in self._reports(answer)):
                     self._stop(f"its tests pass {what}")
@@ -109,12 +112,6 @@ class ProgramProblem(Problem):
 
     def _stop(self, why: str) -> NoReturn:
         raise ScorerFault(f"{self.name}: cannot be judged here: {why}")
-
-    def _learn_from(self, outcomes: Sequence[CaseOutcome]) -> None:
-        """How many assertions of each case the own solution meets, and whether it returns objects with hooks."""
-        if self.task.tests is not None:
-            self._fewest = [outcome.value[0] for outcome in outcomes]
-            self._hooks = any(outcome.value[1] for outcome in outcomes)
 
     def _degenerate(self, known: bool) -> list[tuple[str, str]]:
         """Answers that no test should accept, each with what it is. known: the row has a solution of its own"""
@@ -132,12 +129,11 @@ class ProgramProblem(Problem):
         }
         return found + [(what, f"def {name}(*args, **kwargs):\n{body}") for what, body in bodies.items()]
 
-    def _reports(self, code: str, hooks: bool = False) -> list[CaseReport]:
-        outcomes = self._outcomes(code, hooks)
-        return [
-            CaseReport(case, self._passes(case, outcome), outcome)
-            for case, outcome in zip(self.task.cases, outcomes, strict=True)
-        ]
+    def _reports(self, code: str) -> list[CaseReport]:
+        return self._judged(self._outcomes(code))
+
+    def _judged(self, outcomes: Sequence[CaseOutcome]) -> list[CaseReport]:
+        return [CaseReport(c, self._passes(c, o), o) for c, o in zip(self.task.cases, outcomes, strict=True)]
 
     def _outcomes(self, code: str, hooks: bool = False) -> list[CaseOutcome]:
         task = self.task

@@ -104,6 +104,10 @@ HONEST = {
     "a regular expression": "import re, string, decimal, fractions, statistics, itertools\ndef f(n): return float(re.sub('a', '', str(n))) ** .5",
     "exec": "exec('def g(n): return n ** .5')\nf = g",
     "numpy": "import numpy as np\ndef f(n): return np.sqrt(n)",
+    "scipy": "from scipy import optimize\ndef f(n): return optimize.brentq(lambda x: x * x - n, 0, 10)",
+    "pandas": "import pandas as pd\ndef f(n): return float(pd.Series([n]).pow(.5).iloc[0])",
+    "sympy": "import sympy\ndef f(n): return float(sympy.sqrt(n))",
+    "scikit-learn": "from sklearn.linear_model import LinearRegression\ndef f(n): return float(LinearRegression().fit([[0.], [1.]], [0., 1.]).predict([[n ** .5]])[0])",
     "threads": "import threading\ndef f(n):\n    out = []\n    t = threading.Thread(target=lambda: out.append(n ** .5))\n    t.start(); t.join()\n    return out[0]",
     "garbage": "import gc, sys\ndef f(n):\n    gc.collect(); sys.setrecursionlimit(10 ** 4)\n    return n ** .5",
 }  # fmt: skip

@@ -37,8 +37,6 @@ _ENDING = frozenset(
     {
         *("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys.settrace", "sys.setprofile"),
         *("sys.addaudithook", "sys._current_frames", "sys._current_exceptions", "sys.monitoring.register_callback"),
-        *("ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.string_at", "ctypes.wstring_at", "ctypes.cdata"),
-        *("ctypes.cdata/buffer", "ctypes.addressof", "ctypes.call_function", "ctypes.PyObj_FromPtr"),
     }
 )
 _MODULES = frozenset({"ctypes", "_ctypes", "_testcapi", "_testinternalcapi", "_interpreters", "_xxsubinterpreters"})
@@ -59,7 +57,6 @@ _UNCOPIED = frozenset({"sys", "os", "builtins", "warnings", "logging"})
 _PLAIN = frozenset(
     {int, float, complex, bool, str, bytes, type(None), range, type, types.FunctionType, types.BuiltinFunctionType}
 )
-_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen ", "<sandbox ")
 _DIRECT = frozenset({id(namedtuple.__code__)})
 _TEXT = 2000
 
@@ -299,7 +296,7 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
             return hook is None or class_of(hook) in (types.WrapperDescriptorType, types.MethodDescriptorType)
         busy, state["busy"] = state["busy"], True
         try:
-            return bool(hook.__code__.co_filename.startswith(_LIBRARY[0]))
+            return bool(hook.__code__.co_filename.startswith(folders))
         finally:
             state["busy"] = busy
 
@@ -398,6 +395,11 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
         if not (name.startswith("__") and name.endswith("__")) and name not in names:
             scope[name] = modules.get(id(value), value) if isinstance(value, types.ModuleType) else value
     classes |= known_classes()
+    here = os.getcwd()
+    folders = tuple(
+        os.path.join(path, "") for path in (os.path.dirname(os.__file__), *sys.path) if path not in ("", here)
+    )
+    libraries = (*folders, "<frozen ", "<sandbox ")
     named_classes: set[int] = set()
     resource_hard = resource.getrlimit(cpu_limit)[1]
     for name in _MODULES:
@@ -425,7 +427,7 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
         exit_now(0)
 
     def library(frame: Any) -> bool:
-        return frame is not None and frame.f_code.co_filename.startswith(_LIBRARY)
+        return frame is not None and frame.f_code.co_filename.startswith(libraries)
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if not state["armed"] or state["busy"]:
@@ -435,7 +437,7 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
                 ask(args[1])
             elif args[1] in _CODE and class_of(args[0]) is types.FunctionType and args[0].__globals__ is scope:
                 end(args[1])
-        elif event in ("sys._getframe", "code.__new__"):
+        elif event in ("sys._getframe", "code.__new__") or event.startswith("ctypes."):
             ask(event)
         elif event in _ENDING:
             end(event)
@@ -443,7 +445,7 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
             if args[0] in _MODULES:
                 ask(f"import {args[0]}")
         elif event == "compile":
-            if isinstance_(args[1], str) and args[1].startswith(_LIBRARY):
+            if isinstance_(args[1], str) and args[1].startswith(libraries):
                 ask("compile with the name of a library")
         elif event == "open" and isinstance_(args[0], (str, bytes)) and "/proc" in text_of(args[0]):
             ask("/proc")
