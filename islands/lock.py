@@ -30,7 +30,28 @@ _FLOCK = "hhqqi4x"  # short l_type, l_whence; off_t l_start, l_len; pid_t l_pid
 _SET, _GET = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK), getattr(fcntl, "F_OFD_GETLK", fcntl.F_GETLK)
 
 
-class FileLocks:
+class Locks:
+    """Locks of runs in a database that only one store can open: each is free, and held while the store is there."""
+
+    def acquire(self, run: int) -> bool:
+        """Lock a run; False if another process, or another store, has locked it."""
+        return True
+
+    def release(self, run: int) -> None:
+        """Unlock a run."""
+
+    def held(self, runs: Iterable[int]) -> set[int]:
+        """Those of the runs that any process has locked."""
+        return set(runs)
+
+    def take_over(self, run: int) -> None:
+        """Break the lock of a writer that is known to be lost, where its token alone does not keep it out."""
+
+    def close(self) -> None:
+        """Unlock all."""
+
+
+class FileLocks(Locks):
     """Locks of runs by a file next to a SQLite database."""
 
     def __init__(self, database: Path) -> None:
@@ -54,7 +75,6 @@ class FileLocks:
         return True
 
     def held(self, runs: Iterable[int]) -> set[int]:
-        """Those of the runs that any process has locked."""
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # nothing was ever locked
@@ -68,16 +88,13 @@ class FileLocks:
         found = fcntl.fcntl(file, _GET, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, run, 1, 0))
         return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
 
-    def take_over(self, run: int) -> None:
-        """Nothing: a process of this machine that holds the run is refused by its token."""
-
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
-class AdvisoryLocks:
+class AdvisoryLocks(Locks):
     """Locks of runs by a connection to PostgreSQL. reader: whose connections commit each statement"""
 
     def __init__(self, reader: Engine) -> None:
@@ -96,13 +113,11 @@ class AdvisoryLocks:
             self._connection.execute(text("SELECT pg_advisory_unlock(:class, :run)"), {"class": CLASS, "run": run})
 
     def held(self, runs: Iterable[int]) -> set[int]:
-        """Those of the runs that any process has locked."""
         with self._reader.connect() as connection:
             found = connection.execute(text(f"SELECT objid FROM {_LOCKS}"), {"class": CLASS}).scalars()
             return set(runs) & {int(run) for run in found}
 
     def take_over(self, run: int) -> None:
-        """End the connection that holds a run's lock."""
         query = text(f"SELECT pg_terminate_backend(pid, 5000) FROM {_LOCKS} AND objid = :run")
         with self._reader.connect() as connection:
             connection.execute(query, {"class": CLASS, "run": run})
@@ -117,33 +132,6 @@ _LOCKS = (
     "pg_locks WHERE locktype = 'advisory' AND classid = :class AND granted "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-
-
-class MemoryLocks:
-    """Locks of runs in a database that only one store can open."""
-
-    def __init__(self) -> None:
-        self._runs: set[int] = set()
-
-    def acquire(self, run: int) -> bool:
-        free = run not in self._runs
-        self._runs.add(run)
-        return free
-
-    def release(self, run: int) -> None:
-        self._runs.discard(run)
-
-    def held(self, runs: Iterable[int]) -> set[int]:
-        return self._runs & set(runs)
-
-    def take_over(self, run: int) -> None:
-        self._runs.discard(run)
-
-    def close(self) -> None:
-        self._runs.clear()
-
-
-Locks = FileLocks | AdvisoryLocks | MemoryLocks
 
 
 def new_owner() -> str:

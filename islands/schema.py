@@ -60,22 +60,6 @@ class ModelText(TypeDecorator[str]):
         return value[1:].encode("ascii").decode("unicode_escape")
 
 
-class JsonObject(JSON):
-    """A JSON object."""
-
-
-class JsonNumbers(JSON):
-    """A JSON list of numbers."""
-
-
-class JsonTexts(JSON):
-    """A JSON list of texts."""
-
-
-class JsonCells(JSON):
-    """A JSON list of [island, cell, candidate id or null]."""
-
-
 BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column of type INTEGER
 
 
@@ -99,8 +83,8 @@ Run = define(
     column("command", ModelText),
     column("seed", BigInteger),
     column("commit", ModelText),
-    column("config", JsonObject),
-    column("summary", JsonObject),
+    column("config", JSON),
+    column("summary", JSON),
     column("comparison", String(200), index=True, nullable=True),
     column("arm", String(200), nullable=True),
     column("created", Double),
@@ -116,13 +100,13 @@ Problem = define(
     column("index", BigInteger),
     column("address", ModelText),
     column("name", ModelText),
-    column("objectives", JsonTexts),
+    column("objectives", JSON),
     column("target", Double, nullable=True),
     column("answer_format", String(20)),
     column("status", String(20)),
     column("message", ModelText),
     column("solved_sequence", BigInteger, nullable=True),
-    column("dimensions", JsonTexts(none_as_null=True), nullable=True),
+    column("dimensions", JSON(none_as_null=True), nullable=True),
     column("best", BigInteger, nullable=True),
     column("best_fitness", Double, nullable=True),
     column("fingerprint", String(64), nullable=True),  # of its scorer
@@ -170,7 +154,7 @@ PromptGroup = define(
     column("island", BigInteger),
     column("operator", BigInteger),
     column("parent_id", BigInteger, nullable=True),
-    column("inspirations", JsonNumbers),
+    column("inspirations", JSON),
     column("policy_version_id", BigId, ForeignKey("policy_versions.id")),
     column("answers", BigInteger),
     column("stream", BigInteger),
@@ -188,7 +172,7 @@ PromptGroup = define(
     column("prompt_tokens", BigInteger, server_default="0"),
     column("cost", Double, server_default="0"),
     column("scored_seconds", Double, server_default="0"),
-    column("errors", JsonObject(none_as_null=True), nullable=True),
+    column("errors", JSON(none_as_null=True), nullable=True),
     column("best", BigInteger, nullable=True),
     column("best_fitness", Double, nullable=True),
     column("parent_bin", BigInteger, server_default="-1"),
@@ -196,7 +180,7 @@ PromptGroup = define(
     column("copies", BigInteger, server_default="0"),
     column("compared", BigInteger, server_default="0"),
     column("kept", Double, server_default="0"),
-    column("cells", JsonCells(none_as_null=True), nullable=True),
+    column("cells", JSON(none_as_null=True), nullable=True),
     UniqueConstraint("run_id", "sequence"),
     Index("ix_prompt_groups_problem", "problem_id", "sequence"),
 )
@@ -234,10 +218,10 @@ Candidate = define(
     column("sequence", BigInteger),
     column("identity", LargeBinary),
     column("text", ModelText),
-    column("rewards", JsonNumbers),
+    column("rewards", JSON),
     column("fitness", Double),
-    column("features", JsonObject),
-    column("measures", JsonNumbers),  # raw values of the grid's dimensions; empty for a failed candidate
+    column("features", JSON),
+    column("measures", JSON),  # raw values of the grid's dimensions; empty for a failed candidate
     column("feedback", ModelText),
     column("error", ModelText, nullable=True),
     column("generation", BigInteger),
@@ -280,7 +264,7 @@ TrainingStep = define(
     column("run_id", BigId, ForeignKey("runs.id")),
     column("step", BigInteger),
     column("policy_version_id", BigId, ForeignKey("policy_versions.id"), nullable=True),
-    column("stats", JsonObject),
+    column("stats", JSON),
     column("checkpoint", ModelText, nullable=True),
     column("created", Double),
     UniqueConstraint("run_id", "step"),

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from islands.engine import database_file, mask_url, memory_engines, open_engines, parse_address, unavailable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
-from islands.lock import LOST, AdvisoryLocks, FileLocks, Locks, MemoryLocks, busy, new_owner, taken
+from islands.lock import LOST, AdvisoryLocks, FileLocks, Locks, busy, new_owner, taken
 from islands.migrations import ensure_schema
 from islands.names import check_name, readable_name
 from islands.schema import PolicyVersion, Problem, Run, TrainingStep
@@ -72,7 +72,7 @@ class Store:
         self._locks: Locks = (
             FileLocks(self._file) if self._file is not None
             else AdvisoryLocks(reader) if reader.dialect.name == "postgresql"
-            else MemoryLocks()
+            else Locks()
         )  # fmt: skip
 
     @classmethod

@@ -10,7 +10,7 @@ from islands.schema import METADATA, REVISION
 INTRODUCTION = f"""# Database
 
 This page is made from the tables themselves (`islands/schema.py`). The schema's revision is `{REVISION}`; an older
-database is brought up to it when it is opened for writing. Times are seconds since 1970, UTC. Rewards and features
+database is migrated by Alembic when it is opened for writing. Times are seconds since 1970, UTC. Rewards and features
 are JSON. Token ids and log-probabilities are bytes.
 """
 

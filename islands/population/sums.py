@@ -8,6 +8,7 @@ separate bin: it cannot be improved.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -21,7 +22,6 @@ from islands.types import (
     GroupSums,
     Placement,
     ProblemRecord,
-    Totals,
 )
 from problems.likeness import share_kept
 from problems.scoring import error_kind
@@ -55,31 +55,6 @@ def is_better(answer: Scored, parent: Scored) -> bool:
     return answer.error is None and (parent.error is not None or answer.fitness > parent.fitness + TOLERANCE)
 
 
-def totals_of(group: ScoredGroup, placements: Sequence[Placement]) -> Totals:
-    """What a group adds. placements: where each of its answers went"""
-    rollouts = [scored.rollout for scored in group.rollouts]
-    totals = Totals(
-        groups=1,
-        answers=len(placements),
-        missing=sum(max(0, group.answers - len(scored.answers)) for scored in group.rollouts),
-        repeats=sum(not placement.new for placement in placements),
-        tokens=sum(rollout.tokens for rollout in rollouts),
-        prompt_tokens=prompt_tokens(rollouts),
-        cost=sum(rollout.usage.cost for rollout in rollouts if rollout.usage is not None),
-        sampling_seconds=group.sampling_seconds,
-        scoring_seconds=sum(answer.seconds for answer in group.all_answers()),
-    )
-    for scored in group.rollouts:
-        if (lacking := scored.unanswered) is not None:
-            totals.errors[REPLIES[lacking]] += 1
-        elif scored.format_error:
-            totals.errors[FORMAT] += 1
-    for answer, placement in zip(group.all_answers(), placements, strict=True):
-        if placement.new and answer.score.error:
-            totals.errors[error_kind(answer.score.error)] += 1
-    return totals
-
-
 def sum_group(
     problem: ProblemRecord,
     group: ScoredGroup,
@@ -92,7 +67,7 @@ def sum_group(
     parent: the one its prompt showed
     best: (candidate id, fitness) of the problem's best, if the group brought it
     """
-    answers, totals = group.all_answers(), totals_of(group, placements)
+    answers, rollouts = group.all_answers(), [scored.rollout for scored in group.rollouts]
     shown = {group.parent, *group.inspirations}
     better, shares = 0, list[float]()
     if parent is not None:
@@ -101,14 +76,14 @@ def sum_group(
         shares = [share for share in compared if share is not None]
     return GroupSums(
         given=len(answers),
-        born=len(answers) - totals.repeats,
-        repeats=totals.repeats,
-        missing=totals.missing,
-        tokens=totals.tokens,
-        prompt_tokens=totals.prompt_tokens,
-        cost=totals.cost,
-        scored_seconds=totals.scoring_seconds,
-        errors=totals.errors,
+        born=sum(place.new for place in placements),
+        repeats=sum(not place.new for place in placements),
+        missing=sum(max(0, group.answers - len(scored.answers)) for scored in group.rollouts),
+        tokens=sum(rollout.tokens for rollout in rollouts),
+        prompt_tokens=prompt_tokens(rollouts),
+        cost=sum(rollout.usage.cost for rollout in rollouts if rollout.usage is not None),
+        scored_seconds=sum(answer.seconds for answer in answers),
+        errors=_errors(group, placements),
         best=None if best is None else best[0],
         best_fitness=None if best is None else best[1],
         parent_bin=fitness_bin(parent, problem.target),
@@ -117,3 +92,16 @@ def sum_group(
         compared=len(shares),
         kept=sum(shares),
     )
+
+
+def _errors(group: ScoredGroup, placements: Sequence[Placement]) -> Counter[str]:
+    errors = Counter[str]()
+    for scored in group.rollouts:
+        if (lacking := scored.unanswered) is not None:
+            errors[REPLIES[lacking]] += 1
+        elif scored.format_error:
+            errors[FORMAT] += 1
+    for answer, placement in zip(group.all_answers(), placements, strict=True):
+        if placement.new and answer.score.error:
+            errors[error_kind(answer.score.error)] += 1
+    return errors

@@ -36,25 +36,6 @@ def elites_of(store: Store, problem_id: int) -> dict[tuple[int, str], int]:
     return {(elite.island, elite.cell): elite.candidate for elite in elites(store, [problem_id])}
 
 
-def test_an_empty_population_selects_nobody(store):
-    population = Population(store, new_problem(store), small_config())
-    chosen = population.select(0, np.random.default_rng(0))
-    assert (chosen.parent, chosen.inspirations, chosen.best) == (None, (), ())
-    assert population.best is None and population.size == 0 and population.cells(0) == {}
-
-
-def test_a_seed_lives_on_every_island(store):
-    population = Population(store, new_problem(store), small_config())
-    with store.begin() as tx:
-        placement = population.seed(answer("start", 0.25), tx)
-        again = population.seed(answer("start", 0.25), tx)
-    assert placement.new and placement.improved and not again.new and again.candidate == placement.candidate
-    assert [population.members(i) for i in range(3)] == [[placement.candidate]] * 3
-    chosen = population.select(2, np.random.default_rng(0))
-    assert (chosen.parent.text, chosen.parent.generation, chosen.parent.parent) == ("start", 0, None)
-    assert population.best == (placement.candidate, 0.25, (0.25, 0.25))
-
-
 def test_a_group_is_stored_whole(store):
     problem = new_problem(store)
     population = Population(store, problem, small_config())
@@ -203,27 +184,6 @@ def test_both_databases_hold_one_search(postgres_address, sqlite_address, opened
             )
         )
     assert outcomes[0] == outcomes[1]
-
-
-def test_a_rolled_back_transaction_leaves_nothing_and_is_noticed(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
-    put(store, population, group(problem, 0, [answer("kept", 0.5)]))
-    with pytest.raises(ZeroDivisionError), store.begin() as tx:
-        population.add(group(problem, 1, [answer("lost", 0.9)], policy_version="v9"), tx)
-        raise ZeroDivisionError
-    assert (count(store, PromptGroup), count(store, Candidate)) == (1, 1)
-    for call in (
-        lambda: population.select(0, np.random.default_rng(0)),
-        lambda: put(store, population, group(problem, 1, [answer("more")])),
-        lambda: population.advance(None),
-    ):
-        with pytest.raises(RuntimeError, match="rolled back"):
-            call()
-    again = Population(store, store.problems(problem.run_id)[0], small_config())
-    again.advance(None)
-    (placed,) = put(store, again, group(problem, 1, [answer("lost", 0.9)], policy_version="v9"))
-    assert placed.improved and again.size == 2
 
 
 def test_what_a_transaction_added_can_be_chosen_before_it_ends(store):

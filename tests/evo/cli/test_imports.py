@@ -14,6 +14,7 @@ from evo.cli import invoke
 
 HEAVY = ("torch", "transformers", "matplotlib", "vllm")
 SPARED = (
+    "alembic",
     "openai",
     "scipy",
     "evo.comparison",

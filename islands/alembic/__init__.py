@@ -1,0 +1,1 @@
+"""Migrations of the schema. A package, so that an installed copy carries them."""
