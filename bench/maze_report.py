@@ -34,7 +34,7 @@ from bench.maze import (
 )
 from bench.tables import markdown
 from evo.evaluation.metrics import is_rate
-from evo.stats import difference, mean_interval
+from evo.stats import mean_interval, paired_difference
 
 FIGURES = "maze.json.gz"
 
@@ -161,7 +161,7 @@ def described(values: np.ndarray, rate: bool) -> dict[str, Any]:
 
 def gap(a: np.ndarray, b: np.ndarray, rate: bool) -> dict[str, float]:
     """a - b with its 95% interval: problems in pairs, each arm's training seeds by themselves."""
-    return asdict(difference(a.T, b.T, rate=rate, crossed_seeds=True).interval)
+    return asdict(paired_difference(a.T, b.T, rate=rate, crossed_seeds=True).interval)
 
 
 def curves(folders: Sequence[Path]) -> list[dict[str, float]]:

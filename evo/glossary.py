@@ -31,17 +31,14 @@ PAGE: Mapping[str, str] = {
     "area": "mean solve rate over all iterations up to the horizon: 1 if everything is solved at once",
     "median time": "the iteration by which half of the searches were solved; evo compare calls it half",
     "mean best": SHARED["mean best"] + "; a search without a valid answer counts 0",
-    "best@k": "expected best fitness among k answers drawn without replacement",
     "95% interval, band": "where the value lies, judging from these problems (from the seeds, for a single problem)",
     "shown": "the difference is larger than chance explains: p is at most 0.05, and the interval excludes 0",
     "p": "how often chance would give so large a difference, corrected for the number of arms (Bonferroni)",
     "won, lost, level": "one problem against the reference: by seeds that solved it, then time, then best fitness",
-    "answer diversity": "mean L1 distance between the reward vectors of two valid answers of a search",
-    "vectors": "the number of distinct reward vectors among a search's valid answers",
+    "archive L1": "mean L1 distance between the reward vectors of two answers that the archive keeps",
     "valid": "an answer that was parsed and scored without an error",
-    "format": "the error of a rollout whose answers could not be parsed; the other kinds are errors of answers",
+    "unreadable reply": "a rollout whose answers could not be parsed; the other kinds are errors of answers",
     "cells": SHARED["cells"],
-    "front": "reward vectors that no other vector beats in one objective without losing in another",
     "island, migration": "a part of the population that evolves separately, and a copy from one part to another",
     "parent, lineage": "the answer that a prompt asked to improve, and an answer's line of parents",
     "better": "share of answers that are better than the parent in their prompt",
@@ -87,12 +84,12 @@ SCREEN: Mapping[str, Mapping[str, str]] = {
         "- lost, = level": "the opposite, and neither; as far as the searches have come",
         "curve": "how the best fitness rose; the arms of a row share one scale, whose top is the target",
         "target": "the fitness that solves the problem",
-        "fault": "the problem's scorer failed, so its search has stopped; the panel errors has the reason",
+        "left out": "problems whose scorer failed count nowhere; the panel errors has the reasons",
     },
     "The panels": {
         "curves": "solve rates over iterations, with 95% bands in dots for up to three arms; curves that overlap take"
         " turns",
-        "population": "the archive of each search, with a bar for each island",
+        "population": "the archives of the chosen problem, with a bar for each island",
         "cells": SHARED["cells"],
         "archive L1": "archive diversity: mean L1 distance between the reward vectors of two kept answers, the sum of"
         " the differences of their components",
@@ -113,8 +110,8 @@ SCREEN: Mapping[str, Mapping[str, str]] = {
         "grad_norm": "the norm of the gradient before clipping",
         "length": "mean tokens of a rollout; cut: the share of rollouts that the token limit cut",
         "best_of_rollout": "mean over rollouts of the best fitness of a rollout's answers; fitness: over all answers",
-        "errors: format": "answers in the wrong format, which could not be parsed (no fence, no moves); missing: fewer"
-        " answers than requested",
+        "errors": "unreadable reply: a rollout without an answer that could be parsed (no fence, no moves); missing:"
+        " fewer answers than requested",
         "timeout, crash": "answers that ran too long, or crashed the process that ran them",
     },
     "The detail": {

@@ -172,6 +172,10 @@ class Problem(ABC):
 
         return strip_fence(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
 
+    def picture(self, answer: str) -> str:
+        """The answer drawn as plain text, a few lines for a person; "" if there is nothing to draw."""
+        return ""
+
     def fingerprint(self) -> str:
         """16 hexadecimal digits, equal on every machine and path, that change when what decides the scores changes: the
         scorer's files, the data set's line. By default of the class's source file and the texts of a prompt."""
@@ -225,10 +229,6 @@ class Problem(ABC):
     def answer_of(self, files: Mapping[str, str]) -> str:
         """The answer that consists of these files; one that is missing stays as the program has it."""
         return next(iter(files.values()))
-
-    def picture(self, answer: str) -> str:
-        """The answer as lines of text to look at; "" if it has no picture."""
-        return ""
 
     def random_answer(self, rng: Random) -> str:
         """A valid answer drawn at random; "" if there is no way to draw one."""

@@ -26,6 +26,7 @@ FLAGS: dict[str, str] = {
     "fit show --svg": "--plot FILE.svg draws the front and the fit",
     "--redo": "delete what the stage made, as in rm -r DIR/policies/STAGE or evo runs delete RUN",
     "--keep-going": "run the stages that are left with --only",
+    "--png": "the page has its charts; `evo report -o FILE`",
     "--serve": "use `evo ui`, which shows runs in a browser",
     "--ray": "a cluster takes whole searches: evo run, evo resume and evo compare have --ray",
     "--reflect": "let the scorer's feedback call a model",
@@ -66,6 +67,8 @@ STAGE_KINDS: dict[str, str] = {
 """Kinds of a pipeline's stages."""
 
 NAMES: dict[str, str] = {
+    "RunResult.plot": "a notebook shows the curves with the result; frame() has the values",
+    "ComparisonResult.plot": "a notebook shows the curves with the result; curves() has the values",
     "phase": "use mixing: bandit or turns",
     "puct": "strategies are auto, openevolve, weighted, pareto, lexicase, hill and scs",
     "auto_weighted": "use auto, or weighted",

@@ -125,7 +125,7 @@ class Forked(subprocess.Popen[Any]):
 class ForkedOnTerminal(Forked):
     """Has what `evo watch` and a live screen need, and a terminal of its own."""
 
-    modules = (*COMMANDS, "evo.cli.watch", "evo.cli.live", "evo.tui.app", "evo.tui.screen")
+    modules = (*COMMANDS, "evo.cli.watch", "evo.cli.live", "evo.tui.app", "evo.progress.model")
     terminal = True
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from evo.api.drive import Job, ShownSearch
-from evo.comparison.load import planned
+from evo.comparison.arms import planned
 from evo.search.status import SearchStatus
 from evo.search.stop import FINISHING, Stop
 from islands.errors import DatabaseUnavailable
@@ -74,7 +74,7 @@ class Background:
         self._after, self._before = after, before
         self.name: str | None = None
         self.interrupts = 0
-        self.progress: Callable[[], Progress | None] = lambda: None
+        self.progress: Callable[[], ProgressLine | None] = lambda: None
         self._display = Display(shown)
         self._interrupt: Callable[[Stop], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -174,7 +174,7 @@ class Background:
             signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
-def progress_of(status: SearchStatus) -> Progress:
+def progress_of(status: SearchStatus) -> ProgressLine:
     """A search's counters. Read while another thread writes them."""
     known = sum(problem.target is not None for problem in status.problem_runs)
     best = [problem.best for problem in status.problem_runs if problem.best is not None]
@@ -183,7 +183,7 @@ def progress_of(status: SearchStatus) -> Progress:
         title = "best" if len(status.problem_runs) == 1 else "mean best"
         parts.append(f"{title} {sum(best) / len(best):.4g}")
     parts.append(f"{status.answers:,} answers")
-    return Progress(status.run, status.groups, status.planned, "iterations", ", ".join(filter(None, parts)))
+    return ProgressLine(status.run, status.groups, status.planned, "iterations", ", ".join(filter(None, parts)))
 
 
 class StoredProgress:
@@ -194,13 +194,13 @@ class StoredProgress:
         """comparison: whether `name` is a comparison's, and not one run's"""
         self._db, self._name, self._comparison = db, name, comparison
         self._read = 0.0
-        self._last: Progress | None = None
+        self._last: ProgressLine | None = None
 
     def expire(self) -> None:
         """Read again at the next call."""
         self._read = 0.0
 
-    def __call__(self) -> Progress | None:
+    def __call__(self) -> ProgressLine | None:
         now = time.monotonic()
         if now - self._read >= SECONDS_BETWEEN_READS:
             self._read = now
@@ -214,7 +214,7 @@ class StoredProgress:
                 pass  # busy for a moment; if it is gone, the searches report that
         return self._last
 
-    def _of(self, runs: list[RunRecord], groups: Mapping[int, int]) -> Progress:
+    def _of(self, runs: list[RunRecord], groups: Mapping[int, int]) -> ProgressLine:
         plans = [planned(run) * len(run.config.get("problems", ())) for run in runs]
         done = sum(plan if run.status == "done" else groups[run.id] for run, plan in zip(runs, plans, strict=True))
         solved: dict[str, int] = {}
@@ -222,7 +222,7 @@ class StoredProgress:
             arm = str(run.arm or run.name)
             solved[arm] = solved.get(arm, 0) + int(run.summary.get("solved", 0))
         by_arm = ", ".join(f"{arm} {count}" for arm, count in solved.items()) if any(solved.values()) else ""
-        return Progress(self._name, done, sum(plans), "iterations", f"solved: {by_arm}" if by_arm else "")
+        return ProgressLine(self._name, done, sum(plans), "iterations", f"solved: {by_arm}" if by_arm else "")
 
 
 STOPPING = "finishing the iterations in flight; press again to stop at once"
@@ -231,7 +231,7 @@ LOG_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class ProgressLine:
     """title: names the work; detail: figures next to it; done, total: in `unit`"""
 
     title: str
@@ -258,7 +258,7 @@ class Display:
                 self._bar.refresh()
                 self._bar.close()
 
-    def update(self, progress: Progress | None, *, stopping: bool = False) -> None:
+    def update(self, progress: ProgressLine | None, *, stopping: bool = False) -> None:
         """progress: None while it loads. stopping: Ctrl-C was pressed"""
         if not self._shown:
             return

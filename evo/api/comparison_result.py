@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evo.api.notebook import candidate_rows, curves_figure, data_frame, html_table
-from evo.comparison.load import Arm, Comparison, gather
-from evo.comparison.table import as_dict, read_arms
-from evo.report.files import write_report
-from islands.runs import RunCourse, course_of
+from evo.api.notebook import candidate_rows, data_frame, draw_curves, html_table, retired_method
+from evo.comparison.table import as_dict
+from evo.progress.model import Progress, SearchRecord
+from evo.report.page import write_report
 from islands.store import Store
-from islands.types import ProblemRecord, RunRecord
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 NOT_YET = "no search has come far enough yet"
@@ -60,26 +56,25 @@ class ComparisonResult:
         Raises ImportError without pandas.
         """
         with Store.open(self.db, read_only=True) as store:
-            comparison = gather(store, self.name, self.against)
-            rows = candidate_rows(store, comparison.runs) if candidates else _search_rows(store, comparison)
+            progress = Progress.open(store, self.name, self.against)
+            rows = candidate_rows(store, progress.comparison.runs) if candidates else _search_rows(progress)
         return data_frame(rows, ("arm", "seed", "problem"))
 
     def curves(self) -> DataFrame:
         """Best fitness so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
         rose, and one at the last iteration. Raises ImportError without pandas."""
         with Store.open(self.db, read_only=True) as store:
-            rows = _curve_rows(store, gather(store, self.name, self.against))
+            rows = _curve_rows(Progress.open(store, self.name, self.against))
         return data_frame(rows, ("arm", "seed", "problem", "iteration", "best"))
 
-    def plot(self) -> Figure:
-        """Solve rate and best fitness over iterations as a matplotlib figure, which a notebook shows; `plot().savefig`
-        writes it. Raises BadInput before the first iteration."""
-        return curves_figure(self.db, self.name, self.against)
-
     def report(self, path: str) -> Path:
-        """Write the comparison as one HTML page with its plots, as `evo report` does. Raises BadInput."""
+        """Write the comparison as one HTML page, as `evo report` does. Raises BadInput."""
         with Store.open(self.db, read_only=True) as store:
-            return write_report(store, self.name, path, against=self.against).page
+            write_report(store, self.name, path, self.against)
+        return Path(path)
+
+    def __getattr__(self, name: str) -> Any:
+        raise retired_method(self, name)
 
     def __str__(self) -> str:
         """Name and verdict."""
@@ -89,60 +84,50 @@ class ComparisonResult:
         return f"ComparisonResult({self})"
 
     def _repr_html_(self) -> str:
-        """A notebook's view: the verdict, and one row per arm."""
+        """A notebook's view: the verdict, one row per arm, and the curves."""
         arms = self.summary["arms"]
         rows = [(name, arm["policy"], _interval(arm["solved"]), _interval(arm["best"])) for name, arm in arms.items()]
-        return html_table(str(self), ("arm", "policy", "solved", "mean best"), rows)
+        table = html_table(str(self), ("arm", "policy", "solved", "mean best"), rows)
+        return table + draw_curves(self.db, self.name, self.against)
 
 
 def read_comparison(name: str, db: str, against: str | None = None) -> ComparisonResult:
     """The comparison as the database has it now. Raises UnknownRun, DatabaseUnavailable, BadInput."""
     with Store.open(db, read_only=True) as store:
-        reading = read_arms(store, name, against)
-    figures = as_dict(*reading)
-    return ComparisonResult(name, db, reading.comparison.reference, figures["verdicts"], figures)
+        progress = Progress.open(store, name, against)
+        figures = as_dict(progress)
+    return ComparisonResult(name, db, progress.comparison.reference, figures["verdicts"], figures)
 
 
-def _search_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
+def _search_rows(progress: Progress) -> list[dict[str, Any]]:
+    return [
+        {
+            **_named(progress, search),
+            "policy": progress.comparison.arms[search.arm].policy,
+            "status": search.run.status,
+            "iterations": search.iterations,
+            "solved": search.solved_at is not None if search.problem.target is not None else None,
+            "solved_at": search.solved_at,
+            "best": None if search.best is None else search.best.fitness,
+        }
+        for search in progress.searches()
+    ]
+
+
+def _curve_rows(progress: Progress) -> list[dict[str, Any]]:
     rows = []
-    for search, arm, run, problem, course in _searches(store, comparison):
-        solved_at, rises = course.solved.get(problem.id), course.improvements.get(problem.id)
-        rows.append(
-            {
-                **search,
-                "policy": arm.policy,
-                "status": run.status,
-                "iterations": course.groups.get(problem.id, 0),
-                "solved": solved_at is not None if problem.target is not None else None,
-                "solved_at": solved_at,
-                "best": rises[-1].fitness if rises else None,
-            }
-        )
+    for search in progress.searches():
+        steps = [(rise.iteration, rise.fitness) for rise in search.rises]
+        if steps and steps[-1][0] < search.iterations:
+            steps.append((search.iterations, steps[-1][1]))
+        rows += [{**_named(progress, search), "iteration": at, "best": fitness} for at, fitness in steps]
     return rows
 
 
-def _curve_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
-    rows = []
-    for search, _, _, problem, course in _searches(store, comparison):
-        done, rises = course.groups.get(problem.id, 0), course.improvements.get(problem.id, [])
-        steps = [(rise.iteration + 1, rise.fitness) for rise in rises]
-        if steps and steps[-1][0] < done:
-            steps.append((done, steps[-1][1]))
-        rows += [{**search, "iteration": iteration, "best": fitness} for iteration, fitness in steps]
-    return rows
-
-
-def _searches(
-    store: Store, comparison: Comparison
-) -> Iterator[tuple[dict[str, Any], Arm, RunRecord, ProblemRecord, RunCourse]]:
-    """Every search: the columns that name it, its arm and run, its problem there, and the run's course."""
-    for arm in comparison.arms:
-        for run in arm.runs:
-            course, records = course_of(store, run.id), {record.index: record for record in store.problems(run.id)}
-            for problem in comparison.problems:
-                search = {"arm": arm.name, "seed": run.seed, "problem": problem.name}
-                # a run that has not begun has no problems yet, and a course without any
-                yield search, arm, run, records.get(problem.index, problem), course
+def _named(progress: Progress, search: SearchRecord) -> dict[str, Any]:
+    """The columns that name a search."""
+    arm = progress.comparison.arms[search.arm].name
+    return {"arm": arm, "seed": search.run.seed, "problem": search.problem.name}
 
 
 def _interval(metric: Mapping[str, float | None] | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import Problems, call_text, check_keywords, plain, split_problems
-from evo.api.background import Background, Progress, ScorerWarning
+from evo.api.background import Background, ProgressLine, ScorerWarning
 from evo.api.drive import Job
 from evo.api.notebook import data_frame
 from evo.config.evaluate import EvaluateConfig
@@ -113,7 +113,7 @@ def evaluate(
             title = f"{config.policy} on {' '.join(config.problems[:3])}"
 
             def report(done: int, of: int) -> None:
-                driver.progress = lambda: Progress(title, done, of, "problems")
+                driver.progress = lambda: ProgressLine(title, done, of, "problems")
 
             yield report
 

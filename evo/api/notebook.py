@@ -1,4 +1,4 @@
-"""What results give to a notebook: tables for pandas, which is an extra; figures of matplotlib; and HTML."""
+"""What results give to a notebook: tables for pandas, which is an extra; and HTML with curves."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evo.comparison.load import gather, load_results
-from evo.comparison.verdict import farthest, summarise
 from evo.encoding import visible
-from evo.errors import BadInput
+from evo.progress.model import Progress
 from islands.browse import candidates_table
 from islands.store import Store
 from islands.types import RunRecord
+from problems.retired import NAMES, replace_hint
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 
@@ -58,26 +56,18 @@ def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, An
     return rows
 
 
-def curves_figure(db: str, name: str, against: str | None = None) -> Figure:
-    """Solve rate, if there are targets, and mean best fitness over iterations: the first charts of the report. Raises
-    UnknownRun, DatabaseUnavailable; BadInput before the first iteration."""
-    from evo.report.charts import row_width, solve_charts
-    from evo.report.plot import figure_of, styled
+def draw_curves(db: str, name: str, against: str | None = None) -> str:
+    """Solve rate, if there are targets, and mean best fitness, as SVG: the curves of the report's page."""
+    from evo.report.page import draw_progress
 
     with Store.open(db, read_only=True) as store:
-        comparison = gather(store, name, against)
-        results = load_results(store, comparison)
-    if not any(arm.done.any() for arm in results.values()):
-        raise BadInput(f"{name} has nothing to plot yet: no iteration is committed")
-    level, horizon = results, 0
-    try:
-        summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds)
-        level, horizon = farthest(results), summary.horizon or summary.best_horizon
-    except ValueError:
-        pass  # the arms do not compare: their curves are drawn as they are
-    with styled():
-        charts, _ = solve_charts(results, level, horizon, comparison.crossed_seeds)
-        return figure_of(charts, (row_width(charts), 3.9), len(charts))
+        return "".join(f"<figure>{plot.svg}</figure>" for plot in draw_progress(Progress.open(store, name, against)))
+
+
+def retired_method(result: object, name: str) -> AttributeError:
+    """The error for an attribute that a result lacks."""
+    kind = type(result).__name__
+    return AttributeError(replace_hint(NAMES, f"{kind}.{name}") or f"{kind!r} object has no attribute {name!r}")
 
 
 def html_table(line: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

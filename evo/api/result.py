@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evo.api.notebook import candidate_rows, curves_figure, data_frame, html_table
+from evo.api.notebook import candidate_rows, data_frame, draw_curves, html_table, retired_method
 from evo.errors import BadInput
-from evo.report.files import write_report
+from evo.report.page import write_report
 from evo.search.status import clock
 from islands.runs import best, current_summary
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 
@@ -98,15 +96,14 @@ class RunResult:
             rows = candidate_rows(store, [store.run(self.name)])
         return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
 
-    def plot(self) -> Figure:
-        """Solve rate and best fitness over iterations as a matplotlib figure, which a notebook shows; `plot().savefig`
-        writes it. Raises BadInput before the first iteration."""
-        return curves_figure(self.db, self.name)
-
     def report(self, path: str) -> Path:
-        """Write the run as one HTML page with its plots, as `evo report` does. Raises BadInput."""
+        """Write the run as one HTML page, as `evo report` does. Raises BadInput."""
         with Store.open(self.db, read_only=True) as store:
-            return write_report(store, self.name, path).page
+            write_report(store, self.name, path)
+        return Path(path)
+
+    def __getattr__(self, name: str) -> Any:
+        raise retired_method(self, name)
 
     def __str__(self) -> str:
         """The result in one line."""
@@ -121,13 +118,14 @@ class RunResult:
         return f"RunResult({self})"
 
     def _repr_html_(self) -> str:
-        """A notebook's view: the line above, and one row per problem."""
+        """A notebook's view: the line above, one row per problem, and the curves."""
         best = {answer.problem: answer for answer in self.best}
         rows = [
             (name, status, f"{best[name].fitness:.6g}" if name in best else "-", _vector(best.get(name)))
             for name, status in self.problems.items()
         ]
-        return html_table(str(self), ("problem", "status", "best", "rewards"), rows)
+        table = html_table(str(self), ("problem", "status", "best", "rewards"), rows)
+        return table + draw_curves(self.db, self.name)
 
 
 def read_run(name: str, db: str) -> RunResult:
@@ -154,7 +152,7 @@ def _figures(summary: Mapping[str, Any]) -> str:
     if "groups" not in summary:
         return ""
     seconds = clock(float(summary.get("seconds", 0.0)))
-    return f"{summary['groups']:,} prompt groups, {summary.get('answers', 0):,} answers in {seconds}"
+    return f"{summary['groups']:,} iterations, {summary.get('answers', 0):,} answers in {seconds}"
 
 
 def _vector(answer: Answer | None) -> str:

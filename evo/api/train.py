@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import Problems, call_text, check_keywords, plain, split_problems
-from evo.api.background import Background, Progress
+from evo.api.background import Background, ProgressLine
 from evo.api.drive import Job
 from evo.api.notebook import data_frame
 from evo.config.train import TrainRun, check_resumable, plan_training
@@ -161,11 +161,11 @@ def _train(prepare: Callable[[], Training[Any]], objects: list[Problem], folder:
         return driver.drive(work)
 
 
-def _progress(training: Training[Any]) -> Progress:
+def _progress(training: Training[Any]) -> ProgressLine:
     status, run = training.status, training.run
     figures = dict(status.metrics)  # a copy: the other thread continues
     detail = format_metrics(figures, shown_metrics(run))
-    return Progress(f"{run.method} from {training.about['start']}", status.step, status.steps, "steps", detail)
+    return ProgressLine(f"{run.method} from {training.about['start']}", status.step, status.steps, "steps", detail)
 
 
 def _listed(name: str, value: Any) -> Any:

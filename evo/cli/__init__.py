@@ -136,7 +136,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     gc.disable()  # until the command is imported (LazyGroup)
     code = [1]  # the exit code of an uncaught exception
     atexit.register(_leave, code)
-    code[0] = invoke(sys.argv[1:] if argv is None else argv)
+    if argv is not None:
+        sys.argv[1:] = argv  # a run records its command, and a screen gives it to its search
+    code[0] = invoke(sys.argv[1:])
     sys.exit(code[0])
 
 

@@ -13,7 +13,7 @@ import click
 from evo.cli.inspect import best_as_dict, format_vector, open_store
 from evo.cli.options import db_option, json_option, print_json
 from evo.errors import BadInput
-from evo.monitor.answer import best_known_of, choose_held_out, score_held_out, verify_best
+from evo.progress.answer import best_known_of, choose_held_out, score_held_out, verify_best
 from islands.comparisons import runs_named
 from islands.runs import best as best_of
 from islands.store import Store

@@ -8,7 +8,7 @@ import click
 
 from evo.api.drive import run_comparison
 from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, shared_search_flags
-from evo.cli.live import foreground, name_configs
+from evo.cli.live import choose_name, foreground, name_configs, search_on_screen, silent_if, wants_screen
 from evo.cli.options import (
     OutputOptions,
     check_processes,
@@ -133,10 +133,16 @@ def compare(
         check_name(name)
     runs = planned_runs(config)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
-    check_new_comparison(configs, db, name)
-    check_processes(config.processes, ray)
     output = OutputOptions(db, plain, as_json, details)
-    console, driver = foreground(output, name_configs(configs))
+    on_screen = wants_screen(output)
+    with silent_if(on_screen):
+        check_new_comparison(configs, db, name)
+    check_processes(config.processes, ray)
+    if on_screen:
+        shown = name or choose_name(db)
+        named_by_us = () if name else ("--name", shown)
+        return search_on_screen(shown, output, name_configs(configs), against=config.against, options=named_by_us)
+    console, driver = foreground(output)
     outcome = run_comparison(
         lambda: begin(db, name, runs, configs, read_command()),
         configs,

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 
 from evo.api.drive import run_comparison
-from evo.cli.live import foreground
+from evo.cli.live import choose_name, foreground, search_on_screen, wants_screen
 from evo.cli.options import (
     OutputOptions,
     db_option,
@@ -33,7 +33,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.report.files import write_report
+from evo.report.page import write_report
 from evo.training.display import TrainingDisplay
 from evo.training.run_directory import SETTINGS
 from islands.names import format_db_option
@@ -169,13 +169,30 @@ class ComparisonAct:
             standings.append(_read_standing(name, db, self.reference))
             self._print(standings[-1], console)
 
-        console, driver = foreground(context.output, f"{limit} {self.key}")
-        outcome = run_comparison(
-            lambda: begin(db, None, runs, configs, context.command), configs, driver, db, against=self.reference
-        )
-        if code := report_comparison(outcome, context.output, console, show=show):
+        if wants_screen(context.output):
+            name = choose_name(db)
+            arguments = self._arguments(config.search, name, db)
+            loading = f"{limit} {self.key}"
+            code = search_on_screen(name, context.output, loading, arguments, against=self.reference, quiet=True)
+            if not code:
+                show(open_console(), name)
+        else:
+            console, driver = foreground(context.output)
+            outcome = run_comparison(
+                lambda: begin(db, None, runs, configs, context.command), configs, driver, db, against=self.reference
+            )
+            code = report_comparison(outcome, context.output, console, show=show)
+        if code:
             raise click.exceptions.Exit(code)
         return ActResult(asdict(standings[-1]), self.describe(standings[-1]))
+
+    def _arguments(self, search: RunConfig, name: str, db: str) -> list[str]:
+        """Of `evo compare`, which makes the same comparison."""
+        values = {"limit": search.limit, "iterations": search.iterations, "seed": search.seed, "seeds": 1, "name": name}
+        flags = [f"--{key}={value}" for key, value in {**values, "against": self.reference, "db": db}.items()]
+        arms = [part for arm, policy in self.policies.items() for part in ("--arm", f"{arm}={policy}")]
+        baselines = [f"--baseline={baseline}" for baseline in self.baselines or ("none",)]
+        return ["compare", self.problems, "--until-solved", *flags, *arms, *baselines]
 
     def _print(self, standing: Standing, console: Console) -> None:
         rows = [(arm, self.meaning[arm], f"{share:.0%}") for arm, share in standing.solved.items()]
@@ -270,17 +287,17 @@ def _with_arm(act: DemoAct, arm: str, policy: str, meaning: str) -> DemoAct:
 
 
 def _read_standing(name: str, db: str, reference: str) -> Standing:
-    from evo.comparison.table import read_arms  # verdicts: scipy
-    from evo.comparison.verdict import verdicts_of
+    from evo.progress.model import Progress  # verdicts: scipy
 
     with Store.open(db, read_only=True) as store:
-        comparison, summary, *_ = read_arms(store, name, reference)
+        progress = Progress.open(store, name, reference)
+    problems, summary = len(progress.comparison.problems), progress.summary
     if summary is None:
-        return Standing(name, len(comparison.problems), {}, [], None)
+        return Standing(name, problems, {}, [], None)
     solved = {arm: each.solved.mean for arm, each in summary.arms.items() if each.solved is not None}
     gap = summary.against.get("model", {}).get("solved")
     ahead = gap.interval.mean > 0 if gap is not None and gap.shown else None
-    return Standing(name, len(comparison.problems), solved, [each.text for each in verdicts_of(summary)], ahead)
+    return Standing(name, problems, solved, [each.text for each in progress.verdicts], ahead)
 
 
 def _train(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
@@ -309,7 +326,9 @@ def _write_page(name: str, context: DemoContext) -> str | None:
             context.console.status("writing the report"),
             Store.open(context.output.db, read_only=True) as store,
         ):
-            return str(write_report(store, name, str(context.folder / f"{name}.html")).page)
+            page = str(context.folder / f"{name}.html")
+            write_report(store, name, page)
+            return page
     except BadInput as error:
         context.console.print(f"no report: {error}", style="yellow", soft_wrap=True, markup=False)
         return None

@@ -18,16 +18,16 @@ from rich.table import Table
 
 from evo.cli.options import WIDE, db_option, details_option, json_option, open_console, open_wide_console, print_json
 from evo.cli.tables import print_table
-from evo.comparison.load import gather
-from evo.comparison.operators import load_operators, operator_dict, pooled, print_operators
-from evo.monitor.answer import best_known_of, describe_best_known, read_answers, verify_best
+from evo.comparison.operators import operator_dict, pooled, print_operators
+from evo.progress.answer import best_known_of, describe_best_known, read_answers, verify_best
+from evo.progress.model import Progress
 from evo.search.status import clock, describe_usage, format_time
 from islands.browse import Ancestor, ancestors, failed_candidates, run_of_candidate
 from islands.browse import candidate as detail_of
 from islands.comparisons import runs_named
 from islands.errors import UnknownRun
 from islands.rescoring import scorer_changes
-from islands.runs import best, current_summary, format_errors, run_progress, run_totals
+from islands.runs import best, current_summary, format_errors
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
@@ -83,14 +83,15 @@ def find_run(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunR
 
 def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> None:
     versions = versions_used(store, run.id)
-    progress, totals = run_progress(store, run.id), run_totals(store, run.id)
+    progress = Progress.open(store, run.name)
+    totals, searches = progress.totals, {search.problem_id: search for search in progress.searches(failed=True)}
     best_answers = best(store, run.id)
     misread = format_errors(store, run.id)
     changes = scorer_changes(store, run.id)
     failed = failed_candidates(store, run.id, FAILED_SHOWN)
     replaced = run.config.get("policy_changes") or []
-    comparison = gather(store, run.name)
-    operators = load_operators(store, comparison)[comparison.arms[0].name]
+    comparison = progress.comparison
+    operators = progress.operators[comparison.arms[0].name]
     saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
     if as_json:
         shown: dict[str, Any] = {
@@ -114,8 +115,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
                 {
                     **best_as_dict(problem, candidate),
                     "best_known": best_known_of(problem),
-                    "iterations": progress.problems[problem.id].groups,
-                    "solved_at": progress.problems[problem.id].solved_at,
+                    "iterations": searches[problem.id].iterations,
+                    "solved_at": searches[problem.id].solved_at,
                     "status": problem.status,
                     "message": problem.message,
                 }
@@ -133,9 +134,11 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
         console.print(
             f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
         )
-    solved = sum(p.solved_at is not None for p in progress.problems.values())
+    counted = list(progress.searches())
+    solved = sum(search.solved_at is not None for search in counted)
+    left_out = f", {len(comparison.failed)} left out" if comparison.failed else ""
     console.print(
-        f"{solved} of {len(best_answers)} solved, {totals.groups:,} iterations, {totals.answers:,} answers, "
+        f"{solved} of {len(counted)} solved{left_out}, {totals.groups:,} iterations, {totals.answers:,} answers, "
         f"{describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{_describe_time(run)}"
     )
     for policy in replaced:
@@ -150,11 +153,11 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
     console.print()
     rows = []
     for problem, candidate in best_answers:
-        done = progress.problems[problem.id]
+        done = searches[problem.id]
         rows.append(
             (
                 problem.name,
-                str(done.groups),
+                str(done.iterations),
                 format_number(None if candidate is None else candidate.fitness),
                 format_number(problem.target),
                 "-" if done.solved_at is None else str(done.solved_at),
@@ -181,7 +184,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
             console.print(f"  {faulty.id}  {faulty.problem}  {' '.join(faulty.error.split())[:200]}", soft_wrap=True)
     if misread:
         worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
-        console.print("\nmisread rollouts:")
+        console.print("\nunreadable replies:")
         for reason, count in worst:
             console.print(f"  {count:,} x {reason}", soft_wrap=True)
 
@@ -213,7 +216,7 @@ def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[st
 def _make_versions_table(versions: Sequence[VersionUse]) -> Table:
     """The policy versions that answered in the run; if there are many, only the first and the last."""
     table = Table(box=None, pad_edge=False, title="policy versions", title_justify="left", title_style="bold")
-    for title in ("version", "groups", "from", "to", "mean fitness", "checkpoint"):
+    for title in ("version", "iterations", "from", "to", "mean fitness", "checkpoint"):
         table.add_column(title, justify="left" if title in ("version", "checkpoint") else "right", overflow="fold")
     shown: list[VersionUse | None] = list(versions)
     if len(versions) > VERSIONS_SHOWN:
@@ -300,10 +303,10 @@ def _split_lines(candidate: Candidate, language: str) -> list[str]:
 
 def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> None:
     """The standings of the arms, as a table or as JSON, and the state of each run."""
-    from evo.comparison.table import as_dict, print_summary, read_arms  # verdicts: scipy
+    from evo.comparison.table import as_dict, print_summary  # verdicts: scipy
 
-    reading = read_arms(store, name)
-    comparison = reading.comparison
+    progress = Progress.open(store, name)
+    comparison = progress.comparison
     saved = {run.name: checkpoints(store, run.id) for run in comparison.runs}
     if as_json:
         runs = [
@@ -311,7 +314,7 @@ def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> N
              "checkpoints": saved[run.name]}
             for run in comparison.runs
         ]  # fmt: skip
-        print_json({**as_dict(*reading), "runs": runs})
+        print_json({**as_dict(progress), "runs": runs})
         return
     console = Console(highlight=False, width=WIDE)
     statuses = ", ".join(f"{count} {status}" for status, count in Counter(r.status for r in comparison.runs).items())
@@ -319,7 +322,7 @@ def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> N
     head = f"{name}: a comparison of {len(comparison.arms)} arms, {len(comparison.runs)} runs ({statuses})"
     console.print(head, soft_wrap=True, markup=False)
     console.print(first.command, style="dim", soft_wrap=True, markup=False)
-    print_summary(console, *reading, details=details)
+    print_summary(console, progress, details=details)
     for run in comparison.runs:
         if run.status == "failed":
             console.print(f"{run.name} failed: {run.reason}", soft_wrap=True, markup=False)
@@ -332,30 +335,19 @@ def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> N
 @click.argument("name", metavar="RUN")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option(
-    "--png", metavar="DIR", help="The directory of the plots as PNG files.  [default: FILE_plots, next to the page]"
-)
-@click.option(
     "--against", metavar="ARM", help="The arm that others are measured against.  [default: grpo, or the first]"
 )
 @db_option
 @json_option
-def report(name: str, output: str, png: str | None, against: str | None, db: str, as_json: bool) -> None:
+def report(name: str, output: str, against: str | None, db: str, as_json: bool) -> None:
     """Write RUN, a run or a comparison, finished or running, as one HTML page that needs no network."""
-    from evo.report.files import write_report  # slow to import
+    from evo.report.page import write_report  # slow to import
 
     started = time.perf_counter()
     with open_store(db) as store:
-        written = write_report(store, name, output, png=png, against=against)
+        size = write_report(store, name, output, against)
     seconds = time.perf_counter() - started
     if as_json:
-        record = {
-            "run": name,
-            "page": str(written.page),
-            "bytes": written.bytes,
-            "plots": [str(path) for path in written.plots],
-            "seconds": round(seconds, 3),
-        }
-        print_json(record)
+        print_json({"run": name, "page": output, "bytes": size, "seconds": round(seconds, 3)})
     else:
-        where = f" and {len(written.plots)} plots in {written.plots[0].parent}/" if written.plots else ""
-        click.echo(f"{written.page}: {written.bytes / 1e6:.1f} MB{where}, made in {seconds:.1f} s")
+        click.echo(f"{output}: {size / 1e6:.1f} MB, made in {seconds:.1f} s")

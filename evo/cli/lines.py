@@ -1,39 +1,36 @@
-"""Show a run or comparison without a live screen: as a plain line every few seconds, or as one picture of
-the screen."""
+"""A run or comparison without a live screen: as a plain line every few seconds, or as one picture of the screen."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections import Counter
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from evo.cli.options import print_json
 from evo.errors import BadInput
-from evo.monitor.poller import Poller
-from evo.monitor.snapshot import ArmSnapshot, Snapshot
+from evo.progress.model import Progress
+from evo.progress.snapshot import ArmSnapshot, Snapshot
 from evo.search.status import clock, describe_errors
-from evo.tui.head import mean_best, solved_searches, solved_text
+from evo.tui.draw import picture, solved_text
 from evo.tui.line import clean
 from evo.tui.numbers import fitness, rate
+from evo.tui.palette import TERMINAL
 from islands.lock import LOST
 from islands.store import Store
 
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
+ONCE_WIDTH, ONCE_HEIGHT = 100, 40
 
 
 async def print_lines_during(db: str, name: str, console: Console, against: str | None, began: float) -> None:
     """Print lines of a run that works on this event loop, until cancelled. began: its start on the loop's clock"""
     with await asyncio.to_thread(Store.open, db, read_only=True) as store:
-        poller = await asyncio.to_thread(partial(Poller, store, name, against, statistics=False))
+        progress = await asyncio.to_thread(Progress, store, name, against, live=True)
         while True:
-            _print_line(await asyncio.to_thread(poller.poll), console)
+            await asyncio.to_thread(progress.refresh)
+            _print_line(await asyncio.to_thread(progress.snapshot, statistics=False), console)
             await asyncio.sleep(choose_pause(asyncio.get_running_loop().time() - began))
 
 
@@ -57,10 +54,12 @@ def format_line(snapshot: Snapshot, now: float) -> str:
     parts.append(f"{snapshot.groups:,}/{snapshot.planned:,} iterations")
     parts.append(", ".join(f"{n} {status}" for status, n in snapshot.statuses.items()))
     solved = [(arm.name, solved_text(arm)) for arm in arms if arm.results is not None and arm.results.judged.any()]
-    best = [(arm.name, fitness(mean_best(arm))) for arm in arms] if not (solved and several) else []
+    best = [(arm.name, fitness(arm.mean_best)) for arm in arms] if not (solved and several) else []
     for title, values in (("solved", solved), ("mean best", best)):
         if values:
             parts.append(f"{title} " + ", ".join(f"{name} {text}" if several else text for name, text in values))
+    if snapshot.failed:
+        parts.append(f"{len({problem.name for problem in snapshot.failed})} left out, scorer failed")
     if not several:
         parts += _rates(arms[0])
     if cost := sum(arm.telemetry.totals.cost for arm in arms):
@@ -69,10 +68,8 @@ def format_line(snapshot: Snapshot, now: float) -> str:
     if flying and not several:
         ahead = sum(arm.telemetry.sampled_ahead or 0 for arm in arms)
         parts.append(f"{ahead:,} of {flying:,} iterations in flight sampled")
-    if errors := sum((arm.telemetry.totals.errors for arm in arms), Counter()):
+    if errors := snapshot.errors:
         parts.append(describe_errors(errors))
-    if (silent := snapshot.silent(now)) is not None:
-        parts.append(f"nothing heard for {clock(silent)}")
     if snapshot.ended and LOST in snapshot.reasons:
         parts.append(LOST)
     return "  ".join(clean(part) for part in parts)
@@ -87,61 +84,16 @@ def _rates(arm: ArmSnapshot) -> list[str]:
     return parts
 
 
-def record_of(snapshot: Snapshot, now: float) -> dict[str, Any]:
-    """The snapshot as an object for JSON: progress, the arms' standing, verdicts (docs/guides/json.md)."""
-    return {
-        "name": snapshot.name,
-        "time": now,
-        "ended": snapshot.ended,
-        "statuses": snapshot.statuses,
-        "iterations": snapshot.groups,
-        "planned": snapshot.planned,
-        "seconds": snapshot.elapsed(now),
-        "seconds_left": snapshot.eta(),
-        "silent_seconds": snapshot.silent(now),
-        "fault": snapshot.fault,
-        "against": snapshot.reference,
-        "arms": [_arm_record(arm) for arm in snapshot.arms],
-        "verdicts": [verdict.text for verdict in snapshot.verdict],
-    }
-
-
-def _arm_record(arm: ArmSnapshot) -> dict[str, Any]:
-    telemetry, solved = arm.telemetry, solved_searches(arm)
-    return {
-        "name": arm.name,
-        "policy": arm.policy,
-        "statuses": dict(arm.statuses),
-        "iterations": arm.groups,
-        "planned": arm.planned,
-        "solved": None if solved is None else solved[0],
-        "with_target": None if solved is None else solved[1],
-        "mean_best": mean_best(arm),
-        "answers": telemetry.totals.answers,
-        "tokens": telemetry.totals.tokens,
-        "cost": telemetry.totals.cost,
-        "errors": dict(telemetry.totals.errors),
-        "answers_per_second": telemetry.answers_per_second,
-        "tokens_per_second": telemetry.tokens_per_second,
-        "policy_busy": telemetry.policy_busy,
-        "in_flight": telemetry.in_flight,
-    }
-
-
-ONCE_WIDTH, ONCE_HEIGHT = 100, 40
-ARCHIVES_SECONDS = 5.0
-"""Time for reading the archives of a picture. Means leave out archives that are not read by then, and the picture
-reports that."""
-
-
 def print_lines(name: str, db: str, against: str | None, console: Console, as_json: bool) -> int:
     """Print a line every few seconds, until every run has ended. as_json: each line is an object"""
     began = time.monotonic()
-    with _open_poller(name, db, against) as poller:
+    with Store.open(db, read_only=True) as store:
+        progress = Progress(store, name, against)
         while True:
-            snapshot = poller.poll_whole(0.0)
+            progress.read_all()
+            snapshot = progress.snapshot()
             if as_json:
-                print_json(record_of(snapshot, time.time()))
+                print_json(snapshot.as_dict(time.time()))
             else:
                 _print_line(snapshot, console)
             if snapshot.ended:
@@ -151,36 +103,33 @@ def print_lines(name: str, db: str, against: str | None, console: Console, as_js
             time.sleep(choose_pause(time.monotonic() - began))
 
 
+def read_snapshot(name: str, db: str, against: str | None) -> Snapshot:
+    with Store.open(db, read_only=True) as store:
+        return Progress.open(store, name, against).snapshot()
+
+
 def print_picture(name: str, db: str, against: str | None, console: Console, as_json: bool) -> int:
     """Print the screen as text, without its keys, which would do nothing. as_json: print its values instead"""
-    with _open_poller(name, db, against) as poller:
-        snapshot = poller.poll_whole(0.0 if as_json else ARCHIVES_SECONDS)
+    snapshot, now = read_snapshot(name, db, against), time.time()
     if as_json:
-        print_json(record_of(snapshot, time.time()))
+        print_json(snapshot.as_dict(now))
         return 0
-    terminal = console.is_terminal
-    width = console.width if terminal else ONCE_WIDTH
-    height = max(24, console.height - 1) if terminal else ONCE_HEIGHT
-    from evo.tui.picture import draw_text  # lines do not need it
-
-    console.print(draw_text(snapshot, width, height, time.time()), end="", soft_wrap=True)
+    width, height = (console.width, console.height) if console.is_terminal else (ONCE_WIDTH, ONCE_HEIGHT)
+    page = Console(width=width, highlight=False, markup=False, emoji=False)
+    with page.capture() as captured:
+        page.print(picture(snapshot, width, height, now, TERMINAL))
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    print("\n".join(lines))
     return 0
 
 
 def write_picture(name: str, db: str, against: str | None, file: Path) -> int:
     """Write the screen as an SVG. Raises BadInput if the file cannot be written."""
-    with _open_poller(name, db, against) as poller:
-        snapshot = poller.poll_whole(ARCHIVES_SECONDS)
-    from evo.tui.picture import save_svg
+    from evo.tui.app import save_svg  # Textual: lines do not need it
 
+    snapshot = read_snapshot(name, db, against)
     try:
         file.write_text(save_svg(snapshot, time.time()), encoding="utf-8")
     except OSError as error:
         raise BadInput(f"cannot write {file}: {error.strerror or error}") from None
     return 0
-
-
-@contextlib.contextmanager
-def _open_poller(name: str, db: str, against: str | None) -> Iterator[Poller]:
-    with Store.open(db, read_only=True) as store:
-        yield Poller(store, name, against)

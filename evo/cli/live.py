@@ -1,7 +1,5 @@
-"""Runs work in the foreground and shows its progress: on a live screen, or without a terminal as lines.
-
-Screen and lines are imported when they are needed: their import takes longer than a short search.
-"""
+"""Runs work in the foreground: on a screen, whose child process it then is, or without a terminal with a line every few
+seconds."""
 
 from __future__ import annotations
 
@@ -12,46 +10,124 @@ import logging
 import os
 import select
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+import sys
+import warnings
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
-from evo.cli.options import OutputOptions, format_arguments, open_console
+from evo.cli.options import OutputOptions, format_arguments, open_console, read_command
 from evo.search.stop import FINISHING, Stop
-from evo.tui.terminal import can_show
+from evo.tui.child import SearchProcess, can_show, is_shown, obey_screen
 from problems.address import name_few
 
 if TYPE_CHECKING:
     from evo.api.drive import Job, ShownSearch
     from evo.config.run import RunConfig
-    from evo.tui.screen import LiveScreen
+    from evo.progress.model import Progress
 
 T = TypeVar("T")
 FIRST_LINES_SECONDS = 5.0
 
 
+def wants_screen(output: OutputOptions) -> bool:
+    """Whether the command shows its search on a screen."""
+    return not output.plain and not is_shown() and can_show(open_console(stderr=output.as_json))
+
+
+def search_on_screen(
+    name: str,
+    output: OutputOptions,
+    loading: str,
+    arguments: Sequence[str] | None = None,
+    *,
+    against: str | None = None,
+    options: Sequence[str] = (),
+    quiet: bool = False,
+) -> int:
+    """Run `evo ARGUMENTS --plain` as a child and show its run or comparison `name`; then print what it printed. Returns
+    its exit code.
+
+    arguments: by default this process's; options: added to them; quiet: leave its stdout out
+    """
+    from evo.tui.app import ScreenApp, run_screen  # Textual: lines do not need it
+
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    settings: dict[str, str] = {"EVO_COMMAND": read_command()}
+    if not output.as_json:
+        settings["FORCE_COLOR"] = "1"
+    child = SearchProcess([given[0], "--plain", *options, *given[1:]], settings)
+    try:
+        app = ScreenApp(lambda: _open_progress(output.db, name, against), loading=f"loading {loading}", child=child)
+        with contextlib.suppress(BrokenPipeError):
+            code = asyncio.run(run_screen(app))
+    except Exception as error:  # the screen broke: the search goes on, and this process waits for it
+        print(f"evo: warning: the screen failed, the search did not: {type(error).__name__}: {error}", file=sys.stderr)
+        code = child.wait()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: child.interrupt())
+        _leave_closed_terminal()
+        child.end(output=not quiet)
+    return code
+
+
+def _open_progress(db: str, name: str, against: str | None) -> Progress | None:
+    """The reader; None while the run is not stored yet."""
+    from evo.progress.model import Progress
+    from islands.errors import DatabaseUnavailable, UnknownRun
+    from islands.store import Store
+
+    try:
+        store = Store.open(db, read_only=True)
+    except DatabaseUnavailable:
+        return None
+    try:
+        return Progress(store, name, against, live=True)
+    except (UnknownRun, DatabaseUnavailable):
+        store.close()
+        return None
+
+
+@contextlib.contextmanager
+def silent_if(shown: bool) -> Iterator[None]:
+    """Keep warnings of checks silent that the child of a screen repeats."""
+    with warnings.catch_warnings():
+        if shown:
+            warnings.simplefilter("ignore")
+        yield
+
+
+def choose_name(db: str) -> str:
+    """A free name for a run or a comparison."""
+    from islands.errors import DatabaseUnavailable
+    from islands.names import readable_name
+    from islands.store import Store
+
+    try:
+        with Store.open(db, read_only=True) as store:
+            taken = {name for run in store.runs() for name in (run.name, run.comparison)}
+    except DatabaseUnavailable:
+        taken = set()
+    return next(name for attempt in range(100) if (name := readable_name(attempt)) not in taken)
+
+
 class Foreground:
     """A driver (evo.api.drive) for commands, and the job that the driven work gets. It is used once."""
 
-    def __init__(self, console: Console, plain: bool, loading: str) -> None:
-        """loading: the text that the screen shows until something is stored"""
-        self._console, self._plain, self._loading = console, plain, loading
-        self._screen: LiveScreen | None = None
+    def __init__(self, console: Console) -> None:
+        self._console = console
 
     def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
-        gc.freeze()  # the libraries of the database and the screen, imported after the command
+        gc.freeze()  # the libraries of the database, imported after the command
+        if is_shown():
+            obey_screen()
         return asyncio.run(self._drive(work))
 
     async def _drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
         try:
-            if self._plain or not can_show(self._console):
-                return await work(self)
-            from evo.tui.screen import open_screen
-
-            async with open_screen(self._console, self._loading) as screen:
-                self._screen = screen
-                return await work(self)
+            return await work(self)
         finally:
             _leave_closed_terminal()
 
@@ -62,12 +138,11 @@ class Foreground:
 
     @contextlib.asynccontextmanager
     async def showing(self, search: ShownSearch) -> AsyncIterator[None]:
-        """Screen and lines read the database, as `evo watch` does."""
-        db, name, against = search.db, search.name, search.against
-        if self._screen is not None:
-            self._screen.watch(db, name, search.controls, against)
+        """Lines read the database, as `evo watch` does; a screen does so itself."""
+        if is_shown():
             yield
             return
+        db, name, against = search.db, search.name, search.against
         hint = f"Started {name}. Watch it with: evo watch {format_arguments(name, db)}"
         self._console.print(hint, soft_wrap=True, markup=False)
         lines = asyncio.create_task(_print_lines(db, name, self._console, against))
@@ -78,10 +153,10 @@ class Foreground:
             await asyncio.gather(lines, return_exceptions=True)
 
 
-def foreground(output: OutputOptions, loading: str) -> tuple[Console, Foreground]:
+def foreground(output: OutputOptions) -> tuple[Console, Foreground]:
     """(the console that the outcome is printed on, the driver of the command's work)"""
     console = open_console(stderr=output.as_json)
-    return console, Foreground(console, output.plain, f"loading {loading}")
+    return console, Foreground(console)
 
 
 @contextlib.contextmanager
@@ -102,9 +177,12 @@ def handling_interrupts(interrupt: Callable[[Stop], None]) -> Iterator[None]:
         else:
             task.cancel()
 
-    handlers = {signal.SIGINT: interrupted, signal.SIGTERM: interrupted}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        handlers[signal.SIGHUP] = lambda: interrupt(FINISHING)  # never as the second: several processes may send it
+    handlers: Mapping[signal.Signals, Callable[[], None]] = {
+        signal.SIGINT: interrupted,
+        signal.SIGTERM: interrupted,
+        # never as the second: several processes may send it
+        **({} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else {signal.SIGHUP: lambda: interrupt(FINISHING)}),
+    }
     for number, handler in handlers.items():
         loop.add_signal_handler(number, handler)
     try:

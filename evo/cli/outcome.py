@@ -67,7 +67,8 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
         left = len(problems) - SHOWN_PROBLEMS
         console.print(f"... and {left} more (evo show {named})", soft_wrap=True, markup=False)
     why = f" ({escape(outcome.reason)})" if outcome.reason and outcome.outcome != "interrupted" else ""
-    known = sum(problem["target"] is not None for problem in problems)
+    # a problem whose scorer failed counts nowhere
+    known = sum(problem["target"] is not None and not problem["stopped"].startswith("failed") for problem in problems)
     solved = f"{summary['solved']} of {known} solved, " if known else ""
     usage = describe_usage(summary["tokens"], summary["prompt_tokens"], summary["cost"])
     console.print(
@@ -79,8 +80,8 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
         console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
     _print_training(outcome, console)
     if outcome.outcome != "done":
-        console.print(f"continue with: evo resume {named}", soft_wrap=True, markup=False)
-    console.print(f"look at it: evo show {named}   evo best {named}", soft_wrap=True, markup=False)
+        console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
+    console.print(f"Next: evo show {named}   evo best {named}", soft_wrap=True, markup=False)
 
 
 def _print_training(outcome: SearchOutcome, console: Console) -> None:
@@ -131,9 +132,9 @@ def report_comparison(
     if not output.as_json:
         named = format_arguments(outcome.name, output.db)
         if outcome.interrupted or outcome.failed:
-            console.print(f"continue with: evo resume {named}", soft_wrap=True, markup=False)
+            console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
         if show is None:
-            console.print(f"look at it: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
+            console.print(f"Next: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
     _print_faults(f"{run.run}: {run.reason}" for run in outcome.failed)
     _print_faults(outcome.faults)
     return INTERRUPTED if outcome.interrupted else 1 if outcome.failed or outcome.faults else 0
@@ -141,14 +142,15 @@ def report_comparison(
 
 def print_standings(name: str, output: OutputOptions, console: Console, against: str | None = None) -> None:
     """Solve rates, differences and the verdict of a comparison, as tables or as JSON."""
-    from evo.comparison.table import as_dict, print_summary, read_arms  # verdicts: scipy
+    from evo.comparison.table import as_dict, print_summary  # verdicts: scipy
+    from evo.progress.model import Progress
 
     with Store.open(output.db, read_only=True) as store:
-        reading = read_arms(store, name, against)
-    if output.as_json:
-        print_json(as_dict(*reading))
-    else:
-        print_summary(console, *reading, details=output.details)
+        progress = Progress.open(store, name, against)
+        if output.as_json:
+            print_json(as_dict(progress))
+        else:
+            print_summary(console, progress, details=output.details)
 
 
 def _print_faults(faults: Iterable[str]) -> None:

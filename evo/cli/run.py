@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, search_flags
+from evo.cli.live import choose_name, foreground, name_configs, search_on_screen, silent_if, wants_screen
 from evo.cli.options import (
     OutputOptions,
     check_processes,
@@ -72,15 +73,19 @@ def run(
     evo run my_scorer.py --policy scripted:mutate        no model, no network: random edits of good answers
     """
     config = load_config(config_path, {**collect_given(options), "problems": problems})
-    command, resources = read_command(), Resources()
-    check_new_run(config, resources, db, name)
+    command, resources, output = read_command(), Resources(), OutputOptions(db, plain, as_json)
+    on_screen = wants_screen(output)
+    with silent_if(on_screen):
+        check_new_run(config, resources, db, name)
+    if on_screen:
+        loading = f"{config.policy} for {' '.join(config.problems)}"
+        shown = name or choose_name(db)
+        return search_on_screen(shown, output, loading, options=() if name else ("--name", shown))
     from evo.api.drive import run_search  # slow to import: the database's library and the screen
-    from evo.cli.live import foreground
     from evo.cli.outcome import report_search
     from evo.runs.start import launch, plan_run
 
-    output = OutputOptions(db, plain, as_json)
-    console, driver = foreground(output, f"{config.policy} for {' '.join(config.problems)}")
+    console, driver = foreground(output)
     outcome = run_search(
         lambda: launch(config, db=db, name=name, command=command, resources=resources),
         lambda: plan_run(config, resources, db=db, name=name, command=command),
@@ -127,7 +132,6 @@ def resume(
     a comparison, all its runs continue, and those that have not begun begin. If a scorer or its data was edited, pass
     --rescore or --accept-change."""
     from evo.api.drive import resume_comparison, resume_search
-    from evo.cli.live import foreground, name_configs
     from evo.cli.outcome import report_comparison, report_search
     from evo.comparison.resume import plan_resume
 
@@ -139,12 +143,14 @@ def resume(
         more = f"evo resume {format_arguments(name, db)} --iterations N"
         console.print(f"{name} is done: there is nothing to do. To search further: {more}", soft_wrap=True)
         return 0
+    configs = plan.configs() if plan.is_comparison else {}
+    check_processes(processes, ray)
+    if wants_screen(output):
+        loading = name_configs(list(configs.values())) if configs else f"run {name}"
+        return search_on_screen(name, output, loading)
+    console, driver = foreground(output)
     if plan.is_comparison:
-        configs = plan.configs()
-        check_processes(processes, ray)
-        console, driver = foreground(output, name_configs(list(configs.values())))
         compared = resume_comparison(plan, configs, driver, db, processes=processes, ray=ray)
         return report_comparison(compared, output, console)
-    console, driver = foreground(output, f"run {name}")
     outcome = resume_search(plan, driver, db, ray=ray)
     return report_search(outcome, output, console)

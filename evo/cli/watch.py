@@ -1,7 +1,4 @@
-"""`evo watch`: show a run or a comparison on a live screen, from another terminal or machine. It only reads.
-
-Each way of watching is imported when it is needed, so that the screen appears before the database's library is loaded.
-"""
+"""`evo watch`: show a run or a comparison on a live screen, from another terminal or machine. It only reads."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import click
 
 from evo.cli.options import db_option, json_option, open_console, plain_option
 from evo.errors import BadInput
-from evo.tui.terminal import can_show
+from evo.tui.child import can_show
 
 OFFERED = 9
 """Runs to choose from if none is named, unless more are running."""
@@ -59,9 +56,13 @@ def watch(
         if svg is not None:
             return lines.write_picture(name, db, against, Path(svg))
         return lines.print_lines(name, db, against, console, as_json)
-    from evo.tui.shown import show
+    from evo.progress.model import Progress
+    from evo.tui.app import ScreenApp, run_screen
+    from islands.store import Store
 
-    return asyncio.run(show(db, name, console, against))
+    with Store.open(db, read_only=True) as store:
+        progress = Progress(store, name, against, live=True)
+        return asyncio.run(run_screen(ScreenApp(lambda: progress, loading=f"reading {name}")))
 
 
 def choose_run(db: str, ask: bool) -> str:

@@ -4,7 +4,7 @@ Shares are of the answers of all problems; their intervals are over problems (ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,8 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from evo.comparison.load import Arm, Comparison
+from evo.comparison.arms import Arm, Comparison
 from evo.stats import Difference, ratio_difference, ratio_interval
-from islands.runs import counts_by_problem
-from islands.store import Store
 from islands.types import AT_TARGET, NO_PARENT, QUARTERS, OperatorCount
 from vpo.metrics import Interval
 from vpo.policies.address import parse_addresses
@@ -71,32 +69,32 @@ def operator_choices(comparison: Comparison) -> list[tuple[str, str]]:
     arm's place and the operator's, as in `1.0`."""
     choices = []
     for number, arm in enumerate(comparison.arms):
-        policies = [str(address) for address in parse_addresses(arm.policy)]
+        policies = list(map(str, parse_addresses(arm.policy)))
         for at, policy in enumerate(policies):
             label = f"{arm.name}: {policy}" if len(comparison.arms) > 1 else policy
             choices.append((f"{number}.{at}", arm.name if len(policies) == 1 else label))
     return choices if len(choices) > 1 else []
 
 
-def load_operators(store: Store, comparison: Comparison) -> dict[str, list[OperatorCounts]]:
-    """Arm -> its operators, in the order of its configuration; operators without answers are left out."""
-    return {arm.name: _operators(store, arm, comparison) for arm in comparison.arms}
+def count_operators(
+    arm: Arm, rows: Mapping[int, int], counts: Sequence[Iterable[tuple[int, OperatorCount]]]
+) -> list[OperatorCounts]:
+    """An arm's operators in the order of its configuration; those without answers are left out.
 
-
-def _operators(store: Store, arm: Arm, comparison: Comparison) -> list[OperatorCounts]:
-    rows = {problem.index: row for row, problem in enumerate(comparison.problems)}
-    policies = [str(address) for address in parse_addresses(arm.policy)]
+    rows: a problem's index in its run -> its row, for those that count; counts: of each run, (index, count)
+    """
+    policies = list(map(str, parse_addresses(arm.policy)))
     shape = (len(policies), len(rows), len(arm.runs), len(BINS) + 1)
-    found = {name: np.zeros(shape) for name in _FIELDS}
-    for column, run in enumerate(arm.runs):
-        for index, count in counts_by_problem(store, run.id):
+    sums = {name: np.zeros(shape) for name in _FIELDS}
+    for column, of_run in enumerate(counts):
+        for index, count in of_run:
             if index in rows and count.operator < len(policies):
                 for name in _FIELDS:
-                    found[name][count.operator, rows[index], column, count.bin - NO_PARENT] = getattr(count, name)
+                    sums[name][count.operator, rows[index], column, count.bin - NO_PARENT] += getattr(count, name)
     return [
-        OperatorCounts(policy, {name: values[number] for name, values in found.items()})
+        OperatorCounts(policy, {name: values[number] for name, values in sums.items()})
         for number, policy in enumerate(policies)
-        if found["answers"][number].any()
+        if sums["answers"][number].any()
     ]
 
 
@@ -109,22 +107,6 @@ def pooled(name: str, operator: OperatorCounts) -> OperatorShares:
     """The shares over all problems and seeds."""
     shares = {key: float(hits.sum() / trials.sum()) for key, (hits, trials) in operator.rates().items() if trials.any()}
     return OperatorShares(name, int(operator.of["answers"].sum()), shares)
-
-
-def pooled_counts(arm: str, policy: str, counts: Sequence[OperatorCount]) -> tuple[OperatorShares, ...]:
-    """The shares from counts of all of an arm's runs, each as if it had one problem.
-
-    policy: of the arm, or several separated by commas
-    """
-    found = []
-    for number, address in enumerate(parse_addresses(policy)):
-        of = {name: np.zeros((1, 1, len(BINS) + 1)) for name in _FIELDS}
-        for count in counts:
-            for name in _FIELDS if count.operator == number else ():
-                of[name][0, 0, count.bin - NO_PARENT] += getattr(count, name)
-        if of["answers"].any():
-            found.append(OperatorCounts(str(address), of))
-    return tuple(pooled(name, one) for name, one in zip(labels(arm, found), found, strict=True))
 
 
 def intervals(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str, Interval]:

@@ -4,7 +4,7 @@ A search is one problem under one seed. Arms of a comparison have the same P pro
 run, some have done more iterations than others. A solved search is known for all iterations, an unsolved one only for
 those it has done, so statistics over all of them would favour early solutions. Metrics of single searches are therefore
 given only up to the *horizon*, the iteration that all searches have reached. Curves that also use the later iterations
-are in evo.comparison.survival.
+are in evo.comparison.summary.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def solvers(arms: Mapping[str, Results], t: int | None = None, seeds_needed: int
     return Solvers(t, alone, listed(by == len(arms)), listed(by == 0))
 
 
-LEVEL = 5e-4
+TIE_TOLERANCE = 5e-4
 """Best fitnesses that differ by less are level: tables print them as equal numbers."""
 
 
@@ -266,7 +266,7 @@ class Standings:
         known = ~np.isnan(shares)
         most = np.where(known, shares, -np.inf).max(axis=0)
         least = np.where(known, shares, np.inf).min(axis=0)
-        return np.asarray((known.sum(axis=0) > 1) & (most - least > LEVEL))
+        return np.asarray((known.sum(axis=0) > 1) & (most - least > TIE_TOLERANCE))
 
     @property
     def unsolved(self) -> Bools:
@@ -301,7 +301,7 @@ def standings(results: Sequence[Results | None], reference: int | None, problems
         sooner = np.round(took[reference] - took)
     gap = np.where(timed, sooner, best - best[reference])
     more = np.nan_to_num(solved - solved[reference], nan=0.0)
-    sign = np.where(more != 0, np.sign(more), np.where(np.abs(gap) < LEVEL, 0.0, np.sign(gap)))
+    sign = np.where(more != 0, np.sign(more), np.where(np.abs(gap) < TIE_TOLERANCE, 0.0, np.sign(gap)))
     begun = ~np.isnan(best)
     return Standings(solved, took, best, np.where(begun & begun[reference], sign, np.nan), gap, timed)
 

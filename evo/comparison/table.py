@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
-import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evo.comparison.load import Arm, Comparison, archive_diversity, gather, load_results
+from evo.comparison.arms import Comparison
 from evo.comparison.operators import (
     OperatorCounts,
     labels,
-    load_operators,
     operator_dict,
     pooled,
     print_operators,
     refinement_differences,
 )
-from evo.comparison.survival import METRICS
-from evo.comparison.verdict import ArmSummary, Summary, interval_unit, summarise, verdicts_of
+from evo.comparison.summary import METRICS, ArmSummary, Summary, interval_unit, verdicts_of
 from evo.search.status import clock
-from evo.stats import Difference, mean_interval
-from islands.runs import elites, read_totals
-from islands.store import Store
-from islands.types import Totals, sum_totals
+from evo.stats import Difference
+from islands.types import Totals
 from problems.address import name_few
 from vpo.metrics import Interval
 
@@ -49,40 +42,19 @@ class Costs:
     archive_diversity: Interval | None
 
 
-def costs_of(store: Store, arm: Arm) -> Costs:
-    spread: dict[int, list[float]] = {}
-    for run in arm.runs:
-        index_of = {problem.id: problem.index for problem in store.problems(run.id)}
-        for problem, archive in groupby(elites(store, list(index_of)), key=lambda elite: elite.problem):
-            spread.setdefault(index_of[problem], []).append(archive_diversity(archive))
-    # the interval of a single problem is over its seeds
-    single = next(iter(spread.values())) if len(spread) == 1 else None
-    by_problem = [single] if single else [[float(np.mean(seeds))] for seeds in spread.values()]
-    with store.read() as connection:
-        totals = sum_totals(read_totals(connection, [run.id for run in arm.runs]).values())
-    return Costs(
-        totals,
-        seconds=sum(float(run.summary.get("seconds", 0.0)) for run in arm.runs),
-        archive_diversity=mean_interval(by_problem) if by_problem else None,
-    )
+class Summarised(Protocol):
+    """The values of a table: evo.progress.Progress has them. summary: None before a search has begun"""
 
-
-class ComparisonReading(NamedTuple):
-    """All data that is shown of a comparison, or of a run, read at one time. summary: None before a search has begun"""
-
-    comparison: Comparison
-    summary: Summary | None
-    costs: Mapping[str, Costs]
-    operators: Mapping[str, Sequence[OperatorCounts]]
-
-
-def read_arms(store: Store, name: str, against: str | None = None) -> ComparisonReading:
-    """Read a comparison for the terminal, --json and the API. Raises as evo.comparison.load.gather does."""
-    comparison = gather(store, name, against)
-    results = load_results(store, comparison)
-    summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds) if results else None
-    costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-    return ComparisonReading(comparison, summary, costs, load_operators(store, comparison))
+    @property
+    def comparison(self) -> Comparison: ...
+    @property
+    def summary(self) -> Summary | None: ...
+    @property
+    def incomparable(self) -> str: ...
+    @property
+    def costs(self) -> Mapping[str, Costs]: ...
+    @property
+    def operators(self) -> Mapping[str, Sequence[OperatorCounts]]: ...
 
 
 LEGEND = (
@@ -90,35 +62,28 @@ LEGEND = (
     "best: mean best fitness; L1: archive diversity; wall: time searched",
 )
 
-Operators = Mapping[str, Sequence[OperatorCounts]]
-"""By arm (evo.comparison.operators)."""
 
-
-def print_summary(
-    console: Console,
-    comparison: Comparison,
-    summary: Summary | None,
-    costs: Mapping[str, Costs],
-    operators: Operators = MappingProxyType({}),
-    *,
-    details: bool = False,
-) -> None:
+def print_summary(console: Console, progress: Summarised, *, details: bool = False) -> None:
     """Print a table of the arms, the problems that only one arm solved, and the verdict. details: also how operators
     use the parents in their prompts
 
     area: under the solve curve; half: the iteration at which half were solved; best: mean best fitness; archive L1:
     diversity of the elites; wall: time of the arm's searches, which share the machine with those of the others
     """
+    comparison, summary, operators = progress.comparison, progress.summary, progress.operators
     if summary is None:
-        console.print(f"{escape(comparison.name)}: no search has begun yet")
+        every = "every problem's scorer failed" if comparison.failed else "no search has begun yet"
+        console.print(f"{escape(comparison.name)}: {every}")
+        _print_failed(console, comparison)
         return
+    costs = progress.costs
     known = summary.horizon or summary.best_horizon
-    progress = "" if known >= summary.iterations else f" of {summary.iterations}: under way"
+    running = "" if known >= summary.iterations else f" of {summary.iterations}, in progress"
     held = len(comparison.problems)
     budgets = "at the end of each run's budget" if comparison.ended_by_budget else ""
     console.print(
         f"[bold]{escape(comparison.name)}[/bold]: {held} problem{'s' * (held != 1)}, "
-        f"{summary.seeds} seed{'s' * (summary.seeds != 1)}, {budgets or f'at iteration {known}{progress}'}, "
+        f"{summary.seeds} seed{'s' * (summary.seeds != 1)}, {budgets or f'at iteration {known}{running}'}, "
         f"{summary.answers} answers an iteration"
     )
     table = Table(box=None, pad_edge=False)
@@ -141,8 +106,9 @@ def print_summary(
         if only and len(comparison.arms) > 1:
             names = name_few([comparison.problems[i].name for i in only], ONLY_SHOWN)
             console.print(f"only {escape(arm.name)} solved: {escape(names)}", style="dim", soft_wrap=True)
-    for problem in comparison.failed:
-        console.print(f"left out, its scorer failed: {escape(problem.name)}", style="yellow", soft_wrap=True)
+    _print_failed(console, comparison)
+    if progress.incomparable:
+        console.print(f"the arms are not comparable: {escape(progress.incomparable)}", style="yellow", soft_wrap=True)
     verdicts = verdicts_of(summary)
     if verdicts:
         metric = "solve rate" if summary.horizon else "mean best fitness"
@@ -161,6 +127,11 @@ def print_summary(
         return
     named = [pair for arm, found in operators.items() for pair in zip(labels(arm, found), found, strict=True)]
     print_operators(console, [pooled(name, one) for name, one in named])
+
+
+def _print_failed(console: Console, comparison: Comparison) -> None:
+    for problem in comparison.failed:
+        console.print(f"left out, its scorer failed: {escape(problem.name)}", style="yellow", soft_wrap=True)
 
 
 def other_lines(summary: Summary) -> list[str]:
@@ -188,13 +159,9 @@ def refinement_lines(gaps: Mapping[str, Mapping[str, Difference]], reference: st
     ]
 
 
-def as_dict(
-    comparison: Comparison,
-    summary: Summary | None,
-    costs: Mapping[str, Costs],
-    operators: Operators = MappingProxyType({}),
-) -> dict[str, Any]:
+def as_dict(progress: Summarised) -> dict[str, Any]:
     """All printed values, with their intervals and p-values, for JSON."""
+    comparison, summary, operators = progress.comparison, progress.summary, progress.operators
     crossed = comparison.crossed_seeds
     shown: dict[str, Any] = {
         "comparison": comparison.name,
@@ -218,7 +185,7 @@ def as_dict(
                 "answers_per_rollout": arm.runs[0].config["answers"],
                 "rollouts": arm.runs[0].config["rollouts"],
                 **_arm_dict(summary.arms[arm.name], comparison),
-                **_costs_dict(costs[arm.name]),
+                **_costs_dict(progress.costs[arm.name]),
                 "operators": [operator_dict(one, crossed_seeds=crossed) for one in operators.get(arm.name, ())],
             }
             for arm in comparison.arms
@@ -248,11 +215,10 @@ def _differences_dict(metrics: Mapping[str, Difference]) -> dict[str, Any]:
 
 
 def _arm_dict(one: ArmSummary, comparison: Comparison) -> dict[str, Any]:
-    median = one.median
     return {
         "solved": None if one.solved is None else one.solved.as_dict(),
         "area": None if one.area is None else one.area.as_dict(),
-        "half_solved_at": None if median is None else median.at,
+        "half_solved_at": one.median,
         "best": None if one.best is None else one.best.as_dict(),
         "only": [comparison.problems[i].name for i in one.only],
     }
@@ -285,4 +251,4 @@ def _mean(found: Interval | None, digits: int = 2) -> str:
 
 
 def _median(one: ArmSummary) -> str:
-    return "-" if one.median is None else f"{one.median.at}"
+    return "-" if one.median is None else str(one.median)

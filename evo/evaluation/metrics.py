@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.stats import Difference, difference, mean_interval
+from evo.stats import Difference, mean_interval, paired_difference
 from problems.contract import ScorerFault
 from vpo.metrics import Interval, best_at_k, best_of_scalarized, diversity, pareto_fraction, pass_at_k
 from vpo.scalarize import dirichlet_weights
@@ -225,7 +225,7 @@ def compare_problems(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> 
     for name, values in first.per_problem.items():
         others = np.array([_number(theirs.get(problem.name, {}).get(name)) for problem in first.problems])
         if (np.isfinite(values) & np.isfinite(others)).any():
-            differences[name] = difference(values, others, rate=is_rate(name))
+            differences[name] = paired_difference(values, others, rate=is_rate(name))
     return differences
 
 

@@ -1,30 +1,65 @@
-"""The page: one self-contained HTML file. Every text is escaped, with all characters visible. The page's content policy
-forbids requests and all scripts but its own, so that even a text that was not escaped could run and send nothing."""
+"""The page of a run or a comparison: its content, built from Progress, and its HTML. `write_report` writes it to a
+file; `evo ui` serves it live, with links to every candidate.
+
+Every text is escaped, with all characters visible. The content policy forbids requests and all scripts but the page's
+own, so that even a text that was not escaped could run and send nothing.
+"""
 
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
-import json
-from collections.abc import Sequence
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
+from evo.comparison.arms import Comparison
+from evo.comparison.summary import Summary, interval_unit
 from evo.encoding import visible
+from evo.errors import BadInput
+from evo.evaluation.record import check_writable
 from evo.glossary import PAGE
-from evo.monitor.arm_style import BLUE, WARN, ArmStyle
-from evo.report.problem_table import detail_id
+from evo.progress.arm_style import BLUE, WARN, style_of
+from evo.progress.model import Progress
+from evo.progress.snapshot import Snapshot
+from evo.report.answers import ProblemDetail, problem_details
+from evo.report.svg import Plot, PlotLine, curve_lines, draw
+from evo.report.tables import (
+    Table,
+    arms_table,
+    candidates_table,
+    cost_table,
+    differences_table,
+    errors_table,
+    machines_table,
+    operators_table,
+    problems_table,
+    refinement_table,
+    runs_table,
+    settings_tables,
+    versions_table,
+)
+from evo.stats import Verdict
+from evo.training.metrics import IN_SEARCH, SHOWN_IN_CHARTS
+from evo.whole_file import write_whole
+from islands.browse import CandidateFilter, browse
+from islands.names import format_db_option, hide_password
+from islands.store import Store
 
-if TYPE_CHECKING:
-    from evo.report.report import Report  # which draws: evo ui uses this module without matplotlib
-
-SCRIPTS = ("vendor/vega.bundle.js.gz", "theme.js", "charts.js", "page.js", "candidates.js")
+MOST_CARDS, MOST_DETAILS, MOST_CANDIDATES = 12, 500, 100
+ARMS_STYLED = 56
 KINDS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),
@@ -32,70 +67,232 @@ KINDS = (
 """Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
-def page_of(report: Report) -> str:
-    """The whole page as text; the same report gives the same page."""
-    style = template_file("evo.report", "page.css").decode() + arm_rules(report.arm_styles)
-    script = "\n".join(template_file("evo.report", name).decode() for name in SCRIPTS)
-    policy = (
-        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+@dataclass(frozen=True, eq=False)
+class Page:
+    """The content of the page. Sections that have nothing to show are None or empty.
+
+    state: what is searched; remarks: unfinished work and errors; verdict_title: the metric of the verdict and where
+    candidate: the address of a candidate's own page, "" for none; browse: that of all candidates, "" for none
+    """
+
+    name: str
+    snapshot: Snapshot
+    comparison: Comparison
+    summary: Summary | None
+    state: str
+    remarks: tuple[str, ...]
+    verdict: tuple[Verdict, ...]
+    verdict_title: str
+    curves: tuple[Plot, ...]
+    training: tuple[Plot, ...]
+    arms: tuple[Table, ...]
+    problems: Table | None
+    details: tuple[ProblemDetail, ...]
+    candidates: Table | None
+    costs: tuple[Table, ...]
+    settings: tuple[Table, ...]
+    shared: Table
+    commands: tuple[str, ...]
+    next_steps: tuple[tuple[str, str], ...]
+    candidate: Callable[[int], str]
+    browse: str = ""
+
+    @property
+    def cards(self) -> list[ProblemDetail]:
+        """The problems whose best answer leads the page."""
+        return [detail for detail in self.details if detail.best is not None][:MOST_CARDS]
+
+
+def nowhere(_: int) -> str:
+    return ""
+
+
+def build_page(
+    progress: Progress, *, details: int = MOST_DETAILS, candidate: Callable[[int], str] = nowhere, browse_all: str = ""
+) -> Page:
+    """The content of the page, of what `progress` has read. details: problems with their own section at most"""
+    snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
+    begun = summary is not None
+    shown = problem_details(progress, details) if begun else ()
+    differing, shared = settings_tables(comparison)
+    tables: list[Table | None] = []
+    if summary is not None:
+        tables = [
+            arms_table(progress, snapshot, summary),
+            differences_table(summary) if summary.reference else None,
+            operators_table(progress.operators, crossed_seeds=comparison.crossed_seeds),
+            refinement_table(progress) if summary.reference else None,
+        ]
+    known = 0 if summary is None else summary.horizon or summary.best_horizon
+    metric = "Solve rate" if summary is not None and summary.horizon else "Mean best fitness"
+    over = "" if summary is None else interval_unit(summary)
+    names = {record.index: record.name for record in (*comparison.problems, *comparison.failed)}
+    fittest = CandidateFilter(runs=[run.id for run in comparison.runs], failed=False, by_fitness=True)
+    best = () if browse_all else browse(progress.store, fittest, 0, MOST_CANDIDATES)
+    return Page(
+        progress.name,
+        snapshot,
+        comparison,
+        summary,
+        _state(comparison),
+        tuple(_remarks(progress, snapshot, known)),
+        tuple(progress.verdicts),
+        f"{metric} after {known} iterations, difference with its 95% interval over {over}",
+        tuple(draw_progress(progress)) if begun else (),
+        tuple(_training(snapshot)),
+        _there(*tables),
+        problems_table(progress, lambda row: f"#problem-{row + 1}" if row < len(shown) else "") if begun else None,
+        shown,
+        candidates_table(comparison, names, best, candidate),
+        _there(cost_table(progress), errors_table(progress), versions_table(progress)),
+        _there(differing, machines_table(comparison), runs_table(comparison)),
+        shared,
+        tuple(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
+        tuple(_next_steps(progress, bool(shown))),
+        candidate,
+        browse_all,
     )
-    template = environment_of("evo.report").get_template("page.html.jinja")
-    # our own files are not escaped: an escaped script would not run
-    return template.render(
-        report=report,
-        words=PAGE.items(),
-        detail_id=detail_id,
-        policy=policy,
-        style=Markup(style),
-        script=Markup(script),
-    )
 
 
-def template_file(package: str, path: str) -> bytes:
-    """A file in the templates of a package; one that is stored compressed is unpacked."""
-    content = (files(package) / "templates" / path).read_bytes()
-    return gzip.decompress(content) if path.endswith(".gz") else content
+def _there(*tables: Table | None) -> tuple[Table, ...]:
+    return tuple(table for table in tables if table is not None)
 
 
-def environment_of(*packages: str) -> Environment:
-    """An environment for the templates of these packages: all output is escaped, with every character visible."""
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
+def draw_progress(progress: Progress) -> list[Plot]:
+    """Solve rate, if there are targets, and mean best fitness, over iterations or answers."""
+    names = [arm.name for arm in progress.comparison.arms]
+    solved = any(arm.judged.any() for arm in progress.results.values())
+    plots = []
+    unit = progress.axis_unit.removesuffix("s") if progress.axis_unit == "iterations" else "answers a problem"
+    if solved and progress.curves:
+        plots.append(draw("solve rate", unit, curve_lines(names, progress.curves), share=True))
+    if progress.best_curves:
+        plots.append(draw("mean best fitness", unit, curve_lines(names, progress.best_curves)))
+    return plots
+
+
+def _training(snapshot: Snapshot) -> list[Plot]:
+    """The trainers' metrics over their steps."""
+    trained = [(place, arm.name, arm.training) for place, arm in enumerate(snapshot.arms) if arm.training is not None]
+    shown = [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:SHOWN_IN_CHARTS]
+    return [
+        draw(
+            metric,
+            "step",
+            [
+                PlotLine(place, name, np.array(curve.steps, dtype=float), np.array(curve.metrics[metric]))
+                for place, name, curve in trained
+                if metric in curve.metrics
+            ],
+        )
+        for metric in shown
+    ]
+
+
+def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
+    """(purpose, command) of what a reader may do next."""
+    comparison, db = progress.comparison, format_db_option(progress.store.address)
+    run = f"{shlex.quote(progress.name)}{db}"
+    steps = [("Search longer", f"evo resume {run} --iterations {2 * comparison.iterations}")]
+    if any(record.status not in ("done", "failed") for record in comparison.runs):
+        steps = [("Continue", f"evo resume {run}")]
+    if answered:
+        target = "best_answers" if len(comparison.problems) > 1 else "best_answer"
+        steps.append(("Save the best answers", f"evo best {run} -o {target}"))
+    return [*steps, ("Browse every candidate", f"evo ui{db}")]
+
+
+def _state(comparison: Comparison) -> str:
+    seeds = max(len(arm.runs) for arm in comparison.arms)
+    costs = sorted({arm.answers for arm in comparison.arms})
+    parts = [
+        _counted(len(comparison.arms), "arm") if len(comparison.arms) > 1 else comparison.arms[0].policy,
+        _counted(len(comparison.problems), "problem"),
+        _counted(seeds, "seed"),
+        f"{_counted(comparison.iterations, 'iteration')} of {' or '.join(map(str, costs))} "
+        f"{'answer' if costs == [1] else 'answers'} planned for each",
+    ]
+    return ", ".join(parts)
+
+
+def _remarks(progress: Progress, snapshot: Snapshot, horizon: int) -> list[str]:
+    """Warnings that a reader needs before using a metric."""
+    comparison, summary = progress.comparison, progress.summary
+    remarks = [f"The arms are not comparable: {progress.incomparable}."] if progress.incomparable else []
+    statuses = Counter(run.status for run in comparison.runs if run.status != "done")
+    if summary is None:
+        remarks += ["No iteration is committed yet."] * (not comparison.failed)
+    elif statuses:
+        states = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+        seeds = max(len(arm.runs) for arm in comparison.arms)
+        remarks.append(
+            f"Unfinished: of {_counted(len(comparison.runs), 'run')}, {states}. Metrics of whole searches are taken at "
+            f"the horizon, iteration {horizon} of {summary.iterations}"
+            + (f", of {summary.seeds} of {seeds} seeds." if summary.seeds < seeds else ".")
+        )
+    elif comparison.ended_by_budget:
+        remarks.append(
+            f"Metrics are taken at the end of each run's budget. Some ended before iteration {summary.iterations}; in "
+            "curves over iterations, their last value continues to the right."
+        )
+    elif horizon < summary.iterations:
+        remarks.append(
+            f"Metrics are taken at iteration {horizon} of {summary.iterations}, which every search has reached; some "
+            "ended there, by a budget or a fault."
+        )
+    for problem in progress.failed:
+        remarks.append(f"Left out, its scorer failed: {problem.name} ({problem.arm}): {problem.message[:300]}")
+    if snapshot.statuses.get("failed") or snapshot.statuses.get("interrupted"):
+        remarks += [reason[:300] for reason in snapshot.reasons]
+    return remarks
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+@cache
+def environment() -> Environment:
+    """The templates of the page and of `evo ui`: all output is escaped, with every character visible."""
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader("evo.report"), PackageLoader("evo.ui")]),
         autoescape=True,
-        finalize=_shown,
+        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["image"] = _image
-    environment.filters["json"] = _json
-    environment.filters["python"] = highlight_python
-    return environment
+    made.filters |= {"python": highlight_python, "figure": figure}
+    made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "words": PAGE.items()}
+    return made
 
 
-def arm_rules(styles: Sequence[ArmStyle]) -> str:
-    """Each arm's colour and mark, before its name everywhere; the other colours."""
-    rules = [f":root {{ --blue: {BLUE}; --warn: {WARN}; }}\n"] + [
-        f'[data-arm="{place}"]::before {{ content: "{style.mark}\\00a0"; color: {style.colour}; }}\n'
-        for place, style in enumerate(styles)
-    ]
-    return "".join(rules)
+def render(template: str, **values: Any) -> str:
+    """The HTML of a template. `policy` is the content policy of a page that is a file, "" for one whose server sends
+    it."""
+    return environment().get_template(template).render(**{"policy": "", "live": False, **values})
 
 
-def _shown(value: Any) -> Any:
-    """The filter of every expression of the template, before it is escaped."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+@cache
+def content_policy(*more: str) -> str:
+    """more: rules in addition to those of a page that asks for nothing"""
+    rules = [f"default-src 'none'; img-src data:; style-src '{_digest(_style())}'; script-src '{_digest(_script())}'"]
+    return "; ".join([*rules, "base-uri 'none'", *(more or ("form-action 'none'",))])
 
 
-def _image(png: bytes) -> Markup:
-    return Markup("data:image/png;base64," + base64.b64encode(png).decode("ascii"))
+@cache
+def _style() -> str:
+    """The style sheet, with each arm's colour and mark before its name everywhere."""
+    rules = [f":root {{ --blue: {BLUE}; --warn: {WARN}; }}\n"]
+    for place in range(ARMS_STYLED):
+        its = style_of(place)
+        rules.append(f'[data-arm="{place}"]::before {{ content: "{its.mark}\\00a0"; color: {its.colour}; }}\n')
+    return (files("evo.report") / "templates" / "page.css").read_text(encoding="utf-8") + "".join(rules)
 
 
-def _json(value: Any) -> Markup:
-    """For a script element: ASCII, and nothing in it that HTML could take for a tag or an entity."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+@cache
+def _script() -> str:
+    return (files("evo.report") / "templates" / "page.js").read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
@@ -110,3 +307,24 @@ def highlight_python(code: str) -> Markup:
         name = next((name for known, name in KINDS if kind in known), None)
         parts.append(shown if name is None else Markup('<span class="{}">{}</span>').format(name, shown))
     return Markup("").join(parts)
+
+
+def figure(value: float | None) -> str:
+    return "–" if value is None or value != value else f"{value:.4g}"
+
+
+def write_report(store: Store, name: str, file: str, against: str | None = None) -> int:
+    """Write the page; it appears under its name only when it is complete. Returns its bytes. Raises BadInput for an
+    output that cannot be written, an unknown arm or a run without an iteration; UnknownRun."""
+    check_writable(file)
+    progress = Progress.open(store, name, against)
+    if not progress.totals.groups:
+        raise BadInput(f"{name} has nothing to report yet: no iteration is committed")
+    page = build_page(progress)
+    state = page.snapshot.state(time.time())[0]
+    text = render("page.html.jinja", page=page, state=state, policy=content_policy()).encode("utf-8")
+    try:
+        write_whole(Path(file), text)
+    except OSError as error:
+        raise BadInput(f"{error.filename or file}: {error.strerror or error}") from error
+    return len(text)

@@ -1,166 +1,194 @@
-"""Tables of the page: the arms at the horizon, their operators, costs, errors, settings and runs. The table of
-problems is in evo.report.problem_table."""
+"""The tables of the page, as plain values: cells with their texts and sort keys."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from evo.comparison.load import Comparison
-from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, labels, short_label
-from evo.comparison.survival import METRICS, Crossing
-from evo.comparison.verdict import Summary
-from evo.report.cells import (
-    NONE,
-    Column,
-    Table,
-    TableCell,
-    TitledCell,
-    arm_name,
-    difference_cells,
-    interval,
-    number,
-    titled_table,
-    without_empty,
-    word,
-)
-from evo.report.load import RunReading
-from evo.report.measures import ArmMeasures, seed_mean
-from evo.stats import Difference, difference, mean_interval
-from islands.names import hide_password
-from islands.types import OF_ROLLOUTS, QUARTERS, RunRecord, sum_totals
+from evo.comparison.arms import Comparison
+from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, labels, refinement_differences, short_label
+from evo.comparison.results import TIE_TOLERANCE, Standings, standings
+from evo.comparison.summary import METRICS, Summary
+from evo.progress.model import Progress
+from evo.progress.snapshot import Snapshot, error_name
+from evo.stats import Difference
+from islands.browse import CandidateSummary
+from islands.training import versions_used
+from islands.types import QUARTERS, RunRecord
 from vpo.metrics import Interval
 
-KINDS_SHOWN = 12
+NONE, SOLVED = "–", "✓"
+KINDS_SHOWN, LISTED, HEAD_CHARS = 12, 6, 160
+UNRECORDED = "not recorded"
 RATES = (*(f"refined {name}" for name in (BELOW, *BINS.values())), "kept", "copies", "repeats", "alone")
 
 
-def arms_table(
-    comparison: Comparison,
-    summary: Summary,
-    measures: Mapping[str, ArmMeasures],
-    readings: Mapping[str, Sequence[RunReading]],
-) -> Table:
-    """One row for each arm: its metrics at the common horizon, and its cost so far."""
+@dataclass(frozen=True)
+class TableCell:
+    """sort: a number, or the text in lower case; None comes last in both orders. mark: a class of the style sheet;
+    note: small type below the text; link: an address; arm: the place of the arm that it names."""
+
+    text: str
+    sort: float | str | None = None
+    mark: str = ""
+    note: str = ""
+    link: str = ""
+    arm: int | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    hint: str = ""
+    number: bool = True
+    arm: int | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """name: its id on the page. filterable: it has a field that filters rows by their text.
+
+    flags: filters for rows, (flag, label, number of rows); flagged: the flags of each row
+    totals: a last row that is not sorted; below: a text under the table
+    """
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
+    filterable: bool = False
+    flags: tuple[tuple[str, str, int], ...] = ()
+    flagged: tuple[frozenset[str], ...] = ()
+    totals: tuple[TableCell, ...] = ()
+    below: str = ""
+
+
+TitledCell = tuple[Column, TableCell]
+
+
+def titled_table(name: str, caption: str, rows: Sequence[Sequence[TitledCell]]) -> Table:
+    """A table of one row or more, which all have the same columns, without the columns that hold no value."""
+    kept = [at for at in range(len(rows[0])) if any(row[at][1].text != NONE for row in rows)]
+    cells = tuple(tuple(row[at][1] for at in kept) for row in rows)
+    return Table(name, caption, tuple(rows[0][at][0] for at in kept), cells)
+
+
+def word(text: str, mark: str = "") -> TableCell:
+    return TableCell(text, text.lower(), mark)
+
+
+def arm_name(name: str, place: int) -> TitledCell:
+    return Column("arm", number=False), TableCell(name, name.lower(), "arm", arm=place)
+
+
+def number(value: float | None, form: str = ".3f", mark: str = "") -> TableCell:
+    if value is None or not math.isfinite(value):
+        return TableCell(NONE)
+    shown = int(value) if form.endswith("d") else value + 0.0  # never -0
+    return TableCell(format(shown, form), round(float(value), 9), mark)
+
+
+def interval(value: Interval | None, form: str = ".3f") -> TableCell:
+    if value is None:
+        return TableCell(NONE)
+    return TableCell(f"{value.mean:{form}}", round(value.mean, 9), note=value.ends(form).strip())
+
+
+def arms_table(progress: Progress, snapshot: Snapshot, summary: Summary) -> Table:
+    """One row for each arm: its metrics at the common horizon, and how far it is."""
     rows: list[list[TitledCell]] = []
-    for place, arm in enumerate(comparison.arms):
-        standing, measure = summary.arms[arm.name], measures.get(arm.name)
-        totals = sum_totals(run.totals for run in readings[arm.name])
-        diversity, distinct, cells = None, None, None
-        if measure is not None:
-            diversity, distinct, cells = _mean(measure.diversity), _average(measure.distinct), _average(measure.cells)
-        solved = Column("solve rate", "share of searches solved by the horizon, with its 95% interval")
-        area = Column("area", "mean solve rate over all iterations up to the horizon")
-        half = Column("median time", "iteration by which half of the searches were solved")
-        best = Column("mean best", "best fitness at the horizon; a search without a valid answer counts 0")
-        spread = Column("answer diversity", "mean L1 distance of two valid answers' reward vectors")
-        seconds = totals.sampling_seconds + totals.scoring_seconds
+    several = len(snapshot.arms) > 1
+    for place, arm in enumerate(snapshot.arms):
+        one, cost = summary.arms[arm.name], progress.costs[arm.name]
+        statuses = ", ".join(f"{count} {status}" if arm.seeds > 1 else status for status, count in arm.statuses.items())
+        done = TableCell(f"{arm.groups:,}", arm.groups, note="" if arm.groups == arm.planned else f"of {arm.planned:,}")
         rows.append(
             [
-                (Column("arm", number=False), arm_name(arm.name, place)),
-                (solved, interval(standing.solved, ".2f")),
-                (area, interval(standing.area, ".2f")),
-                (half, _crossing(standing.median, summary.horizon)),
-                (best, interval(standing.best)),
-                (spread, interval(diversity, ".2f")),
-                (Column("vectors", "different reward vectors of valid answers, a search"), number(distinct, ".1f")),
-                (Column("cells", "cells of the archive that are filled, a search"), number(cells, ".1f")),
-                (Column("answers", "in all"), number(totals.answers, ",.0f")),
-                (Column("tokens", "generated, in all"), number(totals.tokens, ",.0f")),
-                (Column("seconds", "of sampling and scoring, in all"), number(seconds, ",.1f")),
+                arm_name(arm.name, place),
+                (Column("runs", number=False), word(statuses)),
+                (Column("solve rate", "share of searches solved by the horizon, with its 95% interval"),
+                 interval(one.solved, ".2f")),
+                (Column("area", "mean solve rate over all iterations up to the horizon"), interval(one.area, ".2f")),
+                (Column("median time", "iteration by which half of the searches were solved"), number(one.median, "d")
+                 if one.median is not None else TableCell(NONE)),
+                (Column("mean best", "best fitness at the horizon; a search without a valid answer counts 0"),
+                 interval(one.best)),
+                (Column("archive L1", "mean L1 distance of two elites' reward vectors"),
+                 interval(cost.archive_diversity, ".2f")),
+                (Column("iterations", "committed, of all searches"), done),
+                (Column("answers/s"), number(arm.telemetry.answers_per_second, ".3g")),
+                *([(Column("only", "problems that only this arm solved, under any seed"), number(len(one.only), "d"))]
+                  * several),
+                (Column("policy", number=False), word(arm.policy)),
             ]
-        )
-        if len(comparison.arms) > 1:  # a single arm has no problem that only it solved
-            only = Column("only", "problems that only this arm solved, under any seed")
-            rows[-1].append((only, number(len(standing.only), ".0f")))
-        rows[-1].append((Column("policy", number=False), word(arm.policy)))  # long, and not a number: the last
+        )  # fmt: skip
     at = summary.horizon or summary.best_horizon
-    caption = f"After {at} of {summary.iterations} iterations, with 95% intervals"
-    return without_empty(titled_table("arms", caption, rows))
+    return titled_table("arms", f"After {at} of {summary.iterations} iterations, with 95% intervals", rows)
 
 
-def _crossing(crossing: Crossing | None, horizon: int) -> TableCell:
-    """The iteration by which half were solved. Its interval is open if the band's edge is below half at the horizon."""
-    if crossing is None:
-        return TableCell(NONE)
-    if math.isnan(crossing.low):
-        return TableCell(str(crossing.at), crossing.at)
-    open_end = math.isinf(crossing.high)
-    note = f"from {crossing.low:.0f} to beyond {horizon}" if open_end else f"[{crossing.low:.0f}, {crossing.high:.0f}]"
-    return TableCell(str(crossing.at), crossing.at, note=note)
+def differences_table(summary: Summary) -> Table | None:
+    """One row for each arm and metric against the reference; None for none."""
+    rows = [
+        (arm, METRICS[metric].title, gap) for arm, metrics in summary.against.items() for metric, gap in metrics.items()
+    ]
+    caption = f"Differences against {summary.reference}"
+    return _difference_table("differences", caption, str(summary.reference), Column("metric", number=False), rows)
 
 
-def differences(summary: Summary, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, Difference]]:
-    """arm -> figure -> arm - reference: those of the summary, and diversity, each corrected over the arms."""
-    gaps = {arm: dict(metrics) for arm, metrics in summary.against.items()}
-    reference = summary.reference
-    if reference in measures:
-        for arm, metrics in gaps.items():
-            ours, theirs = (_by_problem(measures[name].diversity) for name in (arm, str(reference)))
-            if (np.isfinite(ours).all(axis=1) & np.isfinite(theirs).all(axis=1)).any():
-                metrics["diversity"] = difference(ours, theirs, comparisons=len(gaps))
-    return gaps
-
-
-def differences_table(reference: str, gaps: Mapping[str, Mapping[str, Difference]]) -> Table | None:
-    """One row for each arm and metric; None for none."""
-    titles = {**{name: metric.title for name, metric in METRICS.items()}, "diversity": "answer diversity"}
-    rows = [(arm, titles[metric], gap) for arm, metrics in gaps.items() for metric, gap in metrics.items()]
-    hint = "mean over problems, paired, with its 95% interval, simultaneous over the arms"
-    caption = f"Differences against {reference}"
-    return _difference_table("differences", caption, reference, Column("figure", number=False), hint, rows)
-
-
-def refinement_table(reference: str, gaps: Mapping[str, Mapping[str, Difference]]) -> Table | None:
+def refinement_table(progress: Progress) -> Table | None:
     """One row for each arm and bin of parents; None for none."""
+    comparison = progress.comparison
+    gaps = refinement_differences(progress.operators, comparison.reference, crossed_seeds=comparison.crossed_seeds)
     rows = [
         (arm, "all below the target" if rate == f"refined {BELOW}" else rate.removeprefix("refined "), gap)
         for arm, rates in gaps.items()
         for rate, gap in rates.items()
     ]
     parents = Column("parents", "by their share of the target", number=False)
-    hint = "in the share of better answers, paired over problems, with its 95% interval"
-    return _difference_table("refinement", f"Refinement against {reference}", reference, parents, hint, rows)
+    caption = f"Refinement against {comparison.reference}"
+    return _difference_table("refinement", caption, str(comparison.reference), parents, rows)
 
 
 def _difference_table(
-    name: str, caption: str, reference: str, second: Column, hint: str, rows: Sequence[tuple[str, str, Difference]]
+    name: str, caption: str, reference: str, second: Column, rows: Sequence[tuple[str, str, Difference]]
 ) -> Table | None:
     """rows: (arm, text of the second column, arm - reference)"""
     columns = (
         Column("pair", number=False),
         second,
-        Column("difference", hint),
+        Column("difference", "mean over problems, paired, with its 95% interval, simultaneous over the arms"),
         Column("p", "two-sided, corrected for the number of arms (Bonferroni)"),
         Column("problems", "pairs"),
         Column("result", number=False),
     )
-    cells = tuple((word(f"{arm} − {reference}", "arm"), word(what), *difference_cells(gap)) for arm, what, gap in rows)
-    return Table(name, caption, columns, cells) if cells else None
+    cells = []
+    for arm, what, gap in rows:
+        mark = "shown" if gap.shown else ""
+        text = f"{gap.interval.mean:+.3f}{gap.interval.ends('+.3f')}"
+        result = word("shown", "shown") if gap.shown else word("no difference shown", "faint")
+        size = TableCell(text, round(gap.interval.mean, 9), mark)
+        cells.append(
+            (
+                word(f"{arm} − {reference}", "arm"),
+                word(what),
+                size,
+                number(gap.p, ".2g"),
+                number(gap.pairs, "d"),
+                result,
+            )
+        )
+    return Table(name, caption, columns, tuple(cells)) if cells else None
 
 
 def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crossed_seeds: bool) -> Table | None:
     """One row for each operator; None if no answer was counted. operators: by arm, in the comparison's order"""
-    rows = []
-    for place, (arm, counted) in enumerate(operators.items()):
-        for name, operator in zip(labels(arm, counted), counted, strict=True):
-            known = intervals(operator, crossed_seeds=crossed_seeds)
-            rates: list[TableCell] = [
-                interval(known[rate], ".3f") if rate in known else TableCell(NONE) for rate in RATES
-            ]
-            rows.append(
-                (arm_name(short_label(name), place), number(float(operator.of["answers"].sum()), ",.0f"), *rates)
-            )
     columns = (
-        Column("operator", number=False),
-        Column("answers"),
         Column("better", "share of answers that are better than the parent shown, of parents below the target"),
         *(Column(f"at {BINS[quarter]}", "of parents at this share of the target") for quarter in range(QUARTERS)),
         Column("at the target", "of parents that solve the problem"),
@@ -169,127 +197,194 @@ def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crosse
         Column("repeats", "answers that the search had before"),
         Column("alone", "answers whose prompt showed no parent"),
     )
-    caption = "Answers against the parent that their prompt showed, with 95% intervals over problems"
-    return without_empty(Table("operators", caption, columns, tuple(rows))) if rows else None
-
-
-def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> Table:
     rows: list[list[TitledCell]] = []
-    for place, arm in enumerate(comparison.arms):
-        runs = readings[arm.name]
-        totals = sum_totals(run.totals for run in runs)
-        ended = [run.run.summary for run in runs if run.run.summary]
-        commit, wall = _total(ended, "commit_seconds"), _total(ended, "seconds")
+    for place, (arm, counted) in enumerate(operators.items()):
+        for name, operator in zip(labels(arm, counted), counted, strict=True):
+            known = intervals(operator, crossed_seeds=crossed_seeds)
+            answers = Column("answers"), number(float(operator.of["answers"].sum()), ",.0f")
+            label = Column("operator", number=False), arm_name(short_label(name), place)[1]
+            rates = [(column, interval(known.get(rate))) for column, rate in zip(columns, RATES, strict=True)]
+            rows.append([label, answers, *rates])
+    caption = "Answers against the parent that their prompt showed, with 95% intervals over problems"
+    return titled_table("operators", caption, rows) if rows else None
+
+
+def cost_table(progress: Progress) -> Table:
+    rows: list[list[TitledCell]] = []
+    for place, (arm, cost) in enumerate(progress.costs.items()):
+        totals = cost.totals
         each = totals.tokens / totals.answers if totals.answers else None
-        repeats = Column("repeats", "answers that were stored already and are not scored again")
-        migrations = Column("migrations", "times that candidates were copied from island to island")
         rows.append(
             [
-                (Column("arm", number=False), arm_name(arm.name, place)),
+                arm_name(arm, place),
                 (Column("iterations", "committed iterations"), number(totals.groups, ",.0f")),
                 (Column("answers"), number(totals.answers, ",.0f")),
                 (Column("missing", "requested answers that no rollout held"), number(totals.missing, ",.0f")),
-                (repeats, number(totals.repeats, ",.0f")),
-                (Column("scorings", "distinct answers"), number(totals.answers - totals.repeats, ",.0f")),
-                (Column("tokens"), number(totals.tokens, ",.0f")),
+                (Column("repeats", "answers that were stored already and are not scored again"),
+                 number(totals.repeats, ",.0f")),
+                (Column("tokens", "generated"), number(totals.tokens, ",.0f")),
                 (Column("tokens/answer"), number(each, ",.1f")),
+                (Column("cost", "of all tokens, by the policy's price"), number(totals.cost or None, ",.4g")),
                 (Column("sampling s", "time of the policy"), number(totals.sampling_seconds, ",.2f")),
                 (Column("scoring s", "summed over the scorer's workers"), number(totals.scoring_seconds, ",.2f")),
-                (Column("commit s", "of the runs that have ended"), number(commit, ",.2f")),
-                (Column("wall s", "of the runs that have ended"), number(wall, ",.1f")),
-                (migrations, number(totals.migrations, ",.0f")),
+                (Column("wall s", "of the searches"), number(cost.seconds or None, ",.1f")),
+                (Column("migrations", "times that candidates were copied from island to island"),
+                 number(totals.migrations, ",.0f")),
             ]
-        )
+        )  # fmt: skip
     return titled_table("cost", "What the searches have cost so far", rows)
 
 
-def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
-    """One row for each policy version of each arm; None if no run had more than one."""
-    if all(len(run.versions) < 2 for runs in readings.values() for run in runs):
-        return None
+def errors_table(progress: Progress) -> Table | None:
+    """Errors of answers and replies by kind, the most frequent of each arm; None for none."""
     rows: list[list[TitledCell]] = []
-    solves = "share of its answers that reach their problem's target"
-    for place, (arm, runs) in enumerate(readings.items()):
-        for run in runs:
-            for id, version in run.versions.items():
-                answers = valid = solving = judged = 0
-                fitness = 0.0
-                for search in run.searches:
-                    given = search.answered[search.version == id]
-                    good = search.valid[given]
-                    answers, valid = answers + len(given), valid + int(good.sum())
-                    fitness += float(search.fitness[given][good].sum())
-                    if search.problem.target is not None:
-                        judged += len(given)
-                        solving += int((search.fitness[given][good] >= search.problem.target).sum())
+    for place, (arm, cost) in enumerate(progress.costs.items()):
+        for kind, count in cost.totals.errors.most_common(KINDS_SHOWN):
+            rows.append(
+                [
+                    arm_name(arm, place),
+                    (Column("kind", number=False), word(error_name(kind))),
+                    (Column("times"), number(count, ",d")),
+                ]
+            )
+    return titled_table("errors", "Errors by kind (of answers, the distinct ones)", rows) if rows else None
+
+
+def versions_table(progress: Progress) -> Table | None:
+    """One row for each policy version of each run; None if no run had more than one."""
+    rows: list[list[TitledCell]] = []
+    for place, arm in enumerate(progress.comparison.arms):
+        for run in arm.runs:
+            used = versions_used(progress.store, run.id)
+            for version in used if len(used) > 1 else ():
                 rows.append(
                     [
-                        (Column("arm", number=False), arm_name(arm, place)),
-                        (Column("seed"), number(run.run.seed, ".0f")),
-                        (Column("policy version", number=False), word(version)),
-                        (Column("answers"), number(answers, ",.0f")),
-                        (Column("valid", "share of its answers"), _share(valid, answers, ".3f")),
-                        (Column("mean fitness", "a failed answer counts 0"), _share(fitness, answers, ".4f")),
-                        (Column("solving", solves), _share(solving, judged, ".4f")),
+                        arm_name(arm.name, place),
+                        (Column("seed"), number(run.seed, "d")),
+                        (Column("policy version", number=False), word(version.version)),
+                        (Column("iterations"), number(version.groups, ",d")),
+                        (Column("mean fitness", "of its answers"), number(version.fitness, ".4f")),
                     ]
                 )
-    return titled_table("versions", "Policy versions", rows)
+    return titled_table("versions", "Policy versions", rows) if rows else None
 
 
-def _share(part: float, whole: int, form: str) -> TableCell:
-    return number(part / whole if whole else None, form)
+RULE = (
+    "An arm has won a problem that it solved under more seeds than {reference}; if both solved it under every seed, "
+    "one that it solved sooner; else one with a best fitness that is higher by 0.0005 or more."
+)
 
 
-def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
-    """Errors of answers and rollouts by kind, the most frequent of each arm; None for none."""
+def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
+    """One row for each problem that counts: the iteration of each arm's solution or its best fitness, and won, lost or
+    level against the reference. link: the address of a problem's row, "" for none"""
+    comparison = progress.comparison
+    names, reference = [arm.name for arm in comparison.arms], comparison.reference
+    base = None if reference is None else names.index(reference)
+    standing = standings([progress.results[name] for name in names], base, len(comparison.problems))
+    seeds = len(comparison.arms[0].runs)
+    sets = [problem.name.rpartition("/")[0] or NONE for problem in comparison.problems]
+    several = len(set(sets)) > 1
+    with_targets = any(problem.target is not None for problem in comparison.problems)
+    others = [place for place in range(len(names)) if base is not None and place != base]
     rows = []
-    for place, (arm, runs) in enumerate(readings.items()):
-        failed = sum_totals(run.totals for run in runs).errors
-        for kind in OF_ROLLOUTS:  # misread rollouts are counted by their own kinds below
-            del failed[kind]
-        misread = sum((run.misread for run in runs), Counter[str]())
-        for counted, title in ((failed, "failed answer"), (misread, "misread rollout")):
-            ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-            shown = ranked[:KINDS_SHOWN]
-            if len(ranked) > KINDS_SHOWN:
-                rest = ranked[KINDS_SHOWN:]
-                shown.append((f"{len(rest):,} other kinds", sum(count for _, count in rest)))
-            rows += [(arm_name(arm, place), word(title), word(kind), number(count, ",.0f")) for kind, count in shown]
-    columns = (Column("arm", number=False), Column("what", number=False), Column("kind", number=False), Column("times"))
-    caption = "Errors by kind (of answers, the distinct ones)"
-    return Table("errors", caption, columns, tuple(rows)) if rows else None
+    for row, problem in enumerate(comparison.problems):
+        cells = [TableCell(problem.name, problem.name.lower(), "name", link=link(row))]
+        cells += [word(sets[row])] * several + [number(problem.target, ".4g")] * with_targets
+        cells += [_outcome(standing, place, row, seeds) for place in range(len(names))]
+        cells += [_against(standing, place, row) for place in others]
+        rows.append(tuple(cells))
+    columns = [Column("problem", "a link to its statement and best answers", number=False)]
+    columns += [Column("set", number=False)] * several
+    columns += [Column("target", "the fitness that solves it")] * with_targets
+    hint = f"{SOLVED} 12: solved at iteration 12, the median over seeds; else the best fitness so far, mean over seeds"
+    columns += [Column(name, hint, arm=place) for place, name in enumerate(names)]
+    columns += [Column(f"{names[place]} against {reference}", "won, lost or level", arm=place) for place in others]
+    picks: list[tuple[str, str, np.ndarray]] = []
+    if with_targets:
+        picks.append(("unsolved", "not solved under every seed by any arm", standing.unsolved))
+    if len(names) > 1:
+        picks.append(("differing", "solved by some arms and not by others", standing.differing))
+    for place in others:
+        picks.append((f"won-{place}", f"won by {names[place]}", standing.sign[place] > 0))
+        picks.append((f"lost-{place}", f"lost by {names[place]}", standing.sign[place] < 0))
+    return Table(
+        "problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1,
+        tuple((flag, text, int(mask.sum())) for flag, text, mask in picks),
+        tuple(frozenset(flag for flag, _, mask in picks if mask[row]) for row in range(len(rows))),
+        _totals(standing, len(names), others, several + with_targets, with_targets),
+        RULE.format(reference=reference) if others else "",
+    )  # fmt: skip
 
 
-def _total(summaries: Sequence[Mapping[str, object]], key: str) -> float | None:
-    values = [float(value) for summary in summaries if isinstance(value := summary.get(key), int | float)]
-    return sum(values) if values else None
+def _outcome(standing: Standings, arm: int, row: int, seeds: int) -> TableCell:
+    """The iteration of the solution, or the best fitness. Sort keys: seeds that solved it, iteration, fitness."""
+    share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
+    if share > 0:
+        took = float(standing.took[arm, row])
+        note = "" if share == 1.0 else f"{round(share * seeds)} of {seeds} seeds"
+        return TableCell(f"{SOLVED} {took:.0f}", round((1 - share) * 1e6 + took, 6), "solved", note)
+    return TableCell(f"{best:.4g}", round(2e6 - best, 6)) if math.isfinite(best) else TableCell(NONE)
 
 
-def _by_problem(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """(P, S) -> (P, 1) over the seeds that are known; of one problem the seeds themselves, (1, S')."""
-    known = np.isfinite(values)
-    return values[known][None] if len(values) == 1 and known.any() else seed_mean(values[..., None])
+def _against(standing: Standings, arm: int, row: int) -> TableCell:
+    sign, gap = float(standing.sign[arm, row]), float(standing.gap[arm, row])
+    if math.isnan(sign):
+        return TableCell(NONE)
+    if sign == 0:
+        return TableCell("level", 0.0, "faint")
+    size = f"{gap:+.4f}" if abs(gap) >= TIE_TOLERANCE else ""
+    if standing.timed[arm, row]:
+        size = f"{abs(gap):.0f} {'sooner' if gap > 0 else 'later'}"
+    result, mark = ("won", "above") if sign > 0 else ("lost", "below")
+    return TableCell(result, round(sign * 1e6 + (gap if math.isfinite(gap) else 0.0), 6), mark, size)
 
 
-def _mean(values: npt.NDArray[np.float64]) -> Interval | None:
-    means = _by_problem(values)
-    return mean_interval(means) if np.isfinite(means).any() else None
+def _totals(
+    standing: Standings, arms: int, others: list[int], between: int, with_targets: bool
+) -> tuple[TableCell, ...]:
+    judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
+    cells = [TableCell("all")] + [TableCell("")] * between
+    for arm in range(arms):
+        some = int((np.nan_to_num(standing.solved[arm]) > 0).sum())
+        every = int((standing.solved[arm] == 1.0).sum())
+        note = f"{every} under every seed" if every < some else ""
+        cells.append(TableCell(f"{some} of {judged} solved", note=note) if with_targets else TableCell(""))
+    for arm in others:
+        won, lost, level = standing.counts(arm)
+        cells.append(TableCell(f"{won} won, {lost} lost", note=f"{level} level"))
+    return tuple(cells)
 
 
-def _average(values: npt.NDArray[np.float64]) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else None
-
-
-LISTED = 6
-UNRECORDED = "not recorded"
-PER_RUN = ("seed",)
+def candidates_table(
+    comparison: Comparison, names: Mapping[int, str], summaries: Sequence[CandidateSummary], link: Callable[[int], str]
+) -> Table | None:
+    """One row for each candidate; None for none. names: of problems, by index; link: the address of a candidate"""
+    arms = {run.id: (place, arm.name) for place, arm in enumerate(comparison.arms) for run in arm.runs}
+    rows: list[list[TitledCell]] = []
+    for one in summaries:
+        place, arm = arms[one.run]
+        text = one.text[:HEAD_CHARS] + "…" * (len(one.text) > HEAD_CHARS)
+        at = TableCell("seed", 0) if one.iteration is None else number(one.iteration + 1, "d")
+        rows.append(
+            [
+                (Column("candidate", number=False), TableCell(str(one.id), one.id, link=link(one.id))),
+                (Column("fitness"), number(one.fitness, ".4g")),
+                (Column("rewards"), TableCell(" · ".join(f"{value:.4g}" for value in one.rewards))),
+                (Column("problem", number=False), word(names.get(one.problem, str(one.problem)))),
+                *([arm_name(arm, place)] * (len(comparison.arms) > 1)),
+                (Column("iteration"), at),
+                (Column("answer", number=False),
+                 TableCell(text, None, "wide", f"error: {one.error[:200]}" if one.error else "")),
+            ]
+        )  # fmt: skip
+    return titled_table("candidates", "Candidates", rows) if rows else None
 
 
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
     """The settings in which arms differ (None for a single arm), and those that they share."""
     flat = {arm.name: flattened(arm.runs[0].config) for arm in comparison.arms}
-    keys = [key for key in dict.fromkeys(key for config in flat.values() for key in config) if key not in PER_RUN]
+    keys = [key for key in dict.fromkeys(key for config in flat.values() for key in config) if key != "seed"]
     differing = [
         key for key in keys if len({json.dumps(config.get(key), sort_keys=True) for config in flat.values()}) > 1
     ]
@@ -302,33 +397,9 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
     )
     if len(flat) < 2:
         return None, shared
-    apart = Table(
-        "settings",
-        "What the arms differ in",
-        (Column("setting", number=False), *(Column(name, number=False) for name in flat)),
-        tuple((word(key), *(TableCell(_format(config.get(key))) for config in flat.values())) for key in differing),
-    )
-    return apart, shared
-
-
-def runs_table(comparison: Comparison) -> Table:
-    rows = [
-        [
-            (Column("run", number=False), word(run.name)),
-            (Column("arm", number=False), word(run.arm or NONE)),
-            (Column("seed"), number(run.seed, ".0f")),
-            (Column("status", number=False), word(run.status)),
-            (Column("reason", number=False), word(run.reason)),
-            (Column("commit", number=False), word(run.commit)),
-        ]
-        for run in comparison.runs
-    ]
-    return titled_table("runs", "Runs", rows)
-
-
-def commands(comparison: Comparison) -> list[str]:
-    """The command lines that made the runs, each once and without a password."""
-    return list(dict.fromkeys(hide_password(run.command) for run in comparison.runs))
+    columns = (Column("setting", number=False), *(Column(name, number=False) for name in flat))
+    rows = tuple((word(key), *(TableCell(_format(config.get(key))) for config in flat.values())) for key in differing)
+    return Table("settings", "What the arms differ in", columns, rows), shared
 
 
 def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -349,6 +420,21 @@ def _format(value: Any) -> str:
     return "default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def runs_table(comparison: Comparison) -> Table:
+    rows = [
+        [
+            (Column("run", number=False), word(run.name)),
+            (Column("arm", number=False), word(run.arm or NONE)),
+            (Column("seed"), number(run.seed, "d")),
+            (Column("status", number=False), word(run.status)),
+            (Column("reason", number=False), word(run.reason or NONE)),
+            (Column("commit", number=False), word(run.commit or NONE)),
+        ]
+        for run in comparison.runs
+    ]
+    return titled_table("runs", "Runs", rows)
+
+
 def machines_table(comparison: Comparison) -> Table:
     """Place and time of the searches, as the runs recorded them: one row for each machine with its software."""
     by_machine: dict[str, tuple[Mapping[str, Any], list[RunRecord]]] = {}
@@ -363,22 +449,21 @@ def machines_table(comparison: Comparison) -> Table:
         versions = ", ".join(f"{name} {version}" for name, version in (machine.get("versions") or {}).items())
         gpus = ", ".join(machine.get("gpus") or ()) or ("none" if hardware else UNRECORDED)
         dates = f"{_date(min(run.created for run in runs))} to {_date(max(run.updated for run in runs))}"
-        began = Column("dates (UTC)", "when the first run began, and the last was written to", number=False)
-        cores = Column("machine", "processor, cores available to the search, memory", number=False)
-        gpu = Column("GPU", "used by the process; a policy on a server has another", number=False)
-        software = Column("versions", "of evo, Python and the libraries that a policy ran on", number=False)
-        source = Column("commit", "of the source; + if it had changes", number=False)
         rows.append(
             [
-                (Column("runs"), number(len(runs), ".0f")),
-                (began, word(dates)),
-                (cores, word(", ".join(hardware) or UNRECORDED)),
-                (gpu, word(gpus)),
+                (Column("runs"), number(len(runs), "d")),
+                (Column("dates (UTC)", "when the first run began, and the last was written to", number=False),
+                 word(dates)),
+                (Column("machine", "processor, cores available to the search, memory", number=False),
+                 word(", ".join(hardware) or UNRECORDED)),
+                (Column("GPU", "used by the process; a policy on a server has another", number=False), word(gpus)),
                 (Column("system", number=False), word(str(machine.get("system") or UNRECORDED))),
-                (software, word(versions or UNRECORDED)),
-                (source, word(str(machine.get("commit") or UNRECORDED))),
+                (Column("versions", "of evo, Python and the libraries that a policy ran on", number=False),
+                 word(versions or UNRECORDED)),
+                (Column("commit", "of the source; + if it had changes", number=False),
+                 word(str(machine.get("commit") or UNRECORDED))),
             ]
-        )
+        )  # fmt: skip
     return titled_table("machines", "Where and when the runs were searched", rows)
 
 

@@ -12,16 +12,16 @@ For a single problem, intervals and tests are over its seeds and hold for that p
 seed has neither.
 """
 
-from evo.stats.differences import Difference, Verdict, difference, fewest_pairs, verdict
-from evo.stats.intervals import LEVEL, by_unit, mean_band, mean_interval, wilson
+from evo.stats.differences import Difference, Verdict, fewest_pairs, paired_difference, verdict
+from evo.stats.intervals import CONFIDENCE, by_unit, mean_band, mean_interval, wilson
 from evo.stats.ratios import ratio_difference, ratio_interval
 
 __all__ = [
-    "LEVEL",
+    "CONFIDENCE",
     "Difference",
     "Verdict",
     "by_unit",
-    "difference",
+    "paired_difference",
     "fewest_pairs",
     "mean_band",
     "mean_interval",

@@ -23,15 +23,15 @@ from itertools import combinations, islice
 import numpy as np
 import numpy.typing as npt
 
-from evo.stats.intervals import LEVEL, Floats, moments, seed_variance, with_seeds
+from evo.stats.intervals import CONFIDENCE, Floats, moments, seed_variance, with_seeds
 from vpo.metrics import Interval
 
-SIGNIFICANCE = 1 - LEVEL
+SIGNIFICANCE = 1 - CONFIDENCE
 EXACT_PAIRS = 13
 """Problems up to which all 2^n subsets are used; 2^13 is about FLIPS."""
 FLIPS = 10_000
 PADDING = 0.5
-"""Searches solved by only one arm, added to rates for each arm: the least number that keeps the coverage at LEVEL."""
+"""Searches solved by only one arm, added to rates for each arm: the least that keeps the coverage at CONFIDENCE."""
 BLOCK = 512
 
 
@@ -78,7 +78,7 @@ def fewest_pairs(comparisons: int = 1) -> int:
     return math.ceil(math.log2(2 * comparisons / SIGNIFICANCE) - 1e-12)
 
 
-def difference(
+def paired_difference(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
     *,

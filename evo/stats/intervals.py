@@ -14,11 +14,11 @@ from vpo.metrics import Interval
 Floats = npt.NDArray[np.float64]
 _Number = TypeVar("_Number", np.float64, np.int64)
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 
 
 def wilson(
-    rate: npt.ArrayLike, n: npt.ArrayLike, level: float = LEVEL, df: npt.ArrayLike | None = None
+    rate: npt.ArrayLike, n: npt.ArrayLike, level: float = CONFIDENCE, df: npt.ArrayLike | None = None
 ) -> tuple[Floats, Floats]:
     """Wilson's score interval of a proportion (Wilson 1927): shares and sizes of the same shape -> (low, high).
 
@@ -85,7 +85,7 @@ def _variance_of_mean(values: Floats) -> Floats:
 
 
 def mean_band(
-    values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False, level: float = LEVEL
+    values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False, level: float = CONFIDENCE
 ) -> tuple[Floats, Floats, Floats]:
     """Means over problems and seeds with their intervals: (P, S, ...) -> mean, low, high, each (...,).
 
@@ -117,7 +117,7 @@ def mean_band(
 
 
 def mean_interval(
-    values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False, level: float = LEVEL
+    values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False, level: float = CONFIDENCE
 ) -> Interval:
     """The mean over problems and seeds of any metric, such as diversity: (P,) or (P, S) -> Interval; see mean_band.
 

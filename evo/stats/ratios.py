@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from evo.stats.differences import Difference, difference
-from evo.stats.intervals import LEVEL, Floats, by_unit, moments, wilson, with_seeds
+from evo.stats.differences import Difference, paired_difference
+from evo.stats.intervals import CONFIDENCE, Floats, by_unit, moments, wilson, with_seeds
 from vpo.metrics import Interval
 
 
@@ -47,7 +47,7 @@ def ratio_interval(hits: npt.ArrayLike, trials: npt.ArrayLike, *, crossed_seeds:
     padded_hits, padded = np.concatenate([h, ends, 0 * ends]), np.concatenate([n, ends, ends])
     of = moments(linearise(padded_hits, padded), crossed_seeds=crossed_seeds)
     size = of.mean * (1 - of.mean) / of.variance
-    low, high = wilson(mean, size, LEVEL, of.df)
+    low, high = wilson(mean, size, CONFIDENCE, of.df)
     return Interval(mean, float(low), float(high))
 
 
@@ -70,6 +70,6 @@ def ratio_difference(
     if not both.any():
         raise ValueError("no problem has a trial of both rates")
     first, second = linearise(h[both], n[both]), linearise(other_h[both], other_n[both])
-    gap = difference(first, second, crossed_seeds=crossed_seeds, comparisons=comparisons)
+    gap = paired_difference(first, second, crossed_seeds=crossed_seeds, comparisons=comparisons)
     low, high = np.clip([gap.interval.low, gap.interval.high], -1.0, 1.0)
     return replace(gap, interval=Interval(gap.interval.mean, float(low), float(high)))

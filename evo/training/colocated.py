@@ -38,7 +38,7 @@ from evo.search.loop import Learner, SyncFailed
 from evo.search.resources import check_apart, problems_at
 from evo.search.sampler import Sampler
 from evo.search.status import SearchStatus
-from evo.stats import difference
+from evo.stats import paired_difference
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.groups import read_groups, shown_answers
 from islands.store import Store
@@ -90,7 +90,7 @@ class Promotion:
         if step % self.every:
             return {}
         theirs, ours = await self._bests(policy), await self._bests(self.candidate)
-        gap = difference(ours, theirs)
+        gap = paired_difference(ours, theirs)
         harmful = gap.interval.high < 0
         self.conclude(trainer, harmful)
         # a single problem has no interval, so no version counts as harmful

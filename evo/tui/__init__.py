@@ -1,6 +1,6 @@
 """The live screen of a search or a comparison, by Textual.
 
-In the order of what happens: `screen` starts a process next to a search (`live_process`), or `shown` uses this one;
-`app` is the screen, made of `widgets`; `watcher` keeps a snapshot current (evo.monitor.poller), `pages` holds
-the viewer's choices, and `arrange` writes each part of the screen.
+The terminal's process is the screen (`app`). A search that it shows is its child (`child`), watched through the
+database as `evo watch` watches any run. `draw`, `problems`, `detail` and `plot` make what is shown of a snapshot
+(evo.progress.snapshot), for the screen and for a picture as text.
 """

@@ -1,9 +1,5 @@
-"""The screen, by Textual: a widget for each part that evo.tui.arrange writes, and the actions of keys, clicks and the
-wheel.
-
-Modules that read the database and draw are loaded in a thread, so that the screen appears at once and shows the loading
-step.
-"""
+"""The screen, by Textual: a widget for each part that evo.tui.draw makes, and the actions of keys and clicks. A thread
+reads the database."""
 
 from __future__ import annotations
 
@@ -11,434 +7,572 @@ import asyncio
 import contextlib
 import os
 import re
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
+from rich.console import Group
+from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
-from textual.driver import Driver
-from textual.screen import Screen
-from textual.theme import BUILTIN_THEMES
-from textual.widgets import Input
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.coordinate import Coordinate
+from textual.screen import ModalScreen, Screen
+from textual.widgets import DataTable, Footer, Input, Static
+from textual.worker import WorkerFailed, get_current_worker
 
 from evo.errors import INTERRUPTED
-from evo.tui.help import HelpScreen
-from evo.tui.line import Line, clean, wrap
-from evo.tui.palette import DIM, STRONG
-from evo.tui.screen import Act
-from evo.tui.themes import THEMES, choose_theme
-from evo.tui.widgets import FittedColumn, LinesView, RowsView
+from evo.glossary import SCREEN
+from evo.progress.model import Progress
+from evo.progress.snapshot import Snapshot
+from evo.tui import draw
+from evo.tui.child import SearchProcess
+from evo.tui.detail import draw_detail, tabs
+from evo.tui.line import clean
+from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
+from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, legend, parts_of
+from islands.errors import DatabaseUnavailable
 
-if TYPE_CHECKING:
-    from evo.monitor.snapshot import Snapshot
-    from evo.tui.pages import Pages
-    from evo.tui.problem_table import ProblemTable
-
-CLOCK_SECONDS = 1.2
-"""The clock is repainted after this, if no snapshot came: one comes every second while anything happens."""
-LEAST_WIDTH, LEAST_HEIGHT = 40, 8
-
-
-class Source(Protocol):
-    """Keeps a snapshot current (evo.tui.watcher.Watcher). `changed` is called from any thread."""
-
-    snapshot: Snapshot
-    failure: Exception | None
-    changed: Callable[[], None]
-
-    def start(self) -> None: ...
-
-    def look(self, problem: int, arm: str | None) -> None: ...
-
-    def close(self) -> None: ...
+POLL_SECONDS, MOST_POLL_SECONDS, LOADING_PAUSE = 1.0, 5.0, 0.05
+POLL_SHARE = 0.02
+"""Readings that cost more than this share of a core come less often."""
+FAULT_SECONDS = 10.0
+"""A database that does not answer a screen without a search for so long has gone away."""
+WIDE, TALL = 116, 24
+THEMES = {"dark": "textual-dark", "light": "textual-light", "terminal": "ansi-dark"}
+"""Short names for EVO_THEME, which also takes the names of Textual's themes."""
 
 
-class ScreenApp(App[None]):
-    """act: called with the viewer's commands to a live search; None for a screen that only watches.
+def choose_theme() -> str:
+    """The theme to begin with: EVO_THEME, else light if the terminal reports a light background (COLORFGBG)."""
+    if wanted := os.environ.get("EVO_THEME"):
+        return THEMES.get(wanted, wanted)
+    is_light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+    return THEMES["light" if is_light else "dark"]
 
-    failure: why the source gave up, or the error that broke the screen; None for neither
-    """
 
-    CSS = """
-    Screen { background: $background; color: $foreground; layout: vertical }
-    #body { height: 1fr }
-    #left { width: 1fr }
-    #side { width: 1fr; margin-left: 2 }
-    #search { height: 1; border: none; padding: 0; background: $background; display: none }
-    #search:focus { border: none }
-    """
-    ALLOW_SELECT = False
-    AUTO_FOCUS = None
+class HelpScreen(ModalScreen[None]):
+    """The keys, and what every word and sign on the screen means."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "dismiss", "Back")]
+    CSS = "HelpScreen VerticalScroll { padding: 0 1; background: $background }"
+
+    def compose(self) -> ComposeResult:
+        text = Text("Keys\n", STRONG)
+        for binding in ScreenApp.BINDINGS:
+            if isinstance(binding, Binding) and binding.tooltip:
+                text.append(f"  {(binding.key_display or binding.key):<14}", STRONG).append(f"{binding.tooltip}\n")
+        for title, entries in SCREEN.items():
+            text.append(f"\n{title}\n", STRONG)
+            for word, meaning in entries.items():
+                text.append(f"  {word:<14} ", STRONG).append(f"{meaning}\n")
+        with VerticalScroll():
+            yield Static(text)
+        yield Footer()
+
+
+class AnswerScreen(Screen[None]):
+    """The best answer of the selected arm to the selected problem, which ScreenApp fills."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,ctrl+q", "leave", priority=False),
-        Binding("ctrl+c", "interrupt", priority=True),
-        Binding("ctrl+l", "repaint"),
-        Binding("y", "copy"),
-        Binding("e", "export"),
-        Binding("t", "change_theme"),
-        Binding("p", "hold"),
-        Binding("question_mark,h,f1", "help"),
-        Binding("tab", "next_panel(1)", priority=True),
-        Binding("shift+tab", "next_panel(-1)", priority=True),
-        Binding("enter", "view('open')"),
-        Binding("escape,backspace", "step_back"),
-        Binding("slash", "search", priority=True),  # before the next key, which belongs to the name already
-        Binding("u", "view('toggle', 'unsolved')"),
-        Binding("d", "view('toggle', 'differing')"),
-        Binding("s", "view('next_part')"),
-        Binding("o", "view('next_order')"),
-        Binding("O", "view('reverse')"),
-        Binding("up,k", "move(-1)"),
-        Binding("down,j", "move(1)"),
-        Binding("pageup", "page(-1)"),
-        Binding("pagedown,space", "page(1)"),
-        Binding("home,g", "move(-1000000)"),
-        Binding("end,G", "move(1000000)"),
-        Binding("left", "view('turn', -1)"),
-        Binding("right", "view('turn', 1)"),
-        Binding("n", "view('step', 1)"),
-        Binding("b", "view('step', -1)"),
+        Binding("escape,backspace", "app.step_back", "Back"),
+        Binding("n", "app.step(1)", "Next problem"),
+        Binding("b", "app.step(-1)", "Previous"),
+        Binding("right", "app.turn(1)", "Next arm"),
+        Binding("left", "app.turn(-1)", show=False),
     ]
+    CSS = "#tabs { height: 1 } #answer { padding: 0 1 }"
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="tabs")
+        with VerticalScroll():
+            yield Static(id="answer")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+
+class ScreenApp(App[int]):
+    """The screen of a run or a comparison. It returns the exit code.
+
+    open_progress: called in a thread until it gives the reader; None while the run is not stored yet
+    child: the search, if this screen can stop it
+    failure: why the screen gave up; None if it did not
+    """
+
+    TITLE = "evo"
+    CSS = """
+    Screen { layout: vertical; overflow: hidden }
+    #head, #arms, #verdict, #legend { height: auto; padding: 0 1 }
+    #verdict { max-height: 6 }
+    #body { height: 1fr }
+    #left { width: 5fr; padding: 0 1 }
+    #side { width: 3fr; padding: 0 1; min-width: 46; scrollbar-size-vertical: 1 }
+    #curves { height: 2fr; max-height: 24; min-height: 6 }
+    #problems { height: 3fr; min-height: 3; background: $background }
+    #search { display: none; height: 3 }
+    .-narrow #side { display: none }
+    .-narrow.panels #side { display: block; width: 1fr }
+    .-narrow.panels #left { display: none }
+    .-low #curves, .-low #legend { display: none }
+    """
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (TALL, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,ctrl+q", "leave", "Quit", key_display="q",
+                tooltip="leave; a search that this screen began finishes what is in flight; evo resume continues it"),
+        Binding("ctrl+c", "interrupt", show=False, priority=True, key_display="ctrl+c",
+                tooltip="the same; a second time it ends the search at once"),
+        Binding("enter", "answer", "Answer", show=False, key_display="enter",
+                tooltip="the best answer to the problem: vector, lineage, changes, picture, prompt; escape goes back"),
+        Binding("tab", "panels", "Panels", priority=True, key_display="tab",
+                tooltip="from the problems to the panels and back"),
+        Binding("slash", "search", "Search", priority=True,
+            key_display="/", tooltip="problems by name; enter keeps, escape cancels"),
+        Binding("u", "filter('unsolved')", "Unsolved", tooltip="only problems that no arm has solved"),
+        Binding("d", "filter('differing')", "Differing", tooltip="only problems that some arms solved and not others"),
+        Binding("s", "next_part", "Set", tooltip="one set of problems, then the next, then all"),
+        Binding("o", "next_order", "Order", tooltip="by number, name, who won, or an arm; a click on a title too"),
+        Binding("O", "reverse", show=False, tooltip="reverse the order"),
+        Binding("y", "copy", "Copy", tooltip="the answer that is open, else the standings, to the clipboard"),
+        Binding("e", "picture", "Picture", tooltip="write the screen as an SVG file in the current directory"),
+        Binding("t", "change_theme", "Theme", show=False, tooltip="another theme; EVO_THEME chooses the first one"),
+        Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
+        Binding("escape", "step_back", show=False, tooltip="leave the answer; else remove the filters"),
+        Binding("ctrl+z", "suspend_process", show=False, tooltip="back to the shell; a search continues"),
+        Binding("j", "move(1)", show=False),
+        Binding("k", "move(-1)", show=False),
+    ]  # fmt: skip
 
     def __init__(
         self,
-        open_source: Callable[[], Source] | None = None,
+        open_progress: Callable[[], Progress | None] | None = None,
         *,
         loading: str = "loading",
-        act: Callable[[Act], None] | None = None,
-        paused: bool = False,
+        child: SearchProcess | None = None,
+        snapshot: Snapshot | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = choose_theme()
-        for name in BUILTIN_THEMES:
-            self.unregister_theme(name)
-        self.source: Source | None = None
+        super().__init__()
+        if (theme := choose_theme()) in self.available_themes:
+            self.theme = theme
         self.failure: Exception | None = None
-        self._open_source, self._loading, self._act = open_source, loading, act
-        self._paused, self._now = paused, now
-        self._opening: asyncio.Task[None] | None = None
-        self._pages: Pages | None = None
-        self._held: Snapshot | None = None
-        self._painted: Any = None
-        self._painted_at = 0.0
-        self._search_before = ""
+        self.snapshot, self._open, self._child, self._now = snapshot, open_progress, child, now
+        self._loading, self._stopping = loading, 0
+        self._choice, self._problem, self._arm = TableChoice(), 0, 0
+        self._table, self._rows, self._cells = ProblemTable(), list[int](), dict[tuple[int, int], Any]()
+        self._again = threading.Event()
+        self._leaving = False
+        self._below: Screen[Any] | None = None  # the answer and the help are screens above it
+
+    @property
+    def _base(self) -> Screen[Any]:
+        return self._below or self.screen
+
+    @property
+    def palette(self) -> Palette:
+        theme = self.current_theme
+        return TERMINAL if theme.name.startswith("ansi") else DARK if theme.dark else LIGHT
 
     def compose(self) -> ComposeResult:
-        yield LinesView(id="head", fixed=True)
+        yield Static(id="head")
+        yield Static(id="arms")
+        yield Static(id="verdict")
         with Horizontal(id="body"):
-            with FittedColumn(id="left"):
-                yield LinesView(id="curves", fixed=True)
-                yield LinesView(id="titles", fixed=True)
-                yield RowsView(id="table")
-                yield LinesView(id="panel")
+            with Vertical(id="left"):
+                yield Static(id="curves")
+                yield Static(id="legend")
+                yield DataTable(id="problems", cursor_type="row")
                 yield Input(id="search", placeholder="part of a name")
-            yield LinesView(id="side")
-        yield LinesView(id="footer", fixed=True)
+            with VerticalScroll(id="side"):
+                yield Static(id="panels")
+        yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        self.query_one(Input).cursor_blink = False
-        self.set_interval(CLOCK_SECONDS, self.refresh_board)
-        self.refresh_board()
-        if self._open_source is not None:
-            self.watch_source(self._open_source)
+        self._below = self.screen
+        self.query_one(DataTable).focus()
+        self.set_interval(POLL_SECONDS, self._refresh_head)
+        self.theme_changed_signal.subscribe(self, lambda _: self.refresh_all())
+        self.refresh_all()
+        if self._open is not None:
+            self.run_worker(self._read, thread=True, name="reading")
+        if self._child is not None:
+            self.run_worker(self._await_child(), name="the search")
 
-    def say_loading(self, text: str) -> None:
-        """The loading step, until there is a source."""
-        self._loading = text
-        self.refresh_board()
+    # Reading
 
-    def watch_source(self, open_source: Callable[[], Source], paused: bool = False) -> None:
-        """Show the source that this opens, in a thread: it may take as long as it takes."""
-        self._paused = paused
-        self._opening = asyncio.create_task(self._load(open_source))
+    def _read(self) -> None:
+        """In a thread: read the database until the screen ends."""
+        worker = get_current_worker()
+        progress: Progress | None = None
+        silent_since: float | None = None
+        while not worker.is_cancelled and not self._leaving:
+            began, pause = time.thread_time(), POLL_SECONDS
+            try:
+                if progress is None:
+                    assert self._open is not None
+                    progress = self._open()
+                if progress is not None:
+                    _check_file(progress)
+                    snapshot = self._poll(progress)
+                    silent_since = None
+                    loading = snapshot.loaded < snapshot.runs
+                    cost = (time.thread_time() - began) / POLL_SHARE
+                    pause = LOADING_PAUSE if loading else max(POLL_SECONDS, min(cost, MOST_POLL_SECONDS))
+                    self._tell(snapshot)
+            except DatabaseUnavailable as error:
+                silent_since = time.monotonic() if silent_since is None else silent_since
+                gone = self._child is None and time.monotonic() - silent_since >= FAULT_SECONDS
+                if self.snapshot is not None:
+                    self._tell(replace(self.snapshot, fault=str(error)))
+                if gone or (self._child is None and self.snapshot is None):
+                    return self._fail(error)
+            except Exception as error:  # a bug, or the run was deleted: no reason to end a search
+                if self._child is None or self.snapshot is None:
+                    return self._fail(error)
+                self._tell(replace(self.snapshot, fault=f"{type(error).__name__}: {error}"))
+            self._again.wait(pause if progress is not None else 0.2)
+            self._again.clear()
+        return None
 
-    async def _load(self, open_source: Callable[[], Source]) -> None:
-        loop = asyncio.get_running_loop()
+    def _poll(self, progress: Progress) -> Snapshot:
+        known = self.snapshot
+        arm = known.arms[min(self._arm, len(known.arms) - 1)].name if known is not None and self._shows_answer else None
+        progress.select(self._problem, arm)
+        progress.refresh()
+        return progress.snapshot()
 
-        def loaded() -> tuple[Source, Pages]:
-            from evo.tui.pages import Pages  # and with it numpy, SQLAlchemy and all of the read model
+    def _tell(self, snapshot: Snapshot) -> None:
+        with contextlib.suppress(RuntimeError):  # the screen has ended
+            self.call_from_thread(self.show_snapshot, snapshot)
 
-            return open_source(), Pages(self._act is not None, self._paused)
+    def _fail(self, error: Exception) -> None:
+        self.failure = error
+        with contextlib.suppress(RuntimeError):
+            self.call_from_thread(self.exit, 1)
 
-        try:
-            source, self._pages = await asyncio.to_thread(loaded)
-        except Exception as error:  # the caller prints it: a mistyped name is one line, not a picture
-            self.failure = error
-            self.exit()
-            return
+    @property
+    def _child_runs(self) -> bool:
+        return self._child is not None and self._child.running
 
-        def changed() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self.call_later, self.refresh_board)
-
-        self.source = source
-        source.changed = changed
-        source.start()
-        self.call_later(self.refresh_board)
-
-    async def opened(self) -> None:
-        """Returns once the source was opened, or could not be."""
-        while self._opening is None:
-            await asyncio.sleep(0.01)
-        await self._opening
-
-    def close_source(self) -> None:
-        """Close the source. Blocks until its thread has ended."""
-        if self.source is not None:
-            self.source.close()
+    async def _await_child(self) -> None:
+        assert self._child is not None
+        self.exit(await asyncio.to_thread(self._child.wait))
 
     def _handle_exception(self, error: Exception) -> None:
         """Ends the screen. Textual would print every local variable, addresses with passwords among them."""
         if self.failure is None:
-            self.failure = self._exception = error
+            self.failure = self._exception = error.error if isinstance(error, WorkerFailed) else error  # type: ignore[assignment]
             self._exception_event.set()
         self._return_code = 1
         self._close_messages_no_wait()
 
+    def exit(self, *arguments: Any, **options: Any) -> None:
+        self._leaving = True
+        self._again.set()
+        super().exit(*arguments, **options)
+
+    # Painting
+
+    @property
+    def _shows_answer(self) -> bool:
+        return any(isinstance(screen, AnswerScreen) for screen in self.screen_stack)
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Show another state."""
+        self.snapshot = snapshot
+        self.refresh_all()
+
     def on_resize(self) -> None:
-        self.call_after_refresh(self.refresh_board)
+        self.call_after_refresh(self.refresh_all)
 
-    def refresh_board(self) -> None:
-        """Show the current state, if that differs from the picture."""
-        if not self.is_running:
-            return
-        width, height = self.size
-        if self.source is None or self._pages is None:
-            loading = wrap(f"{self._loading} …", max(10, width - 2), height, words=True)
-            waiting = [
-                Line(width).add("evo", STRONG),
-                Line(width),
-                *(Line(width).gap(2).add(text, DIM) for text in loading),
-            ]
-            self._apply(waiting, footer=Line(width).add("q", STRONG).add(" stop" if self._act else " quit", DIM))
-            return
-        if self.source.failure is not None and self.failure is None:
-            self.failure = self.source.failure
-            self.exit()
-            return
-        snapshot = self.shown_snapshot()
-        assert snapshot is not None
-        now = self._now()
-        seen = (self._held or snapshot, snapshot.details, self._pages.view, width, height)
-        # a run that has ended gives the same snapshot again and again; its clock has stopped
-        if self._painted == seen and (snapshot.ended or now - self._painted_at < CLOCK_SECONDS):
-            return
-        self._painted, self._painted_at = seen, now
-        if width < LEAST_WIDTH or height < LEAST_HEIGHT:
-            lines = [
-                Line(width).add(snapshot.name, STRONG),
-                Line(width).add(f"{snapshot.groups:,}/{snapshot.planned:,}"),
-            ]
-            self._apply([*lines, Line(width).add("too small", DIM)])
-            return
-        made = self._pages.draw(snapshot, width, height, now)
-        self._apply(made.head, made.curves, made.titles, made.panel, made.side, made.footer, made.left, made.table)
+    def _refresh_head(self) -> None:
+        if self.snapshot is not None and not self.snapshot.ended:
+            self._show_head(self.snapshot)
 
-    def _apply(
-        self,
-        head: Sequence[Line],
-        curves: Sequence[Line] = (),
-        titles: Sequence[Line] = (),
-        panel: Sequence[Line] = (),
-        side: Sequence[Line] = (),
-        footer: Line | None = None,
-        left: int = 0,
-        table: ProblemTable | None = None,
-    ) -> None:
-        for id, lines in (("head", head), ("curves", curves), ("titles", titles), ("footer", [footer or Line(1)])):
-            view = self.query_one(f"#{id}", LinesView)
-            view.fit(len(lines))
-            view.show(lines)
-        for id, lines in (("panel", panel), ("side", side)):
-            view = self.query_one(f"#{id}", LinesView)
-            view.appear(bool(lines))
-            view.show(lines)
-        rows = self.query_one(RowsView)
-        rows.appear(table is not None)
-        if table is not None:
-            rows.show_rows(table.row, len(table.rows))
-        self.query_one(FittedColumn).fit(left if side else "1fr")
+    def _show_head(self, snapshot: Snapshot) -> None:
+        doing = "stopping" if self._stopping else "loading" if snapshot.ended and self._child_runs else ""
+        width = max(20, self.size.width - 2)
+        self._base.query_one("#head", Static).update(draw.head(snapshot, width, self._now(), self.palette, doing))
 
-    def shown_snapshot(self) -> Snapshot | None:
-        """The snapshot of the picture: of a held picture the held one, with the answers opened since."""
-        if self.source is None:
-            return None
-        newest = self.source.snapshot
-        return newest if self._held is None else replace(self._held, details=newest.details)
+    def refresh_all(self) -> None:
+        """Show the current state."""
+        if not self.is_running or self._below is None:
+            return
+        snapshot, palette, query = self.snapshot, self.palette, self._base.query_one
+        if snapshot is None:
+            query("#head", Static).update(Text(f"evo\n\n  {clean(self._loading)} …"))
+            return
+        self._show_head(snapshot)
+        width = self.size.width - 2
+        query("#arms", Static).update(draw.arms(snapshot, width, palette))
+        query("#verdict", Static).update(draw.verdict(snapshot, palette))
+        query("#verdict").display = snapshot.reference is not None
+        plot = query("#curves", Static)
+        title = Text(draw.curves_title(snapshot) + " ", STRONG)
+        height = (plot.size.height or 10) - 1
+        plot.update(Group(title, draw.curves(snapshot, plot.size.width or width, height, palette)))
+        self._show_table(snapshot)
+        side = query("#side")
+        room = max(40, side.size.width - 3) if side.display and side.size.width else width - 2
+        query("#panels", Static).update(draw.panels(snapshot, self._problem, room, self._now(), palette))
+        self._show_answer()
 
-    @on(Driver.SignalResume)
-    def _paint_after_suspension(self) -> None:
-        self.action_repaint()
+    def _show_table(self, snapshot: Snapshot) -> None:
+        table = self._base.query_one(DataTable)
+        width = (table.size.width or self.size.width - 2) - 1
+        rows = self._table.rows(snapshot, self._choice) if snapshot.problems else []
+        titles = self._table.columns(snapshot, width, self.palette) if rows else [Text("problem")]
+        named = [title.plain for title in titles]
+        if [column.label.plain for column in table.ordered_columns] != named or rows != self._rows:
+            self._rows, self._cells = rows, {}
+            with self.prevent(DataTable.RowHighlighted):
+                table.clear(columns=True)
+                for title in titles:
+                    table.add_column(title)
+                for row in rows:
+                    table.add_row(*self._table.row(snapshot, row, width, self.palette))
+                if self._problem in rows:
+                    table.move_cursor(row=rows.index(self._problem))
+        for at, row in enumerate(rows):
+            for column, cell in enumerate(self._table.row(snapshot, row, width, self.palette)):
+                shown = (cell.plain, str(cell.style))
+                if self._cells.setdefault((at, column), shown) != shown:
+                    self._cells[at, column] = shown
+                    table.update_cell_at(Coordinate(at, column), cell, update_width=True)
+        about = Text("problems ", STRONG).append(describe(self._choice, snapshot, len(rows)) + "  ", self.palette.warn)
+        about.append_text(self._table.totals(snapshot, self.palette) if rows else Text())
+        self._base.query_one("#legend", Static).update(
+            Text("\n").join([about, Text(legend(snapshot), self.palette.muted)])
+        )
+
+    def _show_answer(self) -> None:
+        snapshot, screen = self.snapshot, self.screen
+        if snapshot is None or not isinstance(screen, AnswerScreen) or not snapshot.problems:
+            return
+        problem, arm = min(self._problem, len(snapshot.problems) - 1), min(self._arm, len(snapshot.arms) - 1)
+        with contextlib.suppress(Exception):  # not composed yet
+            screen.query_one("#tabs", Static).update(tabs(snapshot, problem, arm, self.palette))
+            screen.query_one("#answer", Static).update(draw_detail(snapshot, problem, arm, self.palette))
+
+    # Actions
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that this screen takes before a focused field are the field's in a screen over it."""
+        return action not in ("search", "panels") or len(self.screen_stack) == 1
+
+    def action_leave(self) -> None:
+        if self._child is None:
+            self.exit(0)
+        else:
+            self.stop()
+
+    def action_interrupt(self) -> None:
+        if self._child is None:
+            self.exit(INTERRUPTED)
+        else:
+            self.stop()
+
+    def stop(self) -> None:
+        """The first time the search finishes what is in flight, the second time it ends at once."""
+        assert self._child is not None
+        self._stopping += 1
+        self._child.interrupt()
+        if self.snapshot is not None:
+            self._show_head(self.snapshot)
+        else:
+            self._loading = "stopping"
+            self.refresh_all()
+
+    def action_answer(self) -> None:
+        if self._rows and not self._shows_answer:
+            self._select(self._problem if self._problem in self._rows else self._rows[0])
+            self.push_screen(AnswerScreen())
+            self._again.set()
+            self.call_after_refresh(self._show_answer)
+
+    def action_step_back(self) -> None:
+        if self._shows_answer:
+            self.pop_screen()
+        elif self.query_one("#search").display:
+            self._close_search()
+            self._choose(search="")
+        else:
+            self._choose(search="", unsolved=False, differing=False, part="")
+
+    def action_step(self, by: int) -> None:
+        if self._rows:
+            at = self._rows.index(self._problem) + by if self._problem in self._rows else 0
+            self._select(self._rows[min(max(0, at), len(self._rows) - 1)])
+            self._base.query_one(DataTable).move_cursor(row=self._rows.index(self._problem))
+
+    def action_turn(self, by: int) -> None:
+        if self.snapshot is not None:
+            self._arm = (self._arm + by) % len(self.snapshot.arms)
+            self._again.set()
+            self._show_answer()
+
+    def action_move(self, by: int) -> None:
+        table = self._base.query_one(DataTable)
+        table.move_cursor(row=max(0, table.cursor_row + by))
+
+    def action_panels(self) -> None:
+        """On a narrow screen the panels take the place of the problems; on a wide one the arrows move them."""
+        side, table = self.query_one("#side"), self.query_one(DataTable)
+        if self.screen.has_class("-narrow"):
+            self.screen.toggle_class("panels")
+            (side if self.screen.has_class("panels") else table).focus()
+        else:
+            (side if table.has_focus else table).focus()
+        self.call_after_refresh(self.refresh_all)
+
+    def action_search(self) -> None:
+        field = self._base.query_one(Input)
+        if field.display:  # names have slashes too
+            field.insert_text_at_cursor("/")
+        else:
+            field.display, field.value = True, self._choice.search
+            self._base.set_focus(field)  # at once: the next key belongs to the name
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._do(lambda pages, snapshot: pages.find(snapshot, event.value))
+        self._choose(search=event.value.strip())
 
     def on_input_submitted(self) -> None:
         self._close_search()
 
-    def action_search(self) -> None:
-        field = self.query_one(Input)
-        if self._pages is None or self._pages.view.detail or len(self.screen_stack) > 1:
-            return
-        if field.display:  # names have slashes too
-            field.insert_text_at_cursor("/")
-            return
-        self._do(lambda pages, snapshot: pages.show_panel(snapshot, "problems"))
-        self._search_before = self._pages.view.choice.search
-        field.value = self._search_before
-        field.display = True
-        self.screen.set_focus(field)  # at once: the next key belongs to the name
-
     def _close_search(self) -> None:
-        self.query_one(Input).display = False
-        self.set_focus(None)
+        self._base.query_one(Input).display = False
+        self._base.set_focus(self._base.query_one(DataTable))
 
-    def action_step_back(self) -> None:
-        if self.query_one(Input).display:
-            self._do(lambda pages, snapshot: pages.find(snapshot, self._search_before))
-            self._close_search()
+    def action_filter(self, which: str) -> None:
+        if which == "unsolved":
+            self._choose(unsolved=not self._choice.unsolved)
         else:
-            self._do(lambda pages, snapshot: pages.back(snapshot))
+            self._choose(differing=not self._choice.differing)
+
+    def action_next_part(self) -> None:
+        if self.snapshot is not None:
+            parts = ["", *parts_of([problem.name for problem in self.snapshot.problems])]
+            at = parts.index(self._choice.part) if self._choice.part in parts else 0
+            self._choose(part=parts[(at + 1) % len(parts)])
+
+    def action_next_order(self) -> None:
+        if self.snapshot is not None:
+            orders: list[int | None] = [None, NAME, *[WON] * (self.snapshot.reference is not None)]
+            orders += range(len(self.snapshot.arms))
+            at = orders.index(self._choice.order) if self._choice.order in orders else 0
+            self._choose(order=orders[(at + 1) % len(orders)], reverse=False)
+
+    def action_reverse(self) -> None:
+        self._choose(reverse=not self._choice.reverse)
+
+    def _choose(self, **changes: Any) -> None:
+        self._choice = replace(self._choice, **changes)
+        if self.snapshot is not None and self.snapshot.problems:
+            self._show_table(self.snapshot)
+
+    @on(DataTable.RowHighlighted)
+    def _highlight(self, event: DataTable.RowHighlighted) -> None:
+        if 0 <= event.cursor_row < len(self._rows):
+            self._select(self._rows[event.cursor_row])
+
+    @on(DataTable.RowSelected)
+    def _open_row(self, event: DataTable.RowSelected) -> None:
+        if 0 <= event.cursor_row < len(self._rows):
+            self._select(self._rows[event.cursor_row])
+            self.action_answer()
+
+    @on(DataTable.HeaderSelected)
+    def _sort(self, event: DataTable.HeaderSelected) -> None:
+        """By the column's arm, or by name; again: reversed."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            return
+        marks = {self.palette.mark(number): number for number in range(len(snapshot.arms))}
+        label = event.label.plain
+        order = NAME if event.column_index == 0 else marks.get(label[:1], 0 if len(snapshot.arms) == 1 else WON)
+        again = self._choice.order == order and not self._choice.reverse
+        self._choose(order=order, reverse=again)
+
+    def _select(self, problem: int) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            self._again.set()
+        self._show_answer()
 
     def action_help(self) -> None:
-        if self._pages is not None and len(self.screen_stack) == 1:  # once, however fast the key is pressed
-            self.push_screen(HelpScreen(self._pages.view.live, self.action_leave))
-
-    def action_repaint(self) -> None:
-        self._painted = None
-        self.refresh(repaint=True, layout=True)
-        self.refresh_board()
-
-    def action_leave(self) -> None:
-        if self._act is None:
-            self.exit()
-        elif self._pages is None or not self._pages.view.stopping:
-            self._do(lambda pages, snapshot: pages.stop(snapshot))
-            self._act(Act.STOP)
-
-    def action_interrupt(self) -> None:
-        """Ctrl-C that the terminal sends as a key has the same effect as its signal."""
-        if self._act is None:
-            self.exit(return_code=INTERRUPTED)
-        else:
-            self._do(lambda pages, snapshot: pages.stop(snapshot))
-            self._act(Act.INTERRUPT)
-
-    def action_hold(self) -> None:
-        snapshot = self.shown_snapshot()
-        if self._pages is None or self._pages.view.stopping or snapshot is None:
-            return
-        self._do(lambda pages, snapshot: pages.hold(snapshot))
-        if self._act is not None:
-            self._act(Act.PAUSE if self._pages.view.paused else Act.RESUME)
-        else:
-            self._held = snapshot if self._pages.view.paused else None
-            self._painted = None
-            self.refresh_board()
-
-    def action_move(self, by: int) -> None:
-        focus = "table" if self._pages is None or self._pages.drawn is None else self._pages.drawn.focus
-        if focus == "table":
-            self._do(lambda pages, snapshot: pages.move(snapshot, by))
-            return
-        part = self.query_one(f"#{focus}", LinesView)
-        part.scroll_to(y=part.scroll_offset.y + by, animate=False, immediate=True)
-
-    def action_page(self, by: int) -> None:
-        parts = (self.query_one("#panel"), self.query_one("#table"))
-        shown = next((part for part in parts if part.display), None)
-        self.action_move(by * max(1, (shown.size.height if shown else 10) - 1))
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """The commands of the palette."""
-        commands: dict[str, tuple[str, Callable[[], Any]]] = {
-            "Theme": ("Dark, light, high contrast, or the terminal's own colours (t)", self.action_change_theme),
-            "Copy": ("Copy the answer that is open, else the standings, to the clipboard (y)", self.action_copy),
-            "Save a picture": ("Write the screen as an SVG file (e)", self.action_export),
-            "Unsolved": (
-                "Show only problems that no arm has solved (u)",
-                partial(self.action_view, "toggle", "unsolved"),
-            ),
-            "Differing": (
-                "Show only problems on which arms differ (d)",
-                partial(self.action_view, "toggle", "differing"),
-            ),
-            "Order": ("Sort the problems in the next order (o)", partial(self.action_view, "next_order")),
-            "Next part": ("Focus the next panel (tab)", partial(self.action_next_panel, 1)),
-            "Help": ("Explain every key and word (?)", self.action_help),
-            "Stop" if self._act else "Quit": (
-                "Stop the search" if self._act else "Leave; the run continues",
-                self.action_leave,
-            ),
-        }
-        for title, (what, callback) in commands.items():
-            yield SystemCommand(title, what, partial(self.call_later, callback))
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that this screen takes before a focused field are the field's in a dialogue over it."""
-        return action not in ("search", "next_panel") or len(self.screen_stack) == 1
+        if not any(isinstance(screen, HelpScreen) for screen in self.screen_stack):
+            self.push_screen(HelpScreen())
 
     def action_copy(self) -> None:
         """Copy the text of the answer that is open; else the arms' standings and the verdict."""
-        snapshot = self.shown_snapshot()
-        if snapshot is None or self._pages is None or self._pages.drawn is None:
+        if self.snapshot is None:
             return
-        view = self._pages.view
-        arm = snapshot.arms[min(view.arm, len(snapshot.arms) - 1)].name
-        found = snapshot.details.get((view.problem, arm)) if view.detail else None
-        if found is not None and found.answer is not None:
-            self.copy_to_clipboard(found.answer.candidate.text)
-            self.notify(f"copied the answer of {clean(arm)}", markup=False)
+        detail = self.snapshot.detail if self._shows_answer else None
+        if detail is not None and detail.answer is not None:
+            self.copy_to_clipboard(detail.answer.candidate.text)
+            self.notify(f"copied the answer of {clean(detail.arm)}", markup=False)
         else:
-            self.copy_to_clipboard("\n".join(line.text() for line in self._pages.drawn.head) + "\n")
+            arms = [
+                f"{arm.name}: solved {draw.solved_text(arm)}, mean best {arm.mean_best}" for arm in self.snapshot.arms
+            ]
+            self.copy_to_clipboard("\n".join([*arms, *(verdict.text for verdict in self.snapshot.verdict)]) + "\n")
             self.notify("copied the standings")
 
-    def action_export(self) -> None:
-        """Write the screen as an SVG file, in the current directory or to the viewer's browser."""
-        snapshot = self.shown_snapshot()
-        if snapshot is None:
-            return
-        file = re.sub(r"[^\w.-]+", "-", snapshot.name) + ".svg"
-        try:
-            self.deliver_screenshot(file, str(Path.cwd()))
-        except OSError as error:
-            self.notify(f"cannot write {file}: {error.strerror or error}", severity="error", markup=False)
+    def action_picture(self) -> None:
+        """Write the screen as an SVG file in the current directory."""
+        if self.snapshot is not None:
+            file = re.sub(r"[^\w.-]+", "-", self.snapshot.name) + ".svg"
+            try:
+                self.deliver_screenshot(file, str(Path.cwd()))
+            except OSError as error:
+                self.notify(f"cannot write {file}: {error.strerror or error}", severity="error", markup=False)
 
-    def action_view(self, change: str, *arguments: Any) -> None:
-        """A change of the viewer's choices (Pages.change)."""
-        self._do(lambda pages, snapshot: pages.change(snapshot, change, *arguments))
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """The commands of the palette: those of the keys."""
+        for binding in self.BINDINGS:
+            if isinstance(binding, Binding) and binding.description and binding.tooltip:
+                yield SystemCommand(binding.description, binding.tooltip, partial(self.run_action, binding.action))
 
-    def action_next_panel(self, by: int) -> None:
-        if len(self.screen_stack) == 1:
-            self._do(lambda pages, snapshot: pages.next_panel(snapshot, by))
 
-    def _do(self, change: Callable[[Pages, Snapshot], None]) -> None:
-        """Change the choice, pass it to the source, and show it."""
-        snapshot = self.shown_snapshot()
-        if self._pages is None or snapshot is None or self.source is None:
-            return
-        before = self._pages.view
-        change(self._pages, snapshot)
-        view = self._pages.view
-        if (before.problem, before.arm, before.detail) != (view.problem, view.arm, view.detail):
-            self.query_one("#panel", LinesView).scroll_to(y=0, animate=False, immediate=True)
-            if view.detail and self.query_one(Input).display:
-                self._close_search()
-        arms = snapshot.arms
-        arm = arms[min(view.arm, len(arms) - 1)].name if view.detail and arms else None
-        self.source.look(view.problem, arm)
-        self.refresh_board()
-        if not view.detail:
-            place = self._pages.place(snapshot)
-            if place is not None:
-                self.call_after_refresh(self.query_one(RowsView).bring, place)
+def _check_file(progress: Progress) -> None:
+    """An open SQLite file can be read on after it was removed, and never changes again."""
+    url = progress.store.url
+    if url.drivername == "sqlite" and not Path(str(url.database)).exists():
+        raise DatabaseUnavailable(f"{progress.store.address}: the file is gone")
+
+
+async def run_screen(app: ScreenApp) -> int:
+    """Run the app until it ends or a signal comes: TERM and HUP act as Ctrl-C. Returns the exit code. Raises why the
+    screen gave up."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # until the loop is closed: closing takes a while
+        loop.add_signal_handler(number, app.action_interrupt)
+    code = await app.run_async()
+    if app.failure is not None:
+        raise app.failure
+    return code or app.return_code or 0
+
+
+SVG_SIZE = (160, 50)
+
+
+def save_svg(snapshot: Snapshot, now: float, size: tuple[int, int] = SVG_SIZE) -> str:
+    """An SVG of the screen at that many columns and rows, colours and marks as on a terminal."""
+
+    async def saved() -> str:
+        app = ScreenApp(snapshot=snapshot, now=lambda: now)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            app.refresh_all()
+            await pilot.pause()
+            return app.export_screenshot(title=f"evo watch {snapshot.name}", simplify=True)
+
+    return asyncio.run(saved())

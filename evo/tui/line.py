@@ -1,19 +1,13 @@
-"""One line of the screen: styled pieces of text that never take more cells than there are.
+"""Text for a terminal: made harmless, measured and cut.
 
-Everything on the screen goes through here, so text that a model wrote is made harmless here: whatever
-is not printable (escape and control characters, line separators, marks that reverse the direction of writing, lone
-surrogates) becomes a dot. Nothing is ever read as markup.
+Text that a model wrote is made harmless here: whatever is not printable (escape and control characters, line
+separators, marks that reverse the direction of writing, lone surrogates) becomes a dot. Nothing is ever read as markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from rich.cells import cell_len, set_cell_size
-from rich.segment import Segment
-from rich.style import Style
 
-PLAIN = Style()
 MASK = "·"
 ELLIPSIS = "…"
 
@@ -23,6 +17,11 @@ def clean(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else "    " if c == "\t" else MASK for c in text)
+
+
+def clean_lines(text: str) -> str:
+    """The same of a text of several lines, whose lines stay."""
+    return "\n".join(map(clean, text.splitlines()))
 
 
 def width_of(text: str) -> int:
@@ -49,91 +48,3 @@ def shorten(text: str, width: int) -> str:
     while width_of(end) > tail:
         end = end[1:]
     return set_cell_size(text, width - 1 - width_of(end)).rstrip() + ELLIPSIS + end
-
-
-class Line:
-    """Built from left to right; the rest that does not fit is cut off."""
-
-    __slots__ = ("room", "segments")
-
-    def __init__(self, width: int) -> None:
-        self.room = max(0, width)
-        self.segments: list[Segment] = []
-
-    def add(self, text: str, style: Style = PLAIN, width: int = 0, right: bool = False) -> Line:
-        """Append text, in a column of `width` cells if that is above 0; returns the line."""
-        if not text.isprintable():
-            text = clean(text)
-        if width > 0:
-            text = fit(text, width)
-            space = " " * (width - width_of(text))
-            text = space + text if right else text + space
-        cells = width_of(text)
-        if cells > self.room:
-            text = fit(text, self.room)
-            cells = width_of(text)
-        if text:
-            self.segments.append(Segment(text, style))
-            self.room -= cells
-        return self
-
-    def extend(self, segments: Iterable[Segment]) -> Line:
-        """Append segments that are clean already."""
-        for segment in segments:
-            cells = width_of(segment.text)
-            if cells > self.room:
-                return self.add(segment.text, segment.style or PLAIN)
-            self.segments.append(segment)
-            self.room -= cells
-        return self
-
-    def gap(self, cells: int = 1) -> Line:
-        """Append spaces."""
-        return self.add(" " * cells)
-
-    def flush(self, text: str, style: Style = PLAIN) -> Line:
-        """Append text at the right edge; nothing if it does not fit."""
-        text = clean(text)
-        cells = width_of(text)
-        if cells + 1 <= self.room:
-            self.add(" " * (self.room - cells)).add(text, style)
-        return self
-
-    def text(self) -> str:
-        """Its text, without styles and trailing spaces."""
-        return text_of(self.segments).rstrip()
-
-    def done(self) -> list[Segment]:
-        """The segments, filled up to the full width."""
-        if self.room:
-            self.segments.append(Segment(" " * self.room, PLAIN))
-            self.room = 0
-        return self.segments
-
-
-Lines = list[Line]
-
-
-def text_of(segments: Sequence[Segment]) -> str:
-    """A line without its styles."""
-    return "".join(segment.text for segment in segments)
-
-
-def wrap(text: str, width: int, limit: int, words: bool = False) -> list[str]:
-    """A text of several lines, clean, cut into pieces of at most `width` cells, at most `limit` of them; between
-    words, if there are any."""
-    pieces: list[str] = []
-    for line in text.splitlines() or [""]:
-        rest = clean(line)
-        while True:
-            piece = rest if width_of(rest) <= width else set_cell_size(rest, width).rstrip(" ") or rest[:1]
-            cut = piece.rfind(" ") if words and len(piece) < len(rest) and rest[len(piece)] != " " else -1
-            piece = piece[:cut] if cut > len(piece) // 2 else piece
-            pieces.append(piece)
-            if len(pieces) >= limit:
-                return pieces
-            rest = rest[len(piece) :]
-            rest = rest.lstrip(" ") if words else rest
-            if not rest.strip():
-                break
-    return pieces

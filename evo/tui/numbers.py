@@ -53,23 +53,6 @@ def signed(value: float) -> str:
     return "0" if float(text) == 0 else text.replace("0.", ".", 1) if abs(value) < 0.9995 else text
 
 
-def sparkline(values: npt.ArrayLike, width: int, low: float, high: float) -> str:
-    """A curve as bars, `width` cells; the last value of each stretch counts, NaN is blank."""
-    points = np.asarray(values, dtype=np.float64)
-    if not len(points) or width < 1:
-        return " " * max(0, width)
-    last = np.clip(np.ceil(np.arange(1, width + 1) * len(points) / width) - 1, 0, len(points) - 1).astype(np.int64)
-    span = high - low
-    cells = []
-    for value in points[last].tolist():
-        if value != value:
-            cells.append(" ")
-        else:
-            level = 1.0 if span <= 0 else (value - low) / span
-            cells.append(BARS[min(7, max(0, int(level * 7.999)))])
-    return "".join(cells)
-
-
 _LEFT, _RIGHT = (0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08)
 """A braille character's dots from the lowest up."""
 

@@ -1,41 +1,53 @@
-"""Styles of text, in the colours of evo.monitor.arm_style. Nothing is shown by colour only."""
+"""Styles of text: each arm's colour and mark, and the colours with a meaning. Nothing is shown by colour only.
+
+The arms' colours are those of evo.progress.arm_style, lighter on a dark background and darker on a light one, so that
+text has a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, lru_cache
 
 from rich.style import Style
 
-from evo.monitor import arm_style
-from evo.monitor.arm_style import style_of
+from evo.progress.arm_style import COLOURS, style_of
 
 STRONG = Style(bold=True)
 DIM = Style(dim=True)
 LEGEND = Style(dim=True, italic=True)
-SELECTED = Style(reverse=True)
-GOOD = Style(color=arm_style.GOOD, bold=True)
-BAD = Style(color=arm_style.BAD, bold=True)
-WARN = Style(color=arm_style.WARN, bold=True)
 
 
 @dataclass(frozen=True)
-class ScreenLook:
-    """How an arm looks wherever it appears."""
+class Palette:
+    """arms: colours in the order of arm_style.COLOURS; muted: of titles and remarks"""
 
-    mark: str
-    style: Style
-    faint: Style
+    arms: tuple[str, ...]
+    muted: Style = DIM
+
+    def arm(self, number: int) -> Style:
+        return Style(color=self.arms[COLOURS.index(style_of(number).colour)])
+
+    def mark(self, number: int) -> str:
+        return style_of(number).mark
+
+    @property
+    def good(self) -> Style:
+        return Style(color=self.arms[2], bold=True)
+
+    @property
+    def bad(self) -> Style:
+        return Style(color=self.arms[1], bold=True)
+
+    @property
+    def warn(self) -> Style:
+        return Style(color=self.arms[4], bold=True)
+
+    def mood(self, name: str) -> Style:
+        """The style of a state: good, bad, warn, or "" for none of them."""
+        return {"good": self.good, "bad": self.bad, "warn": self.warn}.get(name, STRONG)
 
 
-@cache
-def look(number: int) -> ScreenLook:
-    """The look of the arm with that number."""
-    its = style_of(number)
-    return ScreenLook(its.mark, Style(color=its.rich), Style(color=its.rich, dim=True))
-
-
-@lru_cache(maxsize=4_096)
-def link(style: Style, action: str) -> Style:
-    """The style, and the action of a click on it: an action of the screen, as `view('choose', 3)`."""
-    return style + Style.from_meta({"@click": f"app.{action}"})
+DARK = Palette(("#4d94ff", "#ff7a33", "#1fbf8f", "#e08fc0", "#f0b429", "#7fd4ff", "#a8a8a8"), Style(color="#9aa3ad"))
+LIGHT = Palette(("#0050a0", "#9c4200", "#006548", "#943570", "#774d00", "#145f87", "#575757"), Style(color="#525966"))
+TERMINAL = Palette(COLOURS)
+"""For a terminal whose background is not known."""

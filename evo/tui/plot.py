@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from rich.style import Style
+from rich.text import Text
 
-from evo.chart import Chart, Series
-from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
-from evo.tui.palette import DIM, look
+from evo.comparison.summary import Curve
+from evo.tui.line import clean, shorten, width_of
+from evo.tui.palette import Palette
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint8)  # [row, column] in a cell
 BLANK = 0x2800
@@ -97,6 +99,8 @@ class Canvas:
 
 
 Floats = npt.NDArray[np.float64]
+NamedCurve = tuple[int, str, Curve]
+"""An arm's place in the comparison, its name, and its curve."""
 MARK_EVERY = 14
 BAND_EVERY = 3
 MOST_BANDS = 3
@@ -105,66 +109,50 @@ LOW = 8
 """Lines of a plot below which the axis has no rule."""
 
 
-def draw_plot(chart: Chart, width: int, height: int) -> Lines:
-    """`height` lines of `width` cells: the chart's series, which have bands over one x, and below them the axis. Shares
-    are shown in percent; else the scale is that of the curves. More than MOST_BANDS curves have no bands."""
-    curves, unit, share = chart.series, chart.x.title, chart.y.share
-    axis = [int(x) for x in curves[0].x]
-    names = max((min(width_of(clean(curve.name)), 12) for curve in curves), default=0)
+def draw_plot(curves: Sequence[NamedCurve], unit: str, share: bool, width: int, height: int, palette: Palette) -> Text:
+    """`height` lines of `width` cells: curves with bands over one axis, which is below them. Shares are shown in
+    percent; else the scale is that of the curves. More than MOST_BANDS curves have no bands."""
+    axis = [int(x) for x in curves[0][2].at]
+    names = max((min(width_of(clean(name)), 12) for _, name, _ in curves), default=0)
     labels = max(names + 7, len(unit) + 2) if width >= 46 else 0  # the unit is below the names
-    left = 6
-    below = 2 if height >= LOW else 1
+    left, below = 6, 2 if height >= LOW else 1
     canvas = Canvas(width - left - labels - 1, height - below)
     low, high = _range(curves, share)
     across, down = canvas.dots
     at = _columns(len(axis), across)
-    banded = curves if len(curves) <= MOST_BANDS else ()
-    for number, curve in enumerate(banded):
-        for edge in _band(curve):
+    for number, (_, _, curve) in enumerate(curves):
+        for edge in (curve.low, curve.high) if len(curves) <= MOST_BANDS else ():
             canvas.trace(_heights(edge[at], low, high, down), number, band=True, every=BAND_EVERY)
-    for number, curve in enumerate(curves):
-        canvas.trace(_heights(curve.y[at], low, high, down), number)
+    for number, (_, _, curve) in enumerate(curves):
+        canvas.trace(_heights(curve.mean[at], low, high, down), number)
     marks = _marks(curves, at, low, high, canvas)
     ends = _ends(curves, low, high, canvas.height, share)
     ticks = _ticks(canvas.height, low, high, share)
-    lines: Lines = []
+    text = Text(no_wrap=True, overflow="crop")
     for y, row in enumerate(canvas.rows()):
-        line = Line(width)
-        line.add(ticks.get(y, ""), DIM, left - 1, right=True).add("┤", DIM)
-        _cells(line, row, marks.get(y, {}), curves)
+        text.append(f"{ticks.get(y, ''):>{left - 1}}┤", palette.muted)
+        for x, (char, owner, band) in enumerate(row):
+            place = marks.get(y, {}).get(x, owner)
+            style = Style() if place == BLANK_LAYER else palette.arm(curves[place][0])
+            if x in marks.get(y, {}):
+                char, band = palette.mark(curves[place][0]), False
+            text.append(char, style + Style(dim=band))
         if labels and y in ends:
-            number, text = ends[y]
-            its = look(curves[number].arm)
-            line.gap().add(its.mark, its.style)
-            line.add(f" {text} {shorten(curves[number].name, labels - 7)}", its.style)
-        lines.append(line)
-    return lines + _axis(axis, unit, left, canvas.width, width)[-below:]
+            number, value = ends[y]
+            arm, name, _ = curves[number]
+            text.append(f" {palette.mark(arm)} {value} {shorten(name, labels - 7)}", palette.arm(arm))
+        text.append("\n")
+    for line in _axis(axis, unit, left, canvas.width, width)[-below:]:
+        text.append(line + "\n", palette.muted)
+    text.right_crop(1)
+    return text
 
 
-def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], curves: Sequence[Series]) -> None:
-    """Add a row of cells, neighbours of one style together."""
-    text, style = "", PLAIN
-    for x, (char, owner, band) in enumerate(row):
-        if x in marks:
-            its = look(curves[marks[x]].arm)
-            char, of = its.mark, its.style
-        elif owner == BLANK_LAYER:
-            of = PLAIN
-        else:
-            its = look(curves[owner].arm)
-            of = its.faint if band else its.style
-        if of is not style and text:
-            line.add(text, style)
-            text = ""
-        text, style = text + char, of
-    line.add(text, style)
-
-
-def _range(curves: Sequence[Series], share: bool) -> tuple[float, float]:
+def _range(curves: Sequence[NamedCurve], share: bool) -> tuple[float, float]:
     if share:
         return 0.0, 1.0
     banded = len(curves) <= MOST_BANDS
-    shown = [values for curve in curves for values in (curve.y, *(_band(curve) if banded else ()))]
+    shown = [values for _, _, its in curves for values in (its.mean, *((its.low, its.high) if banded else ()))]
     values = np.concatenate(shown or [np.zeros(1)])
     values = values[np.isfinite(values)]
     if not len(values):
@@ -172,10 +160,6 @@ def _range(curves: Sequence[Series], share: bool) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.01)
     return low - room, high + room
-
-
-def _band(curve: Series) -> Sequence[Floats]:
-    return [] if curve.low is None or curve.high is None else [curve.low, curve.high]
 
 
 def _columns(steps: int, across: int) -> npt.NDArray[np.int64]:
@@ -189,27 +173,29 @@ def _heights(values: Floats, low: float, high: float, down: int) -> Floats:
 
 
 def _marks(
-    curves: Sequence[Series], at: npt.NDArray[np.int64], low: float, high: float, canvas: Canvas
+    curves: Sequence[NamedCurve], at: npt.NDArray[np.int64], low: float, high: float, canvas: Canvas
 ) -> dict[int, dict[int, int]]:
     """Row -> column -> curve whose mark is there: along each curve, staggered, without overlap."""
     marks: dict[int, dict[int, int]] = {}
     if len(curves) < 2:
         return marks
     stagger = max(1, MARK_EVERY // len(curves))
-    for number, curve in enumerate(curves):
+    for number, (_, _, curve) in enumerate(curves):
         for x in range(3 + number * stagger, canvas.width, MARK_EVERY):
-            value = curve.y[at[x * 2]]
+            value = curve.mean[at[x * 2]]
             if value == value:
                 y = int(round(float(_heights(np.array(value), low, high, canvas.height * 4)))) // 4
                 marks.setdefault(min(max(y, 0), canvas.height - 1), {}).setdefault(x, number)
     return marks
 
 
-def _ends(curves: Sequence[Series], low: float, high: float, height: int, share: bool) -> dict[int, tuple[int, str]]:
+def _ends(
+    curves: Sequence[NamedCurve], low: float, high: float, height: int, share: bool
+) -> dict[int, tuple[int, str]]:
     """Row -> (curve, its last value): next to its end, moved apart if several end together."""
     wanted = []
-    for number, curve in enumerate(curves):
-        known = curve.y[np.isfinite(curve.y)]
+    for number, (_, _, curve) in enumerate(curves):
+        known = curve.mean[np.isfinite(curve.mean)]
         if len(known):
             y = float(_heights(known[-1:], low, high, height * 4)[0]) / 4
             wanted.append((y, number, _value(float(known[-1]), share)))
@@ -253,10 +239,10 @@ def _round_step(size: float) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= size * (1 - 1e-9))
 
 
-def _axis(axis: Sequence[int], unit: str, left: int, across: int, width: int) -> Lines:
+def _axis(axis: Sequence[int], unit: str, left: int, across: int, width: int) -> list[str]:
     """The line below, and round numbers below that."""
     if not axis:
-        return [Line(width), Line(width)]
+        return ["", ""]
     first, last = axis[0], axis[-1]
     step = max(1, int(_round_step((last - first) / max(2, min(6, across // 10)))))
     values = [first, *range(step, last, step), last]
@@ -270,11 +256,10 @@ def _axis(axis: Sequence[int], unit: str, left: int, across: int, width: int) ->
         if start > taken and start + len(text) + end_room <= left + across + len(f"{last:,}") // 2 + 1:
             places[x] = value
             taken = start + len(text)
-    rule = Line(width).add(" " * (left - 1) + "└", DIM)
-    rule.add("".join("┴" if x in places else "─" for x in range(across)), DIM)
+    rule = " " * (left - 1) + "└" + "".join("┴" if x in places else "─" for x in range(across))
     numbers = [" "] * width
     for x, value in places.items():
         text = f"{value:,}"
         start = min(max(left + x - len(text) // 2, 0), width - len(text))
         numbers[start : start + len(text)] = text
-    return [rule, Line(width).add("".join(numbers).rstrip(), DIM).add(f" {unit}", DIM)]
+    return [rule, f"{''.join(numbers).rstrip()} {unit}"]

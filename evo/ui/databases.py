@@ -6,9 +6,10 @@ import os
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 
-from evo.monitor.poller import Poller
-from evo.monitor.snapshot import Snapshot
+from evo.progress.model import Progress
+from evo.report.page import Page, build_page
 from islands.errors import DatabaseUnavailable, NoRuns
 from islands.names import hide_password
 from islands.runs import RunOverview, overview
@@ -17,19 +18,21 @@ from islands.store import Store
 FRESH_SECONDS = 1.0
 """Requests within this time of a reading share it, so that many tabs cost as much as one."""
 COST_SHARE = 0.05
-"""The share of one core that reading the list of runs of a large database may take."""
-POLLERS_KEPT = 8
+"""The share of one core that reading the list of runs, or building the page of one, may take."""
+READERS_KEPT = 8
+DETAILS = 50
+"""Problems of a page that have their own section; the best answers of all have their own pages."""
 LOADING_SECONDS = 2.0
 """The time for which a first request waits until a large comparison is read; later requests show the rest."""
 
 
 class _Watched:
-    """A poller and its last snapshot. Requests take turns."""
+    """A reader and its last page. Requests take turns."""
 
-    def __init__(self, poller: Poller) -> None:
-        self.poller, self.lock = poller, threading.Lock()
-        self.snapshot: Snapshot | None = None
-        self.read = 0.0
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.lock = progress, threading.Lock()
+        self.page: Page | None = None
+        self.due = 0.0
 
 
 class RunDatabase:
@@ -67,28 +70,29 @@ class RunDatabase:
             self._due = time.monotonic() + max(FRESH_SECONDS, (time.thread_time() - began) / COST_SHARE)
         return self._overview
 
-    def snapshot(self, name: str) -> Snapshot:
-        """A run or a comparison as it is now. Raises UnknownRun."""
+    def page(self, name: str, candidate: Callable[[int], str], browse_all: str) -> Page:
+        """The page of a run or a comparison as it is now. Raises UnknownRun."""
         store = self.store()
         with self._lock:
             watched = self._watched.get(name)
         if watched is None:
-            watched = _Watched(Poller(store, name))
+            watched = _Watched(Progress(store, name, live=True))
             with self._lock:
                 watched = self._watched.setdefault(name, watched)
-                while len(self._watched) > POLLERS_KEPT:
+                while len(self._watched) > READERS_KEPT:
                     self._watched.popitem(last=False)
         with self._lock:
             if name in self._watched:
                 self._watched.move_to_end(name)
         with watched.lock:
-            if watched.snapshot is None or time.monotonic() - watched.read >= FRESH_SECONDS:
-                until = time.monotonic() + LOADING_SECONDS
-                snapshot = watched.poller.poll()
-                while snapshot.loaded < snapshot.runs and time.monotonic() < until:
-                    snapshot = watched.poller.poll()
-                watched.snapshot, watched.read = snapshot, time.monotonic()
-            return watched.snapshot
+            if watched.page is None or time.monotonic() >= watched.due:
+                began, until = time.thread_time(), time.monotonic() + LOADING_SECONDS
+                watched.progress.refresh()
+                while watched.progress.loaded < len(watched.progress.comparison.runs) and time.monotonic() < until:
+                    watched.progress.refresh()
+                watched.page = build_page(watched.progress, details=DETAILS, candidate=candidate, browse_all=browse_all)
+                watched.due = time.monotonic() + max(FRESH_SECONDS, (time.thread_time() - began) / COST_SHARE)
+            return watched.page
 
     def close(self) -> None:
         with self._lock:

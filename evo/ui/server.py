@@ -16,7 +16,6 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,8 +23,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from evo.errors import BadInput
-from evo.monitor.arm_style import style_of
-from evo.report.page import arm_rules, environment_of, template_file
+from evo.report.page import content_policy, environment, render
 from evo.search.status import format_time
 from evo.ui import pages
 from evo.ui.databases import RunDatabase
@@ -35,13 +33,9 @@ from islands.names import format_db_option
 from problems.redaction import redact
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-ARMS_STYLED = 56
 IDLE_SECONDS = 60
 """Time after which a connection without a request is closed."""
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
-)
+POLICY = content_policy("connect-src 'self'", "form-action 'self'", "frame-ancestors 'none'")
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -50,14 +44,9 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:@/\[\]]+)(:\d+)?")
-TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
-STATIC = {
-    **dict.fromkeys(("vendor/vega.bundle.js.gz", "charts.js", "theme.js", "page.css"), "evo.report"),
-    **dict.fromkeys(("early.js", "ui.js", "ui.css"), "evo.ui"),
-}
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that gets no page, with the status and the reason."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
@@ -82,12 +71,8 @@ class PageServer(ThreadingHTTPServer):
         self.names = {*LOOPBACK, host.lower()} if self.local else {*LOOPBACK, host.lower(), *_own_names()}
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host in ("0.0.0.0", "") else host
         self.address = f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")
-        self.environment = environment_of("evo.ui", "evo.report")
-        self.environment.filters |= {"figure": _figure, "when": format_time, "iso": _iso}
-        self.environment.globals |= {
-            "run_path": pages.run_path,
-            "suffix": format_db_option(databases[0].address),
-        }
+        environment().filters |= {"when": format_time, "iso": _iso}
+        environment().globals |= {"run_path": pages.run_path, "suffix": format_db_option(databases[0].address)}
 
     def close(self) -> None:
         """Free the port and close the databases."""
@@ -117,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if self._admit(split.path, query):
                 self._answer(split.path, query)
-        except Refused as refused:
+        except RequestRefused as refused:
             self._send(refused.status, str(refused).encode(), {"Content-Type": "text/plain; charset=utf-8"})
         except (BadInput, UnknownRun, DatabaseUnavailable) as error:
             missing = isinstance(error, UnknownRun)
@@ -134,11 +119,11 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _admit(self, path: str, query: Mapping[str, str]) -> bool:
-        """Whether the request gets its answer; False if it was answered with a redirection. Raises Refused."""
+        """Whether the request gets its answer; False if it was answered with a redirection. Raises RequestRefused."""
         if not _is_known_host(self.headers.get("Host", ""), self.server.names, self.server.local):
-            raise Refused(HTTPStatus.FORBIDDEN, "this page is only served under the name of its machine")
+            raise RequestRefused(HTTPStatus.FORBIDDEN, "this page is only served under the name of its machine")
         if self.headers.get("Sec-Fetch-Site") == "cross-site" and self.headers.get("Sec-Fetch-Mode") != "navigate":
-            raise Refused(HTTPStatus.FORBIDDEN, "this page is not served to other sites")
+            raise RequestRefused(HTTPStatus.FORBIDDEN, "this page is not served to other sites")
         token, cookie = self.server.token, f"evo_ui_{self.server.port}"
         if not token:
             return True
@@ -154,14 +139,11 @@ class _Handler(BaseHTTPRequestHandler):
         except CookieError:
             given = None
         if given is None or not hmac.compare_digest(given.value.encode(), token.encode()):
-            raise Refused(HTTPStatus.FORBIDDEN, "open the address that evo ui printed, with its token")
+            raise RequestRefused(HTTPStatus.FORBIDDEN, "open the address that evo ui printed, with its token")
         return True
 
     def _answer(self, path: str, query: Mapping[str, str]) -> None:
         parts = [unquote(part) for part in path.split("/")[1:]]
-        if parts[0] == "static" and len(parts) == 2:
-            content, kind = static(parts[1])
-            return self._send(HTTPStatus.OK, content, {"Content-Type": kind})
         if parts[0] == "run" and parts[-1] == "text" and len(parts) == 6 and parts[3] == "candidate":
             text = pages.candidate_text(self._database(parts[1]), parts[2], _id(parts[4]))
             headers = {
@@ -178,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             case [""]:
                 return pages.list_runs(databases, query)
             case ["run", place, name]:
-                return pages.show_run(self._database(place), int(place), name, query)
+                return pages.show_run(self._database(place), int(place), name)
             case ["run", place, name, "candidates"]:
                 return pages.list_candidates(self._database(place), int(place), name, query)
             case ["run", place, name, "candidate", id]:
@@ -191,8 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise UnknownRun("there is no such database; evo ui DATABASE... names those to show")
 
     def _show(self, view: UiPage, status: HTTPStatus = HTTPStatus.OK) -> None:
-        template = self.server.environment.get_template(view.template)
-        text = template.render(**view.values, live=view.live)
+        text = render(view.template, **view.values, live=view.live)
         self._send(status, text.encode("utf-8", "replace"), {"Content-Type": "text/html; charset=utf-8"})
 
     def _fail(self, status: HTTPStatus, title: str, message: str) -> None:
@@ -234,22 +215,6 @@ def _is_known_host(header: str, names: set[str], local: bool) -> bool:
     except ValueError:
         return False
     return not local
-
-
-@cache
-def static(name: str) -> tuple[bytes, str]:
-    """A file of the page and its type. Raises UnknownRun."""
-    for path, package in STATIC.items():
-        if path.rpartition("/")[2].removesuffix(".gz") == name:
-            content = template_file(package, path)
-            if name == "page.css":
-                content += arm_rules([style_of(place) for place in range(ARMS_STYLED)]).encode()
-            return content, TYPES[name.rpartition(".")[2]]
-    raise UnknownRun("there is no such file")
-
-
-def _figure(value: float | None) -> str:
-    return "–" if value is None or value != value else f"{value:.4g}"
 
 
 def _iso(seconds: float) -> str:

@@ -47,6 +47,26 @@ class MazeProblem(Problem):
         scored = () if self.maze.rules == PAPER else self.objectives
         return fingerprint_of(self.maze.tiles, self.maze.budget, self.maze.size, *scored)
 
+    def picture(self, answer: str) -> str:
+        """The board, three characters a tile, with the route of the answer: the way out of each floor tile, when it was
+        left last, and brackets around other tiles on the route."""
+        try:
+            cells = simulate(self.maze, parse_moves(answer)).cells
+        except UnreadableRoute:
+            cells = (self.maze.start,)
+        size, walked = self.maze.size, set(cells)
+        arrows = {1: "→", -1: "←", size: "↓", -size: "↑"}
+        left = {cell: arrows.get(to - cell, "·") for cell, to in zip(cells, cells[1:], strict=False) if to != cell}
+        drawn = []
+        for cell, tile in enumerate(self.maze.tiles):
+            if tile == "#":
+                drawn.append("███")
+            elif cell not in walked:
+                drawn.append(f" {tile} ")
+            else:
+                drawn.append(f" {left.get(cell, '·')} " if tile == "." else f"[{tile}]")
+        return "\n".join("".join(drawn[row : row + size]) for row in range(0, size * size, size))
+
     def known_answers(self, seed: int) -> list[str]:
         """The best route, then three of a planner."""
         rng = random.Random(seed)
@@ -90,18 +110,6 @@ A route is a list of moves such as: R R D D L D"""
 
     def random_answer(self, rng: random.Random) -> str:
         return draw_route(self.maze, rng)
-
-    def picture(self, answer: str) -> str:
-        """The maze, with a * on every open tile that the walk passes."""
-        tiles = list("".join(self.maze.rows()))
-        try:
-            walked = simulate(self.maze, parse_moves(answer)).cells
-        except UnreadableRoute:
-            walked = ()
-        for cell in walked:
-            tiles[cell] = "*" if tiles[cell] == "." else tiles[cell]
-        size = self.maze.size
-        return "\n".join("".join(tiles[row * size : (row + 1) * size]) for row in range(size))
 
     def canonical(self, answer: str) -> str:
         try:

@@ -16,6 +16,7 @@ from evo.runs import start as launching
 from evo.runs.resume import Changes, OnScorerChange
 from evo.search import resources as shared
 from evo.search.stop import INTERRUPTED
+from islands.comparisons import PlannedRun, plan
 from islands.schema import Run
 from islands.store import Store
 from problems.contract import Problem, Score, ScorerFault
@@ -58,7 +59,8 @@ class DigitsPolicy(Policy):
 
     version, prompt_format, traits = "digits-1", "chat", PolicyTraits(logprobs=True)
 
-    def __init__(self, batch=4, delay=0.0, jitter=0.0, die_after=None, error=None):
+    def __init__(self, batch=4, delay=0.0, jitter=0.0, die_after=None, error=None, low=0):
+        self.low = low  # the least digit that it writes
         self.batch, self.delay, self.jitter = batch, delay, jitter
         self.die_after, self.error, self.calls = die_after, error, []
 
@@ -72,7 +74,7 @@ class DigitsPolicy(Policy):
 
     def _rollout(self, prompt, i, answers, seed):
         rng = np.random.default_rng([seed, prompt.stream, i, len(prompt.user)])
-        words = ["".join(map(str, rng.integers(0, 10, 8))) for _ in range(answers)]
+        words = ["".join(map(str, rng.integers(self.low, 10, 8))) for _ in range(answers)]
         if rng.random() < 0.1:
             words[0] = "nonsense"
         text = "\n".join(f"<answer_{j + 1}>{w}</answer_{j + 1}>" for j, w in enumerate(words))
@@ -88,6 +90,11 @@ class DigitsPolicy(Policy):
 @pytest.fixture
 def search_with(monkeypatch):
     """search(problems, policy, db, name=..., resume=..., **config) -> OpenRun, after the search has run."""
+    return make_search(monkeypatch)
+
+
+def make_search(monkeypatch):
+    """As search_with, for fixtures of a session."""
 
     def run(
         problems,
@@ -180,10 +187,22 @@ def digits_policy():
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
     """The address of a database with a comparison `made-up`: 3 arms (one is grpo) x 2 seeds x 5 problems x 12."""
-    from bench.report import made_up
-
     address = f"sqlite:///{tmp_path_factory.mktemp('made') / 'runs.db'}"
-    made_up(address, problems=5, iterations=12, arms=3, seeds=2)
+    lowest = {"base": 0, "best-of-n": 1, "grpo": 2}
+    config = dict(problems=["x"], iterations=12, rollouts=1, answers=3)
+    runs = [
+        PlannedRun(arm, seed, {**config, "policy": f"made:{arm}", "seed": seed}) for seed in (0, 1) for arm in lowest
+    ]
+    with Store.open(address) as store:
+        plan(store, "made-up", runs, command="evo compare made-up --iterations 12", commit="0" * 12)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        search = make_search(monkeypatch)
+        for run in runs:
+            problems = [DigitsProblem(f"made-up/{n}", target=0.72 + 0.03 * n) for n in range(5)]
+            policy = DigitsPolicy(low=lowest[run.arm])
+            search(problems, policy, address, name=f"made-up/{run.arm}/s{run.seed}", resume=True)
+    with Store.open(address) as store, store.begin() as tx:
+        tx.connection.execute(update(Run).values(status="done"))
     return address
 
 

@@ -33,7 +33,6 @@ BY_NAME = {
     "islands/engine.py": "errors of database drivers",
     "islands/lock.py": "locks that a system may lack",
     "evo/pipelines/file.py": "errors of the YAML parser",
-    "evo/tui/screen.py": "signals that a system may lack",
     # syntax trees, whose nodes have different fields
     "problems/programs/": "syntax trees",
     "problems/identity.py": "syntax trees",

@@ -26,8 +26,8 @@ from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
 from evo.plugins.formulas.table import BadTable
 from evo.provenance import source_commit
 from evo.search.status import clock
+from evo.tui.child import can_show
 from evo.tui.line import fit as shorten
-from evo.tui.terminal import can_show
 from problems.retired import COMMANDS, replace_hint
 
 NEWS_SECONDS, LINE_SECONDS = 1.0, 10.0

@@ -1,17 +1,33 @@
-
 "use strict";
 (() => {
+  const root = document.documentElement;
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  document.documentElement.classList.add("live");
+  root.classList.add("live");
 
-  // Tables: a button in every heading, so that sorting is the keyboard's too.
+  // Light and dark: the reader's system decides, the button overrules it, on later pages too where the browser keeps it.
+  const kept = (value) => {
+    try {
+      return value === undefined ? localStorage.getItem("evo-theme") : localStorage.setItem("evo-theme", value);
+    } catch {
+      return null; // a browser that keeps nothing
+    }
+  };
+  if (["light", "dark"].includes(kept())) root.dataset.theme = kept();
+  document.getElementById("theme").addEventListener("click", () => {
+    const now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    root.dataset.theme = now === "dark" ? "light" : "dark";
+    kept(root.dataset.theme);
+  });
+
+  // Tables: a button in every heading, so that sorting is the keyboard's too; on a phone, where tables are lists of
+  // cards without headings, a menu.
   const value = (row, place) => {
     const text = row.cells[place].dataset.sort;
     return text === undefined ? null : row.cells[place].classList.contains("number") ? Number(text) : text;
   };
-  const sort = (table, place) => {
+  const sort = (table, place, again) => {
     const heading = table.tHead.rows[0].cells[place];
-    const rising = heading.getAttribute("aria-sort") !== "ascending";
+    const rising = again ? again === "ascending" : heading.getAttribute("aria-sort") !== "ascending";
     for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
     heading.setAttribute("aria-sort", rising ? "ascending" : "descending");
     const rows = [...table.tBodies[0].rows].sort((one, two) => {
@@ -22,75 +38,58 @@
     });
     table.tBodies[0].append(...rows);
   };
-  for (const table of all("table.sortable")) {
-    [...table.tHead.rows[0].cells].forEach((heading, place) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.append(...heading.childNodes);
-      heading.append(button);
-      heading.setAttribute("aria-sort", "none");
-      button.addEventListener("click", () => sort(table, place));
-    });
-  }
-  // On a phone, where tables are lists of cards without headings, a menu sorts them.
-  for (const table of all("table.sortable")) {
-    if (table.tBodies[0].rows.length < 2) continue;
-    const label = document.createElement("label");
-    label.className = "sorting";
-    const menu = document.createElement("select");
-    for (const heading of table.tHead.rows[0].cells) menu.append(new Option(heading.textContent));
-    menu.addEventListener("change", () => sort(table, menu.selectedIndex));
-    label.append("Sort by ", menu);
-    table.closest(".table").querySelector(".scroll").before(label);
-  }
-  for (const field of all("input[data-filter]")) {
+  const pick = (field) => {
     const box = document.getElementById(field.dataset.filter);
+    const wanted = field.value.toLowerCase();
+    const flag = (all("select[data-flags]", box)[0] || { value: "" }).value;
     const rows = all("tbody tr", box);
-    const flags = all("select[data-flags]", box)[0];
-    const pick = () => {
-      const wanted = field.value.toLowerCase();
-      const flag = flags ? flags.value : "";
-      for (const row of rows)
-        row.hidden =
-          !row.textContent.toLowerCase().includes(wanted) || (flag !== "" && !row.dataset.flag.split(" ").includes(flag));
-      all(".count", box)[0].textContent = `${rows.filter((row) => !row.hidden).length} shown`;
-    };
-    field.addEventListener("input", pick);
-    if (flags) flags.addEventListener("change", pick);
-  }
-
-  // A table as CSV: what is shown, numbers in full, small type in a column of its own.
-  const quoted = (text) => {
-    const safe = /^[=+\-@\t]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text; // no formula for a spreadsheet
-    return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+    for (const row of rows)
+      row.hidden = !row.textContent.toLowerCase().includes(wanted) || (flag !== "" && !row.dataset.flag.split(" ").includes(flag));
+    all(".count", box)[0].textContent = `${rows.filter((row) => !row.hidden).length} shown`;
   };
-  const words = (cell) => [...cell.childNodes].filter((node) => node.tagName !== "SMALL").map((node) => node.textContent).join("");
-  const csv = (table) => {
-    const titles = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
-    const rows = [...table.tBodies[0].rows].filter((row) => !row.hidden);
-    const noted = titles.map((_, place) => rows.some((row) => row.cells[place].querySelector("small")));
-    const line = (cells, note) => cells.flatMap((cell, place) => (noted[place] ? [cell, note(place)] : [cell])).map(quoted).join(",");
-    const body = rows.map((row) => {
-      const cells = [...row.cells];
-      const values = cells.map((cell) => words(cell).trim().replace(/^(-?\d{1,3}(,\d{3})+(\.\d+)?)$/, (number) => number.replaceAll(",", "")));
-      return line(values, (place) => (cells[place].querySelector("small") || { textContent: "" }).textContent);
-    });
-    return [line(titles, (place) => `${titles[place]}, note`), ...body].join("\r\n") + "\r\n";
+  const panels = () => {
+    for (const name of new Set(all(".panel").map((panel) => panel.dataset.panel))) {
+      const select = all("select[data-panels]").find((one) => one.dataset.panels === name);
+      const chosen = select ? select.selectedIndex : 0;
+      all(`.panel[data-panel="${name}"]`).forEach((panel, place) => panel.classList.toggle("chosen", place === chosen));
+    }
   };
-  for (const button of all("button[data-csv]")) {
-    button.addEventListener("click", () => {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([csv(document.querySelector(`#${button.dataset.csv} table`))], { type: "text/csv" }));
-      link.download = `${button.dataset.csv}.csv`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    });
-  }
+  const prepare = (within) => {
+    for (const table of all("table.sortable", within)) {
+      [...table.tHead.rows[0].cells].forEach((heading, place) => {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.append(...heading.childNodes);
+        heading.append(button);
+        heading.setAttribute("aria-sort", "none");
+        button.addEventListener("click", () => sort(table, place));
+      });
+      if (table.tBodies[0].rows.length < 2) continue;
+      const label = document.createElement("label");
+      label.className = "sorting";
+      const menu = document.createElement("select");
+      for (const heading of table.tHead.rows[0].cells) menu.append(new Option(heading.textContent));
+      menu.addEventListener("change", () => sort(table, menu.selectedIndex));
+      label.append("Sort by ", menu);
+      table.closest(".scroll").before(label);
+    }
+    for (const field of all("input[data-filter]", within)) field.addEventListener("input", () => pick(field));
+    for (const select of all("select[data-flags]", within))
+      select.addEventListener("change", () => pick(all("input[data-filter]").find((one) => one.dataset.filter === select.dataset.flags)));
+    for (const button of all("button[data-copy]", within))
+      button.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).innerText);
+        button.textContent = "Copied";
+      });
+    panels();
+  };
+  prepare(document);
+  for (const select of all("select[data-panels]")) select.addEventListener("change", panels);
 
   // A link to a problem opens it.
   const open = () => {
     const chosen = location.hash.startsWith("#problem-") && document.getElementById(location.hash.slice(1));
-    if (chosen) {
+    if (chosen && chosen.tagName === "DETAILS") {
       chosen.open = true;
       chosen.scrollIntoView();
     }
@@ -98,12 +97,44 @@
   addEventListener("hashchange", open);
   open();
 
-  // Panels: one of several at a time.
-  for (const name of new Set(all(".panel").map((panel) => panel.dataset.panel))) {
-    const panels = all(".panel").filter((panel) => panel.dataset.panel === name);
-    const show = (chosen) => panels.forEach((panel, place) => panel.classList.toggle("chosen", place === chosen));
-    const select = all("select[data-panels]").find((one) => one.dataset.panels === name);
-    if (select) select.addEventListener("change", () => show(select.selectedIndex));
-    show(0);
-  }
+  // A page that may change is fetched again while it is in view, and blocks that differ are replaced. The server has
+  // escaped every text, and its policy lets no script run but this one.
+  const shape = (page) => all("[data-update]", page).map((block) => block.id).join(" ");
+  const update = (page) => {
+    if (shape(page) !== shape(document)) return location.reload();
+    for (const fresh of all("[data-update]", page)) {
+      const old = document.getElementById(fresh.id);
+      if (old.source === fresh.innerHTML) continue;
+      const focused = old.contains(document.activeElement) && document.activeElement.getAttribute("href");
+      const chosen = all("input[data-filter], select[data-flags]", old).map((field) => field.value);
+      const order = all("table", old).map((table) => all("th", table.tHead).findIndex((one) => ["ascending", "descending"].includes(one.getAttribute("aria-sort"))));
+      const ways = all("table", old).map((table, at) => order[at] >= 0 && table.tHead.rows[0].cells[order[at]].getAttribute("aria-sort"));
+      const block = document.importNode(fresh, true);
+      block.source = fresh.innerHTML;
+      old.replaceWith(block);
+      prepare(block);
+      all("input[data-filter], select[data-flags]", block).forEach((field, at) => (field.value = chosen[at] || ""));
+      all("table", block).forEach((table, at) => order[at] >= 0 && sort(table, order[at], ways[at]));
+      all("input[data-filter]", block).forEach(pick);
+      if (focused) all("a", block).find((link) => link.getAttribute("href") === focused)?.focus();
+    }
+    document.body.toggleAttribute("data-live", page.body.hasAttribute("data-live"));
+  };
+  let etag = "";
+  const again = async () => {
+    if (!document.hidden) {
+      try {
+        const reply = await fetch(location.href, { headers: etag ? { "If-None-Match": etag } : {}, cache: "no-store" });
+        document.getElementById("lost").hidden = reply.status < 500;
+        if (reply.ok) {
+          etag = reply.headers.get("ETag");
+          update(new DOMParser().parseFromString(await reply.text(), "text/html"));
+        }
+      } catch {
+        document.getElementById("lost").hidden = false;
+      }
+    }
+    setTimeout(again, document.body.hasAttribute("data-live") ? 2000 : 15000);
+  };
+  if (document.body.hasAttribute("data-live")) setTimeout(again, 2000);
 })();

@@ -29,8 +29,7 @@ def test_a_comparison_has_a_verdict_and_frames(compared):
     single = {"policy": "p", "solved": {"mean": 0.5, "low": None, "high": None}, "best": None}
     shown = replace(compared, summary={"arms": {"one": single}})._repr_html_()
     assert "<td>0.500</td><td>-</td>" in shown, "a single problem has no interval"
-    (legend,) = compared.plot().legends
-    assert [text.get_text() for text in legend.get_texts()][:2] == ["random", "mutate"]
+    assert compared._repr_html_().count("<svg") == 2
     curves = compared.curves()
     last = curves.groupby(["arm", "problem"]).best.last()
     assert last.to_dict() == frame.set_index(["arm", "problem"]).best.to_dict()

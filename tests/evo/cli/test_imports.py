@@ -19,12 +19,11 @@ SPARED = (
     "scipy",
     "evo.comparison",
     "evo.evaluation",
-    "evo.monitor",
+    "evo.progress",
     "evo.runs.resume",
     "evo.training",
     "evo.tui.app",
-    "evo.tui.screen",
-    "islands.openevolve",
+    "islands.interop",
     "problems.custom",
     "textual",
     "vpo.servers.address",
@@ -139,4 +138,4 @@ def test_the_lines_of_a_plain_run_load_no_statistics(here):
     """A line for every arm is read and printed, and nothing that makes curves, intervals or verdicts is loaded."""
     hasten = "import evo.cli.live\nevo.cli.live.FIRST_LINES_SECONDS = 0.0\n"
     command = ["run", *FEW, "--iterations", "20", "--policy", "scripted:mutate?latency=0.02"]
-    assert loaded(here, command, ("scipy", "evo.monitor.poller"), before=hasten) == ["evo.monitor.poller"]
+    assert loaded(here, command, ("scipy", "evo.progress.model"), before=hasten) == ["evo.progress.model"]

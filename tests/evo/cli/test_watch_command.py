@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from evo.cli import invoke
-from evo.monitor.snapshot import Snapshot
+from evo.progress.snapshot import Snapshot
 from islands.store import Store
 from islands.types import Totals
 
@@ -38,7 +38,7 @@ def test_one_picture_without_unicode(db):
     command = [sys.executable, "-m", "evo", "watch", "run", "--db", db, "--once"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "PYTHONIOENCODING": "ascii"}
     shown = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True).stdout
-    assert shown.isascii() and b"100%|" in shown and b"solve rate ---" in shown
+    assert shown.isascii() and b"solve rate" in shown
 
 
 def test_plain_lines_end_with_the_run(db, capsys):
@@ -97,18 +97,16 @@ def test_a_database_that_is_not_there(tmp_path, capsys):
 
 def test_plain_lines_are_harmless():
     from evo.cli.lines import format_line
-    from evo.monitor.snapshot import ArmSnapshot
+    from evo.progress.snapshot import ArmSnapshot
 
-    shown = Snapshot(
-        "x\x1b[2J", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 2, 3),), cluster="\x1b[2J\n", remaining=61.0
-    )
+    shown = Snapshot("x\x1b[2J", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 2, 3),), remaining=61.0)
     line = format_line(shown, 0.0)
     assert line.isprintable() and "  50%  about 1:10 left  1/2 iterations  1 running" in line
 
 
 def test_a_plain_line_tells_what_waits_for_the_oldest_group():
     from evo.cli.lines import format_line
-    from evo.monitor.snapshot import ArmSnapshot, Telemetry
+    from evo.progress.snapshot import ArmSnapshot, Telemetry
 
     arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
     line = format_line(Snapshot("x", (arm,)), 0.0)
@@ -117,16 +115,17 @@ def test_a_plain_line_tells_what_waits_for_the_oldest_group():
 
 def test_the_cost_so_far_is_live():
     from evo.cli.lines import format_line
-    from evo.monitor.snapshot import ArmSnapshot, Telemetry
-    from evo.tui.head import _progress
+    from evo.progress.snapshot import ArmSnapshot, Telemetry
+    from evo.tui.draw import head
+    from evo.tui.palette import DARK
 
     def snapshot(cost):
         spent = Telemetry(Totals(cost=cost))
         return Snapshot("x", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 9, 3, telemetry=spent),))
 
     assert "cost 0.0123" in format_line(snapshot(0.01234), 0.0)
-    assert "cost 0.01234" in _progress(snapshot(0.01234), 120).text()
-    assert "cost" not in format_line(snapshot(0.0), 0.0) and "cost" not in _progress(snapshot(0.0), 120).text()
+    assert "cost 0.01234" in head(snapshot(0.01234), 120, 0.0, DARK).plain
+    assert "cost" not in format_line(snapshot(0.0), 0.0) and "cost" not in head(snapshot(0.0), 120, 0.0, DARK).plain
 
 
 def add_runs(db, *names, comparison=None):

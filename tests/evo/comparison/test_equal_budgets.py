@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from evo.cli import invoke
-from evo.comparison.load import budget_ended, gather, load_results
-from evo.monitor.poller import Poller
+from evo.comparison.arms import budget_ended, gather
+from evo.progress.model import Progress
 from islands.store import Store
 
 
@@ -28,15 +28,15 @@ def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsy
     compare(db, "--iterations", "400", "--max-total-tokens", "3000")
     shown = capsys.readouterr().out
     assert "2 seeds, at the end of each run's budget" in shown
-    assert "at the end of each run's budget, 95% intervals" in shown and "under way" not in shown
+    assert "at the end of each run's budget, 95% intervals" in shown and "in progress" not in shown
     with Store.open(db, read_only=True) as store:
         comparison = gather(store, "budgets")
         assert comparison.ended_by_budget
         spent = {run.arm: run.reason for run in comparison.runs}
         assert set(spent.values()) == {"budget of 3,000 tokens"}
         assert {run.summary["ended_by"] for run in comparison.runs} == {"budget"}
-        results = load_results(store, comparison)
-        screen = Poller(store, "budgets").poll_whole(0.0)
+        progress = Progress.open(store, "budgets")
+        results, screen = progress.results, progress.snapshot()
     assert all((one.done == 400).all() and one.horizon == 400 for one in results.values())
     for arm in screen.arms:
         assert arm.results.horizon == 400 and (arm.results.solved_at == results[arm.name].solved_at).all()

@@ -8,7 +8,6 @@ import pytest
 from command_line import evo
 from rich.console import Console
 
-from evo.comparison.load import gather
 from evo.comparison.operators import (
     BELOW,
     BINS,
@@ -17,13 +16,13 @@ from evo.comparison.operators import (
     OperatorShares,
     intervals,
     labels,
-    load_operators,
     operator_dict,
     pooled,
     print_operators,
     refinement_differences,
 )
 from evo.comparison.table import refinement_lines
+from evo.progress.model import Progress
 from islands.store import Store
 from islands.types import AT_TARGET, NO_PARENT
 
@@ -116,8 +115,7 @@ def test_details_of_a_comparison_are_its_operators(here, capsys):
     assert rows["best-of-n"][:-2] == ["-"] * (len(rows["classic"]) - 2) and rows["best-of-n"][-1] == "100%"
     assert all(len(line) <= 80 for line in table[:6])
     with Store.open("sqlite:///evo.db", read_only=True) as store:
-        comparison = gather(store, "c")
-        found = load_operators(store, comparison)
+        found = Progress.open(store, "c").operators
         assert {arm: len(operators) for arm, operators in found.items()} == {"classic": 1, "best-of-n": 1, "echo": 0}, (
             "an echo of nothing is no answer"
         )

@@ -1,14 +1,11 @@
 """Arrays of one arm's searches: what is known of all, figures of single searches, who solved what."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from evo.comparison.load import Arm, SearchArrays
 from evo.comparison.results import Results, align_budgets, common_best_horizon, common_horizon, solvers
-from islands.runs import Improvement, RunCourse
 
 inf, nan = math.inf, math.nan
 
@@ -17,36 +14,6 @@ def arm(solved_at, done=None, iterations=10, **options):
     solved_at = np.array(solved_at, dtype=float)
     done = np.full(solved_at.shape, iterations) if done is None else np.array(done)
     return Results(solved_at, done, iterations, **options)
-
-
-def course(groups, solved=None, rises=()):
-    """A run's course, problems by id; rises: (problem, iteration, fitness)."""
-    steps = {}
-    for problem, iteration, fitness in rises:
-        steps.setdefault(problem, []).append(Improvement(problem, iteration, 0, fitness, 0, None))
-    return RunCourse(groups, solved or {}, steps)
-
-
-def test_searches_become_arrays():
-    arrays = SearchArrays.empty([1.0, 1.0, None], 2, np.arange(1, 5))
-    runs = (SimpleNamespace(config={"rollouts": 1, "answers": 3}),) * 2
-    seed = [(1, -1, 0.1), (2, -1, 1.0)]
-    first = arrays.add(0, {1: 0, 2: 1, 3: 2}, course({1: 2, 2: 4, 3: 2, 9: 5}, {2: 0}, [*seed, (9, 0, 5.0)]))
-    assert [(row, rise.fitness) for row, rise, _ in first] == [(0, 0.1), (1, 1.0)]
-    ((row, rise, before),) = arrays.add(0, {1: 0, 2: 1, 3: 2}, course({1: 2}, {1: 2}, [(1, 1, 1.0), (1, 2, 0.5)]))
-    assert (row, rise.fitness, before) == (0, 1.0, 0.1)
-    arrays.add(
-        1, {4: 0, 5: 1, 6: 2}, course({4: 4, 5: 3, 6: 9}, {}, [(4, 2, 0.5), (5, 0, 0.2), (5, 7, 0.9), (6, 0, 3.0)])
-    )
-    got = arrays.results(Arm("a", runs), 4, by_budget=False)
-    assert got.answers == 3
-    assert np.array_equal(got.solved_at, [[2, inf], [0, inf], [nan, nan]], equal_nan=True)
-    assert got.done.tolist() == [[4, 4], [4, 3], [2, 4]]
-    best = [[[0.1, 1, 1, 1], [nan, nan, 0.5, 0.5]], [[1] * 4, [0.2] * 4], [[nan] * 4, [3] * 4]]
-    assert np.array_equal(got.best, best, equal_nan=True)
-    assert got.judged.tolist() == [True, True, False]
-    assert (got.horizon, got.best_horizon) == (3, 2)
-    assert arrays.results(Arm("a", runs), 4, by_budget=True).done.tolist() == [[4, 4]] * 3
 
 
 @pytest.mark.parametrize(

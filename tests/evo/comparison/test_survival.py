@@ -7,13 +7,13 @@ import pytest
 from scipy import stats as reference
 
 from evo.comparison.results import Results, align_budgets
-from evo.comparison.survival import (
+from evo.comparison.summary import (
     answer_axis,
     best_curve,
     metric_difference,
     solve_curve,
 )
-from evo.stats import difference, wilson
+from evo.stats import paired_difference, wilson
 
 inf, nan = math.inf, math.nan
 
@@ -157,13 +157,9 @@ def test_crossed_seeds_widen_the_band_where_they_differ():
 
 
 def test_median_time():
-    crossing = solve_curve(arm(np.arange(1, 31)[:, None], iterations=30)).reaches()
-    assert crossing.at == 15
-    assert crossing.low < 15 < crossing.high < 30
-    slow = solve_curve(arm([[1], [2], [3], [inf], [inf], [inf]]))
-    assert slow.reaches().at == 3
-    assert slow.reaches().high == inf
-    assert slow.reaches(0.6) is None
+    assert solve_curve(arm(np.arange(1, 31)[:, None], iterations=30)).half() == 15
+    assert solve_curve(arm([[1], [2], [3], [inf], [inf], [inf]])).half() == 3
+    assert solve_curve(arm([[1], [2], [inf], [inf], [inf], [inf]])).half() is None
 
 
 def test_mean_best_and_its_end():
@@ -225,7 +221,7 @@ def test_best_difference_and_what_nothing_counts_as():
     a, b = arm([[inf], [inf]], iterations=2, best=best_a), arm([[inf], [inf]], iterations=2, best=best_b)
     assert metric_difference("best", a, b).interval.mean == pytest.approx(0.3)
     assert metric_difference("best", a, b, 1).interval.mean == pytest.approx(-0.1)
-    dropped = difference(a.best_at(1, nan), b.best_at(1, nan))
+    dropped = paired_difference(a.best_at(1, nan), b.best_at(1, nan))
     assert (dropped.interval.mean, dropped.pairs) == (pytest.approx(0.1), 1)
 
 
@@ -247,7 +243,7 @@ def test_arms_of_different_cost_on_one_axis():
 
 def test_figures_of_two_arms_agree_with_difference_of_their_values():
     a, b = arm([[1, 2], [4, inf], [inf, inf]]), arm([[3, 3], [inf, inf], [1, inf]])
-    assert metric_difference("time", a, b) == difference(a.solve_times(10), b.solve_times(10))
+    assert metric_difference("time", a, b) == paired_difference(a.solve_times(10), b.solve_times(10))
     assert metric_difference("time", a, b).interval.mean == pytest.approx((1.5 - 3 + 7 - 10 + 10 - 5.5) / 3)
 
 

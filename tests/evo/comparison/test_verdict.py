@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binomtest
 
 from evo.comparison.results import Results
+from evo.comparison.summary import farthest, interval_unit, summarise, verdicts_of
 from evo.comparison.table import other_lines, short
-from evo.comparison.verdict import farthest, interval_unit, summarise, verdicts_of
 from evo.stats import Verdict
 
 T = 10
@@ -25,7 +25,7 @@ def test_figures_are_those_of_the_searches():
     found = summarise({"a": a}, None).arms["a"]
     assert found.solved.mean == 0.75
     assert found.area.mean == pytest.approx((10 + 9 + 7 + 0) / 40)
-    assert found.median.at == 2
+    assert found.median == 2
     assert found.best.mean == pytest.approx(3.5 / 4)
     assert found.only == (0, 1, 2)
 

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from evo.monitor import answer as answers
-from evo.monitor.answer import best_known_of, describe_best_known, verify_best
 from evo.plugins.maths.family import TASKS
 from evo.plugins.maths.problem import MathsProblem
 from evo.plugins.maths.task import Best, Measured
+from evo.progress import answer as answers
+from evo.progress.answer import best_known_of, describe_best_known, verify_best
 from islands.types import ProblemRecord
 from problems.registry import shared_sandbox
 

@@ -1,52 +1,27 @@
-"""Reports of the made-up comparison, and a problem whose answers may hold anything."""
+"""Pages of stored comparisons."""
 
 from __future__ import annotations
 
 import pytest
-from hostile_text import HOSTILE, AnyTextProblem
-from matplotlib.figure import Figure
 
-from evo.report import plot
+from evo.progress.model import Progress
+from evo.report.page import build_page, content_policy, render
 from islands.store import Store
-
-
-@pytest.fixture
-def any_text():
-    return AnyTextProblem
-
-
-@pytest.fixture(scope="session")
-def hostile():
-    return HOSTILE
 
 
 @pytest.fixture(scope="session")
 def page_for():
-    """page_for(address, name) -> the Report and its page."""
+    """page_for(address, name) -> the Page and its HTML."""
 
-    def made_for(address, name):
-        from evo.report.page import page_of
-        from evo.report.report import report_of
-
+    def made_for(address, name, against=None):
         with Store.open(address, read_only=True) as store:
-            report = report_of(store, name)
-        return report, page_of(report)
+            page = build_page(Progress.open(store, name, against))
+        return page, render("page.html.jinja", page=page, state="done", policy=content_policy())
 
     return made_for
 
 
 @pytest.fixture(scope="session")
 def finished(made, page_for):
-    """The Report of the made-up comparison, and its page."""
+    """The Page of the made-up comparison, and its HTML."""
     return page_for(made, "made-up")
-
-
-@pytest.fixture
-def coarse(monkeypatch):
-    """Pictures in few pixels without an even layout, at a third of the time: everything is drawn all the same."""
-
-    def plain(*, figsize, layout):
-        return Figure(figsize=figsize)
-
-    monkeypatch.setattr(plot, "Figure", plain)
-    monkeypatch.setattr(plot, "DPI", 20)

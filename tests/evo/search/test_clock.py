@@ -6,7 +6,7 @@ import time
 import pytest
 from stored_rows import assert_same_run, stored_answers
 
-from evo.monitor.poller import Poller
+from evo.progress.model import Progress
 from islands.errors import RunBusy
 from islands.store import Store
 
@@ -30,11 +30,11 @@ def test_a_search_is_the_same_and_is_resumed_and_watched(jumping, search_with, d
     jumping()
     search_with([digits()], digits_policy(), db, iterations=20, max_seconds=600, stop_after=8)
     with Store.open(db, read_only=True) as store:
-        assert Poller(store, "run").poll_whole(1.0).groups < 20
+        assert Progress.open(store, "run").snapshot().groups < 20
     search_with([digits()], digits_policy(), db, resume=True)
     assert_same_run(stored_answers(db), stored_answers(calm))
     with Store.open(db, read_only=True) as store:
-        snapshot = Poller(store, "run").poll_whole(1.0)
+        snapshot = Progress.open(store, "run").snapshot()
         assert snapshot.groups == 20 and snapshot.elapsed(time.time()) >= 0
         assert 0 <= store.run("run").summary["seconds"] < 600
 

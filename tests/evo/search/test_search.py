@@ -342,7 +342,7 @@ def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
-    from evo.monitor.poller import read_telemetry
+    from evo.progress.model import read_telemetry
     from evo.search import loop as searching
     from islands.store import Store
     from islands.types import Totals
@@ -411,7 +411,7 @@ def test_a_finished_run_that_is_resumed_keeps_its_best_and_its_seconds(search_wi
 
 def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, digits_policy, db, clock):
     """Of a run that was killed, rested, was resumed, and is paused: no second of the rest and of the pause."""
-    from evo.monitor.poller import Poller
+    from evo.progress.model import Progress
 
     first = search_with([digits("a")], digits_policy(), db, iterations=10, stop_after=4)
     clock.pass_by(5)
@@ -425,7 +425,7 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
         store.finish_run(store.run("run").id, "done", summary=second.status.metrics())
     clock.pass_by(100)
     with Store.open(db, read_only=True) as store:
-        assert 5 <= Poller(store, "run").poll().elapsed(clock.now()) < 65
+        assert 5 <= Progress.open(store, "run").snapshot().elapsed(clock.now()) < 65
 
 
 class TestDigitsPolicy(PolicyContract):

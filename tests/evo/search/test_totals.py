@@ -15,10 +15,7 @@ from stored_rows import committed_groups
 from test_kill import exit_code, forked
 
 import evo as api
-from evo.comparison.load import gather
-from evo.comparison.table import costs_of
-from evo.monitor.poller import Poller
-from evo.report.load import read_run
+from evo.progress.model import Progress
 from evo.runs.finish import summarize
 from evo.search.stop import StopReason
 from islands.runs import run_totals
@@ -79,11 +76,11 @@ def counted(db, name):
 def shown(db, name, capsys):
     """The totals of a run in every place that shows them: place -> Totals.as_dict()."""
     with Store.open(db, read_only=True) as store:
-        comparison = gather(store, name)
+        progress = Progress.open(store, name)
+        (cost,) = progress.costs.values()
         found = {
-            "screen": Poller(store, name).poll_whole(1.0).arms[0].telemetry.totals.as_dict(),
-            "report": read_run(store, comparison.runs[0]).totals.as_dict(),
-            "comparison": costs_of(store, comparison.arms[0]).totals.as_dict(),
+            "screen": progress.snapshot().arms[0].telemetry.totals.as_dict(),
+            "comparison": cost.totals.as_dict(),
         }
     found["api"] = dict(api.load_run(name, db=db).summary)
     code, out, _ = evo(capsys, "show", name, "--db", db, "--json")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evo.stats import difference
+from evo.stats import paired_difference
 from evo.stats.differences import fewest_pairs, sign_flips
 
 RUNS = 120
@@ -27,7 +27,7 @@ def test_repeated_searches(problems, seeds, base, gain):
     covered = shown = exact = 0
     for _ in range(RUNS):
         first, second = searches(rng, problems, seeds, base, gain)
-        found = difference(first, second, rate=True)
+        found = paired_difference(first, second, rate=True)
         assert (found.interval.low > 0 or found.interval.high < 0) == found.shown
         covered += found.interval.low - 1e-12 <= gain <= found.interval.high + 1e-12
         shown += found.shown
@@ -53,7 +53,7 @@ def test_seeds_that_train_the_policy(problems, seeds, level, spread):
         for _ in range(2):
             logits = ease + rng.normal(0, spread, (1, seeds)) + rng.normal(0, 0.3, (problems, seeds))
             arms.append((rng.random((problems, seeds)) < 1 / (1 + np.exp(-logits))) * 1.0)
-        found = difference(*arms, rate=True, crossed_seeds=True)
+        found = paired_difference(*arms, rate=True, crossed_seeds=True)
         assert (found.interval.low > 0 or found.interval.high < 0) == found.shown
         covered += found.interval.low <= 0 <= found.interval.high
         widths.append(found.interval.high - found.interval.low)
@@ -67,6 +67,6 @@ def test_a_gain_of_two_fifths_on_ten_problems_is_shown_as_often_as_by_the_exact_
     shown = exact = 0
     for _ in range(300):
         first, second = searches(rng, 10, 3, 0.3, 0.4)
-        shown += difference(first, second, rate=True).shown
+        shown += paired_difference(first, second, rate=True).shown
         exact += sign_flips(first.mean(axis=1) - second.mean(axis=1))[2] <= 0.05
     assert exact >= 0.65 * 300 and shown >= 0.95 * exact

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from evo.comparison.results import Results
-from evo.comparison.survival import solve_curve
-from evo.stats import difference, mean_interval, ratio_difference, ratio_interval, verdict
+from evo.comparison.summary import solve_curve
+from evo.stats import mean_interval, paired_difference, ratio_difference, ratio_interval, verdict
 from evo.stats.differences import exchange_test, splits
 
 
@@ -58,13 +58,11 @@ def test_a_solve_curve_is_over_the_seeds_of_one_problem() -> None:
     assert many.mean[-1] == 0.75
 
 
-def test_one_search_has_a_curve_without_a_band_and_a_time_without_an_interval() -> None:
+def test_one_search_has_a_curve_without_a_band() -> None:
     curve = _curve([[7.0]])
     assert list(curve.mean) == [0.0] * 6 + [1.0] * 4
     assert np.isnan(curve.low).all() and np.isnan(curve.high).all()
-    half = curve.reaches()
-    assert half is not None and half.at == 7
-    assert math.isnan(half.low) and math.isnan(half.high)
+    assert curve.half() == 7
 
 
 def test_the_exchange_of_seeds_is_scipys_permutation_test() -> None:
@@ -85,7 +83,7 @@ def test_many_seeds_are_exchanged_at_random_with_the_same_p() -> None:
 
 def test_a_difference_over_seeds_by_hand() -> None:
     a, b = np.array([0.9, 0.8, 1.0, 0.95]), np.array([0.4, 0.5, 0.45, 0.3])
-    found = difference(a[None], b[None])
+    found = paired_difference(a[None], b[None])
     welch = stats.ttest_ind(a, b, equal_var=False)
     ends = welch.confidence_interval()
     assert (found.interval.low, found.interval.high) == pytest.approx((ends.low, ends.high))
@@ -95,7 +93,7 @@ def test_a_difference_over_seeds_by_hand() -> None:
 
 
 def test_few_seeds_show_nothing_and_say_so() -> None:
-    found = difference([[0.9, 0.8, 1.0]], [[0.1, 0.2, 0.15]])
+    found = paired_difference([[0.9, 0.8, 1.0]], [[0.1, 0.2, 0.15]])
     assert not found.shown and not found.possible
     assert found.interval.low == 0.0 < found.interval.mean
     assert verdict("a", "b", found).text.endswith("p = 0.10; 3 seeds of one problem cannot show one)")
@@ -103,7 +101,7 @@ def test_few_seeds_show_nothing_and_say_so() -> None:
 
 @pytest.mark.parametrize("rate", [False, True])
 def test_one_seed_has_no_interval_and_the_verdict_says_why(rate: bool) -> None:
-    found = difference([[1.0]], [[0.0]], rate=rate)
+    found = paired_difference([[1.0]], [[0.0]], rate=rate)
     assert not found.interval.known and not found.shown and found.p == 1.0
     assert verdict("vpo", "grpo", found).text == (
         "no difference shown (vpo - grpo = +1.00; one problem under one seed has no interval)"
@@ -111,7 +109,7 @@ def test_one_seed_has_no_interval_and_the_verdict_says_why(rate: bool) -> None:
 
 
 def test_seeds_that_do_not_differ_leave_no_interval_but_a_test() -> None:
-    found = difference([[0.5] * 5], [[0.75] * 5])
+    found = paired_difference([[0.5] * 5], [[0.75] * 5])
     assert not found.interval.known and found.p == pytest.approx(2 / math.comb(10, 5)) and found.shown
     assert "do not differ" in verdict("a", "b", found).text and verdict("a", "b", found).text.startswith(
         "a - b = -0.25 ("
@@ -119,7 +117,7 @@ def test_seeds_that_do_not_differ_leave_no_interval_but_a_test() -> None:
 
 
 def test_a_rate_of_five_seeds_to_none_is_a_difference_within_its_bounds() -> None:
-    found = difference(np.ones((1, 5)), np.zeros((1, 5)), rate=True)
+    found = paired_difference(np.ones((1, 5)), np.zeros((1, 5)), rate=True)
     assert found.shown and 0 < found.interval.low < found.interval.high == 1.0
 
 
@@ -138,7 +136,7 @@ def test_interval_and_p_agree(rate: bool, comparisons: int) -> None:
         seeds = int(rng.integers(2, 9))
         a = rng.random((1, seeds)) if not rate else (rng.random((1, seeds)) < 0.9) * 1.0
         b = rng.random((1, seeds)) - 0.6 if not rate else (rng.random((1, seeds)) < 0.2) * 1.0
-        found = difference(a, b, rate=rate, comparisons=comparisons)
+        found = paired_difference(a, b, rate=rate, comparisons=comparisons)
         assert (found.interval.low > 0 or found.interval.high < 0) == found.shown
         assert found.interval.low <= found.interval.mean <= found.interval.high
         assert found.possible or not found.shown
@@ -148,5 +146,5 @@ def test_interval_and_p_agree(rate: bool, comparisons: int) -> None:
 
 def test_false_calls_over_seeds_are_rare() -> None:
     rng = np.random.default_rng(6)
-    called = sum(difference(rng.random((1, 6)), rng.random((1, 6))).shown for _ in range(600))
+    called = sum(paired_difference(rng.random((1, 6)), rng.random((1, 6))).shown for _ in range(600))
     assert called / 600 < 0.07

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from evo.stats import Difference, difference, fewest_pairs, mean_band, mean_interval, verdict, wilson
+from evo.stats import Difference, fewest_pairs, mean_band, mean_interval, paired_difference, verdict, wilson
 from evo.stats.differences import EXACT_PAIRS, sign_flips
 from vpo.metrics import Interval
 
@@ -146,7 +146,7 @@ def test_interval_and_p_agree(crossed, rate, comparisons):
         problems = int(rng.integers(1, 25))
         chance = rng.random((problems, 1))
         a, b = ((rng.random((problems, 3)) < np.clip(chance + shift, 0, 1)) * 1.0 for shift in (rng.random() / 2, 0.0))
-        found = difference(a, b, crossed_seeds=crossed, rate=rate, comparisons=comparisons)
+        found = paired_difference(a, b, crossed_seeds=crossed, rate=rate, comparisons=comparisons)
         if not found.interval.known:  # seeds of one problem that do not differ
             assert problems == 1 and found.unknown
             continue
@@ -160,7 +160,7 @@ def test_interval_and_p_agree(crossed, rate, comparisons):
 
 def test_several_arms_widen_the_interval_and_raise_p_alike():
     a, b = np.random.default_rng(0).normal(0.4, 1, 20), np.zeros(20)
-    alone, of_three = difference(a, b), difference(a, b, comparisons=3)
+    alone, of_three = paired_difference(a, b), paired_difference(a, b, comparisons=3)
     assert of_three.p == pytest.approx(3 * alone.p)
     assert of_three.interval.low < alone.interval.low < alone.interval.high < of_three.interval.high
     assert (alone.interval.mean, alone.comparisons) == (of_three.interval.mean, 1)
@@ -169,12 +169,12 @@ def test_several_arms_widen_the_interval_and_raise_p_alike():
 
 def test_a_difference_of_one_seed_by_hand():
     a, b = [1] * 10 + [0] * 10, [0] * 9 + [1] * 2 + [0] * 9
-    d = difference(a, b, rate=True)
+    d = paired_difference(a, b, rate=True)
     assert d.interval.mean == pytest.approx(0.4)
     assert d.pairs == 20
     assert d.p == pytest.approx(reference.binomtest(9, 10).pvalue, abs=0.005)
     assert d.shown
-    back = difference(b, a, rate=True)
+    back = paired_difference(b, a, rate=True)
     assert back.interval.mean == -d.interval.mean
     assert (back.p, back.shown) == (pytest.approx(d.p), True)
 
@@ -182,10 +182,10 @@ def test_a_difference_of_one_seed_by_hand():
 def test_a_difference_of_several_seeds_averages_them_within_problems():
     rng = np.random.default_rng(0)
     a, b = rng.random((12, 3)), rng.random((12, 5))
-    d = difference(a, b)
+    d = paired_difference(a, b)
     gaps = a.mean(axis=1) - b.mean(axis=1)
     assert (d.interval.low, d.interval.high, d.p) == sign_flips(gaps)
-    wider = difference(a, b, crossed_seeds=True)
+    wider = paired_difference(a, b, crossed_seeds=True)
     assert wider.interval.mean == d.interval.mean
     assert wider.interval.low <= d.interval.low < d.interval.high <= wider.interval.high
     assert wider.p >= d.p
@@ -193,30 +193,30 @@ def test_a_difference_of_several_seeds_averages_them_within_problems():
 
 def test_a_difference_leaves_a_problem_out_of_both_arms():
     a, b = np.array([[1.0, 1], [5, math.nan], [2, 2]]), np.array([[0.0], [1], [math.inf]])
-    d = difference(a, b)
+    d = paired_difference(a, b)
     assert (d.interval.mean, d.pairs) == (1, 1)
     with pytest.raises(ValueError, match="no problem"):
-        difference([math.nan], [1.0])
+        paired_difference([math.nan], [1.0])
     with pytest.raises(ValueError, match="3 and 2 problems"):
-        difference(a, b[:2])
+        paired_difference(a, b[:2])
 
 
 def test_four_problems_to_none_are_no_difference():
-    d = difference([1] * 4 + [0] * 56, [0] * 60, rate=True)
+    d = paired_difference([1] * 4 + [0] * 56, [0] * 60, rate=True)
     assert d.p == pytest.approx(0.125, abs=0.01)
     assert not d.shown
     assert verdict("vpo", "grpo", d).text == "no difference shown (vpo - grpo = +0.07 [-0.01, 0.14], p = 0.12)"
 
 
 def test_no_problem_solved_by_either_arm_leaves_room_for_a_difference():
-    few, many = (difference([0] * n, [0] * n, rate=True).interval for n in (6, 60))
+    few, many = (paired_difference([0] * n, [0] * n, rate=True).interval for n in (6, 60))
     assert few.low == -few.high < -0.2
     assert -0.1 < many.low < 0 < many.high < 0.1
 
 
 @pytest.mark.parametrize(("problems", "comparisons", "possible"), [(5, 1, False), (6, 1, True), (6, 2, False)])
 def test_too_few_problems_say_so(problems, comparisons, possible):
-    d = difference([1] * problems, [0] * problems, rate=True, comparisons=comparisons)
+    d = paired_difference([1] * problems, [0] * problems, rate=True, comparisons=comparisons)
     assert (d.possible, d.shown) == (possible, possible)
     said = verdict("vpo", "grpo", d).text
     assert said.endswith(f"; {problems} problems cannot show one)") != possible
@@ -247,7 +247,7 @@ def share_inside(draw, truth, interval):
 
 
 def paired(**options):
-    return lambda a, b: difference(a, b, **options).interval
+    return lambda a, b: paired_difference(a, b, **options).interval
 
 
 def solved(rng, chance, seeds=3):
@@ -308,7 +308,7 @@ def test_simultaneous_intervals_cover_together():
     together = 0
     for _ in range(TRIALS):
         base = rng.normal(size=24)
-        found = [difference(rng.normal(size=24), base, comparisons=3).interval for _ in range(3)]
+        found = [paired_difference(rng.normal(size=24), base, comparisons=3).interval for _ in range(3)]
         together += all(one.low <= 0 <= one.high for one in found)
     assert together / TRIALS >= 0.93
 
@@ -318,8 +318,8 @@ def test_false_calls_are_rare_and_true_differences_are_found():
     calls = found = 0
     for _ in range(150):
         chance = rng.beta(0.4, 0.6, 10)[:, None]
-        calls += difference(solved(rng, chance), solved(rng, chance), rate=True).shown
+        calls += paired_difference(solved(rng, chance), solved(rng, chance), rate=True).shown
         chance = rng.beta(0.4, 0.6, 60)[:, None]
-        found += difference(solved(rng, chance + 0.3 * (1 - chance)), solved(rng, chance), rate=True).shown
+        found += paired_difference(solved(rng, chance + 0.3 * (1 - chance)), solved(rng, chance), rate=True).shown
     assert calls <= 0.07 * 150
     assert found > 0.9 * 150

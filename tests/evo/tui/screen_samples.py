@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from evo.comparison.results import Results
-from evo.comparison.survival import best_curve, solve_curve
-from evo.monitor.answer import StoredAnswer
-from evo.monitor.snapshot import (
+from evo.comparison.summary import best_curve, solve_curve
+from evo.progress.answer import StoredAnswer
+from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
     ImprovementLine,
@@ -49,7 +49,7 @@ def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="do
         name, f"embedded:{name}", seeds, {status: seeds}, problems * seeds * done, problems * seeds * iterations, 3,
         results=found, curve=curve, telemetry=telemetry,
         population=PopulationView((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10),
-        populations={0: PopulationView((9.0, 9.5, 8.0, 7.5, 8.0), 1.1)}, read=problems * seeds, **more,
+        **more,
     )  # fmt: skip
 
 
@@ -65,8 +65,8 @@ def snapshot(arms, *, problems=12, iterations=40, reference="grpo", targets=True
     return Snapshot(
         name, tuple(arms),
         tuple(ProblemLine(f"maze:hard/{p}", 1.0 if targets else None, OBJECTIVES) for p in range(problems)),
-        reference, iterations, tuple(range(1, iterations + 1)),
-        improvements=improvements, active=((NOW - 185, NOW - 60 if ended else math.inf),), heard=NOW - 1,
+        (), reference, iterations, tuple(range(1, iterations + 1)),
+        improvements=improvements, active=((NOW - 185, NOW - 60 if ended else math.inf),),
         remaining=None if ended else sum(a.planned - a.groups for a in arms) / 21.5,
         loaded=sum(a.seeds for a in arms), runs=sum(a.seeds for a in arms), **more,
     )  # fmt: skip
@@ -124,4 +124,4 @@ def detailed(hostile=False):
         "vpo", 3, 1, CandidateDetail(answer, record, 16, 100, version, 0.0, 2, ()),
         StoredAnswer(answer, parent, None), (Ancestor(3446, 0.75), Ancestor(3100, 0.7), Ancestor(2900, 0.0)),
     )  # fmt: skip
-    return snapshot([arm("grpo", 1.4), arm("vpo", 2.6)], details={(3, "vpo"): shown})
+    return snapshot([arm("grpo", 1.4), arm("vpo", 2.6)], detail=shown)

@@ -71,7 +71,10 @@ class Program:
         end = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < end:
             self.read()
-        self.read(0.2)
+        before = -1
+        while len(self.everything) > before:  # a pseudo-terminal gives a few thousand bytes at a time
+            before = len(self.everything)
+            self.read(0.2)
         return self.process.wait(1)
 
     def close(self):

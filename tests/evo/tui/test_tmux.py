@@ -30,7 +30,7 @@ def test_a_drive_through_the_screen(tmp_path, search_with, digits, digits_policy
         return done.stdout
 
     def until(*texts):
-        end = time.monotonic() + 60
+        end = time.monotonic() + 30
         while not all(text in (seen := call("capture-pane", "-p")) for text in texts):
             assert time.monotonic() < end, seen
             time.sleep(0.1)
@@ -40,23 +40,22 @@ def test_a_drive_through_the_screen(tmp_path, search_with, digits, digits_policy
 
     call("new-session", "-d", "-x", str(columns), "-y", str(rows), shell)
     try:
-        lines = until("the run has ended", "120/120 iterations", "q quit", "▸0")
-        assert lines[rows - 1].startswith("q quit")
-        assert ("population ──" in "\n".join(lines)) == (columns == 160)
-        call("send-keys", "End")
-        until("▸29")
-        call("send-keys", "/", "2", "Enter")
-        until("12 of 30 · /2", "▸29")
-        call("send-keys", "Home", "Enter")
-        until("fitness", "of 0.9", "esc back")
+        lines = until("the run has ended", "120/120 iterations", "q Quit")
+        assert ("population of" in "\n".join(lines)) == (columns == 160)
+        call("send-keys", "/", "2")
+        until("12 of 30 · /2")
+        call("send-keys", "Enter")
+        time.sleep(0.5)
+        call("send-keys", "Enter")
+        until("fitness", "of 0.9", "esc Back")
         call("send-keys", "Escape")
         until("12 of 30")
-        call("send-keys", "C-p")
-        until("Search for commands", "Copy the answer")
+        call("send-keys", "Tab")
+        until("last improvements")
+        call("send-keys", "Tab", "?")
+        until("Keys", "problems by name")
         call("send-keys", "Escape")
-        until("12 of 30", "solve rate ─")
-        call("send-keys", "?")
-        until("Keys", "leave; the run continues")
+        until("12 of 30")
         call("send-keys", "q")
         until("left with 0")
     finally:

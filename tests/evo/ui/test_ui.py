@@ -1,7 +1,6 @@
 """The page of `evo ui` by requests: its content, whom it answers, and that texts of models are never more than text."""
 
 import http.client
-import json
 import re
 import sqlite3
 from contextlib import ExitStack, contextmanager
@@ -35,7 +34,7 @@ class Client:
         assert headings[0] == 1 and all(
             deeper - level <= 1 for level, deeper in zip(headings, headings[1:], strict=False)
         )
-        assert all(one["src"].startswith("/static/") for one in found.of("script") if one.get("type") is None)
+        assert len(found.of("script")) == 1 and "src" not in found.of("script")[0]
         return found
 
 
@@ -62,25 +61,13 @@ def test_a_comparison_is_listed_and_shown(client, made):
     assert [one["href"] for one in listed.of("a") if one["href"].startswith("/run/")] == ["/run/0/made-up"]
     assert "3 arms: base, best-of-n, grpo" in listed.text
     shown = client.page("/run/0/made-up")
-    assert "360 of 360 iterations" in shown.text and "no difference shown" in shown.text
-    assert {one["data-chart"] for one in shown.of("div") if "data-chart" in one} == {"solved", "best"}
+    assert "all runs have ended" in shown.text and " - grpo = " in shown.text
+    assert len(shown.of("svg")) == 2 + 5
     best = [one["href"] for one in shown.of("a") if "/candidate/" in one["href"]]
     answer = client.page(best[0])
-    assert "fitness" in answer.text and "Find a route from S to E." in answer.text
+    assert "fitness" in answer.text and "Write eight digits." in answer.text
     one_run = client.page("/run/0/made-up%2Fgrpo%2Fs0")
-    assert "made:grpo" in one_run.text and "60 of 60 iterations" in one_run.text
-
-
-def test_charts_hold_the_screens_curves(client, made):
-    from evo.monitor.poller import Poller
-
-    (raw,) = re.findall('id="chart-values">(.*?)</script>', client.get("/run/0/made-up").body)
-    values = json.loads(raw)
-    with Store.open(made, read_only=True) as store:
-        snapshot = Poller(store, "made-up").poll_whole(1.0)
-    for line, arm in zip(values["charts"]["solved"]["lines"], snapshot.arms, strict=True):
-        assert line["y"] == pytest.approx(list(arm.curve.mean), abs=1e-4)
-    assert [arm["name"] for arm in values["arms"]] == [arm.name for arm in snapshot.arms]
+    assert "made:grpo" in one_run.text and "the run has ended" in one_run.text
 
 
 @pytest.mark.parametrize(
@@ -176,10 +163,11 @@ def test_what_models_wrote_is_text_everywhere(hostile_database, connect):
             reply = client.get(path)
             found = client.page(path)
             assert len(reply.body) < 1_000_000, path
-            assert not {"img", "svg", "style", "iframe", "object", "base"} & {tag for tag, _ in found.elements}
+            assert not {"img", "iframe", "object", "base"} & {tag for tag, _ in found.elements}
+            assert len(found.of("style")) == 1 and all(one.get("class") == "plot" for one in found.of("svg"))
             attributes = {name for _, of_tag in found.elements for name in of_tag}
             assert not {name for name in attributes if name.startswith("on") or name in ("style", "srcdoc")}
-            assert all(one["href"].startswith("/") for one in found.of("a"))
+            assert all(one["href"].startswith(("/", "#")) for one in found.of("a"))
             assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]", reply.body), path
             assert "</script>" in found.text
         for sign in ("<script>fetch(", "javascript:alert(4)", "{{ 7 * 7 }}", "␛[31m␈␀<U+202E><U+2066><U+D800>", "&lt;"):
@@ -189,11 +177,12 @@ def test_what_models_wrote_is_text_everywhere(hostile_database, connect):
 
 
 def test_each_answer_forbids_scripts_of_others_and_other_origins(client):
-    for path in ("/", "/run/0/made-up", "/static/ui.js", "/nothing", "/run/0/made-up/candidates?low=x"):
+    for path in ("/", "/run/0/made-up", "/nothing", "/run/0/made-up/candidates?low=x"):
         headers = client.get(path, Origin="http://evil.example").headers
         policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
         assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
-        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+        assert policy["script-src"].startswith("'sha256-") and policy["style-src"].startswith("'sha256-")
+        assert policy["connect-src"] == policy["form-action"] == "'self'"
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert not any(name.lower().startswith("access-control") for name in headers)
 
@@ -227,7 +216,7 @@ def test_a_token_opens_the_page_and_leaves_the_address(made, connect, host):
     with connect(made, host=host, token=host == "127.0.0.1") as client:
         token = client.server.token
         assert client.server.address.endswith(f":{client.server.port}/?token={token}") and len(token) >= 32
-        for path in ("/", "/static/ui.js", "/run/0/made-up", "/?token=wrong", "/?token="):
+        for path in ("/", "/run/0/made-up", "/?token=wrong", "/?token="):
             refused = client.get(path)
             assert refused.status == 403 and "base" not in refused.body and token not in refused.body
         let_in = client.get(f"//evil.example/?token={token}&q=grpo")
@@ -249,8 +238,7 @@ def test_a_token_opens_the_page_and_leaves_the_address(made, connect, host):
         ("/run/0/made-up/candidate/999999", 404),
         ("/run/0/made-up/candidate/x", 404),
         ("/run/0/made-up/candidate/" + "9" * 30, 404),
-        ("/static/../server.py", 404),
-        ("/static/..%2fserver.py", 404),
+        ("/static/page.js", 404),
         ("/run/0/made-up/candidates?low=nan", 400),
         ("/run/0/made-up/candidates?problem=x", 400),
         ("/run/0/made-up/candidates?operator=9.9", 400),

@@ -31,7 +31,6 @@ def test_hostile_texts_do_nothing_and_everything_fits(tab, serve, hostile_databa
             assert tab.evaluate("document.documentElement.scrollWidth") <= width, path
             assert tab.evaluate(TOO_SMALL) == [] and tab.evaluate(CLIPPED) == [], path
         assert tab.complaints == []
-        assert {url.split("/static/")[0] for url in tab.requests if "/static/" in url} == {server.address.rstrip("/")}
         assert all(url.startswith((server.address, "data:")) for url in tab.requests)
         assert not any(url.endswith("/x") for url in tab.requests)
 
@@ -46,7 +45,7 @@ def test_a_new_run_and_its_progress_appear_without_a_reload(tab, serve, tmp_path
         tab.wait_for_selector("text=second", timeout=10_000)
         assert tab.evaluate("window.kept") and tab.locator("tbody tr").count() == 2
         tab.click("text=second")
-        tab.wait_for_selector(".chart.drawn")
+        tab.wait_for_selector("svg.plot")
         tab.click("#theme")
         chosen = tab.evaluate("document.documentElement.dataset.theme")
         tab.click("nav >> text=Runs")

@@ -1,0 +1,105 @@
+"""A comparison in the database: its arms, each a policy's searches of the same problems under several seeds, and the
+problems that count. A single run is a comparison of one arm under one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evo.errors import BadInput
+from evo.search.defaults import planned_iterations
+from evo.search.stop import StopReason, ended_by
+from islands.comparisons import runs_named
+from islands.store import Store
+from islands.types import ProblemRecord, RunRecord
+
+BASELINE = "grpo"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One policy with its settings. runs: one for each seed, in the order of the comparison's seeds."""
+
+    name: str
+    runs: tuple[RunRecord, ...]
+
+    @property
+    def policy(self) -> str:
+        return str(self.runs[0].config["policy"])
+
+    @property
+    def answers(self) -> int:
+        """Answers of an iteration: G rollouts of m answers."""
+        return int(self.runs[0].config["rollouts"]) * int(self.runs[0].config["answers"])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arms in the order in which they were named, and their problems.
+
+    problems: of the first run that has any, in order; the other runs have the same problems under other ids
+    failed: problems that a fault of their scorer stopped in some run; they are left out of all runs and of `problems`
+    reference: the arm that the others are measured against; None if there is only one arm
+    """
+
+    name: str
+    arms: tuple[Arm, ...]
+    problems: tuple[ProblemRecord, ...]
+    reference: str | None
+    failed: tuple[ProblemRecord, ...] = ()
+
+    @property
+    def runs(self) -> list[RunRecord]:
+        return [run for arm in self.arms for run in arm.runs]
+
+    @property
+    def crossed_seeds(self) -> bool:
+        """Whether a seed acts on all problems at once (evo.stats), because some arm's policy learns while it searches.
+        All intervals, bands and tests of a comparison use it."""
+        return any(run.config.get("train") for run in self.runs)
+
+    @property
+    def ended_by_budget(self) -> bool:
+        """Whether all runs are done, some of them by a budget before their last iteration: of tokens, cost or seconds,
+        which are then what the arms have in common."""
+        return budget_ended(self.runs)
+
+    @property
+    def iterations(self) -> int:
+        """Planned for each problem."""
+        return max(planned(run) for run in self.runs)
+
+    def arm(self, name: str) -> Arm:
+        return next(arm for arm in self.arms if arm.name == name)
+
+
+def gather(store: Store, name: str, against: str | None = None) -> Comparison:
+    """The comparison, or the run, of that name. Raises UnknownRun, and BadInput if no arm is called `against`.
+
+    against: the reference; by default the arm called grpo, or the first
+    """
+    runs = runs_named(store, name)
+    by_arm: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        by_arm.setdefault(run.arm or run.name, []).append(run)
+    arms = tuple(Arm(arm, tuple(sorted(of_arm, key=lambda run: run.seed))) for arm, of_arm in by_arm.items())
+    if against is not None and against not in by_arm:
+        raise BadInput(f"{name} has no arm {against}; it has {', '.join(by_arm)}")
+    reference = against or (BASELINE if BASELINE in by_arm else arms[0].name)
+    begun = [records for records in (store.problems(run.id) for run in runs) if records]
+    faulty = {record.index: record for records in begun for record in records if record.status == "failed"}
+    problems = tuple(record for record in (begun[0] if begun else ()) if record.index not in faulty)
+    return Comparison(
+        name, arms, problems, reference if len(arms) > 1 else None, tuple(faulty[index] for index in sorted(faulty))
+    )
+
+
+def planned(run: RunRecord) -> int:
+    """Iterations of each problem."""
+    return planned_iterations(run.config)
+
+
+def budget_ended(runs: Sequence[RunRecord]) -> bool:
+    """Whether all of these are done, and some by a budget. Their results then also count for all later
+    iterations."""
+    return all(run.status == "done" for run in runs) and any(ended_by(run) is StopReason.BUDGET for run in runs)

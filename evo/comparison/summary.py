@@ -1,0 +1,337 @@
+"""The summary of a comparison: curves with bands, metrics with intervals, paired differences, and the verdict.
+
+While searches run, some have done more iterations than others. A solved search is known for all iterations, an open
+one only for those it has done, so the share of solved searches among the known ones would rise to 1 at the end. The
+solve rate is therefore the Kaplan-Meier estimate (1958): the product over iterations of the shares of searches, still
+unsolved at t, that t does not solve. Once all searches have reached an iteration, it is the plain share. Before, it is
+unbiased if the progress of a search does not depend on its difficulty; taking turns over problems and arms ensures
+that. A curve ends where fewer than half of the open searches have arrived.
+
+Metrics and differences are taken at the horizon, the iteration that every search of every arm has reached, so a running
+comparison has a summary too. It uses the seeds that have done nearly as many iterations as any, because seeds may be
+searched in turn. The verdict is on the first metric, the solve rate at the horizon; the other metrics explain it.
+p-values and intervals of several arms against one reference are corrected for all of them (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.comparison.results import Floats, Ints, Results, align_budgets, common_best_horizon, common_horizon, solvers
+from evo.stats import (
+    CONFIDENCE,
+    Difference,
+    Verdict,
+    by_unit,
+    mean_band,
+    mean_interval,
+    paired_difference,
+    verdict,
+    wilson,
+)
+from vpo.metrics import Interval
+
+FEWEST_REACHED = 0.5
+NEARLY = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A metric with its pointwise band; NaN if unknown.
+
+    at: (K,) rising iterations, or numbers of answers, after which the metric is given
+    mean, low, high: (K,)
+    """
+
+    at: Ints
+    mean: Floats
+    low: Floats
+    high: Floats
+
+    def over_answers(self, per_iteration: int, budgets: npt.ArrayLike) -> Curve:
+        """The curve at budgets of answers, (A,) instead of (K,): after the last iteration that each budget covers. NaN
+        before the first and after the last iteration, so arms of different cost can share an axis."""
+        if per_iteration < 1:
+            raise ValueError(f"an iteration costs at least one answer, not {per_iteration}")
+        paid = np.asarray(budgets, dtype=np.int64) // per_iteration
+        inside = (paid >= self.at[0]) & (paid <= self.at[-1])
+        at = np.where(inside, np.searchsorted(self.at, paid, side="right") - 1, 0)
+        mean, low, high = (np.where(inside, values[at], np.nan) for values in (self.mean, self.low, self.high))
+        return Curve(np.asarray(budgets, dtype=np.int64), mean, low, high)
+
+
+def answer_axis(*arms: Results) -> npt.NDArray[np.int64]:
+    """(A,) the rising numbers of answers at which an arm reaches one of its `times`: an axis for `over_answers`."""
+    return np.unique(np.concatenate([arm.answers * arm.times for arm in arms]))
+
+
+@dataclass(frozen=True, eq=False)
+class SolveCurve(Curve):
+    """The solve rate. reached: (K,) the share of the open searches that have done that many iterations."""
+
+    reached: Floats
+
+    def half(self) -> int | None:
+        """The iteration by which half of the searches were solved; None if that is not known."""
+        reached = self.mean >= 0.5 - 1e-9  # rates are products with rounding errors
+        return int(self.at[np.argmax(reached)]) if reached.any() else None
+
+
+def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = CONFIDENCE) -> SolveCurve:
+    """The share of searches that were solved within t iterations, by Kaplan-Meier if some are running.
+
+    t runs over the arm's `times`. If they are fewer than its iterations, a running search counts up to the last of them
+    that it has reached; finished searches give exact shares.
+
+    The band is Wilson's with the effective sample size rate (1 - rate) / variance. The variance is that of the rate
+    over problems by the infinitesimal jackknife, with all seeds of a problem as one unit (and with crossed seeds also
+    all problems of a seed: Cameron, Gelbach and Miller 2011). It is at least that of independent searches. For one seed
+    and finished searches the band is the usual Wilson interval. Unlike a bootstrap band it has a width at rates of 0
+    and 1, and it is fast enough for every refresh. For one problem it is over its seeds; one search has no band.
+    Raises ValueError if no problem has a target.
+    """
+    solved_at, done = arm.solved_at[arm.judged], arm.done[arm.judged]  # (J, S)
+    if not len(done):
+        raise ValueError("none of the problems has a target")
+    solved_at, done = by_unit(solved_at), by_unit(done)
+    # the two may be read at different times
+    followed = np.where(np.isfinite(solved_at), np.maximum(done, solved_at), done)
+    times = np.concatenate([[0], arm.times])  # starts at 0: a seed answer may be a solution
+    solved_by = np.searchsorted(times, solved_at)[..., None]  # places in `times`
+    followed_to = np.searchsorted(times, followed, side="right")[..., None] - 1
+    places = np.arange(len(times))
+    event = solved_by == places  # (J, S, K + 1)
+    open_ = solved_by >= places
+    at_risk = open_ & (followed_to >= places)
+    n, n_open = at_risk.sum(axis=(0, 1)), open_.sum(axis=(0, 1))  # (K + 1,)
+    hazard = event.sum(axis=(0, 1)) / np.maximum(n, 1)
+    unsolved = np.cumprod(1 - hazard)
+    reached = np.where(n_open, n / np.maximum(n_open, 1), 1.0)
+    known = np.logical_and.accumulate(reached >= FEWEST_REACHED)
+
+    # d log(unsolved) / d weight of a search; after a hazard of 1 nothing varies
+    slope = (event - hazard * at_risk) / (np.maximum(n, 1) * np.where(hazard < 1, 1 - hazard, np.inf))
+    influence = unsolved * np.cumsum(slope, axis=-1)  # (J, S, K + 1)
+    variance, df = _variance(influence, crossed_seeds)
+    varies = (unsolved < 1) & (unsolved > 0)
+    size = np.divide(unsolved * (1 - unsolved), variance, out=np.full(len(times), float(len(done))), where=varies)
+    # if none is solved, the problems that have reached t count; if all are, no more than counted before
+    size = np.where(unsolved == 1, np.maximum(at_risk.any(axis=1).sum(axis=0), 1), size)
+    if (unsolved == 0).any():
+        last = int(np.argmax(unsolved == 0))
+        size[last:] = min(size[last - 1], len(done)) if last else len(done)
+    rate = np.where(known, 1 - unsolved, np.nan)
+    low, high = wilson(rate, size, level, df) if len(done) > 1 else (np.full_like(rate, np.nan),) * 2
+    return SolveCurve(arm.times, rate[1:], low[1:], high[1:], reached[1:])
+
+
+def best_curve(
+    arm: Results,
+    *,
+    nothing: float = 0.0,
+    crossed_seeds: bool = False,
+    level: float = CONFIDENCE,
+) -> Curve:
+    """Mean best fitness after each of the arm's `times` with Student's band over problems; NaN beyond the best_horizon.
+    A search without a valid answer counts as `nothing`. Raises ValueError if `best` was not loaded."""
+    if arm.best is None:
+        raise ValueError("these results hold no best fitness")
+    known = int(np.searchsorted(arm.times, arm.best_horizon, side="right"))
+    values = arm.best[:, :, :known]
+    values = np.where(np.isnan(values), nothing, values)
+    band = np.full((3, len(arm.times)), np.nan)
+    if known:
+        band[:, :known] = mean_band(values, crossed_seeds=crossed_seeds, level=level)
+    return Curve(arm.times, *band)
+
+
+class Metric(NamedTuple):
+    """A metric of searches at an iteration.
+
+    values: (P, S), of an arm; horizon: the iteration that it is known for in all arms; rate: values are 0 or 1
+    """
+
+    title: str
+    values: Callable[[Results, int], Floats]
+    horizon: Callable[..., int] = common_horizon
+    rate: bool = False
+
+
+METRICS: Mapping[str, Metric] = {
+    "solved": Metric("solve rate", Results.solved_by, rate=True),
+    "area": Metric("area under the solve curve", Results.solve_areas, rate=True),
+    "time": Metric("iterations to solve", Results.solve_times),
+    "best": Metric("mean best fitness", Results.best_at, common_best_horizon),
+}
+
+
+def metric_difference(
+    metric: str, a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
+) -> Difference:
+    """a - b in a metric of METRICS after t iterations (default: the common horizon); in `time`, below 0 if a is faster.
+
+    Raises ValueError if the arms are not comparable, if t is beyond the common horizon, and, for all metrics but
+    `best`, if no problem has a target.
+    """
+    its = METRICS[metric]
+    horizon = its.horizon(a, b)
+    t = horizon if t is None else t
+    return paired_difference(
+        its.values(a, t), its.values(b, t), rate=its.rate, crossed_seeds=crossed_seeds, comparisons=comparisons
+    )
+
+
+def _variance(influence: Floats, crossed_seeds: bool) -> tuple[Floats, Floats | None]:
+    """(J, S, ...) the influence of each search on the estimate -> (...) its variance, and the degrees of freedom if the
+    variance is estimated from problems or seeds (Satterthwaite 1946)."""
+    problems, seeds = influence.shape[:2]
+    single = (influence**2).sum(axis=(0, 1))
+    if seeds == 1 or problems == 1:
+        return single, None
+    clustered = (influence.sum(axis=1) ** 2).sum(axis=0) * problems / (problems - 1)
+    variance, by_seed = np.maximum(single, clustered), np.zeros_like(single)
+    if crossed_seeds:
+        by_seed = (influence.sum(axis=0) ** 2).sum(axis=0) * seeds / (seeds - 1)
+        variance = np.maximum(variance, clustered + by_seed - single)
+    parts = clustered**2 / (problems - 1) + by_seed**2 / (seeds - 1)
+    df = np.divide(variance**2, parts, out=np.full(single.shape, problems - 1.0), where=parts > 0)
+    return variance, np.minimum(df, problems - 1.0)
+
+
+@dataclass(frozen=True)
+class ArmSummary:
+    """One arm at the horizon; a metric is None if no problem has a target, or if it is not known yet.
+
+    solved: share of searches that were solved, with the band of its curve
+    area: mean solve rate over the iterations up to the horizon
+    median: iteration at which half of the searches were solved, None if they are not
+    best: mean best fitness; a search without a valid answer counts 0
+    only: problems, by index, that only this arm solved (under any seed)
+    """
+
+    solved: Interval | None = None
+    area: Interval | None = None
+    median: int | None = None
+    best: Interval | None = None
+    only: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All arms, in their order.
+
+    iterations: planned, each of `answers` answers; if arms differ, those of the costliest arm
+    seeds: how many the metrics use
+    horizon, best_horizon: the iterations at which solve rates and best fitnesses are taken
+    against: arm -> metric -> arm - reference, for the metrics that are known
+    by_all, by_none: problems, by index, that every arm solved, and that none did
+    """
+
+    iterations: int
+    answers: int
+    seeds: int
+    horizon: int
+    best_horizon: int
+    reference: str | None
+    arms: Mapping[str, ArmSummary]
+    against: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
+    by_all: tuple[int, ...] = ()
+    by_none: tuple[int, ...] = ()
+
+
+def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_seeds: bool = False) -> Summary:
+    """Summarise the searches of all arms. Raises ValueError if there are none or they are not comparable.
+
+    crossed_seeds: a seed acts on all problems at once (evo.stats), as if the policy learns while it searches
+    """
+    if not results:
+        raise ValueError("there is nothing to compare")
+    arms = farthest(dict(zip(results, align_budgets(*results.values()), strict=True)))
+    first = next(iter(arms.values()))
+    horizon, best_horizon = common_horizon(*arms.values()), common_best_horizon(*arms.values())
+    if (
+        first.best is not None
+    ):  # take all metrics at one iteration: a solved search is known for later ones, its best fitness is not
+        horizon = min(horizon, best_horizon)
+    solved = solvers(arms, horizon) if horizon else None
+    standing = {}
+    for name, arm in arms.items():
+        shown = ArmSummary()
+        if horizon:
+            curve = solve_curve(arm, crossed_seeds=crossed_seeds)
+            at = int(np.searchsorted(arm.times, horizon))
+            shown = ArmSummary(
+                solved=Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at])),
+                area=mean_interval(arm.solve_areas(horizon), rate=True, crossed_seeds=crossed_seeds),
+                median=curve.half(),
+                only=solved.alone[name] if solved else (),
+            )
+        if best_horizon:
+            best = mean_interval(arm.best_at(best_horizon), crossed_seeds=crossed_seeds)
+            shown = ArmSummary(shown.solved, shown.area, shown.median, best, shown.only)
+        standing[name] = shown
+    against: dict[str, dict[str, Difference]] = {name: {} for name in arms if name != reference}
+    if reference is not None:
+        for metric in METRICS:
+            if known := best_horizon if metric == "best" else horizon:
+                for name in against:
+                    against[name][metric] = metric_difference(
+                        metric,
+                        arms[name],
+                        arms[reference],
+                        known,
+                        crossed_seeds=crossed_seeds,
+                        comparisons=max(1, len(against)),
+                    )
+    return Summary(
+        first.iterations,
+        first.answers,
+        first.solved_at.shape[1],
+        horizon,
+        best_horizon,
+        reference,
+        standing,
+        against if reference is not None else {},
+        solved.by_all if solved else (),
+        solved.by_none if solved else (),
+    )
+
+
+def interval_unit(found: Summary) -> str:
+    """The unit of the verdict's intervals: problems, or the seeds of a single problem."""
+    sizes = {one.pairs for metrics in found.against.values() for one in metrics.values()}
+    return "the seeds of one problem" if sizes == {1} else "problems"
+
+
+def verdicts_of(found: Summary) -> list[Verdict]:
+    """Every arm against the reference, by solve rate, or by mean best fitness if no problem has a target. The text
+    names the iteration unless it is the last one."""
+    known = found.horizon or found.best_horizon
+    running = f" at iteration {known} of {found.iterations}" if known < found.iterations else ""
+    lines = []
+    for name, metrics in found.against.items():
+        metric = next((metric for metric in ("solved", "best") if metric in metrics), None)
+        if metric is not None:
+            judged = verdict(name, str(found.reference), metrics[metric])
+            lines.append(Verdict(judged.text + running, judged.shown))
+    return lines
+
+
+def farthest(arms: Mapping[str, Results]) -> dict[str, Results]:
+    """The arms with only the seeds that have done, in every arm, nearly as many iterations as any seed. Raises
+    ValueError if arms have different numbers of seeds."""
+    if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
+        raise ValueError("every arm needs the same seeds")
+    seeds = range(next(iter(arms.values())).solved_at.shape[1])
+    reached = [min(_reached(arm.only(seeds=[seed])) for arm in arms.values()) for seed in seeds]
+    kept = [seed for seed in seeds if reached[seed] >= NEARLY * max(reached)]
+    return {name: arm.only(seeds=kept) for name, arm in arms.items()}
+
+
+def _reached(arm: Results) -> int:
+    return arm.horizon if arm.judged.any() else arm.best_horizon

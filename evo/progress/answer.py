@@ -1,0 +1,169 @@
+"""A stored answer in full: its parent, its prompt and its rollout. Also its problem, looked up by the stored address:
+the statement, a picture of the answer, the best known value, and the held-out cases of a user's scorer."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from evo.errors import BadInput
+from islands.browse import Origin, origins
+from islands.history import CandidateReader
+from islands.runs import course_of
+from islands.store import Store
+from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.contract import BadAddress, Problem, Score, ScorerFault
+from problems.registry import has_best_known, resolve
+
+AT_ONCE = 500
+NO_ORIGIN = Origin("", "", "", 0)
+"""The origin of a seed, which no prompt led to."""
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """A candidate with its provenance.
+
+    parent: None for a seed, and for an answer whose prompt showed none
+    origin: the prompt and rollout that gave it first; None for a seed
+    """
+
+    candidate: Candidate
+    parent: Candidate | None
+    origin: Origin | None
+
+
+def read_answers(store: Store, ids: Sequence[int]) -> dict[int, StoredAnswer]:
+    """The answers by candidate id. Raises KeyError for an id that is not stored."""
+    reader, answers = CandidateReader(store, 0), {}
+    for start in range(0, len(ids), AT_ONCE):
+        part = ids[start : start + AT_ONCE]
+        candidates, given = reader.fetch(part), origins(store, part)
+        parents = {parent.id: parent for parent in reader.fetch([c.parent for c in candidates if c.parent is not None])}
+        for candidate in candidates:
+            parent = None if candidate.parent is None else parents[candidate.parent]
+            answers[candidate.id] = StoredAnswer(candidate, parent, given.get(candidate.id))
+    return answers
+
+
+_NAMED = re.compile(r"[\w-]+:.")
+"""Addresses of sets. Paths are not read: on another machine they name nothing, or other code."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """text: "" if the problem cannot be looked up here; its prompt has it then. picture: of an answer, as the problem
+    draws it; "" for none. best_known: the best fitness known, None if there is none"""
+
+    text: str = ""
+    picture: str = ""
+    best_known: float | None = None
+
+
+def statement_of(record: ProblemRecord, answer: str = "") -> Statement:
+    """The statement, and the picture of the answer; empty if the problem cannot be looked up (problem_of)."""
+    problem = problem_of(record)
+    if problem is None:
+        return Statement()
+    return Statement(problem.statement(), problem.picture(answer), problem.best_known)
+
+
+def problem_of(record: ProblemRecord) -> Problem | None:
+    """The problem at an address; None if it is not of a set, is missing, or is scored in another way than when it was
+    searched."""
+    return _look_up(record.address, record.fingerprint)
+
+
+@lru_cache(maxsize=64)
+def _look_up(address: str, fingerprint: str | None) -> Problem | None:
+    if not _NAMED.match(address):
+        return None
+    with contextlib.suppress(BadAddress, ScorerFault, OSError, ValueError):
+        found: list[Problem] = resolve(address)
+        if len(found) == 1 and fingerprint in (None, found[0].fingerprint()):
+            return found[0]
+    return None
+
+
+EQUAL = 1e-9
+"""Two numeric copies of one optimum differ by less than this share of it."""
+
+
+def best_known_of(record: ProblemRecord) -> float | None:
+    """The best known fitness of a problem that is looked up by its address; None if it is unknown."""
+    if not has_best_known(record.address):
+        return None
+    found = problem_of(record)
+    return None if found is None else found.best_known
+
+
+def describe_best_known(fitness: float | None, known: float) -> str:
+    """`best known 2.63598308, 97.2% reached`. It never reports a record; only verify_best does."""
+    told = f"best known {known:.9g}"
+    if fitness is None or known <= 0:
+        return told
+    if fitness > known * (1 + EQUAL):
+        return f"{told}, and this is above it; evo show with the candidate's number verifies it"
+    if fitness >= known * (1 - EQUAL):
+        return f"{told}, reached"
+    return f"{told}, {min(99.9999, 100 * fitness / known):.6g}% reached"
+
+
+def verify_best(record: ProblemRecord, fitness: float, answer: str) -> str:
+    """The same. If the answer is above the best known value, it is first run again and measured exactly; only this
+    function reports a record. Takes as long as scoring an answer."""
+    found = problem_of(record)
+    if found is None or found.best_known is None:
+        return ""
+    told = describe_best_known(fitness, found.best_known)
+    if fitness <= found.best_known * (1 + EQUAL):
+        return told
+    if found.verify_record(answer):
+        return f"a record: run again and measured exactly, it is better than the best known {found.best_known:.9g}"
+    return f"best known {found.best_known:.9g}; that this is better is not confirmed by running it again"
+
+
+MOST_CHOICES = 50
+"""Answers to choose from at most: the last ones that were the best."""
+_CACHE_BYTES = 1 << 24
+
+
+def score_held_out(record: ProblemRecord, candidate: Candidate) -> Score | None:
+    """The Score of a candidate on the held-out cases of its problem, a fault of the scorer as its error; None if the
+    problem has none, or has changed since the search. Takes as long as scoring an answer."""
+    try:
+        problem = _holding_out(record)
+        return None if problem is None else problem.score_held_out(candidate.text)
+    except (BadInput, BadAddress):
+        return None
+    except ScorerFault as fault:
+        return Score.failure(len(record.objectives), f"fault of the scorer: {fault}")
+
+
+def choose_held_out(
+    store: Store, run: RunRecord, record: ProblemRecord
+) -> tuple[RunRecord, ProblemRecord, Candidate | None]:
+    """The candidate of a problem that the held-out cases prefer, of those that were the best at some time, the later
+    of equals. Raises BadInput if the problem has no such cases, ScorerFault."""
+    problem = _holding_out(record)
+    if problem is None:
+        raise BadInput(f"--held-out: {record.name} has no held-out cases; a scorer file defines held_out(answer)")
+    steps = course_of(store, run.id).improvements.get(record.id, [])[-MOST_CHOICES:]
+    candidates = CandidateReader(store, _CACHE_BYTES).fetch([step.candidate for step in steps])
+    scored = [(problem.score_held_out(candidate.text), candidate) for candidate in candidates]
+    valid = [(score.fitness, number) for number, (score, _) in enumerate(scored) if score.error is None]
+    return run, record, scored[max(valid)[1]][1] if valid else None
+
+
+def _holding_out(record: ProblemRecord) -> Problem | None:
+    file = Path(record.address)
+    if not file.is_file() or b"held_out" not in file.read_bytes():
+        return None  # opening a problem scores its seed
+    (problem,) = resolve(record.address)
+    if record.fingerprint not in (None, problem.fingerprint()):
+        raise BadInput(f"--held-out: {record.name} has changed since this run was searched")
+    return problem if problem.holds_out else None

@@ -1,0 +1,756 @@
+"""Progress: a run or a comparison as arrays in memory, updated from its database by reading only new rows.
+
+A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run is. A
+large comparison is read run by run, a part in each refresh, so that a screen shows something at once. With `live`,
+statistics over all searches are computed only so often that they take less than a hundredth of one core.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from evo.comparison.arms import Comparison, budget_ended, gather, planned
+from evo.comparison.operators import OperatorCounts, count_operators, labels, pooled
+from evo.comparison.results import Floats, Ints, Results, drawn_times
+from evo.comparison.summary import (
+    ArmSummary,
+    Curve,
+    Summary,
+    answer_axis,
+    best_curve,
+    farthest,
+    solve_curve,
+    summarise,
+    verdicts_of,
+)
+from evo.comparison.table import Costs
+from evo.progress.answer import NO_ORIGIN, best_known_of, read_answers, statement_of
+from evo.progress.snapshot import (
+    ArmSnapshot,
+    Detail,
+    FailedProblem,
+    ImprovementLine,
+    PopulationView,
+    ProblemLine,
+    Snapshot,
+    Telemetry,
+    TrainingCurve,
+)
+from evo.search.status import active_periods, union
+from evo.stats import Verdict, mean_interval
+from evo.training.metrics import IN_SEARCH
+from islands.browse import ancestors as ancestors_of
+from islands.browse import candidate, first_prompt, fittest, vectors
+from islands.lock import LOST
+from islands.runs import (
+    BEFORE_SEEDS,
+    EliteRecord,
+    Improvement,
+    RunCourse,
+    counts_by_problem,
+    course_between,
+    elites,
+    failed_problems,
+    newest_sequence,
+    read_totals,
+    run_details,
+    run_states,
+)
+from islands.store import Store
+from islands.training import newest_training, newest_version, training_between
+from islands.types import RunRecord, Totals, sum_totals
+from vpo.metrics import diversity
+
+LOAD_SECONDS = 0.25
+"""Seconds in which one refresh may begin to read unread runs, one at least."""
+IMPROVEMENTS_KEPT = 30
+TIMES_KEPT = 1_000
+"""Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
+STEPS_KEPT = 500
+"""Steps of a trainer that are kept; at twice as many, every other one is dropped."""
+SHARE = 0.005
+"""Of one core, for each of the statistics of a live reading."""
+PACE_SECONDS = 120.0
+ANCESTORS = 12
+"""Of a selected answer; a long search has lineages of thousands."""
+
+Made = TypeVar("Made")
+
+
+class BestSoFar(NamedTuple):
+    """A new best answer of a search. iteration: iterations done, 0 for a seed answer; candidate: its id"""
+
+    iteration: int
+    fitness: float
+    candidate: int
+
+
+@dataclass(eq=False)
+class _Run:
+    """One run, as far as it has been read. begun: read at least once; complete: it had ended by then."""
+
+    record: RunRecord
+    arm: int
+    column: int  # of its arm's arrays
+    ids: list[int] = field(default_factory=list)  # of its problems, by index
+    last: int = BEFORE_SEEDS
+    begun: bool = False
+    complete: bool = False
+    failed: dict[int, str] = field(default_factory=dict)
+    totals: Totals = field(default_factory=Totals)
+    steps: list[int] = field(default_factory=list)
+    metrics: dict[str, list[float]] = field(default_factory=dict)
+    version: str = ""
+
+    @property
+    def waits(self) -> bool:
+        return self.record.status in ("running", "waiting")
+
+
+@dataclass(frozen=True, eq=False)
+class _Searches:
+    """One arm's searches of all P problems under S seeds, also of those that do not count.
+
+    times: (K,) iterations for which `best` is kept; done: (P, S); solved_at: (P, S), as in Results
+    best: (P, S, K) best fitness; now: (P, S) the best fitness so far, NaN before any
+    rises: (problem, seed) -> every rise of its best fitness
+    """
+
+    times: Ints
+    done: Ints
+    solved_at: Floats
+    best: Floats
+    now: Floats
+    rises: dict[tuple[int, int], list[BestSoFar]] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, targets: Sequence[float | None], seeds: int, times: Ints) -> _Searches:
+        shape = (len(targets), seeds)
+        solvable = np.array([target is not None for target in targets])[:, None]
+        solved_at = np.where(solvable, np.inf, np.nan) * np.ones(shape)
+        best = np.full((*shape, len(times)), np.nan)
+        return cls(times, np.zeros(shape, dtype=np.int64), solved_at, best, np.full(shape, np.nan))
+
+    def add(self, run: _Run, course: RunCourse) -> Iterator[tuple[int, Improvement, float]]:
+        """Add a run's newly committed iterations; gives (row, rise, best fitness before it, or NaN) of every rise."""
+        rows, column = {id: row for row, id in enumerate(run.ids)}, run.column
+        for problem, count in course.groups.items():
+            self.done[rows[problem], column] += count
+        for problem, took in course.solved.items():
+            self.solved_at[rows[problem], column] = took
+        for rise in (rise for of_problem in course.improvements.values() for rise in of_problem):
+            at = rows[rise.problem], column
+            before = float(self.now[at])
+            if not before >= rise.fitness:  # true for NaN too
+                self.now[at] = rise.fitness
+                self.best[(*at, slice(np.searchsorted(self.times, rise.iteration + 1), None))] = rise.fitness
+                self.rises.setdefault(at, []).append(BestSoFar(rise.iteration + 1, rise.fitness, rise.candidate))
+                yield at[0], rise, before
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """One search: a problem of an arm under one seed.
+
+    arm: its place in the comparison; row: the problem's place among those that count, None for one that does not
+    problem_id: in the database, -1 before the run has begun
+    solved_at: iterations to the solution, 0 for the seed answer; None if there is none
+    """
+
+    arm: int
+    run: RunRecord
+    row: int | None
+    problem_id: int
+    problem: ProblemLine
+    iterations: int
+    solved_at: int | None
+    rises: Sequence[BestSoFar]
+
+    @property
+    def best(self) -> BestSoFar | None:
+        return self.rises[-1] if self.rises else None
+
+
+class Progress:
+    """A run or a comparison in a database. Not thread-safe; it never writes.
+
+    comparison: its arms, the problems that count and those that do not
+    live: statistics may be some seconds old
+    incomparable: why the arms have no summary, "" if they have one or if none has begun
+    """
+
+    def __init__(self, store: Store, name: str, against: str | None = None, *, live: bool = False) -> None:
+        """Reads which runs there are, and nothing more. Raises UnknownRun, and BadInput for an unknown arm."""
+        self.store, self.name, self.against, self.live = store, name, against, live
+        self.incomparable = ""
+        self._selected: tuple[int, str | None] = (0, None)
+        self._begin()
+
+    @classmethod
+    def open(cls, store: Store, name: str, against: str | None = None) -> Progress:
+        """All that is committed now. Raises as __init__, and DatabaseUnavailable."""
+        progress = cls(store, name, against)
+        progress.read_all()
+        return progress
+
+    def _begin(self) -> None:
+        self.comparison: Comparison = gather(self.store, self.name, self.against)
+        self._runs = {
+            run.id: _Run(run, arm, column)
+            for arm, of in enumerate(self.comparison.arms)
+            for column, run in enumerate(of.runs)
+        }
+        self._all: tuple[ProblemLine, ...] = ()  # also those that do not count
+        self._searches: list[_Searches] = []
+        self._version = 0
+        self._kept: dict[str, tuple[Any, float, Any]] = {}
+        self._recent: list[tuple[float, int, int, ImprovementLine]] = []  # a heap, oldest first
+        self._vectors: dict[int, tuple[tuple[float, ...], tuple[float, ...] | None]] = {}
+        self._pace: deque[tuple[float, int]] = deque()
+        self._loaded_once = False
+
+    # Reading
+
+    @property
+    def loaded(self) -> int:
+        """How many runs have been read completely at least once."""
+        return sum(run.begun for run in self._runs.values())
+
+    def read_all(self) -> None:
+        """Read all that is committed. Raises DatabaseUnavailable."""
+        self.refresh()
+        while self.loaded < len(self._runs):
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Read new rows; of unread runs, a part. Raises DatabaseUnavailable, UnknownRun if the runs were deleted."""
+        states = run_states(self.store, self.name)
+        if {state.id for state in states} != set(self._runs):
+            self._begin()
+            states = run_states(self.store, self.name)
+        moved = [
+            one.id for one in states if one.status == "running" or one.updated != self._runs[one.id].record.updated
+        ]
+        with self.store.read() as connection:
+            records = run_details(connection, moved)
+        iterations = self.comparison.iterations
+        for state in states:
+            run = self._runs[state.id]
+            changed = {**records.get(state.id, {}), "status": state.status}
+            changed |= {"reason": LOST} if state.lost else {}
+            if run.complete and state.status == "running":  # resumed, perhaps with reopened problems
+                self._begin()
+                return self.refresh()
+            run.record = replace(run.record, **changed)
+        arms = tuple(
+            replace(arm, runs=tuple(run.record for run in self._of_arm(number)))
+            for number, arm in enumerate(self.comparison.arms)
+        )
+        self.comparison = replace(self.comparison, arms=arms)
+        if self.comparison.iterations != iterations:
+            self._begin()
+            return self.refresh()
+        self._read_runs()
+        return None
+
+    def _of_arm(self, number: int) -> list[_Run]:
+        """The runs of an arm, by seed."""
+        return [run for run in self._runs.values() if run.arm == number]
+
+    def _read_runs(self) -> None:
+        until, begun_one = time.monotonic() + LOAD_SECONDS, False
+        read = []
+        for run in self._runs.values():
+            # one unread run in each call: on a busy machine the known ones alone may take all of the time
+            if run.complete or (not run.begun and begun_one and time.monotonic() > until):
+                continue
+            if not run.ids and not self._enrol(run):
+                run.begun = run.record.status != "running"  # a waiting run has nothing to read
+                run.complete = not run.waits
+                continue
+            ended = not run.waits
+            self._read_run(run)
+            begun_one |= not run.begun
+            run.begun, run.complete = True, ended
+            read.append(run)
+        if read:
+            self._read_events(read)
+
+    def _enrol(self, run: _Run) -> bool:
+        """Whether the run has its problems; all of them are stored at once."""
+        problems = self.store.problems(run.record.id)
+        if not problems:
+            return False
+        if not self._all:
+            self._all = tuple(ProblemLine(p.name, p.target, p.objectives) for p in problems)
+            cost = math.lcm(*(arm.answers for arm in self.comparison.arms))
+            self._searches = [
+                _Searches.empty(
+                    [problem.target for problem in self._all],
+                    len(arm.runs),
+                    drawn_times(self.comparison.iterations, TIMES_KEPT, cost // arm.answers),
+                )
+                for arm in self.comparison.arms
+            ]
+            self._count_problems()
+        run.ids = [problem.id for problem in problems[: len(self._all)]]
+        return True
+
+    def _count_problems(self) -> None:
+        """Ask again which problems count. The records of runs stay those that were read last."""
+        now = gather(self.store, self.name, self.against)
+        self.comparison = replace(self.comparison, problems=now.problems, failed=now.failed)
+        self._version += 1
+
+    def _read_run(self, run: _Run) -> None:
+        id, searches = run.record.id, self._searches[run.arm]
+        with self.store.read() as connection:
+            upto = newest_sequence(connection, id)
+            # read the seeds each time before the first iteration: they may be stored after the problems
+            if upto > run.last or upto < 0:
+                course = course_between(connection, id, run.last, upto)
+                for row, rise, before in searches.add(run, course):
+                    self._remember(run, row, rise, before)
+                run.totals = read_totals(connection, [id])[id]
+                run.last = upto if upto >= 0 else BEFORE_SEEDS
+                self._version += 1
+
+    def _read_events(self, runs: Sequence[_Run]) -> None:
+        """Read rare events: problems that a scorer's fault stopped, and steps of a trainer."""
+        ids = [run.record.id for run in runs]
+        with self.store.read() as connection:
+            failed = list(failed_problems(connection, ids))
+            trained = newest_training(connection, ids)
+        for run in runs:
+            now = {run.ids.index(problem): message for of, problem, message in failed if of == run.record.id}
+            if now != run.failed:
+                run.failed = now
+                self._count_problems()
+            self._read_training(run, trained.get(run.record.id, -1))
+
+    def _read_training(self, run: _Run, newest: int) -> None:
+        """Read the steps since the last call. Long trainings are thinned; the newest step is always kept."""
+        last = run.steps[-1] if run.steps else -1
+        if newest <= last:
+            return
+        with self.store.read() as connection:
+            for step, stats in training_between(connection, run.record.id, last, newest, 1):
+                run.steps.append(step)
+                for name in IN_SEARCH:
+                    value = stats.get(name)
+                    known = isinstance(value, int | float) and not isinstance(value, bool)
+                    run.metrics.setdefault(name, []).append(float(value) if known else math.nan)  # type: ignore[arg-type]
+            run.version = newest_version(connection, run.record.id)
+        while len(run.steps) > 2 * STEPS_KEPT:
+            run.steps = run.steps[:-1:2] + run.steps[-1:]
+            run.metrics = {name: values[:-1:2] + values[-1:] for name, values in run.metrics.items()}
+
+    def _remember(self, run: _Run, row: int, rise: Improvement, before: float) -> None:
+        if rise.created is None:
+            return
+        arm, known = self.comparison.arms[run.arm].name, None if math.isnan(before) else before
+        line = ImprovementLine(
+            arm, run.record.seed, row, rise.iteration + 1, rise.candidate, rise.fitness, known, rise.created
+        )
+        heapq.heappush(self._recent, (rise.created, rise.candidate, row, line))
+        if len(self._recent) > IMPROVEMENTS_KEPT:
+            heapq.heappop(self._recent)
+
+    # Values. Each is computed once for what was read.
+
+    def _keep(self, name: str, make: Callable[[], Made]) -> Made:
+        """The value of that name for the rows read so far; of a live reading an older one, if its turn has not come."""
+        version = (self._version, self.comparison.ended_by_budget)
+        kept = self._kept.get(name)
+        if kept is not None and (kept[0] == version or (self.live and time.monotonic() < kept[1])):
+            found: Made = kept[2]
+            return found
+        began = time.thread_time()
+        made = make()
+        due = time.monotonic() + max(1.0, (time.thread_time() - began) / SHARE) if self.live else 0.0
+        self._kept[name] = (version, due, made)
+        return made
+
+    @property
+    def _rows(self) -> list[int]:
+        """The rows of the problems that count."""
+        return [problem.index for problem in self.comparison.problems if problem.index < len(self._all)]
+
+    @property
+    def results(self) -> Mapping[str, Results]:
+        """Each arm's searches of the problems that count; empty before one has begun, or if none counts."""
+        by_budget = budget_ended(self.comparison.runs)
+        key = (self._version, by_budget, tuple(self._rows))
+        kept = self._kept.get("results")
+        if kept is None or kept[0] != key:
+            kept = self._kept["results"] = (key, 0.0, self._make_results(by_budget))
+        return kept[2]
+
+    def _make_results(self, by_budget: bool) -> dict[str, Results]:
+        if not self._rows:
+            return {}
+        iterations, found = self.comparison.iterations, {}
+        for arm, of in zip(self.comparison.arms, self._searches, strict=True):
+            done = np.full_like(of.done, iterations) if by_budget else of.done
+            until_solved = bool(arm.runs[0].config.get("until_solved"))
+            whole = Results(of.solved_at.copy(), done, iterations, arm.answers, of.best, until_solved, of.times)
+            found[arm.name] = whole.only(self._rows)
+        return found
+
+    @property
+    def summary(self) -> Summary | None:
+        """All arms at the horizon; None before a search has begun. Without metrics if the arms are not comparable."""
+        return self._keep("summary", self._summarise)
+
+    def _summarise(self) -> Summary | None:
+        results, self.incomparable = self.results, ""
+        if not results:
+            return None
+        try:
+            return summarise(results, self.comparison.reference, crossed_seeds=self.comparison.crossed_seeds)
+        except ValueError as error:
+            self.incomparable = str(error)
+        first = next(iter(results.values()))
+        nothing = {name: ArmSummary() for name in results}
+        return Summary(first.iterations, first.answers, first.solved_at.shape[1], 0, 0, None, nothing)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        summary = self.summary if len(self.comparison.arms) > 1 else None
+        return [] if summary is None else verdicts_of(summary)
+
+    @property
+    def curves(self) -> Mapping[str, Curve]:
+        """Each arm's solve rate if problems have targets, else its mean best fitness, on one axis."""
+        return self._keep("curves", lambda: self._draw(solve=True))
+
+    @property
+    def best_curves(self) -> Mapping[str, Curve]:
+        """Each arm's mean best fitness, on the same axis."""
+        return self._keep("best_curves", lambda: self._draw(solve=False))
+
+    @property
+    def axis_unit(self) -> str:
+        """The unit of the curves' axis: answers if the arms' iterations differ in cost."""
+        return "answers" if len({arm.answers for arm in self.comparison.arms}) > 1 else "iterations"
+
+    def _draw(self, *, solve: bool) -> dict[str, Curve]:
+        # seeds are searched in turn: a seed that has just begun would cut the curves of earlier ones short
+        results = {name: farthest({name: arm})[name] for name, arm in self.results.items()}
+        curves: dict[str, Curve] = {}
+        for name, arm in results.items():
+            if solve and arm.judged.any():
+                curves[name] = solve_curve(arm, crossed_seeds=self.comparison.crossed_seeds)
+            elif arm.best_horizon:
+                curves[name] = best_curve(arm, crossed_seeds=self.comparison.crossed_seeds)
+        if self.axis_unit == "answers" and results:
+            axis = answer_axis(*results.values())
+            curves = {name: curve.over_answers(results[name].answers, axis) for name, curve in curves.items()}
+        return curves
+
+    @property
+    def operators(self) -> Mapping[str, list[OperatorCounts]]:
+        """Arm -> its operators, in the order of its configuration, over the problems that count."""
+        return self._keep("operators", self._read_operators)
+
+    def _read_operators(self) -> dict[str, list[OperatorCounts]]:
+        rows = {problem.index: row for row, problem in enumerate(self.comparison.problems)}
+        return {
+            arm.name: count_operators(arm, rows, [counts_by_problem(self.store, run.id) for run in arm.runs])
+            for arm in self.comparison.arms
+        }
+
+    @property
+    def costs(self) -> Mapping[str, Costs]:
+        """What each arm has cost, and the diversity of its archives."""
+        return self._keep("costs", self._read_costs)
+
+    def _read_costs(self) -> dict[str, Costs]:
+        crossed, found = self.comparison.crossed_seeds, {}
+        for number, arm in enumerate(self.comparison.arms):
+            spread = np.full((len(self._rows), len(arm.runs)), np.nan)
+            for run in self._of_arm(number) if self._rows else ():
+                place = {run.ids[row]: at for at, row in enumerate(self._rows) if run.ids}
+                for problem, archive in groupby(elites(self.store, list(place)), key=lambda elite: elite.problem):
+                    spread[place[problem], run.column] = archive_diversity(list(archive))
+            known = spread[:, np.isfinite(spread).any(axis=0)] if np.isfinite(spread).any() else spread[:0]
+            known = known[np.isfinite(known).all(axis=1)]
+            found[arm.name] = Costs(
+                sum_totals(run.totals for run in self._of_arm(number)),
+                sum(float(run.summary.get("seconds", 0.0)) for run in arm.runs),
+                mean_interval(known, crossed_seeds=crossed) if len(known) else None,
+            )
+        return found
+
+    def training(self, number: int) -> TrainingCurve | None:
+        """The steps of the arm's run that was trained last."""
+        trained = [run for run in self._of_arm(number) if run.steps]
+        if not trained:
+            return None
+        run = trained[-1]
+        metrics = {name: tuple(values) for name, values in run.metrics.items() if any(x == x for x in values)}
+        return TrainingCurve(run.record.name, tuple(run.steps), metrics, run.version)
+
+    def searches(self, *, failed: bool = False) -> Iterator[SearchRecord]:
+        """Every search of the problems that count, by arm, seed and problem; with `failed` also of the others."""
+        place = {row: at for at, row in enumerate(self._rows)}
+        for number in range(len(self.comparison.arms)):
+            for run in self._of_arm(number):
+                for row in range(len(self._all)) if failed else self._rows:
+                    of, at = self._searches[number], (row, run.column)
+                    took = float(of.solved_at[at])
+                    yield SearchRecord(
+                        number,
+                        run.record,
+                        place.get(row),
+                        run.ids[row] if run.ids else -1,
+                        self._all[row],
+                        int(of.done[at]),
+                        int(took) if math.isfinite(took) else None,
+                        of.rises.get(at, ()),
+                    )
+
+    @property
+    def totals(self) -> Totals:
+        """Of all runs."""
+        return sum_totals(run.totals for run in self._runs.values())
+
+    @property
+    def failed(self) -> tuple[FailedProblem, ...]:
+        """The problems that do not count, with each arm that a fault stopped."""
+        arms = self.comparison.arms
+        found = {(row, run.arm): message for run in self._runs.values() for row, message in run.failed.items()}
+        return tuple(
+            FailedProblem(self._all[row].name, arms[arm].name, message) for (row, arm), message in sorted(found.items())
+        )
+
+    def best(self, problem: int, arm: str, ancestors: int = ANCESTORS) -> Detail:
+        """An arm's fittest answer to a problem, by its place among those that count."""
+        number = next(at for at, of in enumerate(self.comparison.arms) if of.name == arm)
+        row = self._rows[problem]
+        searches = {run.ids[row]: run.record for run in self._of_arm(number) if run.ids}
+        if not searches:
+            return Detail(arm, problem)
+        place = fittest(self.store, list(searches))
+        problem_id = next(iter(searches)) if place is None else place[0]
+        run = searches[problem_id]
+        first = first_prompt(self.store, run.id, problem_id) or NO_ORIGIN
+        record = next(record for record in self.store.problems(run.id) if record.id == problem_id)
+        answer = None if place is None else read_answers(self.store, [place[1]])[place[1]]
+        stated = statement_of(record, "" if answer is None else answer.candidate.text)
+        detail = Detail(arm, problem, run.seed, origin=first, statement=stated.text, picture=stated.picture)
+        if answer is None:
+            return detail
+        return replace(
+            detail,
+            stored=candidate(self.store, run.id, answer.candidate.id),
+            answer=answer,
+            lineage=tuple(ancestors_of(self.store, answer.candidate.id, ancestors)),
+            origin=answer.origin or first,
+            best_known=best_known_of(record),
+        )
+
+    # The snapshot of a viewer
+
+    def select(self, problem: int, arm: str | None = None) -> None:
+        """Set the viewer's choice, by the problem's place among those that count: a snapshot has its archives, and if
+        an arm is chosen, its best answer in full."""
+        self._selected = (problem, arm)
+
+    def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
+        """The values of a screen, of what was read. statistics: with curves, operators and verdict, which load their
+        libraries"""
+        now = time.time() if now is None else now
+        comparison, loaded = self.comparison, self.loaded == len(self._runs)
+        records = comparison.runs
+        if loaded and not self._loaded_once:  # once after the first complete reading, compute at once
+            self._loaded_once = True
+            self._kept = {name: kept for name, kept in self._kept.items() if name == "results"}
+        results = self.results
+        arms = [self._arm(number, statistics) for number in range(len(comparison.arms))]
+        snapshot = Snapshot(
+            self.name,
+            tuple(arms),
+            tuple(self._all[row] for row in self._rows),
+            self.failed,
+            comparison.reference,
+            comparison.iterations,
+            active=union([period for record in records for period in active_periods(record)]),
+            loaded=self.loaded,
+            runs=len(records),
+            reasons=tuple(dict.fromkeys(r.reason for r in records if r.reason)),
+        )
+        snapshot = replace(snapshot, remaining=self._seconds_left(now, snapshot))
+        if not results:
+            return snapshot
+        if snapshot.ended and loaded and self.live:  # the last values are not of earlier rows
+            self.live = False
+            self._kept.clear()
+        curves = self.curves if statistics else {}
+        axis = answer_axis(*results.values()) if self.axis_unit == "answers" else next(iter(results.values())).times
+        problem, arm = self._selected
+        shown = min(problem, len(self._rows) - 1)
+        return replace(
+            snapshot,
+            arms=tuple(replace(arm, results=results[arm.name], curve=curves.get(arm.name)) for arm in arms),
+            axis=tuple(axis.tolist()),
+            axis_unit=self.axis_unit,
+            verdict=tuple(self.verdicts) if statistics else (),
+            improvements=self._improvements(),
+            detail=None if arm is None else self._selected_answer(shown, arm),
+        )
+
+    def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
+        of, runs = self.comparison.arms[number], self._of_arm(number)
+        budgets = [record.config.get("max_answers") for record in of.runs]
+        snapshot = ArmSnapshot(
+            of.name,
+            of.policy,
+            len(of.runs),
+            dict(Counter(record.status for record in of.runs)),
+            groups=0,
+            planned=sum(planned(record) * len(self._all or record.config.get("problems", ())) for record in of.runs),
+            answers_per_iteration=of.answers,
+            max_answers=sum(int(budget) for budget in budgets if budget) if all(budgets) else None,
+            telemetry=read_telemetry(of.runs, sum_totals(run.totals for run in runs)),
+            training=self.training(number),
+        )
+        if not self._searches:
+            return snapshot
+        searches = self._searches[number]
+        over = np.isfinite(searches.solved_at) & bool(of.runs[0].config.get("until_solved"))
+        for run in runs:
+            over[list(run.failed), run.column] = True
+        named = self.operators[of.name] if statistics else []
+        return replace(
+            snapshot,
+            groups=int(searches.done.sum()),
+            planned=int(np.where(over, searches.done, self.comparison.iterations).sum()),
+            population=self._population(number) if statistics else None,
+            operators=tuple(pooled(name, one) for name, one in zip(labels(of.name, named), named, strict=True)),
+        )
+
+    def _population(self, number: int) -> PopulationView | None:
+        """The archives of the selected problem, read again when its searches have moved."""
+        if not self._rows:
+            return None
+        row = self._rows[min(self._selected[0], len(self._rows) - 1)]
+        key = (row, self._searches[number].done[row].tobytes())
+        name = f"population {number}"
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != key:
+            ids = [run.ids[row] for run in self._of_arm(number) if run.ids]
+            found = [list(of) for _, of in groupby(elites(self.store, ids), key=lambda elite: elite.problem)]
+            kept = self._kept[name] = (key, 0.0, _mean_population(found))
+        return kept[2]
+
+    def _selected_answer(self, problem: int, name: str) -> Detail | None:
+        """Read again if the arm's best fitness on that problem has risen."""
+        at = next((at for at, arm in enumerate(self.comparison.arms) if arm.name == name), None)
+        if at is None:
+            return None
+        key = (problem, name, self._searches[at].now[self._rows[problem]].tobytes())
+        kept = self._kept.get("detail")
+        if kept is None or kept[0] != key:
+            kept = self._kept["detail"] = (key, 0.0, self.best(problem, name))
+        return kept[2]
+
+    def _improvements(self) -> tuple[ImprovementLine, ...]:
+        """The newest rises of best fitnesses, the last first."""
+        place = {row: at for at, row in enumerate(self._rows)}
+        shown = [line for *_, row, line in sorted(self._recent, reverse=True, key=lambda one: one[:2]) if row in place]
+        ids = {line.candidate for line in shown}
+        self._vectors = {id: found for id, found in self._vectors.items() if id in ids}
+        if missing := [id for id in ids if id not in self._vectors]:
+            self._vectors.update(vectors(self.store, missing))
+        lines = []
+        for line in shown:
+            own, parent = self._vectors.get(line.candidate, ((), None))
+            change = None if parent is None else tuple(a - b for a, b in zip(own, parent, strict=False))
+            lines.append(replace(line, problem=place[line.problem], rewards=own, change=change))
+        return tuple(lines)
+
+    def _seconds_left(self, now: float, snapshot: Snapshot) -> float | None:
+        """The time left at the pace of the last PACE_SECONDS, and at most that of a budget of seconds."""
+        if snapshot.loaded < snapshot.runs:
+            self._pace.clear()
+            return None
+        self._pace.append((now, snapshot.groups))
+        while len(self._pace) > 2 and self._pace[1][0] < now - PACE_SECONDS:
+            self._pace.popleft()
+        then, had = self._pace[0]
+        if now - then < 1.0 or snapshot.groups <= had:
+            return None
+        left = max(0, snapshot.planned - snapshot.groups) * (now - then) / (snapshot.groups - had)
+        budget = _seconds(self.comparison.runs)
+        return left if budget is None else min(left, max(0.0, budget))
+
+
+def archive_diversity(archive: Sequence[EliteRecord]) -> float:
+    """Mean L1 distance of two elites' reward vectors, over all islands together. An elite of several cells counts
+    once."""
+    vectors = {elite.candidate: elite.rewards for elite in archive}
+    return diversity(np.array([vectors[candidate] for candidate in sorted(vectors)])) if vectors else 0.0
+
+
+def _mean_population(archives: Sequence[Sequence[EliteRecord]]) -> PopulationView | None:
+    """The mean over seeds; None without an elite."""
+    if not archives:
+        return None
+    islands = 1 + max(elite.island for archive in archives for elite in archive)
+    cells = np.mean([np.bincount([e.island for e in archive], minlength=islands) for archive in archives], axis=0)
+    return PopulationView(tuple(cells.tolist()), float(np.mean([archive_diversity(archive) for archive in archives])))
+
+
+def _seconds(records: Sequence[RunRecord]) -> float | None:
+    """The seconds left of the longest budget of a running run."""
+    left = []
+    for record in records:
+        budget, spent = record.config.get("max_seconds"), record.summary.get("seconds", 0.0)
+        if record.status not in ("running", "waiting"):
+            continue
+        if not budget:
+            return None
+        left.append(float(budget) - (float(spent) if isinstance(spent, int | float) else 0.0))
+    return max(left, default=None)
+
+
+def read_telemetry(records: Sequence[RunRecord], totals: Totals) -> Telemetry:
+    """The telemetry of all runs of an arm. totals: of their committed iterations. Runs of other versions may lack keys
+    of the summary, or have other values in them."""
+    running = [record for record in records if record.status == "running"]
+
+    def numbers(of: Sequence[RunRecord], key: str) -> list[float]:
+        values = [record.summary.get(key) for record in of]
+        return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+
+    def whole(key: str) -> int | None:
+        values = numbers(running, key)
+        return int(sum(values)) if values else None
+
+    def rate(what: str, total: int) -> float | None:
+        seconds = sum(numbers(records, "seconds"))
+        if not running and seconds and total and len(records) > 1:
+            return total / seconds
+        values = numbers(running or records, f"{what}_per_second")
+        return sum(values) if values else None
+
+    busy = numbers(running or records, "policy_busy")
+    return Telemetry(
+        totals,
+        answers_per_second=rate("answers", totals.answers),
+        tokens_per_second=rate("tokens", totals.tokens),
+        policy_busy=sum(busy) / len(busy) if busy else None,
+        scoring_queue=whole("scoring_queue"),
+        in_flight=whole("in_flight"),
+        sampled_ahead=whole("sampled_ahead"),
+    )

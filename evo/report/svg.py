@@ -1,0 +1,163 @@
+"""Charts of the page as inline SVG: lines of arms with their bands, in the arms' colours, marks and dashes. A mark
+names its values under the pointer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup, escape
+
+from evo.comparison.summary import Curve
+from evo.encoding import visible
+from evo.progress.arm_style import style_of
+
+Floats = npt.NDArray[np.float64]
+WIDTH, HEIGHT = 460, 240
+LEFT, RIGHT, TOP, BOTTOM = 52, 10, 10, 36
+POINTS, MARKS = 120, 10
+"""Points of a line at most, and marks along it."""
+DASHES = ("", "7 3", "9 3 2 3", "2.5 2", "14 3", "9 2 2 2 2 2", "4 4")
+
+
+@dataclass(frozen=True, eq=False)
+class PlotLine:
+    """A line of an arm. arm: its place in the comparison; x, y: (K,), NaN for an unknown value; low, high: its band, or
+    None; steps: it keeps its height until the next value"""
+
+    arm: int
+    name: str
+    x: Floats
+    y: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    steps: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A chart ready for a page."""
+
+    title: str
+    svg: Markup
+
+
+def curve_lines(names: Sequence[str], curves: Mapping[str, Curve]) -> list[PlotLine]:
+    """The arms' curves with their bands. names: all arms, in order"""
+    return [
+        PlotLine(place, name, curves[name].at.astype(float), curves[name].mean, curves[name].low, curves[name].high)
+        for place, name in enumerate(names)
+        if name in curves
+    ]
+
+
+def draw(
+    title: str, x_title: str, lines: Sequence[PlotLine], *, share: bool = False, rule: float | None = None
+) -> Plot:
+    """A chart of these lines. share: values from 0 to 1, shown in full; rule: a height that is marked, as a target"""
+    xs = np.concatenate([line.x for line in lines] or [np.zeros(1)])
+    heights = [line.y for line in lines]
+    heights += [edge for line in lines for edge in (line.low, line.high) if edge is not None]
+    ys = np.concatenate([*heights, *([] if rule is None else [np.array([rule])])] or [np.zeros(1)])
+    across = _span(0.0 if xs.min() >= 0 else float(xs.min()), float(xs.max()))
+    known = ys[np.isfinite(ys)]
+    up = (0.0, 1.0) if share else _span(*((float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)))
+    if not share:
+        up = up[0] - 0.04 * (up[1] - up[0]), up[1] + 0.04 * (up[1] - up[0])
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return (
+            round(LEFT + (x - across[0]) / (across[1] - across[0]) * (WIDTH - LEFT - RIGHT), 1),
+            round(TOP + (up[1] - y) / (up[1] - up[0]) * (HEIGHT - TOP - BOTTOM), 1),
+        )
+
+    parts = [_axes(across, up, at, x_title, share)]
+    if rule is not None:
+        (x, y), (end, _) = at(across[0], rule), at(across[1], rule)
+        parts.append(f'<path class="rule" d="M{x} {y}H{end}"/>')
+    for line in lines:
+        parts.append(_draw_line(line, at, x_title))
+    label = f"{visible(title)} over {x_title}, {len(lines)} line{'s' * (len(lines) != 1)}"
+    svg = f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
+    return Plot(title, Markup(svg + "".join(parts) + "</svg>"))
+
+
+def _span(low: float, high: float) -> tuple[float, float]:
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _draw_line(line: PlotLine, at: object, x_title: str) -> str:
+    style, place = style_of(line.arm), at
+    assert callable(place)
+    kept = np.unique(np.linspace(0, len(line.x) - 1, min(len(line.x), POINTS)).round().astype(int))
+    parts = []
+    if line.low is not None and line.high is not None:
+        edge = [i for i in kept if np.isfinite(line.low[i]) and np.isfinite(line.high[i])]
+        if len(edge) > 1:
+            ring = [place(line.x[i], line.high[i]) for i in edge] + [place(line.x[i], line.low[i]) for i in edge[::-1]]
+            points = " ".join(f"{x},{y}" for x, y in ring)
+            parts.append(f'<polygon points="{points}" fill="{style.colour}" fill-opacity="0.13"/>')
+    path, before = [], None
+    for i in kept:
+        if not np.isfinite(line.y[i]):
+            before = None
+            continue
+        x, y = place(line.x[i], line.y[i])
+        path.append(f"M{x} {y}" if before is None else f"H{x}V{y}" if line.steps else f"L{x} {y}")
+        before = y
+    dash = DASHES[(line.arm + line.arm // len(DASHES)) % len(DASHES)]
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    parts.append(f'<path d="{"".join(path)}" fill="none" stroke="{style.colour}" stroke-width="1.7"{dashes}/>')
+    known = np.flatnonzero(np.isfinite(line.y))
+    for i in known[np.unique(np.linspace(0, len(known) - 1, MARKS).astype(int))] if len(known) else ():
+        band = ""
+        if line.low is not None and line.high is not None and np.isfinite(line.low[i]):
+            band = f" [{line.low[i]:.3g}, {line.high[i]:.3g}]"
+        text = escape(visible(f"{line.name}, {x_title} {line.x[i]:,.6g}: {line.y[i]:.4g}{band}"))
+        x, y = place(line.x[i], line.y[i])
+        fill = "none" if style.hollow else style.colour
+        parts.append(
+            f'<g transform="translate({x} {y})"><title>{text}</title><path class="mark" d="{SHAPES[style.shape]}" '
+            f'fill="{fill}" stroke="{style.colour}"/><circle r="7" fill-opacity="0"/></g>'
+        )
+    return "".join(parts)
+
+
+SHAPES = {
+    "circle": "M-3 0A3 3 0 1 0 3 0A3 3 0 1 0 -3 0Z",
+    "triangle-up": "M0 -3.6L3.4 2.6H-3.4Z",
+    "triangle-down": "M0 3.6L3.4 -2.6H-3.4Z",
+    "square": "M-2.8 -2.8H2.8V2.8H-2.8Z",
+    "diamond": "M0 -3.8L3.8 0L0 3.8L-3.8 0Z",
+}
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers in the range."""
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
+    return [round(step * n, 12) for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _axes(across: tuple[float, float], up: tuple[float, float], at: object, x_title: str, share: bool) -> str:
+    place, parts = at, []
+    assert callable(place)
+    for value in ticks(*up, 5):
+        x, y = place(across[0], value)
+        text = f"{value:.0%}" if share else f"{value:.6g}"
+        parts.append(f'<path class="grid" d="M{x} {y}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<text x="{x - 6}" y="{y + 4}" text-anchor="end">{text}</text>')
+    for value in ticks(*across):
+        x, y = place(value, up[0])
+        parts.append(
+            f'<path class="axis" d="M{x} {y}v4"/><text x="{x}" y="{y + 16}" text-anchor="middle">{value:,g}</text>'
+        )
+    x, y = place(across[0], up[0])
+    parts.append(f'<path class="axis" d="M{x} {TOP}V{y}H{WIDTH - RIGHT}"/>')
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(f'<text x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{escape(visible(x_title))}</text>')
+    return "".join(parts)

@@ -1,0 +1,336 @@
+"""What the screen shows of a snapshot: the head, the arms, the verdict, curves and panels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from evo.comparison.operators import SHOWN_RATES, share_text, title_of
+from evo.progress.snapshot import ArmSnapshot, ImprovementLine, Snapshot, error_name
+from evo.tui.line import clean, shorten, width_of
+from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, rate, signed, sparkcurve
+from evo.tui.palette import STRONG, Palette
+from evo.tui.plot import draw_plot
+from evo.tui.problems import ProblemTable, TableChoice, describe, legend
+
+MOST_ISLANDS, MOST_IMPROVEMENTS, MOST_ERRORS = 12, 12, 12
+
+
+def _grid(width: int | None = None) -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), width=width, show_edge=False, header_style="")
+
+
+def head(snapshot: Snapshot, width: int, now: float, palette: Palette, doing: str = "") -> Text:
+    """Two lines: names and state, progress. doing: what the viewer has done to the search, as `stopping`"""
+    state, mood = snapshot.state(now)
+    state = f"{doing}, {state}" if doing else state
+    first = Text(shorten(snapshot.name, max(8, width // 3)), STRONG, no_wrap=True, overflow="ellipsis")
+    for part in _about(snapshot):
+        if first.cell_len + width_of(part) + 3 + width_of(state) < width:
+            first.append(" · ", palette.muted).append(part)
+    first.append(" " * max(1, width - first.cell_len - width_of(state)))
+    first.append(state, palette.warn if doing else palette.mood(mood))
+    return Text("\n").join([first, _progress(snapshot, width, palette)])
+
+
+def _about(snapshot: Snapshot) -> list[str]:
+    names = [problem.name for problem in snapshot.problems]
+    parts = [shorten(names[0], 30)] if len(names) == 1 else []
+    if len(names) > 1:
+        shared = clean(common_prefix(names)).rstrip("/:_-")
+        parts.append((f"{shared} · " if shared else "") + f"{len(names):,} problems")
+    if snapshot.failed:
+        parts.append(f"{len({problem.name for problem in snapshot.failed})} left out")
+    if len(snapshot.arms) == 1:
+        parts.append(shorten(snapshot.arms[0].policy, 30))
+    seeds = max(arm.seeds for arm in snapshot.arms)
+    counts = [f"{len(snapshot.arms)} arms"] if len(snapshot.arms) > 1 else []
+    counts += [f"{seeds} seeds"] if seeds > 1 else []
+    return [*parts, " × ".join(counts)] if counts else parts
+
+
+def _progress(snapshot: Snapshot, width: int, palette: Palette) -> Text:
+    groups, planned = snapshot.groups, max(1, snapshot.planned)
+    words = f" {groups:,}/{snapshot.planned:,} iterations"
+    if groups < snapshot.planned:
+        # iterations left times their mean cost, but no more than a budget of answers leaves
+        words += f", {sum(arm.answers_left for arm in snapshot.arms):,} answers left"
+        if flying := sum(arm.telemetry.in_flight or 0 for arm in snapshot.arms):
+            sampled = sum(arm.telemetry.sampled_ahead or 0 for arm in snapshot.arms)
+            words += f", {sampled:,} of {flying:,} in flight sampled"
+    if cost := sum(arm.telemetry.totals.cost for arm in snapshot.arms):
+        words += f", cost {cost:.4g}"
+    bar = max(10, width - width_of(words))
+    full = int(bar * min(1.0, groups / planned))
+    text = Text("━" * full, palette.good, no_wrap=True, overflow="crop")
+    return text.append("─" * (bar - full), palette.muted).append(words)
+
+
+@dataclass(frozen=True)
+class _Column:
+    title: str
+    text: Callable[[ArmSnapshot], str]
+    weight: int  # the lightest are left out first if there is no room
+    style: Style = Style()
+
+
+def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
+    """A line for each arm below a line of titles."""
+    targets, several = snapshot.has_targets, len(snapshot.arms) > 1
+    columns = [
+        _Column("solved", solved_text, 9, STRONG) if targets else None,
+        _Column("rate [95%]", _rate, 8) if targets else None,
+        _Column("mean best", lambda arm: fitness(arm.mean_best), 7, Style() if targets else STRONG),
+        _Column("iterations", lambda arm: f"{arm.groups:,}/{arm.planned:,}", 2) if several else None,
+        _Column("ans/s", lambda arm: rate(arm.telemetry.answers_per_second), 6),
+        _Column("tok/s", lambda arm: rate(arm.telemetry.tokens_per_second), 5),
+        _Column("busy", lambda arm: _percent(arm.telemetry.policy_busy), 5),
+        _Column("queue", lambda arm: count(arm.telemetry.scoring_queue), 4),
+        _Column("errors", _errors, 4),
+        _Column("answers", lambda arm: count(arm.telemetry.totals.answers), 1),
+        _Column("tokens", lambda arm: count(arm.telemetry.totals.tokens), 1),
+        _Column("runs", _runs, 3) if snapshot.runs > 1 else None,
+    ]
+    kept = [c for c in columns if c is not None and any(c.text(arm) not in ("-", "") for arm in snapshot.arms)]
+    names = max(6, min(max(width_of(clean(arm.name)) for arm in snapshot.arms), 12 if width < 100 else 24)) + 2
+
+    def needed() -> int:
+        sizes = (max(width_of(c.title), *(width_of(c.text(arm)) for arm in snapshot.arms)) + 2 for c in kept)
+        return names + sum(sizes)
+
+    while len(kept) > 1 and needed() > width:
+        lightest = min(column.weight for column in kept)
+        del kept[max(at for at, column in enumerate(kept) if column.weight == lightest)]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=palette.muted)
+    table.add_column("  arm" if several else "  run", no_wrap=True)
+    for column in kept:
+        table.add_column(column.title, justify="right", no_wrap=True, style=column.style)
+    for number, arm in enumerate(snapshot.arms):
+        name = Text(f"{palette.mark(number)} {shorten(arm.name, names - 2)}", palette.arm(number))
+        table.add_row(name, *(Text(column.text(arm)) for column in kept))
+    return table
+
+
+def solved_text(arm: ArmSnapshot) -> str:
+    """12/24 searches; "-" before the first."""
+    return "-" if arm.solved is None else f"{arm.solved[0]}/{arm.solved[1]}"
+
+
+def _rate(arm: ArmSnapshot) -> str:
+    """The curve's last known value, with its band."""
+    if arm.curve is None:
+        return "-"
+    at = np.flatnonzero(np.isfinite(arm.curve.mean))
+    if not len(at):
+        return "-"
+    mean, low, high = (float(values[at[-1]]) for values in (arm.curve.mean, arm.curve.low, arm.curve.high))
+    band = f" [{100 * low:.0f}, {100 * high:.0f}]" if np.isfinite([low, high]).all() else ""
+    return f"{mean:.0%}{band}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{min(1.0, value):.0%}"
+
+
+def _errors(arm: ArmSnapshot) -> str:
+    totals = arm.telemetry.totals
+    return count(totals.errors.total()) if totals.errors or totals.answers else "-"
+
+
+def _runs(arm: ArmSnapshot) -> str:
+    """1 running, 2 done."""
+    order = ("failed", "interrupted", "running", "waiting", "done")
+    return ", ".join(f"{arm.statuses[status]} {status}" for status in order if arm.statuses.get(status))
+
+
+def verdict(snapshot: Snapshot, palette: Palette) -> Text:
+    """A line for each arm against the reference, the shown differences first; empty for a single arm."""
+    if snapshot.reference is None:
+        return Text()
+    if not snapshot.verdict:
+        return Text("verdict: waits until every search has begun", palette.muted)
+    lines = []
+    for one in sorted(snapshot.verdict, key=lambda one: not one.shown):
+        line = Text("→ " if one.shown else "  ", palette.good)
+        lines.append(line.append(clean(one.text), STRONG if one.shown else palette.muted))
+    return Text("\n").join(lines)
+
+
+def curves(snapshot: Snapshot, width: int, height: int, palette: Palette) -> Text:
+    """The solve rate, or the mean best fitness, of every arm."""
+    shown = [(number, arm.name, arm.curve) for number, arm in enumerate(snapshot.arms) if arm.curve is not None]
+    if not shown or height < 4:
+        return Text("no curve yet", palette.muted)
+    return draw_plot(shown, snapshot.axis_unit, snapshot.has_targets, width, min(height, 24), palette)
+
+
+def curves_title(snapshot: Snapshot) -> str:
+    return "solve rate" if snapshot.has_targets else "mean best fitness"
+
+
+def panels(snapshot: Snapshot, problem: int, width: int, now: float, palette: Palette) -> RenderableType:
+    """The smaller panels, one below the other: those that have something to show. problem: the selected one"""
+    made: list[tuple[str, RenderableType]] = []
+    if snapshot.problems and any(arm.population is not None for arm in snapshot.arms):
+        name = snapshot.problems[min(problem, len(snapshot.problems) - 1)].name
+        made.append((f"population of {shorten(name, 30)}", population(snapshot, width, palette)))
+    if any(arm.operators for arm in snapshot.arms):
+        made.append(("better than the parent, by its share of the target", operators(snapshot, width, palette)))
+    if any(arm.training is not None for arm in snapshot.arms):
+        made.append(("training", training(snapshot, width, palette)))
+    if snapshot.errors or snapshot.failed:
+        made.append(("errors", errors(snapshot, palette)))
+    made.append(("last improvements", improvements(snapshot, width, now, palette)))
+    parts: list[RenderableType] = []
+    for title, body in made:
+        line = Text(title + " ", STRONG)
+        parts += [line.append("─" * max(0, width - line.cell_len), palette.muted), body, Text("")]
+    return Group(*parts[:-1])
+
+
+def _name(snapshot: Snapshot, number: int, palette: Palette, width: int = 16) -> Text:
+    return Text(f"{palette.mark(number)} {shorten(snapshot.arms[number].name, width)}", palette.arm(number))
+
+
+def population(snapshot: Snapshot, width: int, palette: Palette) -> Table:
+    """The archives of the selected problem: a bar for each island, filled cells, diversity."""
+    table = _grid()
+    moved = any(arm.telemetry.totals.migrations for arm in snapshot.arms)
+    for title in ("arm", "islands", "cells", "archive L1", *["migrations"] * moved):
+        right = title in ("cells", "archive L1", "migrations")
+        table.add_column(Text(title, palette.muted), justify="right" if right else "left", no_wrap=True)
+    most = max((max(arm.population.cells) for arm in snapshot.arms if arm.population is not None), default=1.0)
+    for number, arm in enumerate(snapshot.arms):
+        one = arm.population
+        bars, cells, diversity = "", "-", "-"
+        if one is not None:
+            bars = "".join(BARS[min(7, int(7.99 * n / max(most, 1e-9)))] for n in one.cells[:MOST_ISLANDS])
+            cells, diversity = f"{sum(one.cells):.1f}".removesuffix(".0"), f"{one.diversity:.2f}"
+        migrations = [count(arm.telemetry.totals.migrations)] * moved
+        table.add_row(_name(snapshot, number, palette), Text(bars, palette.muted), cells, diversity, *migrations)
+    return table
+
+
+def operators(snapshot: Snapshot, width: int, palette: Palette) -> Table:
+    """A line for each operator below one of titles, without empty columns; pooled over problems and seeds."""
+    rows = [(number, operator) for number, arm in enumerate(snapshot.arms) for operator in arm.operators]
+    rates = [name for name in SHOWN_RATES if any(name in operator.shares for _, operator in rows)]
+    while len(rates) > 1 and sum(max(width_of(title_of(name)), 5) + 1 for name in rates) + 14 > width:
+        rates.pop()
+    table = _grid()
+    table.add_column(Text("operator", palette.muted), no_wrap=True, overflow="ellipsis")
+    for title in map(title_of, rates):
+        table.add_column(Text(title, palette.muted), justify="right", no_wrap=True)
+    for number, operator in rows:
+        arm, _, policy = operator.name.partition(": ")
+        label = policy.partition(":")[2] or policy or arm
+        name = Text(f"{palette.mark(number)} {shorten(label, max(8, min(24, width // 3)))}", palette.arm(number))
+        table.add_row(name, *(Text(share_text(operator.shares.get(one))) for one in rates))
+    return table
+
+
+def training(snapshot: Snapshot, width: int, palette: Palette) -> Table:
+    """Each trained arm: its step and newest version, and a curve of every metric."""
+    table = _grid()
+    for number, arm in enumerate(snapshot.arms):
+        if arm.training is None:
+            continue
+        curve = arm.training
+        table.add_row(
+            _name(snapshot, number, palette),
+            f"step {curve.steps[-1]:,}",
+            Text(shorten(curve.version, 30), palette.muted),
+        )
+        for metric, values in curve.metrics.items():
+            known = [value for value in values if value == value]
+            spark = sparkcurve(values, min(40, max(8, width - 34)), min(known), max(known))
+            table.add_row(Text(f"  {metric}", palette.muted), f"{known[-1]:.4g}", Text(spark, palette.arm(number)))
+    return table
+
+
+def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -> RenderableType:
+    """The last rises of a best fitness: the problem, both values, and the components that improved over the parent."""
+    if not snapshot.improvements:
+        return Text("none yet", palette.muted)
+    numbers = {arm.name: number for number, arm in enumerate(snapshot.arms)}
+    prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
+    several = any(arm.seeds > 1 for arm in snapshot.arms)
+    table = _grid(width)
+    titles = (
+        "ago",
+        *["arm"] * (len(numbers) > 1),
+        "problem",
+        *["seed"] * several,
+        "iter.",
+        "fitness",
+        "change of vector",
+    )
+    for title in titles:
+        table.add_column(
+            Text(title, palette.muted), no_wrap=True, overflow="ellipsis", ratio=1 if title == titles[-1] else None
+        )
+    for line in snapshot.improvements[:MOST_IMPROVEMENTS]:
+        rise = Text("" if line.before is None else fitness(line.before), palette.muted)
+        table.add_row(
+            Text(ago(now - line.created), palette.muted),
+            *[_name(snapshot, numbers[line.arm], palette, 12)] * (len(numbers) > 1),
+            shorten(snapshot.problems[line.problem].name[prefix:], 16),
+            *[Text(f"s{line.seed}", palette.muted)] * several,
+            Text(f"#{line.iteration}", palette.muted),
+            rise.append("→").append(fitness(line.fitness), STRONG),
+            Text(vector_change(snapshot.problems[line.problem].objectives, line)),
+        )
+    return table
+
+
+def vector_change(objectives: tuple[str, ...], line: ImprovementLine) -> str:
+    """gold +.20 diamond -.10: the components that changed most first."""
+    if line.change is None:
+        return "no parent"
+    changed = [(abs(by), name, by) for name, by in zip(objectives, line.change, strict=False) if abs(by) > 5e-4]
+    ranked = sorted(changed, key=lambda part: -part[0])
+    return "  ".join(f"{shorten(name, 12)} {signed(by)}" for _, name, by in ranked) or "same vector as its parent"
+
+
+def errors(snapshot: Snapshot, palette: Palette) -> RenderableType:
+    """Kinds of faults by arm, the most frequent first; then the problems whose scorer failed."""
+    table = _grid()
+    table.add_column(Text("kind", palette.muted), no_wrap=True, overflow="ellipsis")
+    for number in range(len(snapshot.arms)):
+        table.add_column(Text(palette.mark(number), palette.arm(number)), justify="right")
+    for kind, _ in snapshot.errors.most_common(MOST_ERRORS):
+        counts = [arm.telemetry.totals.errors.get(kind, 0) for arm in snapshot.arms]
+        name = shorten(error_name(kind), 34)
+        table.add_row(name, *(Text(count(n) if n else "·", palette.warn if n else palette.muted) for n in counts))
+    faults = []
+    for problem in snapshot.failed:
+        line = Text("scorer failed ", palette.bad).append(f"{shorten(problem.name, 24)} ({shorten(problem.arm, 12)}) ")
+        faults.append(line.append(clean(" ".join(problem.message.split())), palette.muted))
+    return Group(*[table] * bool(snapshot.errors), *faults)
+
+
+def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Palette) -> RenderableType:
+    """The whole screen as one picture, for a pipe or a page."""
+    table = ProblemTable()
+    parts: list[RenderableType] = [head(snapshot, width, now, palette), arms(snapshot, width, palette)]
+    parts += [verdict(snapshot, palette)] * (snapshot.reference is not None)
+    parts += [
+        Text(curves_title(snapshot) + " ", STRONG),
+        curves(snapshot, width, max(8, min(16, height // 3)), palette),
+    ]
+    if snapshot.problems:
+        rows = table.rows(snapshot, TableChoice())
+        drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for title in table.columns(snapshot, width, palette):
+            drawn.add_column(title, no_wrap=True)
+        for row in rows:
+            drawn.add_row(*table.row(snapshot, row, width, palette))
+        parts += [Text(f"problems {describe(TableChoice(), snapshot, len(rows))}", STRONG), drawn]
+        parts.append(Text(legend(snapshot), palette.muted, overflow="ellipsis", no_wrap=True))
+    return Group(*parts, Text(""), panels(snapshot, 0, width, now, palette))

@@ -1,0 +1,261 @@
+"""The table of problems. A row has for every arm the iteration of its solution or its best fitness, whether that is
+won, lost or level against the reference, and a curve of its best fitness."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.style import Style
+from rich.text import Text
+
+from evo.comparison.results import TIE_TOLERANCE, Results, Standings, standings
+from evo.progress.snapshot import Snapshot
+from evo.tui.line import clean, shorten, width_of
+from evo.tui.numbers import common_prefix, fitness, signed, sparkcurve
+from evo.tui.palette import STRONG, Palette
+
+NAME, WON = -1, -2
+"""Orders of the table, in addition to those by an arm, which are the arms' numbers."""
+OUTCOME, GAP, MOST_BAR, LEAST_BAR = 9, 6, 24, 5
+MOST_CURVES = 2_000
+
+
+@dataclass(frozen=True)
+class TableChoice:
+    """Which problems the table shows, and in what order.
+
+    search: a part of the name, in any case; part: the set that names begin with, "" for all
+    order: None for the original order; NAME; WON by how often the arms are ahead of the reference; else by an arm's
+        outcome
+    """
+
+    search: str = ""
+    unsolved: bool = False
+    differing: bool = False
+    part: str = ""
+    order: int | None = None
+    reverse: bool = False
+
+    @property
+    def narrow(self) -> bool:
+        """Whether some problems may be left out."""
+        return bool(self.search or self.unsolved or self.differing or self.part)
+
+
+class ProblemTable:
+    """Columns and rows of the table. Standings and curves are computed again only for other results."""
+
+    def __init__(self) -> None:
+        self._curves: dict[object, str] = {}
+        self._of: tuple[Results | None, ...] = ()
+        self._made: Standings | None = None
+
+    def standing(self, snapshot: Snapshot) -> Standings:
+        results = tuple(arm.results for arm in snapshot.arms)
+        same = len(results) == len(self._of) and all(a is b for a, b in zip(results, self._of, strict=True))
+        if self._made is None or not same:
+            reference = next((row for row, arm in enumerate(snapshot.arms) if arm.name == snapshot.reference), None)
+            self._made, self._of = standings(results, reference, len(snapshot.problems)), results
+        return self._made
+
+    def rows(self, snapshot: Snapshot, choice: TableChoice) -> list[int]:
+        """Numbers of the problems shown, in order."""
+        return select(snapshot, self.standing(snapshot), choice)
+
+    def columns(self, snapshot: Snapshot, width: int, palette: Palette) -> list[Text]:
+        """The titles: the problem's, and for each arm its outcome, its gap to the reference, and a curve if there is
+        room."""
+        prefix = clean(common_prefix([problem.name for problem in snapshot.problems])).rstrip("/:_-")
+        titles = [Text(prefix or "problem", palette.muted)]
+        alone, bar = len(snapshot.arms) == 1, self._bar(snapshot, width)
+        for number, arm in enumerate(snapshot.arms):
+            name = "outcome" if alone else f"{palette.mark(number)} {shorten(arm.name, max(6, OUTCOME + bar - 4))}"
+            titles.append(Text(name, palette.muted if alone else palette.arm(number)))
+            titles += [Text("against", palette.muted)] * self._referred(snapshot, number)
+            titles += [Text("best so far", palette.muted)] * (bar > 0)
+        if alone:
+            titles += [Text("target", palette.muted)] * snapshot.has_targets + [Text("iterations", palette.muted)]
+        return titles
+
+    def row(self, snapshot: Snapshot, problem: int, width: int, palette: Palette) -> list[Text]:
+        """The cells of a problem's row."""
+        standing, bar = self.standing(snapshot), self._bar(snapshot, width)
+        names = [one.name for one in snapshot.problems]
+        name = names[problem][len(common_prefix(names)) :]
+        cells = [Text(shorten(name, self._name_width(snapshot, width)))]
+        low, high = _scale(snapshot, problem)
+        for number, arm in enumerate(snapshot.arms):
+            text = outcome_text(standing, number, problem, arm.seeds) if arm.results is not None else ""
+            cells.append(Text(text, STRONG if text.startswith("@") else Style()))
+            if self._referred(snapshot, number):
+                text = gap_text(standing, number, problem)
+                style = palette.good if text[:1] == "+" else palette.bad if text[:1] == "-" else palette.muted
+                cells.append(Text(text, style))
+            if bar:
+                cells.append(Text(self._curve(snapshot, number, problem, bar, low, high), palette.arm(number)))
+        if len(snapshot.arms) == 1:
+            target, arm = snapshot.problems[problem].target, snapshot.arms[0]
+            cells += [Text(fitness(target), palette.muted)] * snapshot.has_targets
+            done = 0 if arm.results is None else int(arm.results.done[problem].sum())
+            cells.append(Text(f"{done:,}/{snapshot.iterations * arm.seeds:,}", palette.muted))
+        return cells
+
+    def totals(self, snapshot: Snapshot, palette: Palette) -> Text:
+        """The problems won, lost and level of each arm against the reference; empty without one."""
+        text = Text()
+        for number, arm in enumerate(snapshot.arms):
+            if self._referred(snapshot, number):
+                won, lost, level = self.standing(snapshot).counts(number)
+                text.append(f"{palette.mark(number)} {shorten(arm.name, 16)} ", palette.arm(number))
+                text.append(f"{won} won", palette.good).append(" ").append(f"{lost} lost", palette.bad)
+                text.append(f" {level} level   ", palette.muted)
+        return text
+
+    def _referred(self, snapshot: Snapshot, number: int) -> bool:
+        return snapshot.reference is not None and snapshot.arms[number].name != snapshot.reference
+
+    def _name_width(self, snapshot: Snapshot, width: int) -> int:
+        names = [problem.name for problem in snapshot.problems]
+        longest = max((width_of(clean(name)) for name in names), default=5) - width_of(clean(common_prefix(names)))
+        return max(5, min(longest, 30 if width >= 110 else 16))
+
+    def _bar(self, snapshot: Snapshot, width: int) -> int:
+        """Cells of each curve, 0 if there is no room for it."""
+        arms = len(snapshot.arms)
+        used = self._name_width(snapshot, width) + 4 + arms * (OUTCOME + 2) + (26 if arms == 1 else 0)
+        used += sum(self._referred(snapshot, number) for number in range(arms)) * (GAP + 4)
+        bar = (width - used) // arms - 2
+        return min(bar, 60 if arms == 1 else MOST_BAR) if bar >= LEAST_BAR else 0
+
+    def _curve(self, snapshot: Snapshot, number: int, problem: int, bar: int, low: float, high: float) -> str:
+        """How the arm's best fitness rose. It is only appended to, so its end identifies it."""
+        results = snapshot.arms[number].results
+        if results is None or results.best is None:
+            return ""
+        known = int(np.searchsorted(results.times, results.done[problem].max())) + 1
+        best = results.best[problem]
+        key = (number, problem, bar, low, high, known, best.shape, best[:, -1].tobytes())
+        if key not in self._curves:
+            if len(self._curves) > MOST_CURVES:
+                self._curves.clear()
+            self._curves[key] = sparkcurve(_mean_best(best, known), bar, low, high)
+        return self._curves[key]
+
+
+def outcome_text(standing: Standings, arm: int, problem: int, seeds: int) -> str:
+    """@12: solved after 12 iterations; 1/3@12: by one seed of three; else the best fitness; "-" before any."""
+    share = standing.solved[arm, problem]
+    if not share > 0:  # NaN too
+        return fitness(float(standing.best[arm, problem]))
+    at = f"@{standing.took[arm, problem]:.0f}"
+    return at if share == 1.0 else f"{round(share * seeds)}/{seeds}{at}"
+
+
+def gap_text(standing: Standings, arm: int, problem: int) -> str:
+    """+12it: twelve iterations sooner than the reference; -.250: a best fitness that much lower; = for level."""
+    sign, gap = standing.sign[arm, problem], standing.gap[arm, problem]
+    if sign != sign:
+        return ""
+    if sign == 0:
+        return "="
+    mark, size = "+" if sign > 0 else "-", abs(float(gap))
+    if standing.timed[arm, problem]:
+        return f"{mark}{size:.0f}it"
+    # more seeds have solved it, which the mean of the best fitnesses does not show
+    return mark + signed(size).lstrip("+") if sign * gap >= TIE_TOLERANCE else mark
+
+
+def _scale(snapshot: Snapshot, problem: int) -> tuple[float, float]:
+    """One scale for all arms of a row: from the lowest first fitness to the target or the best found."""
+    low, high = np.inf, -np.inf
+    for arm in snapshot.arms:
+        if arm.results is not None and arm.results.best is not None:
+            # rising, so that the last is the highest; fmin and fmax leave NaN out
+            low = min(low, float(np.fmin.reduce(arm.results.best[problem], axis=None, initial=np.inf)))
+            high = max(high, float(np.fmax.reduce(arm.results.best[problem, :, -1], initial=-np.inf)))
+    if low > high:
+        return 0.0, 1.0
+    target = snapshot.problems[problem].target
+    return low, high if target is None else max(high, target)
+
+
+def _mean_best(best: np.ndarray, known: int) -> np.ndarray:
+    """(S, K) -> (K,) mean over the seeds that have any, blank beyond the first `known` times."""
+    there = ~np.isnan(best)
+    count = there.sum(axis=0)
+    mean = np.where(there, best, 0.0).sum(axis=0) / np.maximum(count, 1)
+    values = np.where(count > 0, mean, np.nan)
+    values[known:] = np.nan
+    return values
+
+
+def describe(choice: TableChoice, snapshot: Snapshot, shown: int) -> str:
+    """The filters and the order in a few words; "" for neither."""
+    parts = [f"{shown:,} of {len(snapshot.problems):,}"] if choice.narrow else []
+    parts += [f"/{choice.search}"] if choice.search else []
+    parts += ["unsolved"] if choice.unsolved else []
+    parts += ["differing"] if choice.differing else []
+    parts += [choice.part] if choice.part else []
+    if choice.order is not None or choice.reverse:
+        named = {None: "number", NAME: "name", WON: "won"} | {n: arm.name for n, arm in enumerate(snapshot.arms)}
+        parts.append(f"by {named.get(choice.order, 'number')}" + (" reversed" if choice.reverse else ""))
+    return clean(" · ".join(parts))
+
+
+def legend(snapshot: Snapshot) -> str:
+    """What the cells mean."""
+    solved = "@N solved after N iterations, else " if snapshot.has_targets else ""
+    against = f" · against {shorten(snapshot.reference, 16)}: + won, - lost, = level" if snapshot.reference else ""
+    return f"{solved}best fitness{against}"
+
+
+def select(snapshot: Snapshot, standing: Standings, choice: TableChoice) -> list[int]:
+    """Numbers of problems, in the order to be shown."""
+    names = [problem.name for problem in snapshot.problems]
+    rows = np.ones(len(names), dtype=bool)
+    if choice.unsolved:
+        rows &= standing.unsolved
+    if choice.differing:
+        rows &= standing.differing
+    wanted = choice.search.casefold()
+    kept = [
+        row
+        for row in np.flatnonzero(rows).tolist()
+        if wanted in names[row].casefold() and (not choice.part or part_of(names[row]) == choice.part)
+    ]
+    if choice.order == NAME:
+        kept.sort(key=lambda row: natural(names[row]))
+    elif choice.order == WON:
+        ahead = np.nan_to_num(standing.sign, nan=0.0).sum(axis=0)
+        kept.sort(key=lambda row: -ahead[row])
+    elif choice.order is not None and choice.order < len(snapshot.arms):
+        kept.sort(key=lambda row: _outcome_order(standing, choice.order or 0, row))
+    return kept[::-1] if choice.reverse else kept
+
+
+def parts_of(names: Sequence[str]) -> list[str]:
+    """The sets that the problems come from, in the order in which they first come."""
+    return list(dict.fromkeys(map(part_of, names)))
+
+
+def part_of(name: str) -> str:
+    """maze:hard of maze:hard/5; the whole name if it is of no set."""
+    return name.rpartition("/")[0] or name
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key by which maze:hard/9 comes before maze:hard/10."""
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name) if piece]
+
+
+def _outcome_order(standing: Standings, arm: int, row: int) -> tuple[float, float, float]:
+    """Solved by most seeds first, of those the soonest, and the unsolved by best fitness, the highest first."""
+    share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
+    return (
+        -share if share > 0 else 0.0,
+        float(standing.took[arm, row]) if share > 0 else 0.0,
+        -best if best == best else np.inf,
+    )

@@ -1,0 +1,83 @@
+"""Colours and marks of arms: told apart without colour vision, and on light and dark ground."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from textual.theme import BUILTIN_THEMES
+
+from evo.progress.arm_style import BAD, COLOURS, GOOD, HOLLOW, MARKS, WARN, style_of
+from evo.report.svg import SHAPES
+from evo.tui import palette
+from evo.tui.palette import TERMINAL
+
+LIGHT, DARK = "#ffffff", "#16161a"
+LEAST_CONTRAST = 2.1
+"""Of a line on its ground. 3 is WCAG's advice; Okabe and Ito's orange and sky blue fall short of it on white, which is
+why they come late and every line carries marks."""
+
+
+def _luminance(colour: str) -> float:
+    def linear(part: float) -> float:
+        return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = (linear(int(colour[at : at + 2], 16) / 255) for at in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_no_two_of_the_first_arms_share_colour_and_mark() -> None:
+    looks = [(style.colour, style.mark) for style in map(style_of, range(len(COLOURS) * len(MARKS)))]
+    assert len(set(looks)) == len(looks)
+
+
+def test_the_first_arms_differ_by_mark_alone() -> None:
+    assert len({style_of(index).mark for index in range(len(MARKS))}) == len(MARKS)
+
+
+@pytest.mark.parametrize("ground", [LIGHT, DARK])
+def test_every_colour_is_seen_on_both_grounds(ground: str) -> None:
+    for place, colour in enumerate(COLOURS):
+        assert contrast(colour, ground) >= (3.0 if place < 4 else LEAST_CONTRAST), colour
+
+
+def test_terminal_and_page_have_the_same_colour() -> None:
+    for index in range(len(COLOURS)):
+        style = style_of(index)
+        assert style.rich.get_truecolor().hex == style.colour.lower()
+
+
+def test_a_chart_draws_the_marks_shape() -> None:
+    styles = [style_of(index) for index in range(len(MARKS))]
+    assert len({(style.shape, style.hollow) for style in styles}) == len(MARKS)
+    assert [style.mark for style in styles if style.hollow] == list(HOLLOW)
+    assert {style.shape for style in styles} == set(SHAPES)
+
+
+def test_the_screen_has_the_same_good_and_bad() -> None:
+    for style, colour in ((TERMINAL.good, GOOD), (TERMINAL.bad, BAD), (TERMINAL.warn, WARN)):
+        assert style.color is not None and style.color.get_truecolor().hex == colour.lower()
+    assert {GOOD, BAD, WARN} <= set(COLOURS)
+
+
+def test_neighbours_differ_in_colour() -> None:
+    for one, other in itertools.pairwise(range(20)):
+        assert style_of(one).colour != style_of(other).colour
+
+
+def test_places_before_the_first_are_refused() -> None:
+    with pytest.raises(ValueError, match="from 0"):
+        style_of(-1)
+
+
+@pytest.mark.parametrize(("palette", "theme"), [(palette.DARK, "textual-dark"), (palette.LIGHT, "textual-light")])
+def test_text_of_the_screen_is_read_in_both_themes(palette: palette.Palette, theme: str) -> None:
+    background = BUILTIN_THEMES[theme].background or ("#121212" if theme == "textual-dark" else "#E0E0E0")
+    assert len(set(palette.arms)) == len(COLOURS) and palette.muted.color is not None
+    for colour in (palette.muted.color.get_truecolor().hex, *palette.arms):
+        assert contrast(colour, background) >= 4.5, colour

@@ -1,0 +1,67 @@
+"""Long runs: curves through fewer points, and some steps of a long training."""
+
+import numpy as np
+import pytest
+
+from evo.comparison.results import Results, drawn_times
+from evo.comparison.summary import best_curve, solve_curve
+from evo.progress.model import STEPS_KEPT, Progress
+from islands.store import Store
+
+
+def searches(iterations, points=None, problems=4, seeds=2):
+    """Finished searches, half of which were solved on their way."""
+    rng = np.random.default_rng(0)
+    times = drawn_times(iterations, points or iterations)
+    solved_at = np.where(rng.random((problems, seeds)) < 0.5, rng.integers(1, iterations, (problems, seeds)), np.inf)
+    best = np.sort(rng.random((problems, seeds, iterations)), axis=2)[:, :, times - 1]
+    return Results(solved_at, np.full((problems, seeds), iterations), iterations, 2, best, False, times)
+
+
+def test_a_thinned_curve_goes_through_the_points_of_the_whole_one():
+    whole, thinned = searches(5_000), searches(5_000, 100)
+    at = np.searchsorted(whole.times, thinned.times)
+    assert len(thinned.times) == 100 and thinned.times[-1] == 5_000
+    for curve in (solve_curve, best_curve):
+        full, few = curve(whole), curve(thinned)
+        for name in ("at", "mean", "low", "high"):
+            np.testing.assert_allclose(getattr(few, name), getattr(full, name)[at], rtol=1e-12)
+    assert (thinned.horizon, thinned.best_horizon) == (whole.horizon, whole.best_horizon) == (5_000, 5_000)
+    np.testing.assert_array_equal(thinned.best_at(5_000), whole.best_at(5_000))
+    with pytest.raises(ValueError, match="not one of those"):
+        thinned.best_at(2)
+
+
+def test_horizons_of_thinned_searches_are_the_last_times_that_all_have_reached():
+    done = np.array([[120, 260], [260, 300]])
+    arm = Results(np.full((2, 2), np.inf), done, 1_000, times=np.array([100, 200, 1_000]), best=np.zeros((2, 2, 3)))
+    assert (arm.horizon, arm.best_horizon) == (100, 100)
+    assert arm.coarsened(100).times.tolist() == [1, 2, 10]
+    curve = solve_curve(arm)
+    assert np.isfinite(curve.mean[:2]).all() and np.isnan(curve.mean[2])
+
+
+def test_arms_of_unequal_cost_are_thinned_to_times_that_they_share():
+    dear = drawn_times(9_000, 100)
+    cheap = drawn_times(27_000, 100, 3)
+    assert set(cheap // 3) == set(dear)
+
+
+def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(tmp_path, search_with, digits, digits_policy):
+    db = f"sqlite:///{tmp_path}/evo.db"
+    search_with([digits("a")], digits_policy(), db, iterations=2)
+    with Store.open(db) as store:
+        run = store.run("run")
+        store.finish_run(run.id, "running")
+        progress, stored = Progress(store, "run"), 0
+        for upto in (3, 3 * STEPS_KEPT + 1, 5 * STEPS_KEPT):
+            with store.begin() as tx:
+                for step in range(stored, upto):
+                    version = f"v{step}" if step % 100 == 0 else None
+                    store.add_training_step(run.id, step, {"loss": step / 2, "kl": None}, tx, policy_version=version)
+            stored = upto
+            progress.refresh()
+            shown = progress.training(0)
+            assert shown.steps[-1] == upto - 1 and shown.version == f"v{(upto - 1) // 100 * 100}"
+            assert list(shown.steps) == sorted(set(shown.steps)) and len(shown.steps) <= 2 * STEPS_KEPT + 2
+            assert shown.metrics["loss"] == tuple(step / 2 for step in shown.steps) and "kl" not in shown.metrics

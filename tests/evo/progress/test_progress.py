@@ -1,0 +1,280 @@
+"""Progress: what was read by and by is what is read all at once, on both databases."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+from sqlalchemy import update
+
+from evo.progress import model
+from evo.progress.model import Progress, read_telemetry
+from evo.tui.detail import draw_detail
+from evo.tui.palette import DARK
+from islands.comparisons import PlannedRun, plan
+from islands.errors import DatabaseUnavailable, UnknownRun
+from islands.schema import Problem
+from islands.store import Store
+
+ITERATIONS = 12
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request, tmp_path):
+    return f"sqlite:///{tmp_path}/evo.db" if request.param == "sqlite" else request.getfixturevalue("postgres_address")
+
+
+@pytest.fixture
+def problems(digits):
+    return [digits("digits/a", target=0.8), digits("digits/b", target=0.99), digits("digits/c")]
+
+
+@pytest.fixture
+def search(address, search_with, problems, digits_policy):
+    """search(arm, seed, stop_after) -> does some of that arm's groups, and what is left when called again."""
+    with Store.open(address) as store:
+        config = dict(problems=["x"], iterations=ITERATIONS, rollouts=1, policy="digits")
+        runs = [
+            PlannedRun(arm, seed, {**config, "answers": answers, "seed": seed})
+            for seed in (0, 1)
+            for arm, answers in (("base", 2), ("grpo", 2))
+        ]
+        plan(store, "cmp", runs, command="test", commit="")
+
+    def search(arm, seed, stop_after=None):
+        name = f"cmp/{arm}/s{seed}"
+        search_with(problems, digits_policy(), address, name=name, resume=True, stop_after=stop_after)
+        with Store.open(address) as store:
+            run = store.run(name)
+            store.finish_run(run.id, "running" if stop_after else "done", summary={"answers": 5, "seconds": 2.0})
+
+    return search
+
+
+def same(a, b):
+    """Snapshots alike, whatever they were made from."""
+    for mine, other in zip(a.arms, b.arms, strict=True):
+        assert replace(mine, results=None, curve=None) == replace(other, results=None, curve=None)
+        for name in ("solved_at", "done", "best"):
+            np.testing.assert_array_equal(getattr(mine.results, name), getattr(other.results, name))
+    assert a.improvements == b.improvements and a.problems == b.problems and a.groups == b.groups
+
+
+def settled(progress):
+    """The snapshot of all that is committed."""
+    progress.read_all()
+    return progress.snapshot()
+
+
+@pytest.mark.long
+def test_by_and_by_is_all_at_once(address, search):
+    with Store.open(address, read_only=True) as store:
+        live = Progress(store, "cmp")
+        snapshot = settled(live)
+        assert snapshot.problems == () and snapshot.statuses == {"waiting": 4} and snapshot.loaded == snapshot.runs
+        for arm, seed, stop in [("base", 0, 5), ("grpo", 0, 9), ("base", 0, 17), ("grpo", 1, 1), ("base", 0, None),
+                                ("grpo", 0, None), ("base", 1, None), ("grpo", 1, None)]:  # fmt: skip
+            search(arm, seed, stop)
+            snapshot = settled(live)
+            same(snapshot, settled(Progress(store, "cmp")))
+        assert snapshot.ended and snapshot.groups == 4 * 3 * ITERATIONS
+        assert len(snapshot.verdict) == 1 and "base - grpo" in str(snapshot.verdict[0])
+
+
+def test_on_a_busy_machine_each_look_reads_another_run(tmp_path, search_with, problems, digits_policy, monkeypatch):
+    address = f"sqlite:///{tmp_path}/evo.db"
+    monkeypatch.setattr(model, "LOAD_SECONDS", -1.0)
+    with Store.open(address) as store:
+        config = dict(problems=["x"], iterations=ITERATIONS, rollouts=1, policy="digits", answers=2, seed=0)
+        plan(store, "cmp", [PlannedRun(f"arm{n}", 0, config) for n in range(4)], command="test", commit="")
+        for n in range(4):
+            search_with(problems, digits_policy(), address, name=f"cmp/arm{n}/s0", resume=True, stop_after=5)
+            store.finish_run(store.run(f"cmp/arm{n}/s0").id, "running", summary={})
+        progress, loaded = Progress(store, "cmp"), []
+        for _ in range(4):
+            progress.refresh()
+            loaded.append(progress.loaded)
+        assert loaded == [1, 2, 3, 4]
+
+
+def test_searches_have_their_rises_and_solutions(address, search):
+    search("base", 0)
+    search("grpo", 0, 20)
+    with Store.open(address, read_only=True) as store:
+        progress = Progress.open(store, "cmp")
+        assert progress.comparison.reference == "grpo"
+        assert Progress.open(store, "cmp", against="base").snapshot().reference == "base"
+        for found in progress.searches():
+            arm, at = progress.comparison.arms[found.arm].name, (found.row, found.run.seed)
+            results = progress.results[arm]
+            assert found.iterations == results.done[at]
+            assert (found.solved_at is None) == (not np.isfinite(results.solved_at[at]))
+            best = results.best[at][-1]
+            assert (found.best is None and np.isnan(best)) or found.best.fitness == best
+            fitness = [rise.fitness for rise in found.rises]
+            assert fitness == sorted(set(fitness))
+            assert all(results.best[at][rise.iteration - 1] == rise.fitness for rise in found.rises if rise.iteration)
+
+
+def test_improvements_are_the_newest_rises_with_what_they_gained(address, search):
+    search("base", 0)
+    from islands.runs import course_of
+
+    with Store.open(address, read_only=True) as store:
+        snapshot = settled(Progress(store, "cmp"))
+        run = store.run("cmp/base/s0")
+        steps = {
+            step.candidate: step.fitness
+            for of in course_of(store, run.id).improvements.values()
+            for step in of
+            if step.iteration >= 0
+        }
+        assert {line.candidate: line.fitness for line in snapshot.improvements} == steps
+        assert list(snapshot.improvements) == sorted(
+            snapshot.improvements, key=lambda line: (-line.created, -line.candidate)
+        )
+        for line in snapshot.improvements:
+            even, odd = line.rewards
+            assert even + odd == 1 and (line.change is None or abs(sum(line.change)) < 1e-9)
+            assert line.before is None or line.before < line.fitness
+
+
+def test_archives_are_read_as_they_are(address, search):
+    search("base", 0)
+    from islands.runs import elites
+    from vpo.metrics import diversity
+
+    with Store.open(address, read_only=True) as store:
+        progress = Progress(store, "cmp")
+        progress.select(1)
+        snapshot = settled(progress)
+        found = list(elites(store, [store.problems(store.run("cmp/base/s0").id)[1].id]))
+        shown = snapshot.arms[0].population
+        assert sum(shown.cells) == len(found) > 0
+        assert shown.diversity == pytest.approx(diversity(list({one.candidate: one.rewards for one in found}.values())))
+        assert snapshot.arms[1].population is None
+
+
+def test_before_a_valid_answer_the_detail_shows_what_is_asked(address, search):
+    search("base", 0, 6)
+    with Store.open(address) as store, store.begin() as tx:
+        tx.connection.execute(update(Problem).values(best=None, best_fitness=None))
+    with Store.open(address, read_only=True) as store:
+        progress = Progress(store, "cmp")
+        progress.select(1, "base")
+        snapshot = settled(progress)
+    assert snapshot.detail.answer is None and "Write eight digits." in snapshot.detail.origin.user
+    console = Console(width=80, file=io.StringIO())
+    console.print(draw_detail(snapshot, 1, 0, DARK))
+    text = console.file.getvalue()
+    assert "no valid answer yet" in text and "a prompt of this problem" in text and "Write eight digits." in text
+
+
+def test_the_detail_of_the_chosen_answer(address, search):
+    search("base", 0, 6)
+    with Store.open(address, read_only=True) as store:
+        progress = Progress(store, "cmp")
+        progress.select(0, "base")
+        first = settled(progress).detail
+        search("base", 0)
+        best = settled(progress).detail
+        record = store.problems(store.run("cmp/base/s0").id)[0]
+        answer = best.answer.candidate
+        assert (answer.id, answer.fitness) == (record.best, record.best_fitness)
+        assert answer.fitness >= first.answer.candidate.fitness and best.lineage[0].candidate == answer.id
+        progress.select(0, "grpo")
+        assert settled(progress).detail.answer is None
+        progress.select(0, "nobody")
+        assert settled(progress).detail is None
+
+
+def test_a_run_taken_up_again_with_more_iterations(address, search, search_with, problems, digits_policy):
+    search("base", 0)
+    with Store.open(address, read_only=True) as store:
+        progress = Progress(store, "cmp")
+        assert settled(progress).iterations == ITERATIONS
+        search_with(problems, digits_policy(), address, name="cmp/base/s0", resume=True, iterations=ITERATIONS + 8)
+        snapshot = settled(progress)
+        assert (
+            snapshot.iterations == ITERATIONS + 8
+            and snapshot.arms[0].results.done[:, 0].tolist() == [ITERATIONS + 8] * 3
+        )
+
+
+def test_a_scorer_that_fails_and_a_single_run(tmp_path, digits, digits_policy, search_with):
+    db = f"sqlite:///{tmp_path}/evo.db"
+    bad = digits("bad", fault_on=lambda answer: answer != "00000000")
+    search_with([digits("good"), bad], digits_policy(), db, iterations=6)
+    with Store.open(db, read_only=True) as store:
+        snapshot = settled(Progress(store, "run"))
+        assert len(snapshot.arms) == 1 and snapshot.reference is None and not snapshot.has_targets
+        assert [problem.name for problem in snapshot.problems] == ["good"]
+        (failed,) = snapshot.failed
+        assert failed.name == "bad" and failed.arm == "run" and "no score" in failed.message
+        assert snapshot.planned < 12 and snapshot.arms[0].curve is not None
+
+
+def test_trainers_steps(address, search):
+    search("grpo", 0, 6)
+    with Store.open(address) as store:
+        progress = Progress(store, "cmp")
+        assert settled(progress).arms[1].training is None
+        run = store.run("cmp/grpo/s0")
+        for step in range(3):
+            with store.begin() as tx:
+                store.add_training_step(
+                    run.id, step, {"loss": 1.0 - step, "odd": "text"}, tx, policy_version=f"v{step}"
+                )
+        shown = settled(progress).arms[1].training
+        assert shown.steps == (0, 1, 2) and shown.metrics == {"loss": (1.0, 0.0, -1.0)} and shown.version == "v2"
+
+
+def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
+    from islands.runs import run_totals
+    from islands.types import Totals, sum_totals
+
+    search("base", 0, 3)
+    search("base", 1, 3)
+    with Store.open(address) as store:
+        first, second = store.run("cmp/base/s0"), store.run("cmp/base/s1")
+        said = {"answers_per_second": 10.0, "policy_busy": 0.5, "errors": {"x": 2}, "scoring_queue": 3, "tokens": 7}
+        store.finish_run(first.id, "running", summary=said)
+        said = {"answers_per_second": 5, "errors": {"x": 1, "y": 4}, "policy_busy": 1}
+        store.finish_run(second.id, "running", summary=said)
+        arm = settled(Progress(store, "cmp")).arms[0].telemetry
+        assert (arm.answers_per_second, arm.policy_busy, arm.scoring_queue) == (15.0, 0.75, 3)
+        committed = sum_totals(run_totals(store, run.id) for run in (first, second))
+        assert arm.totals == committed and committed.tokens > 7, "totals are what is committed, whatever a run reports"
+        assert arm.tokens_per_second is None
+        ended = [replace(run, status="done", summary={"answers": 60, "seconds": 6.0}) for run in (first, second)]
+        assert read_telemetry(ended, Totals(answers=120)).answers_per_second == 10.0
+        assert read_telemetry([replace(first, summary={})], Totals()) == type(arm)()
+
+
+def test_what_is_not_there(address, search):
+    from evo.errors import BadInput
+
+    with Store.open(address, read_only=True) as store:
+        with pytest.raises(UnknownRun, match="cmp"):
+            Progress(store, "cmq")
+        with pytest.raises(BadInput, match="no arm"):
+            Progress(store, "cmp", against="nobody")
+        with pytest.raises(DatabaseUnavailable):
+            store.finish_run(1, "done")  # a watcher cannot write
+
+
+def test_the_time_left_is_that_of_the_last_minutes_and_none_without_progress(address, search):
+    search("base", 0, 6)
+    with Store.open(address, read_only=True) as store:
+        progress = Progress(store, "cmp")
+        progress.read_all()
+        first = progress.snapshot(1000.0)
+        assert first.remaining is None
+        search("base", 0, 18)
+        progress.read_all()
+        snapshot = progress.snapshot(1010.0)
+        assert snapshot.remaining == pytest.approx(
+            (snapshot.planned - snapshot.groups) * 10 / (snapshot.groups - first.groups)
+        )
+        assert progress.snapshot(2000.0).remaining is None

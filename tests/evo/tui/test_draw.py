@@ -1,0 +1,159 @@
+"""What the screen shows of a snapshot, by hand-made ones: every part in its width, text of models harmless."""
+
+import io
+import math
+from dataclasses import replace
+
+import pytest
+import screen_samples as samples
+from rich.console import Console
+
+from evo.comparison.results import standings
+from evo.progress.snapshot import FailedProblem
+from evo.tui import draw
+from evo.tui.detail import draw_detail, tabs
+from evo.tui.palette import DARK
+from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, gap_text, natural, outcome_text, select
+
+SAMPLES = [samples.finished, samples.running, samples.alone, samples.training, samples.detailed]
+
+
+def printed(renderable, width):
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("make", SAMPLES)
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_a_picture_fits_its_width_and_has_every_part(make, width):
+    snapshot = make()
+    text = printed(draw.picture(snapshot, width, 40, samples.NOW, DARK), width)
+    assert max(map(len, text.splitlines())) <= width
+    for part in (snapshot.name, "iterations", "problems", "last improvements"):
+        assert part in text
+    if width >= 80:
+        assert all(arm.name in text for arm in snapshot.arms)
+
+
+def test_a_comparison_shows_its_verdicts_the_shown_ones_first():
+    lines = printed(draw.verdict(samples.finished(), DARK), 120).splitlines()
+    assert [line[:1] for line in lines] == ["→", "→", " "] and "no difference shown" in lines[2]
+    waiting = printed(draw.verdict(replace(samples.finished(), verdict=()), DARK), 120)
+    assert "waits until every search has begun" in waiting
+    assert not draw.verdict(samples.alone(), DARK).plain
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "mood"),
+    [
+        ({}, "0:03:05, 0:00:30 left", ""),
+        ({"remaining": None}, "… left", ""),
+        ({"fault": "gone"}, "the database does not answer", "bad"),
+        ({"loaded": 0}, "reading run 1 of 1", "warn"),
+    ],
+)
+def test_the_state_in_words(changes, state, mood):
+    snapshot = replace(samples.alone(), **changes)
+    words, found = snapshot.state(samples.NOW)
+    assert found == mood and (state in words or words.endswith("left"))
+
+
+@pytest.mark.parametrize(
+    ("status", "reasons", "state", "mood"),
+    [
+        ("done", (), "the run has ended, 2:05", "good"),
+        ("failed", ("x",), "the run has ended, 1 failed, 2:05", "bad"),
+        ("interrupted", (), "interrupted after 2:05", "warn"),
+        ("interrupted", ("its process",), "interrupted after 2:05", "warn"),
+    ],
+)
+def test_the_state_of_a_run_that_has_ended(status, reasons, state, mood):
+    arm = samples.arm("fair-elm", 1.4, seeds=1, status=status)
+    snapshot = samples.snapshot([arm], reference=None, reasons=reasons)
+    assert snapshot.state(samples.NOW) == (state, mood)
+
+
+def test_a_killed_process_is_said_to_have_died():
+    from islands.lock import LOST
+
+    arm = samples.arm("fair-elm", 1.4, seeds=1, status="interrupted")
+    snapshot = samples.snapshot([arm], reference=None, reasons=(LOST,))
+    assert "its process died" in snapshot.state(samples.NOW)[0]
+
+
+def test_narrow_screens_leave_the_lightest_columns_out():
+    wide, narrow = (printed(draw.arms(samples.running(), width, DARK), width) for width in (160, 60))
+    assert "tokens" in wide and "solved" in narrow and "tokens" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 60
+
+
+def test_failed_problems_are_named_with_their_reason():
+    snapshot = replace(samples.finished(), failed=(FailedProblem("maze:hard/99", "grpo", "no\nscore"),))
+    text = printed(draw.errors(snapshot, DARK), 100)
+    assert "scorer failed maze:hard/99 (grpo) no score" in text and "unreadable reply" in text
+    assert "1 left out" in draw.head(snapshot, 120, samples.NOW, DARK).plain
+
+
+def test_the_training_panel_shows_the_step_that_the_trainer_counts():
+    text = printed(draw.training(samples.training(), 80, DARK), 80)
+    assert "step 29" in text and "base+vpo.30" in text and "loss" in text
+
+
+def test_a_detail_has_vector_lineage_changes_and_answer():
+    snapshot = samples.detailed()
+    text = printed(draw_detail(snapshot, 3, 1, DARK), 100)
+    for part in (
+        *("fitness 0.75 of 1", "candidate 3446, iteration 17, seed 1", "gold 1.00 (+.500)", "diamond .000 (-.200)"),
+        *("3446 (.750) ← 3100 (.700) ← 2900 (.000)", "changes to its parent 3100", "DDRRDDLLDDRRRRDDRR"),
+    ):
+        assert part in text
+    assert "{+" in text and "+}" in text, "changes are marked without colours too"
+    assert "reading …" in printed(draw_detail(snapshot, 2, 1, DARK), 100)
+    assert "maze:hard/3" in tabs(snapshot, 3, 1, DARK).plain
+
+
+def test_what_a_model_wrote_is_harmless():
+    text = printed(draw_detail(samples.detailed(hostile=True), 3, 1, DARK), 100)
+    text += printed(draw.picture(samples.snapshot([samples.arm(samples.HOSTILE, 1.0)], name=samples.HOSTILE,
+                                                  reference=None), 100, 40, samples.NOW, DARK), 100)  # fmt: skip
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert "[bold red]not markup[/]" in text
+
+
+def test_outcomes_and_gaps_in_words():
+    base, vpo = samples.arm("base", 1.0, problems=2), samples.arm("vpo", 2.6, problems=2)
+    standing = standings([base.results, vpo.results], 0, 2)
+    assert outcome_text(standing, 1, 0, 2).startswith("@") and gap_text(standing, 0, 0) == "="
+    assert gap_text(standing, 1, 0).startswith("+") and gap_text(standing, 1, 0).endswith("it")
+    unsolved = samples.arm("a", 1.0, problems=2, done=2, targets=True)
+    assert outcome_text(standings([unsolved.results], None, 2), 0, 0, 2).startswith(".")
+
+
+def test_problems_are_filtered_and_ordered():
+    snapshot = samples.finished(12)
+    table = ProblemTable()
+    standing = table.standing(snapshot)
+    assert table.standing(snapshot) is standing, "computed once for the same results"
+    assert select(snapshot, standing, TableChoice(search="/1")) == [1, 10, 11]
+    assert select(snapshot, standing, TableChoice(order=NAME)) == list(range(12)), "9 before 10"
+    assert select(snapshot, standing, TableChoice(reverse=True)) == list(range(12))[::-1]
+    assert select(snapshot, standing, TableChoice(part="maze:easy")) == []
+    took = [standing.took[3, row] for row in select(snapshot, standing, TableChoice(order=3))]
+    assert took == sorted(took) and not math.isinf(took[0])
+    ahead = [standing.sign[:, row].sum() for row in select(snapshot, standing, TableChoice(order=WON))]
+    assert ahead == sorted(ahead, reverse=True)
+    unsolved = select(snapshot, standing, TableChoice(unsolved=True))
+    assert unsolved == [row for row in range(12) if standing.unsolved[row]]
+    assert (
+        describe(TableChoice(search="1", unsolved=True, order=NAME), snapshot, 3) == "3 of 12 · /1 · unsolved · by name"
+    )
+    assert natural("a/10") > natural("a/9")
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_rows_have_a_cell_for_each_column(width):
+    for snapshot in (samples.finished(), samples.alone(), samples.alone(targets=False)):
+        table = ProblemTable()
+        titles = table.columns(snapshot, width, DARK)
+        assert {len(table.row(snapshot, row, width, DARK)) for row in range(12)} == {len(titles)}
