@@ -37,7 +37,7 @@ SECTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("vpo.scalarize", "vpo.advantage"),
     ),
     "trl": ("TRL", "The same methods inside TRL's trainer.", ("vpo.trl",)),
-    "testing": ("Tests for third parties", "Suites for your own problem, policy or store.", ("evo.testing",)),
+    "testing": ("Tests for third parties", "Suites for your own problem or policy.", ("evo.testing",)),
 }
 """Name of a page -> (title, introduction, modules and classes)."""
 

@@ -5,7 +5,7 @@
     class TestMine(ProblemContract):
         def problem(self): ...
 
-Names load on first use: a suite for an archive needs no model, and only tests need pytest.
+Names load on first use: a suite for a problem needs no model, and only tests need pytest.
 """
 
 from __future__ import annotations
@@ -15,18 +15,12 @@ from typing import TYPE_CHECKING
 from problems.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from evo.testing.archive import ArchiveContract as ArchiveContract
     from evo.testing.policy import PolicyContract as PolicyContract
     from evo.testing.policy import TrainablePolicyContract as TrainablePolicyContract
-    from evo.testing.population import PopulationContract as PopulationContract
     from evo.testing.problem import ProblemContract as ProblemContract
-    from evo.testing.store import StoreContract as StoreContract
 else:
     __getattr__, __all__ = lazy_exports(
         __name__,
-        archive="ArchiveContract",
         policy="PolicyContract TrainablePolicyContract",
-        population="PopulationContract",
         problem="ProblemContract",
-        store="StoreContract",
     )

@@ -1,4 +1,4 @@
-"""The contracts of evo.testing on what is here: both archives, and the population and the store on both databases."""
+"""The contracts of archives, populations and stores: both archives, and the others on both databases."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.archive_contract import ArchiveContract
+from support.population_contract import PopulationContract, scored_answer
+from support.store_contract import StoreContract
 
-from evo.testing import ArchiveContract, PopulationContract, StoreContract
-from evo.testing.population import scored_answer
 from islands.population.archive import GridArchive, ParetoArchive
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace
