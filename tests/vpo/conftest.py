@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from support.completion_server import CompletionServer, completion_server
 
-import vpo
-
 CHAT = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -126,8 +124,6 @@ def address(request: pytest.FixtureRequest) -> str:
     if request.param == "fixed":
         return f"scripted:fixed={request.getfixturevalue('answers_file')}"
     if request.param == "embedded":
-        if not (Path(vpo.__file__).parent / "embedded" / "checkpoints" / "base" / "config.json").exists():
-            pytest.skip("no embedded checkpoint here: `evo pretrain maze` makes it")
         return "embedded:base"
     if request.param == "openai":
         return str(request.getfixturevalue("served").address)

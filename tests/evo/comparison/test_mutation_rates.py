@@ -96,7 +96,7 @@ def test_operators_are_named_by_their_arm_or_their_policies():
 def test_no_figure_is_cut_where_a_name_is_long():
     console = Console(width=80, record=True, file=io.StringIO())
     shares = {rate: 0.25 for rate in SHOWN_RATES}
-    print_operators(console, [OperatorShares("edit-classic: embedded:edit-improve-again", 10, shares)])
+    print_operators(console, [OperatorShares("edit-classic: embedded:edit-solve-and-again", 10, shares)])
     lines = console.export_text().splitlines()
     assert sum(line.count("25%") for line in lines) == len(SHOWN_RATES) + 1 and "…" not in "".join(lines)
     assert max(map(len, lines)) <= 80
