@@ -27,8 +27,6 @@ ENTRY_POINTS = "evo.dialects"
 DIALECT_KEY = "evo_dialect"
 """Where a checkpoint's config.json names its prompt format."""
 PREFIX = "embedded:"
-LARGEST_MB = 12.0
-"""Most megabytes (10**6 bytes) of a shipped checkpoint, all its files together."""
 PAD, UNKNOWN, STOP = SPECIAL = ("<pad>", "<unk>", "<eos>")
 PARENT = "par"
 """Opens the parent in a prompt."""
@@ -37,20 +35,47 @@ MOST_ANSWERS = 5
 AnyProblem = TypeVar("AnyProblem", bound=Problem)
 
 
-class AnswerGrammar(Protocol):
-    """What may come next in each row of a batch. A row that has left the language may have any token."""
+class AnswerGrammar(ABC):
+    """What may come next in each row of a batch. A row that has left the language may have any token.
+
+    tables: each (rows, ...), what the row's prompt says; they stay
+    state: (rows, columns) integers, which `advance` replaces by `_move_to`
+    """
+
+    def __init__(self, tables: Sequence[torch.Tensor], state: torch.Tensor) -> None:
+        self._tables = list(tables)
+        self._state = state
+        self._allowed: torch.Tensor | None = None  # of the state, once it was asked for
 
     def allowed(self) -> torch.Tensor:
-        """(rows, vocabulary) bool."""
-        ...
+        """(rows, words) bool: the words that may come next. Not to be written to."""
+        if self._allowed is None:
+            self._allowed = self._find_allowed()
+        return self._allowed
 
+    @abstractmethod
+    def _find_allowed(self) -> torch.Tensor: ...
+
+    @abstractmethod
     def advance(self, tokens: torch.Tensor) -> None:
-        """Each row has this token next. tokens: (rows,)"""
-        ...
+        """Each row has this word next. tokens: (rows,)"""
+
+    def _move_to(self, state: torch.Tensor) -> None:
+        self._state, self._allowed = state, None
+
+    def state_after(self, words: Iterable[int]) -> list[int]:
+        """The state of the only row after these words, with which a prompt may begin its answer."""
+        import torch
+
+        for word in words:
+            self.advance(torch.tensor([int(word)]))
+        state: list[int] = self._state[0].tolist()
+        return state
 
     def keep(self, rows: torch.Tensor) -> None:
         """Drop all rows but these."""
-        ...
+        self._tables = [table[rows] for table in self._tables]
+        self._move_to(self._state[rows])
 
 
 class StartGrammar(Protocol):
@@ -171,46 +196,3 @@ def require(problem: Problem, kind: type[AnyProblem], dialect: Dialect) -> AnyPr
     if not isinstance(problem, kind):
         raise ValueError(f"{problem.name}: {dialect.name} is about {dialect.speaks_of}")
     return problem
-
-
-class RowGrammar(ABC):
-    """An AnswerGrammar over tables and states.
-
-    tables: each (rows, ...), what the row's prompt says; they stay
-    state: (rows, columns) integers, which `advance` replaces by `_move_to`
-    """
-
-    def __init__(self, tables: Sequence[torch.Tensor], state: torch.Tensor) -> None:
-        self._tables = list(tables)
-        self._state = state
-        self._allowed: torch.Tensor | None = None  # of the state, once it was asked for
-
-    def allowed(self) -> torch.Tensor:
-        """(rows, words) bool: the words that may come next. Not to be written to."""
-        if self._allowed is None:
-            self._allowed = self._find_allowed()
-        return self._allowed
-
-    @abstractmethod
-    def _find_allowed(self) -> torch.Tensor: ...
-
-    @abstractmethod
-    def advance(self, tokens: torch.Tensor) -> None:
-        """Each row has this word next. tokens: (rows,)"""
-
-    def _move_to(self, state: torch.Tensor) -> None:
-        self._state, self._allowed = state, None
-
-    def state_after(self, words: Iterable[int]) -> list[int]:
-        """The state of the only row after these words, with which a prompt may begin its answer."""
-        import torch
-
-        for word in words:
-            self.advance(torch.tensor([int(word)]))
-        state: list[int] = self._state[0].tolist()
-        return state
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Drop all rows but these."""
-        self._tables = [table[rows] for table in self._tables]
-        self._move_to(self._state[rows])

@@ -22,7 +22,7 @@ import torch
 from problems.maze import large
 from problems.maze.board import MOVES, SIZE, beside
 from problems.maze.rules import END, START, WALL
-from vpo.languages.contract import MOST_ANSWERS, STOP, RowGrammar
+from vpo.languages.contract import MOST_ANSWERS, STOP, AnswerGrammar
 from vpo.languages.maze_words import (
     BUDGETS,
     COPY,
@@ -127,7 +127,7 @@ def _read(words: Sequence[str]) -> tuple[Array, Array, Array, Array, Array]:
     return np.array(facts, dtype=np.int16), every, need, first, route
 
 
-class MazeGrammar(RowGrammar):
+class MazeGrammar(AnswerGrammar):
     """The grammar of rows that are being written.
 
     A row whose prompt is not of the language, or that has left it, may have any word. words: of the vocabulary

@@ -3,14 +3,14 @@
     python -m vpo.languages.pretrain DIR --language maze
 
 Next-token training on the lessons of a planner (vpo.languages.maze_lessons): a Llama decoder,
-AdamW with a short warm-up and a linear decay to 5%, loss only on the chain's tokens. One seed and one number of steps
-give one checkpoint on one machine and torch version; with a budget of seconds the schedule follows the clock and no two
-runs are the same.
+AdamW with a short warm-up and a linear decay to 5%, loss only on the chain's tokens. One seed gives
+one checkpoint on one machine and torch version.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +25,7 @@ from vpo.languages.maze_lessons import Lesson, Lessons
 from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, SIZES, cell_of, most_tokens, vocabulary
 from vpo.training.checkpoint import save_checkpoint
 from vpo.training.config import Precision
+from vpo.training.optimizer import uses_bf16_autocast
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -35,7 +36,6 @@ class PretrainConfig:
     """Size and schedule; the embedded base policy was made with the defaults.
 
     dialect: a language of mazes
-    seconds: stop after this long instead of after `steps`; the schedule then follows the clock
     batch: lessons per step
     sort_over: batches whose lessons are sorted by length together, so that little is padding
     precision: "bf16" multiplies in bfloat16 (fast if the processor has AMX or AVX-512 BF16), "fp32" does not, "auto"
@@ -44,7 +44,6 @@ class PretrainConfig:
 
     dialect: str = DIALECT
     steps: int = 1200
-    seconds: float | None = None
     seed: int = 0
     width: int = 128
     layers: int = 4
@@ -65,7 +64,6 @@ class PretrainProgress:
     """The progress of training. loss: nats a token, mean since the last report."""
 
     step: int
-    done: float
     loss: float
     tokens: int
     seconds: float
@@ -99,10 +97,6 @@ def _train(
     report: Callable[[PretrainProgress], None] | None,
     every: int,
 ) -> tuple[LlamaForCausalLM, list[PretrainProgress]]:
-    import torch
-
-    from vpo.training.optimizer import uses_bf16_autocast
-
     model = build_model(config.width, config.layers, config.heads, config.seed, config.dialect)
     model.train()
     model.set_attn_implementation("eager")  # for these short rows on a CPU twice as fast as the fused kernel's backward
@@ -120,25 +114,12 @@ def _train(
     history: list[PretrainProgress] = []
     waiting: list[list[Lesson]] = []
     losses: list[torch.Tensor] = []
-    tokens, started, step = 0, time.monotonic(), 0
-    while True:
-        elapsed = time.monotonic() - started
-        done = step / config.steps if config.seconds is None else elapsed / config.seconds
-        if step and (step % every == 0 or done >= 1):
-            loss = float(torch.stack(losses).mean())
-            if loss != loss or loss == float("inf"):
-                raise FloatingPointError(f"the loss is {loss} at step {step}; try a smaller learning rate")
-            history.append(PretrainProgress(step, min(done, 1.0), loss, tokens, elapsed))
-            losses = []
-            if report is not None:
-                report(history[-1])
-        if done >= 1:
-            return model, history
-        if not waiting:
-            waiting = _sorted_batches(lessons, config)
-        rate = config.learning_rate * min((step + 1) / config.warm_up, 1 - (1 - config.final_rate) * done)
+    tokens, started = 0, time.monotonic()
+    for step in range(config.steps):
+        waiting = waiting or _sorted_batches(lessons, config)
+        decay = 1 - (1 - config.final_rate) * step / config.steps
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = config.learning_rate * min((step + 1) / config.warm_up, decay)
         with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
             loss_now, count = chain_loss(model, waiting.pop(), ids)
         loss_now.backward()
@@ -147,7 +128,14 @@ def _train(
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss_now.detach().float())
         tokens += count
-        step += 1
+        if (step + 1) % every == 0 or step + 1 == config.steps:
+            loss, losses = float(torch.stack(losses).mean()), []
+            if not math.isfinite(loss):
+                raise FloatingPointError(f"the loss is {loss} at step {step + 1}; try a smaller learning rate")
+            history.append(PretrainProgress(step + 1, loss, tokens, time.monotonic() - started))
+            if report is not None:
+                report(history[-1])
+    return model, history
 
 
 def _sorted_batches(lessons: Lessons, config: PretrainConfig) -> list[list[Lesson]]:
@@ -280,7 +268,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m vpo.languages.pretrain", description="Train a base policy.")
     parser.add_argument("output", help="the directory of the new checkpoint")
     parser.add_argument("--language", choices=sorted(languages), default="maze")
-    kinds = {"seconds": float, "learning_rate": float, "precision": str}
+    kinds = {"learning_rate": float, "precision": str}
     for setting in fields(PretrainConfig):
         if setting.name in (*kinds, "steps", "seed", "width", "layers", "heads", "batch", "threads"):
             flag = "--" + setting.name.replace("_", "-")
@@ -292,7 +280,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def report(now: PretrainProgress) -> None:
         rate = now.tokens / max(now.seconds, 1e-9)
-        print(f"step {now.step}  {now.done:.0%}  loss {now.loss:.3f}  {rate:,.0f} tokens/s", flush=True)
+        print(f"step {now.step}  loss {now.loss:.3f}  {rate:,.0f} tokens/s", flush=True)
 
     try:
         config = replace(PretrainConfig(dialect=dialect), **given)

@@ -21,7 +21,7 @@ import torch
 
 from evo.plugins.formulas.edits import words as w
 from evo.plugins.formulas.grammar import arity
-from vpo.languages.contract import MOST_ANSWERS, PARENT, STOP, RowGrammar
+from vpo.languages.contract import MOST_ANSWERS, PARENT, STOP, AnswerGrammar
 
 _ID = {word: number for number, word in enumerate(w.WORDS)}
 _REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}
@@ -82,7 +82,7 @@ def _read(ids: npt.NDArray[np.int32]) -> _Shown:
     return _Shown(sizes, places, parent, _REQUESTS[words[end]], [int(number) for number in ids[end + 1 :]])
 
 
-class FormulaGrammar(RowGrammar):
+class FormulaGrammar(AnswerGrammar):
     """The grammar of rows that are being written.
 
     A row whose prompt is not of the language, or that has left it, may have any word.
