@@ -52,7 +52,7 @@ _IDS, _LOGPROBS = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
 
 class CommandOptions(BaseModel):
-    """The options of a command beside vpo.policies.address.CommonOptions."""
+    """The options of a command beside vpo.policies.address.PolicySettings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
