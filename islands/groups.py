@@ -1,21 +1,17 @@
 """Stored groups read back, all of a run in order or those of some places in it: as the ScoredGroups they were, for a
-trainer; as plain objects, for export; and in columns and lines, for reports and tables.
+trainer; as plain objects, for export; and in a few numbers.
 
-Memory stays at one page of groups, however long the run is; columns hold no texts.
+Memory stays at one page of groups, however long the run is.
 """
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-from sqlalchemy import ColumnElement, Connection, Select, Text, cast, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
 from islands.blobs import unpack_floats, unpack_ids, unpack_texts
 from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
@@ -26,9 +22,7 @@ from problems.types import Rollout as RolloutRecord
 
 PAGE = 100
 INDEX_PAGE = 5000
-COLUMN_BATCH = 20_000
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
+BATCH = 2000
 
 
 class TraceRow(NamedTuple):
@@ -314,7 +308,7 @@ def children(store: Store, problem_id: int, *, upto: int | None = None) -> Itera
         .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
         .where(Candidate.c.problem_id == problem_id)
         .order_by(Candidate.c.sequence, Candidate.c.id)
-        .execution_options(yield_per=COLUMN_BATCH // 10)
+        .execution_options(yield_per=BATCH)
     )
     if upto is not None:  # seeds have -1
         query = query.where(Candidate.c.sequence <= upto)
@@ -323,139 +317,3 @@ def children(store: Store, problem_id: int, *, upto: int | None = None) -> Itera
             inspirations = tuple(other for other in beside or () if other != parent)
             place = -1 if iteration is None else iteration
             yield Child(id, sequence, parent, inspirations, tuple(rewards), fitness, error is not None, place)
-
-
-@dataclass(frozen=True, eq=False)
-class CandidateColumns:
-    """The C candidates of a run by rising id, each column (C,).
-
-    parent: id, -1 for none; iteration: -1 for a seed; valid: without an error
-    values: the reward vectors of all, end to end; a problem has its own number of objectives
-    starts: where each candidate's begins in `values`
-    """
-
-    problem: Ints
-    id: Ints
-    parent: Ints
-    iteration: Ints
-    fitness: npt.NDArray[np.float64]
-    valid: npt.NDArray[np.bool_]
-    values: npt.NDArray[np.float64]
-    starts: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class AnswerColumns:
-    """The N answers of a run in the order in which they were given, each column (N,).
-
-    candidate, version: database ids
-    """
-
-    problem: Ints
-    candidate: Ints
-    iteration: Ints
-    version: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class IterationCosts:
-    """The costs of a run's iterations, each column (T,), summed over the problems of an iteration.
-
-    groups: committed; tokens: generated; seconds: sampling and scoring
-    """
-
-    groups: npt.NDArray[np.float64]
-    tokens: npt.NDArray[np.float64]
-    seconds: npt.NDArray[np.float64]
-
-
-def iteration_costs(store: Store, run_id: int) -> IterationCosts:
-    seconds = func.sum(PromptGroup.c.sampling_seconds + PromptGroup.c.scoring_seconds)
-    query = select(PromptGroup.c.iteration, func.count(), func.sum(PromptGroup.c.tokens), seconds)
-    rows = store.rows(query.where(PromptGroup.c.run_id == run_id).group_by(PromptGroup.c.iteration))
-    columns = np.zeros((3, max((int(row[0]) for row in rows), default=-1) + 1))
-    for iteration, *costs in rows:
-        columns[:, iteration] = [float(cost) for cost in costs]
-    return IterationCosts(*columns)
-
-
-def candidate_columns(store: Store, run_id: int) -> CandidateColumns:
-    """Rewards are read as JSON text, so that those of a whole batch are decoded together."""
-    query = (
-        select(
-            Candidate.c.problem_id,
-            Candidate.c.id,
-            func.coalesce(Candidate.c.parent_id, -1),
-            func.coalesce(PromptGroup.c.iteration, -1),
-            Candidate.c.fitness,
-            Candidate.c.error.is_(None),
-            cast(Candidate.c.rewards, Text),
-        )
-        .join(Problem, Problem.c.id == Candidate.c.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-        .where(Problem.c.run_id == run_id)
-        .order_by(Candidate.c.id)
-    )
-
-    def with_rewards_read() -> Iterator[Sequence[Sequence[Any]]]:
-        for batch in _batches(store, query):
-            *columns, texts = zip(*batch, strict=True)
-            vectors = json.loads(f"[{','.join(texts)}]")
-            yield [*columns, list(map(len, vectors)), list(chain.from_iterable(vectors))]
-
-    kinds = (np.int64, np.int64, np.int64, np.int64, np.float64, np.bool_, np.int64, np.float64)
-    problem, id, parent, iteration, fitness, valid, size, values = _columns(with_rewards_read(), kinds)
-    return CandidateColumns(problem, id, parent, iteration, fitness, valid, values, starts=np.cumsum(size) - size)
-
-
-def answer_columns(store: Store, run_id: int) -> AnswerColumns:
-    query = (
-        select(
-            PromptGroup.c.problem_id,
-            Answer.c.candidate_id,
-            PromptGroup.c.iteration,
-            PromptGroup.c.policy_version_id,
-        )
-        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
-        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
-        .where(PromptGroup.c.run_id == run_id)
-        .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
-    )
-    kinds = (np.int64, np.int64, np.int64, np.int64)
-    return AnswerColumns(*_columns((list(zip(*batch, strict=True)) for batch in _batches(store, query)), kinds))
-
-
-def policy_versions(store: Store, run_id: int) -> dict[int, str]:
-    """Database id -> name of each policy version of a run, oldest first."""
-    query = (
-        select(PolicyVersion.c.id, PolicyVersion.c.version)
-        .where(PolicyVersion.c.run_id == run_id)
-        .order_by(PolicyVersion.c.id)
-    )
-    return {id: version for id, version in store.rows(query)}
-
-
-def valid_measures(store: Store, problem_id: int) -> Iterator[list[float]]:
-    """What the archive's dimensions measured of each valid candidate, in the order of storing."""
-    query = (
-        select(cast(Candidate.c.measures, Text))
-        .where(Candidate.c.problem_id == problem_id, Candidate.c.error.is_(None))
-        .order_by(Candidate.c.id)
-    )
-    for batch in _batches(store, query):
-        yield from json.loads(f"[{','.join(text for (text,) in batch)}]")
-
-
-def _columns(batches: Iterator[Sequence[Sequence[Any]]], kinds: Sequence[type[np.generic]]) -> list[Array]:
-    """The columns of all batches, one of each kind. A batch becomes arrays before the next is read: as Python's numbers
-    a million rows take twenty times as much."""
-    parts: list[list[Array]] = [[np.zeros(0, kind)] for kind in kinds]
-    for batch in batches:
-        for part, values, kind in zip(parts, batch, kinds, strict=True):
-            part.append(np.array(values, dtype=kind))
-    return [np.concatenate(part) for part in parts]
-
-
-def _batches(store: Store, query: Select[*tuple[Any, ...]]) -> Iterator[Sequence[Any]]:
-    with store.read() as connection:
-        yield from connection.execute(query).partitions(COLUMN_BATCH)

@@ -158,80 +158,60 @@ def texts_after(store: Store, problem_id: int, after: int, limit: int) -> list[t
     return [(id, text) for id, text in store.rows(query.order_by(CandidateRow.c.id).limit(limit))]
 
 
-class History:
-    """A problem's groups after the last one taken. Memory: one page."""
+def stored_groups(store: Store, problem_id: int, after: int, upto: int | None) -> Iterator[StoredGroup]:
+    """A problem's groups with after < sequence <= upto (None: all that are stored now), in order. Memory: one page."""
+    while page := _read(store, problem_id, after, upto):
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = page[-1].sequence
 
-    def __init__(self, store: Store, problem_id: int) -> None:
-        self._store = store
-        self._problem = problem_id
-        self._page: list[StoredGroup] = []
-        self._ended = False  # the last page was read
 
-    def take(self, after: int, upto: int | None) -> Iterator[StoredGroup]:
-        """Groups with after < sequence <= upto (None: all that are stored now), in order. Once the last one was read,
-        only None and `forget` look for more: who goes by sequence is who would have written them."""
-        while True:
-            if not self._page:
-                if self._ended and upto is not None:
-                    return
-                self._page = self._read(after)
-                self._ended = len(self._page) < PAGE
-                self._page.reverse()
-                if not self._page:
-                    return
-            while self._page:
-                if upto is not None and self._page[-1].sequence > upto:
-                    return
-                group = self._page.pop()
-                after = group.sequence
-                yield group
+def _read(store: Store, problem_id: int, after: int, upto: int | None) -> list[StoredGroup]:
+    query = (
+        select(
+            PromptGroup.c.id,
+            PromptGroup.c.sequence,
+            PromptGroup.c.island,
+            PromptGroup.c.parent_id,
+            PromptGroup.c.errors,
+        )  # fmt: skip
+        .where(PromptGroup.c.problem_id == problem_id, PromptGroup.c.sequence > after)
+        .order_by(PromptGroup.c.sequence)
+        .limit(PAGE)
+    )
+    if upto is not None:
+        query = query.where(PromptGroup.c.sequence <= upto)
+    with store.read() as connection:
+        groups = {row.sequence: StoredGroup(*row) for row in connection.execute(query)}
+        if groups:
+            _fill(connection, problem_id, groups, after, max(groups))
+    return list(groups.values())
 
-    def forget(self) -> None:
-        """Drop what was read ahead."""
-        self._page, self._ended = [], False
 
-    def _read(self, after: int) -> list[StoredGroup]:
-        query = (
-            select(
-                PromptGroup.c.id,
-                PromptGroup.c.sequence,
-                PromptGroup.c.island,
-                PromptGroup.c.parent_id,
-                PromptGroup.c.errors,
-            )  # fmt: skip
-            .where(PromptGroup.c.problem_id == self._problem, PromptGroup.c.sequence > after)
-            .order_by(PromptGroup.c.sequence)
-            .limit(PAGE)
-        )
-        with self._store.read() as connection:
-            groups = {row.sequence: StoredGroup(*row) for row in connection.execute(query)}
-            if groups:
-                self._fill(connection, groups, after, max(groups))
-        return list(groups.values())
-
-    def _fill(self, connection: Connection, groups: dict[int, StoredGroup], after: int, last: int) -> None:
-        answers = (
-            select(PromptGroup.c.sequence, Answer.c.candidate_id)
-            .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
-            .join(Answer, Answer.c.rollout_id == Rollout.c.id)
-            .where(PromptGroup.c.problem_id == self._problem, PromptGroup.c.sequence.between(after + 1, last))
-            .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
-        )
-        for sequence, candidate in connection.execute(answers):
-            groups[sequence].answers.append(candidate)
-        born: Select[Any] = select(*_BORN).where(
-            CandidateRow.c.problem_id == self._problem, CandidateRow.c.sequence.between(max(0, after + 1), last)
-        )
-        for row in connection.execute(born.order_by(CandidateRow.c.id)):
-            groups[row.sequence].born[row.id] = row
-        moves = (
-            select(Migration.c.sequence, Migration.c.source, Migration.c.target, Migration.c.candidate_id)
-            .where(Migration.c.problem_id == self._problem, Migration.c.sequence.between(after + 1, last))
-            .order_by(Migration.c.id)
-        )
-        for at, source, target, migrant in connection.execute(moves):
-            group = groups[at]
-            if group.moves is None:
-                group.moves = []
-            if source is not None and target is not None and migrant is not None:
-                group.moves.append((source, target, migrant))
+def _fill(connection: Connection, problem_id: int, groups: dict[int, StoredGroup], after: int, last: int) -> None:
+    answers = (
+        select(PromptGroup.c.sequence, Answer.c.candidate_id)
+        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
+        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
+        .where(PromptGroup.c.problem_id == problem_id, PromptGroup.c.sequence.between(after + 1, last))
+        .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
+    )
+    for sequence, candidate in connection.execute(answers):
+        groups[sequence].answers.append(candidate)
+    born: Select[Any] = select(*_BORN).where(
+        CandidateRow.c.problem_id == problem_id, CandidateRow.c.sequence.between(max(0, after + 1), last)
+    )
+    for row in connection.execute(born.order_by(CandidateRow.c.id)):
+        groups[row.sequence].born[row.id] = row
+    moves = (
+        select(Migration.c.sequence, Migration.c.source, Migration.c.target, Migration.c.candidate_id)
+        .where(Migration.c.problem_id == problem_id, Migration.c.sequence.between(after + 1, last))
+        .order_by(Migration.c.id)
+    )
+    for at, source, target, migrant in connection.execute(moves):
+        group = groups[at]
+        if group.moves is None:
+            group.moves = []
+        if source is not None and target is not None and migrant is not None:
+            group.moves.append((source, target, migrant))

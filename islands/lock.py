@@ -141,17 +141,13 @@ def new_owner() -> str:
 
 def busy(name: str, owner: str | None) -> RunBusy:
     """What to say to a second writer. owner: as in the run's row"""
-    if owner is None:
-        return RunBusy(f"run {name} is being written by another process: let it end, or stop it")
-    holder = json.loads(owner)
-    if holder["host"] == socket.gethostname():
-        return RunBusy(
-            f"run {name} is being written by process {holder['pid']} on this machine: let it end, or stop it by "
-            f"kill {holder['pid']}"
-        )
-    return RunBusy(
-        f"run {name} is being written by process {holder['pid']} on {holder['host']}: let it end, or stop it there"
-    )
+    holder, remedy = "another process", ""
+    if owner is not None:
+        host, pid = json.loads(owner)["host"], json.loads(owner)["pid"]
+        here = host == socket.gethostname()
+        holder = f"process {pid} on {'this machine' if here else host}"
+        remedy = f" by kill {pid}" if here else " there"
+    return RunBusy(f"run {name} is being written by {holder}: let it end, or stop it{remedy}")
 
 
 def taken(name: str | None, run: int, owner: str | None) -> RunBusy:

@@ -121,7 +121,7 @@ class _Replay:
         for row in history.seeds(self._store, self._problem.id):
             self._append([row])
             self.memory.seed(row.id)
-        for group in history.History(self._store, self._problem.id).take(-1, None):
+        for group in history.stored_groups(self._store, self._problem.id, -1, None):
             self.sequence = group.sequence
             self._append(list(group.born.values()))
             before = self.memory.archipelago.best

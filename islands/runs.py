@@ -349,14 +349,6 @@ def _count(row: Sequence[Any]) -> OperatorCount:
     )
 
 
-def summed_counts(connection: Connection, run_id: int, after: int = -1, upto: int = _NO_END) -> list[OperatorCount]:
-    """How operators used their parents, of all problems of a run together and of the groups in (after, upto]: one for
-    each operator and bin."""
-    g = PromptGroup.c
-    query = select(*_counted()).where(*_range(run_id, after, upto), g.given > 0).group_by(g.operator, g.parent_bin)
-    return [_count(tuple(row)) for row in connection.execute(query.order_by(g.operator, g.parent_bin))]
-
-
 def counts_by_problem(store: Store, run_id: int) -> list[tuple[int, OperatorCount]]:
     """(the problem's index in its run, count) of each of the run's problems, operators and bins."""
     g = PromptGroup.c

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,24 +30,6 @@ class Change:
     cell: Cell | None = None
     displaced: int | None = None
     demoted: list[int] = field(default_factory=list)
-
-
-class Archive(Protocol):
-    """The elites of one island, by ordinal."""
-
-    cells: dict[Cell, int]
-    changed: set[Cell]  # cells whose occupant is not yet written to the database
-
-    def __len__(self) -> int: ...
-    def __contains__(self, ordinal: int) -> bool: ...
-    def cell_of(self, ordinal: int) -> Cell | None: ...
-    def offer(self, ordinal: int) -> Change: ...
-    def would_enter(self, ordinal: int) -> bool: ...
-    def discard(self, ordinal: int) -> None: ...
-    def rescale(self) -> list[int]: ...
-    def near(self, ordinal: int, rng: np.random.Generator) -> int | None: ...
-    def elites(self) -> tuple[Sequence[int], npt.NDArray[np.float64]]: ...
-    def front(self) -> Sequence[int]: ...
 
 
 def cell_name(cell: Cell, kind: str) -> str:
@@ -247,3 +228,7 @@ class ParetoArchive(Elites):
     def near(self, ordinal: int, rng: np.random.Generator) -> int | None:
         """A uniform elite: a front has no neighbourhood that all reward scales would agree on."""
         return self._rows[index_below(len(self._rows), rng)] if self._rows else None
+
+
+Archive = GridArchive | ParetoArchive
+"""The elites of one island, by ordinal."""

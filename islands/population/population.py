@@ -48,7 +48,6 @@ class Population:
         self._store = store
         self._reader = CandidateReader(store, config.cache_bytes)
         self._writer = GroupWriter(store, problem)
-        self._history = history.History(store, problem.id)
         self._memory = Memory(config, problem.objectives, problem.dimensions)
         self.config = self._memory.config
         self._lock = threading.RLock()
@@ -142,7 +141,7 @@ class Population:
                     self._seeds += 1
                     self._replay(row, references)
                     self._memory.seed(row.id)
-            for group in self._history.take(self.sequence, upto_sequence):
+            for group in history.stored_groups(self._store, self.problem.id, self.sequence, upto_sequence):
                 for row in group.born.values():
                     self._replay(row, references)
                 self.sequence = group.sequence
@@ -254,7 +253,6 @@ class Population:
         self._require_current()
         if self._joined is not tx:
             self._joined = tx
-            self._history.forget()
             tx.on_end(lambda: self._end(True), lambda: self._end(False))
 
     def _end(self, committed: bool) -> None:

@@ -16,11 +16,11 @@ from islands.errors import UnknownRun
 from islands.population.population import Population
 from islands.runs import (
     BEFORE_SEEDS,
+    counts_by_problem,
     course_between,
     course_of,
     newest_sequence,
     read_totals,
-    summed_counts,
     totals_between,
     update_archives,
 )
@@ -131,22 +131,20 @@ def test_what_is_newer_adds_up_to_the_whole(store):
     run = problem.run_id
     with store.read() as connection:
         newest = newest_sequence(connection, run)
-        whole, counts = read_totals(connection, [run])[run], summed_counts(connection, run)
+        whole = read_totals(connection, [run])[run]
         course, summed = course_between(connection, run, BEFORE_SEEDS, newest), Totals()
-        groups, rises, by_bin, archives = 0, [], {}, {problem.id: {}}
+        groups, rises, archives = 0, [], {problem.id: {}}
         for after, upto in ((BEFORE_SEEDS, 9), (9, 10), (10, 33), (33, newest)):
             summed.add(totals_between(connection, [run], after, upto)[run])
             part = course_between(connection, run, after, upto)
             groups += part.groups.get(problem.id, 0)
             rises += part.improvements.get(problem.id, [])
-            for count in summed_counts(connection, run, after, upto):
-                by_bin[count.operator, count.bin] = by_bin.get((count.operator, count.bin), 0) + count.answers
         update_archives(connection, archives)
     assert whole.errors == summed.errors
     assert {**vars(whole), "errors": 0} == pytest.approx({**vars(summed), "errors": 0})
     assert whole.groups == groups == 50 and whole.answers > whole.repeats > 0 and whole.migrations > 2
     assert whole.errors["broken"] > 0 and course.improvements[problem.id] == rises
-    assert by_bin == {(count.operator, count.bin): count.answers for count in counts}
+    assert sum(count.answers for _, count in counts_by_problem(store, run)) == whole.answers
     assert archives[problem.id] == {(i, cell): id for i in range(3) for cell, id in population.cells(i).items()}
 
 

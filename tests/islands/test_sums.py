@@ -12,7 +12,7 @@ from islands.history import COLUMNS, from_row
 from islands.population.population import Population
 from islands.population.sums import fitness_bin, is_better
 from islands.rescoring import rescore
-from islands.runs import counts_by_problem, elites, summed_counts
+from islands.runs import counts_by_problem, elites
 from islands.schema import PromptGroup
 from islands.store import Store
 from islands.types import AT_TARGET, NO_PARENT, OperatorCount
@@ -20,8 +20,7 @@ from problems.contract import Score
 
 
 def counts(store: Store, run: int) -> list[OperatorCount]:
-    with store.read() as connection:
-        return summed_counts(connection, run)
+    return [count for _, count in counts_by_problem(store, run)]
 
 
 @pytest.mark.parametrize(

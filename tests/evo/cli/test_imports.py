@@ -23,7 +23,7 @@ SPARED = (
     "evo.runs.resume",
     "evo.training",
     "evo.tui.app",
-    "islands.interop",
+    "islands.openevolve",
     "problems.custom",
     "textual",
     "vpo.servers.address",
