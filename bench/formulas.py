@@ -89,7 +89,6 @@ def run_evo(x: Array, y: Array, budget: Budget, seed: int) -> Found:
         y,
         seconds=1e9,
         evaluations=budget.evaluations,
-        max_size=MOST_SIZE,
         seed=seed,
         callback=None if budget.evaluations else lambda _front: left() <= 0,
     )

@@ -81,6 +81,10 @@ NAMES: dict[str, str] = {
         for names, instead in (
             ("maxdepth constraints nested_constraints", "limit maxsize, binary_operators and unary_operators"),
             ("extra_functions", "add a column with the function's values to X"),
+            ("model_selection", "predict, sympy, latex and python take the index of another row of front_"),
+            ("dimensional_constraint_penalty", "a formula that breaks the units is left out"),
+            ("early_stop_condition", "lower max_evals or timeout_in_seconds"),
+            ("warm_start", "give guesses=[row.formula for row in model.front_]"),
         )
         for name in names.split()
     },

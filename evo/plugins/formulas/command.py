@@ -23,6 +23,7 @@ from evo.plugins.formulas import fit as fits
 from evo.plugins.formulas.fit import FitRow, FitSettings, SavedFit, SplitTable
 from evo.plugins.formulas.grammar import write
 from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
+from evo.plugins.formulas.losses import read_loss
 from evo.plugins.formulas.table import BadTable
 from evo.provenance import source_commit
 from evo.search.status import clock
@@ -34,6 +35,11 @@ NEWS_SECONDS, LINE_SECONDS = 1.0, 10.0
 """Between two plain lines, at least if the front is better, and at most if it is not."""
 PICTURES = (".png", ".svg", ".pdf")
 FORMS = ("table", "text", "latex", "sympy", "python", "json")
+FIXED = {
+    **{key: f"--{key}" for key in ("target", "columns", "weights", "seed", "name")},
+    **{"test_share": "--test-share", "drop_missing": "--drop-missing", "header": "--no-header"},
+}
+"""What a resumed fit keeps: settings, and their flags."""
 REASONS = {
     "exact": "Stopped: a formula fits to rounding",
     "evaluations": "Stopped: the evaluations are spent",
@@ -62,11 +68,15 @@ class FitGroup(click.Group):
         return self._main.make_context(info_name, args, parent, **extra)
 
 
+def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
 @click.command(
     "fit",
     cls=GroupedCommand,
     sections={
-        "Data": ("target", "columns", "weights", "test_share", "drop_missing", "no_header"),
+        "Data": ("target", "columns", "weights", "test_share", "drop_missing", "header"),
         "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "units", "loss", "seed"),
         "Execution and output": ("name", "resume", "plot", "plain", "as_json"),
     },
@@ -74,15 +84,26 @@ class FitGroup(click.Group):
 )
 @click.argument("file", metavar="FILE", required=False, type=click.Path(path_type=Path))
 @click.option("--target", "-y", metavar="COLUMN", help="The column that the formula gives.")
-@click.option("--columns", metavar="A,B,...", help="The columns that may occur in the formula; all others by default.")
+@click.option(
+    "--columns",
+    callback=_names,
+    metavar="A,B,...",
+    help="The columns that may occur in the formula; all others by default.",
+)
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row's squared error.")
 @click.option(
     "--test-share",
     type=click.FloatRange(0, 0.9),
     help="The share of the rows that is held out; no formula is fitted to them or chosen by them.  [default: 0.2]",
 )
-@click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite values.")
-@click.option("--no-header", is_flag=True, help="Read the first line as data, and name the columns x1, x2, ...")
+@click.option("--drop-missing", flag_value=True, default=None, help="Leave out rows with missing or infinite values.")
+@click.option(
+    "--no-header",
+    "header",
+    flag_value=False,
+    default=None,
+    help="Read the first line as data, and name the columns x1, x2, ...",
+)
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), help="Seconds of the search, at most. [default: 60]"
 )
@@ -94,6 +115,7 @@ class FitGroup(click.Group):
 @click.option("--max-size", type=click.IntRange(1, 1000), help="The most nodes of a formula.  [default: 50]")
 @click.option(
     "--functions",
+    callback=_names,
     metavar="NAME,...",
     help="The functions that may occur, such as /,**,sqrt,exp,log,sin; + - * always may.  [default: 15 of them]",
 )
@@ -110,7 +132,15 @@ class FitGroup(click.Group):
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.png", help="Save the plots as a picture.")
 @plain_option
 @json_option
-def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, as_json: bool, **given: Any) -> int:
+def _fit(
+    file: Path | None,
+    name: str | None,
+    resume: str | None,
+    plot: Path | None,
+    plain: bool,
+    as_json: bool,
+    **given: Any,
+) -> int:
     """Find formulas y = f(x) of the columns of FILE, a CSV or Parquet table with a line of names.
 
     The result is a front: for each size the formula with the smallest error, and one recommended row. It is saved in
@@ -123,10 +153,14 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
     """
     console = Console(stderr=as_json, highlight=False, emoji=False)
     _check_plot(plot)
-    if resume is not None:
-        saved, path, parts = _reopen(file, resume, given)
-    else:
-        saved, path, parts = _begin(file, given)
+    changes = {key: value for key, value in given.items() if value not in (None, ())}
+    if "seconds" in changes or "evaluations" in changes:
+        changes = {"seconds": None, "evaluations": None, **changes}
+    saved, path, parts = (
+        _begin(file, name, changes)
+        if resume is None
+        else _reopen(file, resume, changes | ({} if name is None else {"name": name}))
+    )
     for line in (*saved.data["notes"], describe_data(saved)):
         console.print(line, soft_wrap=True, markup=False)
     with _interruptible() as interrupted:
@@ -137,59 +171,34 @@ def _fit(file: Path | None, resume: str | None, plot: Path | None, plain: bool, 
         print_json(ended.record())
     else:
         print_fit(console, ended, ended.recommended)
-        name, row = shlex.quote(ended.name), 1 if ended.best is None else ended.best + 1
+        shown, row = shlex.quote(ended.name), 1 if ended.best is None else ended.best + 1
         console.print(f"\nSaved in {path}. Next:", soft_wrap=True, markup=False)
-        console.print(f"  evo fit show {name} --row {row} --as python", soft_wrap=True, markup=False)
-        console.print(f"  evo fit --resume {name} --seconds 300", soft_wrap=True, markup=False)
+        console.print(f"  evo fit show {shown} --row {row} --as python", soft_wrap=True, markup=False)
+        console.print(f"  evo fit --resume {shown} --seconds 300", soft_wrap=True, markup=False)
     return INTERRUPTED if interrupted[0] else 0
 
 
-def _begin(file: Path | None, given: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
+def _begin(file: Path | None, name: str | None, changes: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
     if file is None:
         raise BadInput("name a CSV or Parquet file, as in evo fit data.csv --target y (see evo fit --help)")
     if not file.exists():
         raise BadInput(f"there is no file {file}")
-    settings = FitSettings(
-        given["target"],
-        tuple(_names(given["columns"])),
-        given["weights"],
-        given["drop_missing"],
-        not given["no_header"],
-        seed=given["seed"] or 0,
-        test_share=0.2 if given["test_share"] is None else given["test_share"],
-    )
-    name = given["name"]
     if name is not None and (Path(name).name != name or name.startswith(".")):
         raise BadInput(f"--name {name!r} cannot be the name of a file")
     if name is not None and name in fits.list_fits():
         raise BadInput(f"there is a fit {name!r} already; continue it with --resume {name}, or choose another --name")
     made_by = {"commit": source_commit(), "command": read_command()}
-    saved, parts = fits.begin_fit(file, _change(settings, given), name, made_by)
+    saved, parts = fits.begin_fit(file, FitSettings(**{"target": None, **changes}), name, made_by)
     return saved, fits.FOLDER / f"{saved.name}.json", parts
 
 
-def _reopen(file: Path | None, name: str, given: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
-    fixed = ("target", "columns", "weights", "test_share", "drop_missing", "no_header", "seed", "name")
-    named = [f"--{key.replace('_', '-')}" for key in fixed if given[key] not in (None, False)]
+def _reopen(file: Path | None, name: str, changes: dict[str, Any]) -> tuple[SavedFit, Path, SplitTable]:
+    named = [flag for key, flag in FIXED.items() if key in changes]
     if file is not None or named:
         raise BadInput(f"a fit is resumed with its own file and settings; leave out {', '.join(named) or file}")
     saved, path = fits.load_fit(name)
-    return replace(saved, settings=_change(saved.settings, given)), path, fits.reopen_fit(saved)
-
-
-def _change(settings: FitSettings, given: dict[str, Any]) -> FitSettings:
-    """The settings of the search that were given."""
-    changes = {key: given[key] for key in ("max_size", "units", "loss") if given[key] is not None}
-    if given["seconds"] is not None or given["evaluations"] is not None:
-        changes |= {"seconds": given["seconds"], "evaluations": given["evaluations"]}
-    changes |= {"loss": None} if given["loss"] == "squared_error" else {}
-    changes |= {} if given["functions"] is None else {"functions": tuple(_names(given["functions"]))}
-    changes |= {"guesses": tuple(given["guesses"])} if given["guesses"] else {}
-    return replace(settings, **changes)
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    saved = replace(saved, settings=replace(saved.settings, **changes))
+    return saved, path, fits.reopen_fit(saved)
 
 
 @contextlib.contextmanager
@@ -214,25 +223,22 @@ def _search(
     saved: SavedFit, parts: SplitTable, path: Path, console: Console, plain: bool, interrupted: list[bool]
 ) -> SavedFit:
     """Search, and show how far it is: one line that changes, or further lines."""
-    if not plain and can_show(console):
-        with console.status("searching; Ctrl-C ends the search and keeps its front") as status:
+    last, shown = -math.inf, ""
+    text = "searching; Ctrl-C ends the search and keeps its front"
+    with contextlib.nullcontext() if plain or not can_show(console) else console.status(text) as status:
 
-            def update(fit: SavedFit) -> bool:
-                status.update(shorten(progress_line(fit), console.width - 3))
-                return interrupted[0]
+        def watch(fit: SavedFit) -> bool:
+            nonlocal last, shown
+            now, line = time.monotonic(), progress_line(fit)
+            news = line.partition(" rows")[2]
+            if status is not None:
+                status.update(shorten(line, console.width - 3))
+            elif now - last >= (NEWS_SECONDS if news != shown else LINE_SECONDS):
+                console.print(line, soft_wrap=True, markup=False)
+                last, shown = now, news
+            return interrupted[0]
 
-            return fits.run_fit(saved, parts, path, update)
-    last, shown = [-math.inf], [""]
-
-    def write_line(fit: SavedFit) -> bool:
-        now, line = time.monotonic(), progress_line(fit)
-        news = line.partition(" rows")[2]
-        if now - last[0] >= (NEWS_SECONDS if news != shown[0] else LINE_SECONDS):
-            console.print(line, soft_wrap=True, markup=False)
-            last[0], shown[0] = now, news
-        return interrupted[0]
-
-    return fits.run_fit(saved, parts, path, write_line)
+        return fits.run_fit(saved, parts, path, watch)
 
 
 # -- printing ----------------------------------------------------------------------------------------------------------
@@ -279,7 +285,7 @@ def print_fit(console: Console, fit: SavedFit, row: FitRow | None) -> None:
     sessions = f" in {len(fit.sessions)} sessions" if len(fit.sessions) > 1 else ""
     reason = REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
     console.print(f"{reason}; {seconds:.1f} s, {evaluations:,} evaluations{sessions}.\n", soft_wrap=True, markup=False)
-    squared = fit.settings.loss is None
+    squared = read_loss(fit.settings.loss) is None
     titles = ("", "row", "size", "RMSE" if squared else "loss", "R2", "held-out R2", f"{fit.target} =")
     rows = []
     for k, each in enumerate(fit.rows):

@@ -9,7 +9,6 @@ model.equations_, model.sympy(), model.predict(X)
 from __future__ import annotations
 
 import functools
-import html
 import importlib.util
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,17 +27,14 @@ except ImportError as error:
     raise ImportError(needed) from error
 
 from evo.plugins.formulas.evaluation import Array
-from evo.plugins.formulas.front import FrontRow, ModelSelection
+from evo.plugins.formulas.front import FrontRow
 from evo.plugins.formulas.grammar import Formula, arity
 from evo.plugins.formulas.losses import read_loss
-from evo.plugins.formulas.rules import FormulaRules, UnitRules, read_function
-from evo.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch
-from evo.plugins.formulas.units import parse_unit
+from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_function
+from evo.plugins.formulas.search import search
+from evo.plugins.formulas.units import Dimension, parse_unit
 from evo.plugins.formulas.writing import plain_names
 from problems.retired import NAMES, replace_hint
-
-_LONGEST = 1e9
-"""Seconds of a search that only its evaluations end."""
 
 
 def _refuse_retired(init: Callable[..., None]) -> Callable[..., None]:
@@ -57,19 +53,14 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
 
     The names of the parameters are PySR's where they mean the same.
 
-    model_selection: which formula `predict` uses: "description", the shortest description of rows and formula (after
-        BIC), as `evo fit` recommends, or "best", "accuracy" or "score" as PySR defines them
     binary_operators, unary_operators: functions of the grammar that may occur; by default all that the engine uses.
         If only one of the two is given, the other is + - * / or none. + and * are necessary
     maxsize: the most nodes of a formula
     elementwise_loss: "absolute_error", "huber(1.0)" or "quantile(0.9)". It ranks the formulas; constants come from
         least squares and are refined for the loss
-    dimensional_constraint_penalty: added to the loss of a formula that breaks the units given to `fit`
     max_evals: passes over the rows, the budget; timeout_in_seconds: ends the search too, if given
-    early_stop_condition: ends the search at a loss below it, or if this function of loss and complexity is true
-    guesses: formulas to begin with, as text in the names of the columns (`x0`, `x1`, .. for an array)
-    warm_start: another `fit` continues the search if rows and parameters are the same; otherwise it begins with the
-        formulas of the front. A pickle keeps the front only
+    guesses: formulas to begin with, as text in the names of the columns (`x0`, `x1`, .. for an array), or as Formula,
+        as those of the rows of another model's front
     random_state: one number gives the same formulas for the same rows and `max_evals`
 
     front_: a `Front`; equations_: its rows as a table; n_features_in_, feature_names_in_: as in scikit-learn
@@ -78,31 +69,23 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     @_refuse_retired
     def __init__(
         self,
-        model_selection: ModelSelection = "description",
         *,
         binary_operators: Sequence[str] | None = None,
         unary_operators: Sequence[str] | None = None,
         maxsize: int = 50,
         elementwise_loss: str | None = None,
-        dimensional_constraint_penalty: float = 1000.0,
         max_evals: int | None = 20_000,
         timeout_in_seconds: float | None = None,
-        early_stop_condition: float | Callable[[float, int], bool] | None = None,
         guesses: Sequence[str | Formula] = (),
-        warm_start: bool = False,
         random_state: Any = None,
     ) -> None:
-        self.model_selection = model_selection
         self.binary_operators = binary_operators
         self.unary_operators = unary_operators
         self.maxsize = maxsize
         self.elementwise_loss = elementwise_loss
-        self.dimensional_constraint_penalty = dimensional_constraint_penalty
         self.max_evals = max_evals
         self.timeout_in_seconds = timeout_in_seconds
-        self.early_stop_condition = early_stop_condition
         self.guesses = guesses
-        self.warm_start = warm_start
         self.random_state = random_state
 
     def fit(
@@ -117,46 +100,33 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     ) -> Self:
         """Search formulas of the columns of X (n, d) that give y (n,).
 
-        sample_weight: (n,) of the losses; variable_names: of the columns, in formulas; those of a data frame, or x0,
-        x1, .. by default; X_units, y_units: units of the columns and of y, such as "m/s^2" or "1"; "" may be any. A
-        constant may carry any unit. Raises ValueError, one line, for parameters and rows that cannot be used.
+        sample_weight: (n,) of the losses
+        variable_names: of the columns, in formulas; those of a data frame, or x0, x1, .. by default
+        X_units, y_units: units of the columns and of y, such as "m/s^2" or "1"; "" may be any. A formula that breaks
+            them is left out; a constant may carry any unit
+
+        Raises ValueError, one line, for parameters and rows that cannot be used.
         """
         given_x, given_y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, given_x, dtype=np.float64)
         names = self._names(variable_names)
         if self.max_evals is None and self.timeout_in_seconds is None:
             raise ValueError("max_evals or timeout_in_seconds is needed to end the search")
-        rows = _merge_rows(given_x, np.asarray(given_y, dtype=np.float64), weights)
-        rules = read_rules(self, read_units(self.dimensional_constraint_penalty, X_units, y_units, len(names)))
-        search, guesses = self._begin(rows, names, rules)
-        seconds = _LONGEST if self.timeout_in_seconds is None else float(self.timeout_in_seconds)
+        rows, goal, weights = _merge_rows(given_x, np.asarray(given_y, dtype=np.float64), weights)
         with threadpool_limits(limits=1, user_api="blas"):  # small matrices, and sums in one order
-            front = search.run(seconds, self.max_evals, guesses, enough=_read_condition(self.early_stop_condition))
-        front.select(self.model_selection)
-        self.front_ = front
-        if self.warm_start:
-            self._search = search
+            self.front_ = search(
+                rows,
+                goal,
+                read_rules(self, read_units(X_units, y_units, len(names))),
+                names=names,
+                seconds=np.inf if self.timeout_in_seconds is None else float(self.timeout_in_seconds),
+                evaluations=self.max_evals,
+                seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+                guesses=self.guesses,
+                sample_weight=weights,
+                elementwise=read_loss(self.elementwise_loss),
+            )
         return self
-
-    def _begin(
-        self, rows: tuple[Array, Array, Array | None], names: tuple[str, ...], rules: FormulaRules
-    ) -> tuple[FormulaSearch, list[str | Formula]]:
-        """The search, that of the last fit if it can be continued, and its guesses."""
-        elementwise = read_loss(self.elementwise_loss)
-        guesses = list(self.guesses)
-        if self.warm_start and "front_" in vars(self):
-            last = vars(self).get("_search")
-            if last is not None and last.is_same(rows, names, rules, elementwise):
-                return last, guesses
-            if self.front_.names == names:
-                guesses += [row.formula for row in self.front_ if rules.express(row.formula) is not None]
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        table, goal, weights = rows
-        return FormulaSearch(table, goal, rules, names, seed, weights, elementwise), guesses
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the search that a warm start would continue."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_search"}
 
     def _names(self, given: Sequence[str] | None) -> tuple[str, ...]:
         names = given
@@ -175,9 +145,12 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     # -- the fitted front ----------------------------------------------------------------------------------------------
 
     def get_best(self, index: int | None = None) -> FrontRow:
-        """The row of the front that `model_selection` chooses, or the one at `index`."""
+        """The recommended row of the front, the shortest description of rows and formula, or the one at `index`."""
         check_is_fitted(self, "front_")
-        return self.front_.select(self.model_selection) if index is None else self.front_[index]
+        best = self.front_.best if index is None else self.front_[index]
+        if best is None:
+            raise ValueError("the front is empty")
+        return best
 
     def predict(self, X: npt.ArrayLike, index: int | None = None) -> Array:
         """Values (n,) of the chosen formula, or of the row at `index`, at X (n, d); nan where it has none."""
@@ -200,53 +173,19 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     def equations_(self) -> Any:
         """The front as a pandas DataFrame, or as a list of dictionaries if pandas is not installed.
 
-        Columns: complexity, loss, score, equation, lambda_format (call it with X), and sympy_format if sympy is
-        installed.
+        Columns: complexity, loss, equation, lambda_format (call it with X), and sympy_format if sympy is installed.
         """
         check_is_fitted(self, "front_")
-        with_sympy = importlib.util.find_spec("sympy") is not None
-        rows = [
-            {
-                "complexity": row.complexity,
-                "loss": row.loss,
-                "score": row.score,
-                "equation": row.equation,
-                **({"sympy_format": row.sympy()} if with_sympy else {}),
-                "lambda_format": row,
-            }
-            for row in self.front_
-        ]
+        rows = [{"complexity": r.complexity, "loss": r.loss, "equation": r.equation} for r in self.front_]
+        for row, shown in zip(self.front_, rows, strict=True):
+            if importlib.util.find_spec("sympy") is not None:
+                shown["sympy_format"] = row.sympy()
+            shown["lambda_format"] = row
         if importlib.util.find_spec("pandas") is None:
             return rows
         import pandas
 
         return pandas.DataFrame(rows)
-
-    # -- notebooks -----------------------------------------------------------------------------------------------------
-
-    def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + self._front_html()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._front_html()
-        return bundle
-
-    def _front_html(self) -> str:
-        """The front as a table, the chosen row marked; empty before `fit`."""
-        if "front_" not in vars(self):
-            return ""
-        best = self.get_best()
-        lines = []
-        for row in self.front_:
-            equation = html.escape(row.text(4))
-            cells = f"<td>{row.complexity}</td><td>{row.loss:.4g}</td><td>{row.score:.3g}</td>"
-            cells += f'<td style="text-align: left"><code>{equation}</code></td>'
-            mark = "&#9654;" if row is best else ""
-            lines.append(f"<tr><td>{mark}</td>{cells}</tr>")
-        head = "<tr><th></th><th>complexity</th><th>loss</th><th>score</th><th>equation</th></tr>"
-        return f"<table><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _merge_rows(x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
@@ -265,28 +204,17 @@ def _merge_rows(x: Array, y: Array, weights: Array | None) -> tuple[Array, Array
     return np.ascontiguousarray(merged[:, :-1]), merged[:, -1].copy(), None if equal else total
 
 
-def _read_condition(given: float | Callable[[float, int], bool] | None) -> Callable[[float, int], bool] | None:
-    """early_stop_condition as a function of loss and complexity."""
-    if given is None or callable(given):
-        return given
-    if isinstance(given, str):
-        raise ValueError("early_stop_condition must be a number or a function of loss and complexity, not text")
-    return lambda loss, _complexity: loss < given
-
-
-def read_units(penalty: float, x_units: Sequence[str] | None, y_units: str | None, columns: int) -> UnitRules | None:
-    """The units of a table's columns; None without any. Raises ValueError."""
+def read_units(x_units: Sequence[str] | None, y_units: str | None, columns: int) -> tuple[Dimension | None, ...] | None:
+    """The units of a table's columns and, last, of y; None without any. Raises ValueError."""
     if x_units is None and y_units is None:
         return None
-    if not penalty >= 0:
-        raise ValueError("dimensional_constraint_penalty must be a number of at least 0")
     texts = [""] * columns if x_units is None else list(x_units)
     if len(texts) != columns:
         raise ValueError(f"there are {len(texts)} X_units for {columns} columns")
-    return UnitRules(tuple(map(parse_unit, texts)), parse_unit(y_units or ""), float(penalty))
+    return tuple(map(parse_unit, (*texts, y_units or "")))
 
 
-def read_rules(model: FormulaRegressor, units: UnitRules | None) -> FormulaRules:
+def read_rules(model: FormulaRegressor, units: tuple[Dimension | None, ...] | None) -> FormulaRules:
     """What a model's parameters allow on the front. Raises ValueError, one line."""
     if model.binary_operators is None and model.unary_operators is None:
         names: tuple[str, ...] = DEFAULT_FUNCTIONS

@@ -19,7 +19,7 @@ from evo.plugins.formulas.generated import LEVELS, SIZES, generate
 from evo.plugins.formulas.grammar import FormulaError, parse
 from evo.plugins.formulas.problem import FormulaProblem
 from evo.plugins.formulas.published import Law, feynman, small
-from evo.plugins.formulas.table import TableOptions, read_table
+from evo.plugins.formulas.table import read_table
 from problems.address import did_you_mean, parse_place, user_path
 from problems.contract import BadAddress
 from problems.family import AnswerReader, ProblemFamily, ProblemSet, Sandboxes
@@ -148,7 +148,7 @@ def read_problem(path: Path, name: str, target: str | None) -> TableProblem:
 
     target: the column to explain, the last by default
     """
-    table = read_table(path, -1 if target is None else target, TableOptions(least=_LEAST_ROWS, most=_MOST_ROWS))
+    table = read_table(path, -1 if target is None else target, least=_LEAST_ROWS, most=_MOST_ROWS)
     for note in table.notes:
         warnings.warn(f"{path}: {note}", stacklevel=2)
     return TableProblem(name, (*table.names, table.target), table.units, np.ascontiguousarray(table.x.T), table.y)

@@ -6,6 +6,7 @@ loses at most the last tick; `evo fit --resume` starts from the formulas in it, 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -22,9 +23,9 @@ from evo.plugins.formulas.front import Front, FrontRow
 from evo.plugins.formulas.grammar import Formula, FormulaError, parse
 from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
 from evo.plugins.formulas.losses import read_loss
-from evo.plugins.formulas.rules import FormulaRules, UnitRules, read_functions
-from evo.plugins.formulas.search import DEFAULT_FUNCTIONS, FormulaSearch
-from evo.plugins.formulas.table import BadTable, DataTable, TableOptions, hash_file, read_table
+from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
+from evo.plugins.formulas.search import search
+from evo.plugins.formulas.table import BadTable, DataTable, read_table
 from evo.plugins.formulas.units import parse_unit
 from evo.whole_file import write_whole
 from problems.address import did_you_mean
@@ -41,7 +42,7 @@ class FitSettings:
 
     units: `header`, or units by column as text; loss: as `read_loss` takes it
     target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
-    out; the rest as in `search` and TableOptions
+    out; the rest as in `search` and `read_table`
     """
 
     target: str | None
@@ -59,9 +60,20 @@ class FitSettings:
     guesses: tuple[str, ...] = ()
     test_share: float = 0.2
 
-    @property
-    def table_options(self) -> TableOptions:
-        return TableOptions(self.columns, self.weights, self.drop_missing, self.header, seed=self.seed)
+    def read(self, path: Path) -> SplitTable:
+        """The rows of a file. Raises BadTable, also for settings of the search that do not suit them."""
+        table = read_table(
+            path,
+            self.target,
+            columns=self.columns,
+            weights=self.weights,
+            drop_missing=self.drop_missing,
+            header=self.header,
+            seed=self.seed,
+        )
+        parts = split(table, self.test_share, self.seed)
+        _check_search(self, table)
+        return parts
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,7 @@ class FitRow:
     def record(self, number: int) -> dict[str, Any]:
         """The row as JSON. number: from 1, as people see it"""
         row = self.front
-        fitted = {"complexity": row.complexity, "loss": row.loss, "score": row.score, "r2": row.r2}
+        fitted = {"complexity": row.complexity, "loss": row.loss, "r2": row.r2}
         held_out = {"test_r2": self.test_r2, "undefined": self.undefined}
         return {"row": number, **fitted, **held_out, "equation": row.equation}
 
@@ -217,7 +229,7 @@ def _fit_of(record: Mapping[str, Any]) -> SavedFit:
 
     def read_row(row: Mapping[str, Any]) -> FitRow:
         equation = row["equation"]
-        numbers = (row[key] for key in ("complexity", "loss", "r2", "score"))
+        numbers = (row[key] for key in ("complexity", "loss", "r2"))
         return FitRow(FrontRow(parse(equation, names), names, equation, *numbers), row["test_r2"], row["undefined"])
 
     return SavedFit(
@@ -239,15 +251,21 @@ Watch = Callable[[SavedFit], bool]
 """Sees the fit after each tick; true stops the search."""
 
 
+def hash_file(path: Path) -> str:
+    """SHA-256 of the bytes. Raises BadTable if the file cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise BadTable(f"cannot read {path}: {error.strerror or error}") from None
+
+
 def begin_fit(
     path: Path, settings: FitSettings, name: str | None, made_by: Mapping[str, str]
 ) -> tuple[SavedFit, SplitTable]:
     """A new fit with its rows; nothing is written yet. Raises BadTable."""
-    digest = hash_file(path)
-    table = read_table(path, settings.target, settings.table_options)
-    parts = split(table, settings.test_share, settings.seed)
-    _check_search(settings, table)
-    notes = list(table.notes)
+    digest, parts = hash_file(path), settings.read(path)
+    table, notes = parts.table, list(parts.table.notes)
     if settings.units is None and any(table.units):
         notes.append("The header has units; --units header leaves out formulas that break them.")
     data = {
@@ -269,9 +287,7 @@ def reopen_fit(fit: SavedFit) -> SplitTable:
     path = Path(fit.data["path"])
     if hash_file(path) != fit.data["sha256"]:
         raise BadTable(f"{path} has changed since the fit {fit.name} read it; start a new fit")
-    table = read_table(path, fit.settings.target, fit.settings.table_options)
-    _check_search(fit.settings, table)
-    return split(table, fit.settings.test_share, fit.settings.seed)
+    return fit.settings.read(path)
 
 
 def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> SavedFit:
@@ -303,10 +319,19 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
         return watch(now)
 
     save_fit(replace(fit, sessions=(*fit.sessions, FitSession(seed, 0, 0.0, ""))), path)
-    seconds = math.inf if settings.seconds is None else settings.seconds
-    rules, loss = read_rules(settings, parts.table), read_loss(settings.loss)
-    search = FormulaSearch(parts.x, parts.y, rules, fit.names, seed, parts.weights, loss)
-    front = search.run(seconds, settings.evaluations, guesses, tick)
+    front = search(
+        parts.x,
+        parts.y,
+        read_rules(settings, parts.table),
+        names=fit.names,
+        seconds=math.inf if settings.seconds is None else settings.seconds,
+        evaluations=settings.evaluations,
+        seed=seed,
+        guesses=guesses,
+        sample_weight=parts.weights,
+        elementwise=read_loss(settings.loss),
+        callback=tick,
+    )
     ended = current(front)
     save_fit(ended, path)
     return ended
@@ -319,10 +344,7 @@ def save_fit(fit: SavedFit, path: Path) -> None:
 
 
 def read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
-    """What may be on the front. Raises BadTable for functions and units that cannot be read.
-
-    A formula that breaks the units pays an infinite penalty, so it is on no front.
-    """
+    """What may be on the front. Raises BadTable for functions and units that cannot be read."""
     try:
         codes = read_functions(("+", "-", "*", *(settings.functions or DEFAULT_FUNCTIONS)))
     except ValueError as error:
@@ -344,8 +366,7 @@ def read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
         dimensions = {name: parse_unit(unit) for name, unit in units.items()}
     except ValueError as error:
         raise BadTable(f"--units: {error}") from None
-    columns = tuple(dimensions.get(name) for name in table.names)
-    return FormulaRules(codes, settings.max_size, units=UnitRules(columns, dimensions.get(table.target), math.inf))
+    return FormulaRules(codes, settings.max_size, tuple(map(dimensions.get, (*table.names, table.target))))
 
 
 def _check_search(settings: FitSettings, table: DataTable) -> None:
@@ -355,7 +376,7 @@ def _check_search(settings: FitSettings, table: DataTable) -> None:
         formula = rules.express(_parse_guess(guess, table.names))
         if formula is None:
             raise BadTable(f"--guess {guess!r} is too large, or has functions that --functions leaves out")
-        if rules.penalty(formula):
+        if not rules.keeps_units(formula):
             raise BadTable(f"--guess {guess!r} breaks the units")
     try:
         read_loss(settings.loss)

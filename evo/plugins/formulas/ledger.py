@@ -27,15 +27,15 @@ EXACT = 1e-13
 _WORTH_REFINING = 1.5
 
 
-class BudgetSpent(Exception):
-    """No evaluation or no time is left."""
+class SearchEnded(Exception):
+    """The search is over; the text says why, as `Front.stopped` does."""
 
 
 @dataclass(frozen=True)
 class Equation:
     """One row of the front.
 
-    loss: the mean (weighted) loss on the training rows, with the penalty for units
+    loss: the mean (weighted) loss on the training rows
     exact: whether it fits to rounding and has far fewer constants than there are numbers to explain
     """
 
@@ -56,7 +56,7 @@ class Ledger:
     rules: what may be on the front; elementwise: the loss that ranks formulas, None for the squared error
     variance: of y, weighted; worst: the loss of the best constant, which is the variance for the squared error
     largest: a term or a target beyond it is left out, 1e12 of fourth powers of the data
-    best: the smallest loss of each size; improved: called with the new equation when the front gets better
+    best: the smallest loss of each size; improved: called when the front gets better
     tick: called every TICK_SECONDS, and may raise
     """
 
@@ -67,7 +67,7 @@ class Ledger:
     deadline: float
     rules: FormulaRules
     elementwise: ElementwiseLoss | None = None
-    improved: Callable[[Equation], None] | None = None
+    improved: Callable[[], None] | None = None
     tick: Callable[[], None] | None = None
     spent: float = 0.0
     best: dict[int, Equation] = field(default_factory=dict)
@@ -86,10 +86,10 @@ class Ledger:
         self._next_tick = time.monotonic() + TICK_SECONDS
 
     def spend(self, evaluations: float) -> None:
-        """Raises BudgetSpent if the budget was spent before."""
+        """Raises SearchEnded if the budget was spent before."""
         now = time.monotonic()
         if self.spent >= self.most or now > self.deadline:
-            raise BudgetSpent
+            raise SearchEnded("evaluations" if self.spent >= self.most else "seconds")
         if self.tick is not None and now >= self._next_tick:
             self._next_tick = now + TICK_SECONDS
             self.tick()
@@ -106,21 +106,18 @@ class Ledger:
         are worth refining.
         """
         expressed = self.rules.express(formula) if math.isfinite(squared) else None
-        if expressed is None:
+        if expressed is None or not self.rules.keeps_units(expressed):
             return False
         formula, loss = expressed, max(squared, 0.0)
         if self.elementwise is not None:
             formula, loss = self._refine(formula, squared, self.elementwise)
-        penalty = self.rules.penalty(formula)
-        loss += penalty
         if not loss < self._bar(formula.size):
             return False
-        exact = squared <= EXACT * self.variance and not penalty and len(formula.fitted) <= 0.5 * len(self.y)
-        equation = Equation(formula, loss, exact)
+        exact = squared <= EXACT * self.variance and len(formula.fitted) <= 0.5 * len(self.y)
         self.best = {size: each for size, each in self.best.items() if size < formula.size or each.loss < loss}
-        self.best[formula.size] = equation
+        self.best[formula.size] = Equation(formula, loss, exact)
         if self.improved is not None:
-            self.improved(equation)
+            self.improved()
         return True
 
     def _bar(self, size: int) -> float:
@@ -167,6 +164,11 @@ class Ledger:
     def exact(self) -> bool:
         """Whether a formula of the front is exact."""
         return any(each.exact for each in self.best.values())
+
+    def stop_if_exact(self) -> None:
+        """Raises SearchEnded if a formula of the front is exact."""
+        if self.exact:
+            raise SearchEnded("exact")
 
     def front(self) -> Iterator[Equation]:
         """Ascending in size, descending in loss."""

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 
@@ -71,35 +72,27 @@ class Evolution:
         self._variations = [Variation(t.indices, functions, rng) for t in targets]
         self._functions = set(functions)
         self._most_terms = max(1, min(MOST_TERMS, len(ledger.y) // 4))
-        self._begun, self._turn = False, 0
-
-    def seed(self, place: int, terms: Sequence[Formula]) -> None:
-        """Put a sum of these terms on an island."""
-        self._offer(place, tuple(terms))
 
     def run(self) -> None:
-        """Evolve, from where an earlier call ended. Raises BudgetSpent at the end; returns if a formula is exact."""
-        if not self._begun:
-            self._begun = True
-            for place in range(len(self.islands)):
-                for _ in range(6):
-                    self._offer(place, self._random_terms(place))
-        while not self._ledger.exact:
+        """Raises SearchEnded at the end of the budget and at an exact formula."""
+        for place in range(len(self.islands)):
+            for _ in range(6):
+                self.offer(place, self._random_terms(place))
+        for turn in count(1):
+            self._ledger.stop_if_exact()
             place = self._choose_island()
             island = self.islands[place]
-            self._turn += 1
-            turn = self._turn
             if turn % 150 == 0:
                 self._select_from_random_pool(place)
                 continue
             if turn % 150 == 75 and {g.DIV, g.POW} <= self._functions:
-                count = self._rng.choice((1, 2, 2, 3))
-                fit_powers(self._ledger, self._columns, island.target, count, self._rng, 1)
+                products = self._rng.choice((1, 2, 2, 3))
+                fit_powers(self._ledger, self._columns, island.target, products, self._rng, 1)
                 continue
             if len(island.members) < 4:
-                self._offer(place, self._random_terms(place))
+                self.offer(place, self._random_terms(place))
                 continue
-            self._offer(place, self._child(place))
+            self.offer(place, self._child(place))
 
     def _random_terms(self, place: int) -> tuple[Formula, ...]:
         return tuple(self._variations[place].term() for _ in range(self._rng.choice((1, 2, 3))))
@@ -115,7 +108,7 @@ class Evolution:
         if terms:
             selected = select_terms(self._ledger, island.target, terms, matrix, self._most_terms)
             if selected is not None:
-                self._offer(place, selected.terms)
+                self.offer(place, selected.terms)
 
     def _choose_island(self) -> int:
         if self._rng.random() < 0.35:
@@ -161,7 +154,7 @@ class Evolution:
         filled = [island for island in self.islands if island.members]
         return self._rng.choice(filled)
 
-    def _offer(self, place: int, terms: tuple[Formula, ...]) -> None:
+    def offer(self, place: int, terms: tuple[Formula, ...]) -> None:
         """Fit a sum and put it on the island if it wins."""
         island, ledger = self.islands[place], self._ledger
         terms = tuple(dict.fromkeys(t for t in terms if t.size <= LARGEST_TERM and uses_variables(t)))

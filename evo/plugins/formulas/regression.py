@@ -120,7 +120,7 @@ class TermColumns:
 
     def _evaluate(self, term: Formula) -> Array | None:
         ledger = self._ledger
-        if not ledger.rules.admits_term(term, ledger.worst):
+        if not ledger.rules.admits_term(term):
             ledger.spend(0.02)
             return None
         values = evaluate(term, ledger.x) if term.size == 1 else ledger.column(term)
@@ -282,8 +282,7 @@ def fit_power_law(ledger: Ledger, indices: Sequence[int]) -> None:
     for scale in (1, 2):
         whole = {i: round(e * scale) / scale for i, e in zip(usable, exponents.tolist(), strict=True)}
         _scale_monomial(ledger, {i: e for i, e in whole.items() if e})
-    if ledger.exact:
-        return
+    ledger.stop_if_exact()
     if all(float(x[i].min()) > 0 for i in usable):
         real = {i: e for i, e in zip(usable, exponents.tolist(), strict=True) if abs(e) > 1e-6}
         if real:

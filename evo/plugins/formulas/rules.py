@@ -10,17 +10,12 @@ from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, apply, arity, constant, fixed
 from evo.plugins.formulas.units import Dimension, is_consistent
 
+DEFAULT_FUNCTIONS = (
+    *("+", "-", "*", "/", "**", "square", "cube", "sqrt", "exp", "log", "sin", "cos", "tanh"),
+    *("arcsin", "arccos"),
+)
 MOST_FACTORS = 6
 """A whole power above it is not written as a product."""
-
-
-@dataclass(frozen=True)
-class UnitRules:
-    """Dimensions of the columns and of the target (None: any), and what a formula that breaks them pays in loss."""
-
-    columns: tuple[Dimension | None, ...]
-    target: Dimension | None
-    penalty: float
 
 
 @dataclass(frozen=True)
@@ -28,11 +23,12 @@ class FormulaRules:
     """What a search may put on its front.
 
     functions: codes that may occur; max_size: nodes
+    units: dimensions of the columns and, last, of the target, None where any will do; None if none are kept
     """
 
     functions: frozenset[int]
     max_size: int = 50
-    units: UnitRules | None = None
+    units: tuple[Dimension | None, ...] | None = None
 
     @cached_property
     def _allowed(self) -> frozenset[int]:
@@ -52,20 +48,15 @@ class FormulaRules:
             formula = rewritten
         return formula if formula.size <= self.max_size else None
 
-    def penalty(self, formula: Formula) -> float:
-        """What the formula pays for its units; 0 if it keeps them."""
-        units = self.units
-        if units is None or is_consistent(formula, units.columns, units.target):
-            return 0.0
-        return units.penalty
+    def keeps_units(self, formula: Formula) -> bool:
+        """Whether the formula gives the target's dimension from those of the columns."""
+        return self.units is None or is_consistent(formula, self.units[:-1], self.units[-1])
 
-    def admits_term(self, term: Formula, worst: float) -> bool:
-        """Whether a sum with this term can be on the front. worst: the loss of the best constant; a term whose penalty
-        is larger is of no use"""
+    def admits_term(self, term: Formula) -> bool:
+        """Whether a sum with this term can be on the front."""
         if self.express(term) is None:
             return False
-        units = self.units
-        return units is None or units.penalty < worst or is_consistent(term, units.columns, None)
+        return self.units is None or is_consistent(term, self.units[:-1], None)
 
     # -- other functions -----------------------------------------------------------------------------------------------
 

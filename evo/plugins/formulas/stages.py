@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import product as cartesian
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,124 +34,87 @@ from evo.plugins.formulas.terms import (
 _COMMON = ("identity", "reciprocal", "exp", "sqrt", "inverse sqrt", "square", "tanh")
 
 
-class _State(NamedTuple):
-    """What stages work on. reached: the smallest loss so far on each target"""
-
-    ledger: Ledger
-    columns: TermColumns
-    targets: list[Target]
-    reached: list[float]
-
-
-_Stage = Callable[[_State], None]
-
-
 class Stages:
-    """What a search does until its ledger is spent or a formula is exact.
+    """What a search does until its ledger is spent or a formula is exact. rng: of the search"""
 
-    functions: codes that may occur; rng: of the search
-    """
-
-    def __init__(self, functions: Sequence[int], rng: random.Random) -> None:
-        self.functions, self._rng = functions, rng
+    def __init__(self, ledger: Ledger, rng: random.Random) -> None:
+        self._ledger, self._rng = ledger, rng
+        self._functions = tuple(dict.fromkeys((g.ADD, g.SUB, g.MUL, *sorted(ledger.rules.functions))))
+        self._columns = TermColumns(ledger)
         self._seeds: list[tuple[int, tuple[Formula, ...]]] = []
-        self._left: list[_Stage] | None = None
-        self._columns: TermColumns | None = None
         self._targets: list[Target] = []
         self._reached: list[float] = []
-        self._evolution: Evolution | None = None
+        """The smallest loss so far on each target."""
 
-    def run(self, ledger: Ledger, guesses: Sequence[Formula]) -> None:
-        """Raises BudgetSpent at the end of the budget; returns if a formula is exact. Another call continues with the
-        stage that was not over."""
-        if self._left is None:
-            self._begin(ledger, guesses)
-        else:
-            self._score_guesses(ledger, guesses)
-        columns = self._columns or TermColumns(ledger)
-        while self._left and not ledger.exact:
-            self._left[0](_State(ledger, columns, self._targets, self._reached))
-            if ledger.exact:
-                return
-            self._left.pop(0)
-        if ledger.exact or not self._targets:
-            return
-        if self._evolution is None:
-            self._evolution = Evolution(ledger, columns, self._targets, self.functions, self._rng)
-            for place, chosen in self._seeds:
-                self._evolution.seed(place, chosen)
-        self._evolution.run()
-
-    def _begin(self, ledger: Ledger, guesses: Sequence[Formula]) -> None:
-        """The constant, the guesses, products of powers, and the targets of the stages that are left."""
+    def run(self, guesses: Sequence[Formula]) -> None:
+        """Raises SearchEnded at the end of the budget and at an exact formula; returns if there is nothing to search
+        for: a constant target, or no column that varies."""
+        ledger, functions = self._ledger, self._functions
         y = ledger.y
         mean = float(y.mean() if ledger.weights is None else (y * ledger.weights).mean())
         ledger.score(constant(mean))
         if float(y.std()) <= 1e-14 * max(1e-300, float(np.abs(y).max())):
             return
-        fitted = self._score_guesses(ledger, guesses)
+        for guess in guesses:  # each as it is, before the first is fitted
+            ledger.score(guess)
+        fitted = [ledger.fit(guess)[0] for guess in guesses]
         indices = [i for i in range(len(ledger.x)) if float(ledger.x[i].std()) > 0]
         if not indices:
             return
-        columns = self._columns = TermColumns(ledger)
-        if g.DIV in self.functions:
+        if g.DIV in functions:
             r.fit_power_law(ledger, indices)
-            if ledger.exact:
-                return
-            structure.fit_products(ledger, columns, indices, self.functions)
-            if ledger.exact:
-                return
-        self._targets = self._find_targets(ledger, indices)
+            ledger.stop_if_exact()
+            structure.fit_products(ledger, self._columns, indices, functions)
+            ledger.stop_if_exact()
+        self._targets = self._find_targets(indices)
         self._reached = [math.inf] * len(self._targets)
         plain = [k for k, target in enumerate(self._targets) if target.is_plain]
         self._seeds = [(place, split_terms(guess)) for place in plain for guess in fitted]
-        self._left = [
-            self._inner_powers,
-            self._spans,
-            self._derived,
-            self._rationals,
-            self._powers,
-            partial(self._select, most=60),
-            partial(self._select, most=250),
-            self._select_special,
-            self._scan_frequencies,
-            partial(self._select, most=700, targets_most=6),
-        ]
+        ledger.stop_if_exact()
+        for needs, stage in (
+            ({g.DIV}, self._fit_inner_powers),
+            (set(), self._fit_spans),
+            ({g.DIV}, self._fit_derived),
+            ({g.DIV}, self._fit_rationals),
+            ({g.DIV, g.POW}, self._fit_powers),
+            (set(), partial(self._select, most=60)),
+            (set(), partial(self._select, most=250)),
+            (set(), self._select_special),
+            ({g.SIN, g.COS, g.DIV}, self._scan_frequencies),
+            (set(), partial(self._select, most=700, targets_most=6)),
+        ):
+            if needs <= set(functions):
+                stage()
+                ledger.stop_if_exact()
+        if self._targets:
+            evolution = Evolution(ledger, self._columns, self._targets, functions, self._rng)
+            for place, chosen in self._seeds:
+                evolution.offer(place, chosen)
+            evolution.run()
 
-    def _score_guesses(self, ledger: Ledger, guesses: Sequence[Formula]) -> list[Formula]:
-        """The guesses with fitted constants. Each is scored as it is before the first is fitted."""
-        for guess in guesses:
-            ledger.score(guess)
-        return [ledger.fit(guess)[0] for guess in guesses]
-
-    def _find_targets(self, ledger: Ledger, indices: Sequence[int]) -> list[Target]:
+    def _find_targets(self, indices: Sequence[int]) -> list[Target]:
         """Every link that fits the target's range, alone and below the factors that the logarithms show."""
-        factors: list[structure.Prefactor] = []
-        if g.DIV in self.functions:
-            factors = structure.find_factors(ledger, indices)
+        factors = structure.find_factors(self._ledger, indices) if g.DIV in self._functions else []
         targets = []
         for prefactor, rest in (*factors, (None, tuple(indices))):
             if not rest:
                 continue
             for name, link in LINKS.items():
-                if set(link.needs) <= set(self.functions):
-                    target = make_target(ledger, name, rest, prefactor)
+                if set(link.needs) <= set(self._functions):
+                    target = make_target(self._ledger, name, rest, prefactor)
                     if target is not None:
                         targets.append(target)
         return targets
 
-    def _inner_powers(self, state: _State) -> None:
-        ledger, columns, targets, reached = state
-        if g.DIV not in self.functions:
-            return
+    def _fit_inner_powers(self) -> None:
+        ledger, columns, targets, reached = self._ledger, self._columns, self._targets, self._reached
         for place, target in enumerate(targets):
             reached[place] = min(reached[place], structure.fit_inner_power(ledger, columns, target))
-            if ledger.exact:
-                return
+            ledger.stop_if_exact()
 
-    def _spans(self, state: _State) -> None:
+    def _fit_spans(self) -> None:
         """Linear models of all terms of a kind, below every link; one that is exact is reduced."""
-        ledger, columns, targets, reached = state
+        ledger, columns, targets, reached = self._ledger, self._columns, self._targets, self._reached
         most = min(0.55 * len(ledger.y), 70)
         for degree in range(1, 10):
             for place, target in enumerate(targets):
@@ -160,7 +122,7 @@ class Stages:
                 if count_polynomial_terms(len(target.indices), degree) <= most:
                     bases.append(polynomial_terms(target.indices, degree))
                 if degree == 2:
-                    bases += [b for b in other_bases(target.indices, self.functions) if len(b) <= most]
+                    bases += [b for b in other_bases(target.indices, self._functions) if len(b) <= most]
                 for basis in bases:
                     terms, matrix = columns.matrix(basis)
                     fitted = r.fit_sum(ledger, target, terms, matrix) if terms else None
@@ -169,14 +131,11 @@ class Stages:
                     reached[place] = min(reached[place], fitted.loss)
                     if fitted.loss < 1e-9 * ledger.variance:
                         r.remove_terms(ledger, target, terms, matrix)
-                        if ledger.exact:
-                            return
+                        ledger.stop_if_exact()
 
-    def _derived(self, state: _State) -> None:
+    def _fit_derived(self) -> None:
         """Functions of the monomials that curvatures show."""
-        ledger, columns, targets, reached = state
-        if g.DIV not in self.functions:
-            return
+        ledger, columns, targets, reached = self._ledger, self._columns, self._targets, self._reached
         known: dict[tuple[int, ...], list[Formula]] = {}
         for place, target in enumerate(targets):
             if target.link.name == "identity":
@@ -184,24 +143,21 @@ class Stages:
             monomials = known.get(target.indices, [])
             if not monomials or target.link.name not in _COMMON:
                 continue
-            terms, matrix = columns.matrix(structure.monomial_terms(monomials, target.indices, self.functions)[:250])
+            terms, matrix = columns.matrix(structure.monomial_terms(monomials, target.indices, self._functions)[:250])
             if not terms:
                 continue
             selected = r.select_terms(ledger, target, terms, matrix, 3)
             if selected is not None:
                 reached[place] = min(reached[place], selected.loss)
                 self._seeds.append((place, selected.terms))
-            if ledger.exact:
-                return
+            ledger.stop_if_exact()
 
-    def _rationals(self, state: _State) -> None:
+    def _fit_rationals(self) -> None:
         """Quotients of polynomials, with and without mixed terms."""
-        ledger, columns, targets, _reached = state
-        if g.DIV not in self.functions:
-            return
+        ledger, columns = self._ledger, self._columns
         most = min(0.7 * len(ledger.y), 60)
         for degree in range(1, 7):
-            for target in targets:
+            for target in self._targets:
                 if target.link.name not in ("identity", "sqrt"):
                     continue
                 bases = []
@@ -211,56 +167,47 @@ class Stages:
                     bases.append([power(i, e) for e in range(1, degree + 1) for i in target.indices])
                 if degree == 1 and len(target.indices) <= 3:
                     waving = [apply(f, u) for u in multilinear_terms(target.indices, 2) for f in (g.SIN, g.COS)]
-                    if {g.SIN, g.COS} <= set(self.functions) and 2 * len(waving) + 2 <= most:
+                    if {g.SIN, g.COS} <= set(self._functions) and 2 * len(waving) + 2 <= most:
                         bases.append(waving)
                 for basis in bases:
                     terms, matrix = columns.matrix(basis)
                     r.fit_rational(ledger, target, terms, terms, matrix, matrix)
-                    if ledger.exact:
-                        return
+                    ledger.stop_if_exact()
 
-    def _powers(self, state: _State) -> None:
+    def _fit_powers(self) -> None:
         """Sums of one and two products of powers with fitted exponents."""
-        ledger, columns, targets, reached = state
-        if not {g.DIV, g.POW} <= set(self.functions):
-            return
+        ledger, columns, targets, reached = self._ledger, self._columns, self._targets, self._reached
         for count, starts in ((1, 1), (2, 3)):
             for place in sorted(range(len(targets)), key=lambda k: reached[k])[:12]:
                 if targets[place].link.name in _COMMON:
                     loss = structure.fit_powers(ledger, columns, targets[place], count, self._rng, starts)
                     reached[place] = min(reached[place], loss)
-                    if ledger.exact:
-                        return
+                    ledger.stop_if_exact()
 
-    def _select(self, state: _State, most: int, targets_most: int = 99) -> None:
+    def _select(self, most: int, targets_most: int = 99) -> None:
         """Forward selection from a library, the targets that are best so far first."""
-        ledger, _columns, targets, reached = state
+        targets, reached = self._targets, self._reached
         for place in sorted(range(len(targets)), key=lambda k: reached[k])[:targets_most]:
-            terms = library(targets[place].indices, self.functions, most)
-            self._select_from(state, place, terms)
-            if ledger.exact:
-                return
+            terms = library(targets[place].indices, self._functions, most)
+            self._select_from(place, terms)
+            self._ledger.stop_if_exact()
 
-    def _select_special(self, state: _State) -> None:
+    def _select_special(self) -> None:
         """Forward selection of products of different variables, and of waves."""
-        ledger, _columns, targets, _reached = state
-        for place, target in enumerate(targets):
+        for place, target in enumerate(self._targets):
             if target.link.name in ("identity", "sqrt", "reciprocal"):
                 pools = [multilinear_terms(target.indices, 3)] if len(target.indices) > 3 else []
-                wavy = waves(target.indices, self.functions)
+                wavy = waves(target.indices, self._functions)
                 pools += [polynomial_terms(target.indices, 2) + wavy] if wavy else []
-                pools += [mixed_terms(target.indices, self.functions)] if 2 <= len(target.indices) <= 5 else []
+                pools += [mixed_terms(target.indices, self._functions)] if 2 <= len(target.indices) <= 5 else []
                 for pool in pools:
-                    self._select_from(state, place, pool, 3)
-                    if ledger.exact:
-                        return
+                    self._select_from(place, pool, 3)
+                    self._ledger.stop_if_exact()
 
-    def _scan_frequencies(self, state: _State) -> None:
+    def _scan_frequencies(self) -> None:
         """One wave of a product of variables: the best frequency of a grid, then all of its constants fitted."""
-        ledger, columns, targets, _reached = state
-        if not {g.SIN, g.COS, g.DIV} <= set(self.functions):
-            return
-        for target in targets:
+        ledger, columns = self._ledger, self._columns
+        for target in self._targets:
             if target.link.name != "identity" or len(target.indices) > 3:
                 continue
             for signs in cartesian((1.0, -1.0), repeat=len(target.indices) - 1):
@@ -281,14 +228,13 @@ class Stages:
                 inner = apply(g.ADD, apply(g.MUL, constant(best), u), constant(0.5))
                 wave = apply(g.MUL, constant(float(z.std())), apply(g.SIN, inner))
                 ledger.fit(target.wrap(apply(g.ADD, wave, constant(float(target.z.mean())))), 15)
-                if g.EXP in self.functions and not ledger.exact:  # a damped wave
+                if g.EXP in self._functions and not ledger.exact:  # a damped wave
                     decay = apply(g.EXP, apply(g.MUL, constant(-1.0 / max(float(np.ptp(values)), 1e-9)), u))
                     ledger.fit(target.wrap(apply(g.MUL, wave, decay)), 30)
-                if ledger.exact:
-                    return
+                ledger.stop_if_exact()
 
-    def _select_from(self, state: _State, place: int, pool: Sequence[Formula], beam: int = 1) -> None:
-        ledger, columns, targets, reached = state
+    def _select_from(self, place: int, pool: Sequence[Formula], beam: int = 1) -> None:
+        ledger, columns, targets, reached = self._ledger, self._columns, self._targets, self._reached
         terms, matrix = columns.matrix(pool)
         if terms:
             selected = r.select_terms(ledger, targets[place], terms, matrix, 7, beam)

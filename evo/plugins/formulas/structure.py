@@ -151,8 +151,7 @@ def fit_products(ledger: Ledger, columns: TermColumns, indices: Sequence[int], f
         residual = z - solved[0][:-1] @ matrix[chosen] - solved[0][-1]
         if float(residual @ residual) < 1e-3 * total:
             _add_product(ledger, columns, [factors[k] for k in chosen], solved[0][:-1].tolist())
-            if ledger.exact:
-                return
+            ledger.stop_if_exact()
         if float(residual @ residual) < 1e-18 * total:
             return
 

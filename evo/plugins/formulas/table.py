@@ -6,13 +6,11 @@ Every fault of a file is one line that says where it is and what to do (BadTable
 from __future__ import annotations
 
 import csv
-import hashlib
 import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,9 +22,8 @@ from evo.plugins.formulas.writing import plain_names
 from problems.address import did_you_mean
 from problems.contract import BadAddress
 
-LEAST_ROWS = 10
-MOST_ROWS = 20_000
-"""Rows that are kept of a table; of a longer one, this many are drawn."""
+LEAST_ROWS, MOST_ROWS = 10, 20_000
+"""Rows that a table needs, and rows that are kept of it; of a longer one, this many are drawn."""
 _TEXT_SHARE = 0.05
 """A column is text if more of its cells than this are neither numbers nor missing."""
 _DELIMITERS = (",", ";", "\t", "|", " ")
@@ -34,7 +31,6 @@ _NAMED_CELLS = {
     **dict.fromkeys(("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "."), math.nan),
     **{"true": 1.0, "false": 0.0, "inf": math.inf, "+inf": math.inf, "infinity": math.inf, "+infinity": math.inf},
 }
-_CHUNK = 10_000
 _Else = TypeVar("_Else")
 
 
@@ -65,69 +61,164 @@ class DataTable:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class TableOptions:
-    """How a file is read.
+def read_table(
+    path: Path,
+    target: str | int | None,
+    *,
+    columns: Sequence[str] = (),
+    weights: str | None = None,
+    drop_missing: bool = False,
+    header: bool = True,
+    least: int = LEAST_ROWS,
+    most: int = MOST_ROWS,
+    seed: int = 0,
+) -> DataTable:
+    """The table of a CSV or Parquet file. A head such as `mass [kg]` gives a name and a unit. Raises BadTable.
 
+    target: the column to explain, by name or place; None is allowed for a message that lists the columns
     columns: names of the variables, all other columns by default
     weights: the column of weights
     header: whether the first line holds names
     least, most: rows that are needed and kept
     seed: of the rows that are drawn from more
     """
-
-    columns: tuple[str, ...] = ()
-    weights: str | None = None
-    drop_missing: bool = False
-    header: bool = True
-    least: int = LEAST_ROWS
-    most: int = MOST_ROWS
-    seed: int = 0
+    is_parquet = path.suffix.lower() in (".parquet", ".pq")
+    file = _read_parquet(path) if is_parquet else _read_csv(path, header)
+    heads, names, notes = file.heads, file.names, file.notes
+    if len(file.places) < least:
+        raise BadTable(f"{path} has {len(file.places)} rows of data; at least {least} are needed")
+    if target is None:
+        raise BadTable(f"name the column to explain with --target; {path} has {_list(heads, 12)}")
+    goal = range(len(names))[target] if isinstance(target, int) else file.place_of(target, " for the target")
+    weigh = [] if weights is None else [file.place_of(weights, " for --weights")]
+    for place, what in ((goal, "target"), *((place, "weights column") for place in weigh)):
+        if file.columns[place].is_text:
+            raise BadTable(f"{path}: the {what} {heads[place]!r} is text, such as {file.columns[place].text}")
+    given = [file.place_of(name, " for --columns") for name in columns]
+    chosen = [k for k in dict.fromkeys(given or range(len(names))) if k not in (goal, *weigh)]
+    chosen = file.keep_numbers(chosen, bool(given))
+    if not chosen:
+        raise BadTable(f"{path} has no usable column besides the target {heads[goal]!r}.{' '.join(['', *notes])}")
+    rows = file.complete_rows([*chosen, goal, *weigh], drop_missing)
+    if len(rows) < least:
+        raise BadTable(f"{path} has {len(rows)} complete rows; at least {least} are needed")
+    if len(rows) > most:
+        notes.append(f"Drew {most:,} of {len(rows):,} rows at random (seed {seed}).")
+        rows = rows[np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))]
+    values = {k: file.columns[k].values[rows] for k in (*chosen, goal, *weigh)}
+    constant = [k for k in chosen if float(np.ptp(values[k])) == 0]
+    if float(np.ptp(values[goal])) == 0:
+        raise BadTable(f"{path}: the target {heads[goal]!r} is {values[goal][0]:g} in every row")
+    if constant:
+        notes.append(f"Left out {_list([heads[k] for k in constant])}: the same value in every row.")
+    chosen = [k for k in chosen if k not in constant]
+    if not chosen:
+        raise BadTable(f"{path}: all columns besides the target have the same value in every row")
+    for k in (*chosen, goal):
+        try:
+            check_size(values[k], heads[k])
+        except ValueError as fault:
+            raise BadTable(f"{path}: {fault}") from None
+    for k in weigh:
+        if not (values[k] >= 0).all() or not values[k].sum() > 0:
+            raise BadTable(f"{path}: the weights of {weights!r} must be at least 0, and not all 0")
+    renamed = [(heads[k], k) for k in (*chosen, goal) if names[k] != heads[k]]
+    if renamed:
+        pairs = [f"{repr(head) if head else f'column {k + 1}'} to {names[k]}" for head, k in renamed]
+        notes.append(f"Renamed {_list(pairs)}.")
+    return DataTable(
+        tuple(names[k] for k in chosen),
+        names[goal],
+        tuple(file.units[k] for k in (*chosen, goal)),
+        np.column_stack([values[k] for k in chosen]),
+        values[goal],
+        values[weigh[0]] if weigh else None,
+        len(file.places),
+        tuple(notes),
+    )
 
 
 @dataclass
 class _Column:
-    """A column of a file. texts: cells that are neither numbers nor missing: how many, and the first with its line"""
+    """A column of a file. texts: how many cells are neither numbers nor missing; text: the first of them, and where"""
 
     head: str
-    values: Array = field(default_factory=lambda: np.empty(0))
+    values: Array
     texts: int = 0
     text: str = ""
-    text_line: int = 0
+
+    @property
+    def is_text(self) -> bool:
+        return self.texts > _TEXT_SHARE * (int(np.isfinite(self.values).sum()) + self.texts)
 
 
-@dataclass
 class _File:
-    """Columns and, for messages, where each row is."""
+    """Columns with the names and units of their heads. place, places: for messages, what a row is called and where
+    each is; notes: as in DataTable"""
 
-    path: Path
-    columns: list[_Column]
-    place: str
-    places: Sequence[int]
-    notes: list[str] = field(default_factory=list)
+    def __init__(
+        self, path: Path, columns: list[_Column], place: str, places: Sequence[int], notes: list[str] | None = None
+    ) -> None:
+        self.path, self.columns, self.place, self.places, self.notes = path, columns, place, places, notes or []
+        printable = ["".join(c if c.isprintable() else "?" for c in column.head.strip()) for column in columns]
+        split = [re.fullmatch(r"(.*?)\s*(?:\[(.*)\])?", head) for head in printable]
+        self.heads = [match[1] if match else "" for match in split]
+        self.units = [(match[2] or "").strip() if match else "" for match in split]
+        twice = sorted({head for head in self.heads if head and self.heads.count(head) > 1})
+        if twice:
+            raise BadTable(f"{path} has several columns with the name {twice[0]!r}; columns need different names")
+        self.names = plain_names(self.heads)
 
+    def place_of(self, name: str, what: str) -> int:
+        """Where a column is, by the file's name or the formula's."""
+        for known in (self.heads, [c.head for c in self.columns], self.names):
+            if name.strip() in known:
+                return known.index(name.strip())
+        shown = [head or plain for head, plain in zip(self.heads, self.names, strict=True)]
+        same = [known for known in shown if known.casefold() == name.strip().casefold()]
+        hint = f"; did you mean {same[0]}?" if same else did_you_mean(name, shown) or f"; there is {_list(shown, 12)}"
+        raise BadTable(f"{self.path} has no column {name!r}{what}{hint}")
 
-def hash_file(path: Path) -> str:
-    """SHA-256 of the bytes. Raises BadTable if the file cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise BadTable(f"cannot read {path}: {error.strerror or error}") from None
+    def keep_numbers(self, places: Iterable[int], given: bool) -> list[int]:
+        """The columns of numbers, without one that numbers the rows. given: whether the user named them"""
+        kept, left_out = [], dict[int, str]()
+        for k in places:
+            column = self.columns[k]
+            if column.is_text and given:
+                raise BadTable(f"{self.path}: column {self.heads[k]!r} is text, such as {column.text}")
+            if column.is_text:
+                left_out[k] = f"text, such as {column.text}"
+            elif not np.isfinite(column.values).any():
+                left_out[k] = "no values"
+            elif not given and not self.heads[k] and bool((np.diff(column.values) == 1).all()):
+                left_out[k] = "it has no name and numbers the rows"
+            else:
+                kept.append(k)
+        for reason in dict.fromkeys(left_out.values()):
+            named = [self.heads[k] or f"column {k + 1}" for k, why in left_out.items() if why == reason]
+            self.notes.append(f"Left out {_list(named)}: {reason}.")
+        return kept
 
-
-def read_table(path: Path, target: str | int | None, options: TableOptions | None = None) -> DataTable:
-    """The table of a CSV or Parquet file. A head such as `mass [kg]` gives a name and a unit. Raises BadTable.
-
-    target: the column to explain, by name or place; None is allowed for a message that lists the columns
-    """
-    options = options or TableOptions()
-    is_parquet = path.suffix.lower() in (".parquet", ".pq")
-    file = _read_parquet(path) if is_parquet else _read_csv(path, options.header)
-    rows = len(file.columns[0].values)
-    if rows < options.least:
-        raise BadTable(f"{path} has {rows} rows of data; at least {options.least} are needed")
-    return _Choice(file, options).table(target)
+    def complete_rows(self, places: Sequence[int], drop_missing: bool) -> npt.NDArray[np.intp]:
+        """The rows with finite numbers in all of these columns."""
+        finite = {k: np.isfinite(self.columns[k].values) for k in places}
+        whole = np.logical_and.reduce(list(finite.values()))
+        missing = int((~whole).sum())
+        if missing and not drop_missing:
+            described = []
+            for k in (k for k, mask in finite.items() if not mask.all()):
+                rows = np.flatnonzero(~finite[k]).tolist()
+                at = ", ".join([*(str(self.places[i]) for i in rows[:3]), *["..."] * (len(rows) > 3)])
+                text = f": {self.columns[k].text}" if self.columns[k].texts else ""
+                described.append(f"{self.heads[k]} ({self.place}{'s' * (len(rows) > 1)} {at}{text})")
+            raise BadTable(
+                f"{self.path}: {missing:,} of {len(whole):,} rows {'lacks' if missing == 1 else 'lack'} a finite "
+                f"number: {_list(described, 4)}. Leave these rows or columns out: evo fit has --drop-missing and "
+                "--columns"
+            )
+        if missing:
+            self.notes.append(f"Left out {missing:,} of {len(whole):,} rows: missing or infinite values.")
+        return np.flatnonzero(whole)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -156,22 +247,19 @@ def _arrow_column(arrow: Any, name: str, cells: Any) -> _Column:
         return _Column(name, np.asarray(cells.cast(arrow.float64()).to_numpy(), dtype=np.float64))
     except (arrow.ArrowException, ValueError, TypeError):
         example = next((str(cell) for cell in cells.slice(0, 100).to_pylist() if cell is not None), "")
-        return _Column(name, np.full(len(cells), math.nan), len(cells), repr(example[:30]), 1)
+        return _Column(name, np.full(len(cells), math.nan), len(cells), f"{example[:30]!r} in row 1")
 
 
 def _read_csv(path: Path, header: bool) -> _File:
     lines, notes = _decode(path)
-    delimiter = ""
+    delimiter, head_line = "", ""
     if mark := re.fullmatch(r"sep=(.)", lines[0].strip("\r\n")) if lines else None:  # Excel's
         delimiter, lines[0] = mark[1], ""
-    head_line = ""
+    first = next((k for k, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")), 0)
     for k, line in enumerate(lines):
         if line.lstrip().startswith("#"):
             lines[k] = "\n"
-            head_line = line.lstrip().lstrip("#").strip()
-        elif line.strip():
-            break
-    lines[:] = ["\n" if line.lstrip().startswith("#") else line for line in lines]
+            head_line = line.lstrip().lstrip("#").strip() if k < first else head_line
     sample = [line for line in lines[:200] if line.strip()][:20]
     if not sample:
         raise BadTable(f"{path} is empty")
@@ -181,11 +269,11 @@ def _read_csv(path: Path, header: bool) -> _File:
         cells = next(row for row in rows if any(cell.strip() for cell in row))
         is_data = len(cells) > 1 and all(math.isfinite(_number(cell, delimiter, math.inf)) for cell in cells)
         above = next(csv.reader([head_line], delimiter=delimiter, skipinitialspace=True), [])
-        first: list[str] = []
+        data: list[str] = []
         if not header:
-            first, cells = cells, [f"x{k}" for k in range(1, len(cells) + 1)]
+            data, cells = cells, [f"x{k}" for k in range(1, len(cells) + 1)]
         elif is_data and len(above) == len(cells):  # numpy.savetxt's
-            first, cells = cells, above
+            data, cells = cells, above
         elif is_data:
             raise BadTable(
                 f"{path} has no header: its first line is {delimiter.join(cells)[:40]!r}. Add a line of names, or pass "
@@ -196,7 +284,7 @@ def _read_csv(path: Path, header: bool) -> _File:
             heads.pop()
         if len(heads) == 1:
             raise BadTable(f"a fit needs a target and a variable: {path} has only one column, {heads[0][:60]!r}")
-        columns, places = _parse_cells(path, rows, heads, first, delimiter)
+        columns, places = _parse_cells(path, rows, heads, data, delimiter)
     except csv.Error as error:
         raise BadTable(f"cannot read {path} as CSV: {error}") from None
     if delimiter not in (",", "\t"):
@@ -252,25 +340,22 @@ def _parse_cells(
     path: Path, rows: Any, heads: Sequence[str], first: Sequence[str], delimiter: str
 ) -> tuple[list[_Column], Sequence[int]]:
     """The columns, and the line of each row."""
-    columns, held, places = [_Column(head) for head in heads], [array("d") for _ in heads], array("q")
-    lines = _whole_rows(path, rows, len(heads), first)
-    while chunk := list(islice(lines, _CHUNK)):
-        for column, numbers, cells in zip(columns, held, zip(*(row for _, row in chunk), strict=True), strict=True):
-            try:
-                numbers.extend(map(float, cells))
-                continue
-            except ValueError:
-                del numbers[len(places) :]
-            for (place, _row), cell in zip(chunk, cells, strict=True):
-                value = _number(cell, delimiter, None)
-                if value is None:
-                    if not column.texts:
-                        column.text, column.text_line = repr(cell.strip()[:30]), place
-                    column.texts += 1
-                numbers.append(math.nan if value is None else value)
-        places.extend(place for place, _row in chunk)
-    for column, numbers in zip(columns, held, strict=True):
-        column.values = np.array(numbers, dtype=np.float64)
+    columns, numbers, places = [_Column(head, np.empty(0)) for head in heads], array("d"), array("q")
+    for place, row in _whole_rows(path, rows, len(heads), first):
+        places.append(place)
+        try:
+            numbers.extend(list(map(float, row)))
+            continue
+        except ValueError:
+            values = [_number(cell, delimiter, None) for cell in row]
+        for column, cell, value in zip(columns, row, values, strict=True):
+            if value is None:
+                column.text = column.text or f"{cell.strip()[:30]!r} in line {place}"
+                column.texts += 1
+        numbers.extend(math.nan if value is None else value for value in values)
+    table = np.array(numbers, dtype=np.float64).reshape(-1, len(heads)).T
+    for column, held in zip(columns, table, strict=True):
+        column.values = np.ascontiguousarray(held)
     return columns, places
 
 
@@ -288,152 +373,6 @@ def _whole_rows(path: Path, rows: Any, width: int, first: Sequence[str]) -> Iter
                 f"{path}, line {rows.line_num}: there are {len(row)} cells, and {width} in the header; if the "
                 f"delimiter is not {rows.dialect.delimiter!r}, name it in a first line, as in sep=;"
             )
-
-
-# -- the choice of columns and rows ------------------------------------------------------------------------------------
-
-
-class _Choice:
-    """Columns by name, and the rows that have a number in all of them."""
-
-    def __init__(self, file: _File, options: TableOptions) -> None:
-        self.path, self.file, self.options, self.notes = file.path, file, options, list(file.notes)
-        printable = ["".join(c if c.isprintable() else "?" for c in column.head.strip()) for column in file.columns]
-        split = [re.fullmatch(r"(.*?)\s*(?:\[(.*)\])?", head) for head in printable]
-        self.heads = [match[1] if match else "" for match in split]
-        self.units = [(match[2] or "").strip() if match else "" for match in split]
-        twice = sorted({head for head in self.heads if head and self.heads.count(head) > 1})
-        if twice:
-            raise BadTable(f"{self.path} has several columns with the name {twice[0]!r}; columns need different names")
-        self.names = plain_names(self.heads)
-
-    def place_of(self, name: str, what: str) -> int:
-        """Where a column is, by the file's name or the formula's."""
-        for known in (self.heads, [c.head for c in self.file.columns], self.names):
-            if name.strip() in known:
-                return known.index(name.strip())
-        shown = [head or plain for head, plain in zip(self.heads, self.names, strict=True)]
-        same = [known for known in shown if known.casefold() == name.strip().casefold()]
-        hint = f"; did you mean {same[0]}?" if same else did_you_mean(name, shown) or f"; there is {_list(shown, 12)}"
-        raise BadTable(f"{self.path} has no column {name!r}{what}{hint}")
-
-    def table(self, target: str | int | None) -> DataTable:
-        """See `read_table`."""
-        if target is None:
-            raise BadTable(f"name the column to explain with --target; {self.path} has {_list(self.heads, 12)}")
-        goal = range(len(self.names))[target] if isinstance(target, int) else self.place_of(target, " for the target")
-        weigh = None if self.options.weights is None else self.place_of(self.options.weights, " for --weights")
-        for place, what in ((goal, "target"), (weigh, "weights column")):
-            if place is not None and self._is_text(place):
-                raise BadTable(
-                    f"{self.path}: the {what} {self.heads[place]!r} is text, such as {self._show_text(place)}"
-                )
-        given = [self.place_of(name, " for --columns") for name in self.options.columns]
-        chosen = [k for k in dict.fromkeys(given or range(len(self.names))) if k not in (goal, weigh)]
-        chosen = self._numeric(chosen, bool(given))
-        if not chosen:
-            reasons = " ".join(["", *self.notes])
-            raise BadTable(f"{self.path} has no usable column besides the target {self.heads[goal]!r}.{reasons}")
-        rows = self._draw(self._complete_rows([*chosen, goal, *([] if weigh is None else [weigh])]))
-        values = {k: self.file.columns[k].values[rows] for k in (*chosen, goal)}
-        constant = [k for k in chosen if float(np.ptp(values[k])) == 0]
-        if float(np.ptp(values[goal])) == 0:
-            raise BadTable(f"{self.path}: the target {self.heads[goal]!r} is {values[goal][0]:g} in every row")
-        if constant:
-            self.notes.append(f"Left out {_list([self.heads[k] for k in constant])}: the same value in every row.")
-        chosen = [k for k in chosen if k not in constant]
-        if not chosen:
-            raise BadTable(f"{self.path}: all columns besides the target have the same value in every row")
-        for k in (*chosen, goal):
-            try:
-                check_size(values[k], self.heads[k])
-            except ValueError as fault:
-                raise BadTable(f"{self.path}: {fault}") from None
-        renamed = [
-            f"{self.heads[k]!r} to {self.names[k]}" if self.heads[k] else f"column {k + 1} to {self.names[k]}"
-            for k in (*chosen, goal)
-            if self.names[k] != self.heads[k]
-        ]
-        if renamed:
-            self.notes.append(f"Renamed {_list(renamed)}.")
-        return DataTable(
-            tuple(self.names[k] for k in chosen),
-            self.names[goal],
-            tuple(self.units[k] for k in (*chosen, goal)),
-            np.column_stack([values[k] for k in chosen]),
-            values[goal],
-            None if weigh is None else self._weights(self.file.columns[weigh].values[rows]),
-            len(self.file.columns[0].values),
-            tuple(self.notes),
-        )
-
-    def _is_text(self, place: int) -> bool:
-        column = self.file.columns[place]
-        known = int(np.isfinite(column.values).sum()) + column.texts
-        return column.texts > _TEXT_SHARE * known
-
-    def _show_text(self, place: int) -> str:
-        column = self.file.columns[place]
-        return f"{column.text} in {self.file.place} {column.text_line}"
-
-    def _numeric(self, places: Iterable[int], given: bool) -> list[int]:
-        """The columns of numbers, without one that numbers the rows."""
-        kept, left_out = [], dict[int, str]()
-        for k in places:
-            values = self.file.columns[k].values
-            if self._is_text(k):
-                if given:
-                    raise BadTable(f"{self.path}: column {self.heads[k]!r} is text, such as {self._show_text(k)}")
-                left_out[k] = f"text, such as {self._show_text(k)}"
-            elif not np.isfinite(values).any():
-                left_out[k] = "no values"
-            elif not given and not self.heads[k] and bool((np.diff(values) == 1).all()):
-                left_out[k] = "it has no name and numbers the rows"
-            else:
-                kept.append(k)
-        for reason in dict.fromkeys(left_out.values()):
-            named = [self.heads[k] or f"column {k + 1}" for k, why in left_out.items() if why == reason]
-            self.notes.append(f"Left out {_list(named)}: {reason}.")
-        return kept
-
-    def _complete_rows(self, places: Sequence[int]) -> npt.NDArray[np.intp]:
-        """The rows with finite numbers in all of these columns."""
-        finite = {k: np.isfinite(self.file.columns[k].values) for k in places}
-        whole = np.logical_and.reduce(list(finite.values()))
-        missing = int((~whole).sum())
-        if missing and not self.options.drop_missing:
-            described = []
-            for k, mask in finite.items():
-                if not mask.all():
-                    at = [str(self.file.places[i]) for i in np.flatnonzero(~mask)[:3].tolist()]
-                    more = ", ..." if int((~mask).sum()) > 3 else ""
-                    text = f": {self.file.columns[k].text}" if self.file.columns[k].texts else ""
-                    plural = "s" if len(at) > 1 else ""
-                    described.append(f"{self.heads[k]} ({self.file.place}{plural} {', '.join(at)}{more}{text})")
-            raise BadTable(
-                f"{self.path}: {missing:,} of {len(whole):,} rows {'lacks' if missing == 1 else 'lack'} a finite "
-                f"number: {_list(described, 4)}. Leave these rows or columns out: evo fit has --drop-missing and "
-                "--columns"
-            )
-        if missing:
-            self.notes.append(f"Left out {missing:,} of {len(whole):,} rows: missing or infinite values.")
-        rows = np.flatnonzero(whole)
-        if len(rows) < self.options.least:
-            raise BadTable(f"{self.path} has {len(rows)} complete rows; at least {self.options.least} are needed")
-        return rows
-
-    def _draw(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        most = self.options.most
-        if len(rows) <= most:
-            return rows
-        self.notes.append(f"Drew {most:,} of {len(rows):,} rows at random (seed {self.options.seed}).")
-        drawn = np.random.default_rng(self.options.seed).choice(len(rows), most, replace=False)
-        return rows[np.sort(drawn)]
-
-    def _weights(self, values: Array) -> Array:
-        if not (values >= 0).all() or not values.sum() > 0:
-            raise BadTable(f"{self.path}: the weights of {self.options.weights!r} must be at least 0, and not all 0")
-        return values
 
 
 def _list(names: Sequence[str], most: int = 8) -> str:

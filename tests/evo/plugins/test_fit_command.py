@@ -174,7 +174,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("a,b,y", [*ROWS, [1, 2]], ["-y", "y"], "line 26: there are 2 cells, and 3 in the header"),
         (
             *("a,b,y", [["NA", "inf", 1], *ROWS, [1, "oops", 2]], ["-y", "y"]),
-            "2 of 26 rows lack a finite number: a (line 2), b (lines 2, 27: 'oops')",
+            "2 of 26 rows lack a finite number: a (line 2), b (lines 2, 27: 'oops' in line 27)",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -207,13 +207,13 @@ def test_tables_are_read_in_several_forms(here):
     semicolons = read_table(path, "y")
     assert semicolons.names == ("my_a", "lambda_") and semicolons.x[:, 0].tolist() == [row[0] for row in ROWS]
     write(path, None, ROWS, "\t")
-    tabs = read_table(path, "x3", table.TableOptions(header=False))
+    tabs = read_table(path, "x3", header=False)
     assert tabs.names == ("x1", "x2") and tabs.y.tolist() == goal
     write(path, ["a b", "a-b", "y"], [["", 1, 2], *ROWS], "  ")
     with pytest.raises(table.BadTable):  # blanks separate names too
         read_table(path, "y")
     write(path, ["a b", "a-b", "y"], [["", 1, 2], *ROWS])
-    dropped = read_table(path, "y", table.TableOptions(drop_missing=True))
+    dropped = read_table(path, "y", drop_missing=True)
     assert dropped.names == ("a_b", "a_b_2") and len(dropped.y) == len(ROWS)
     assert any("1 of 25 rows" in note for note in dropped.notes)
 
@@ -224,7 +224,7 @@ def test_long_tables_are_sampled_and_parquet_is_read(here, monkeypatch, capsys):
 
     columns = {"a": [row[0] for row in ROWS] * 5, "t": ["x"] * 120, "y": [row[2] for row in ROWS] * 5}
     parquet.write_table(arrow.table(columns), here / "data.parquet")
-    sampled = read_table(here / "data.parquet", "y", table.TableOptions(most=50))
+    sampled = read_table(here / "data.parquet", "y", most=50)
     assert len(sampled.y) == 50 and sampled.rows == 120 and sampled.names == ("a",)
     assert "Drew 50 of 120 rows at random (seed 0)." in sampled.notes
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -253,11 +253,12 @@ def test_comments_and_the_forms_of_other_programs_are_read(here, text):
 
 
 def test_a_fit_of_an_earlier_version_opens_and_resumes(energy, capsys):
-    """It has settings that are gone: a policy, a delimiter."""
+    """It has what is gone: a policy, a delimiter, the scores of rows."""
     assert invoke(["fit", "energy.csv", "-y", "energy", "--name", "old", *FEW]) == 0
     path = fit.FOLDER / "old.json"
     record = json.loads(path.read_text())
     record["settings"] |= {"policy": "scripted:gp", "delimiter": ","}
+    record["rows"] = [{**row, "score": 0.1} for row in record["rows"]]
     path.write_text(json.dumps(record))
     assert invoke(["fit", "--resume", "old", "--evaluations", "40", "--plain"]) == 0
     assert invoke(["fit", "show", "old", "--as", "text"]) == 0

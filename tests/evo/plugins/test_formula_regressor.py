@@ -11,7 +11,6 @@ import evo
 
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'evo-search[formulas]'")
 
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -46,7 +45,7 @@ def test_the_front_is_a_table_and_its_rows_predict(noisy):
     pandas = pytest.importorskip("pandas")
     table = noisy.equations_
     assert isinstance(table, pandas.DataFrame)
-    assert list(table.columns) == ["complexity", "loss", "score", "equation", "sympy_format", "lambda_format"]
+    assert list(table.columns) == ["complexity", "loss", "equation", "sympy_format", "lambda_format"]
     assert table.complexity.is_monotonic_increasing and table.loss.is_monotonic_decreasing
     for index, row in table.iterrows():
         assert np.allclose(noisy.predict(X, index=index), row.lambda_format(X))
@@ -56,17 +55,6 @@ def test_the_front_is_a_table_and_its_rows_predict(noisy):
     space = {}
     exec(noisy.python(), space)
     assert np.allclose(space["f"](*X.T), noisy.predict(X))
-
-
-def test_the_chosen_row_follows_model_selection(noisy):
-    losses = noisy.equations_.loss
-    for selection in ("accuracy", "score", "best", "description"):
-        model = pickle.loads(pickle.dumps(noisy)).set_params(model_selection=selection)
-        assert model.get_best() == noisy.front_.select(selection)
-    assert noisy.set_params(model_selection="accuracy").get_best().loss == losses.min()
-    noisy.set_params(model_selection="best")
-    with pytest.raises(ValueError, match="model_selection"):
-        fitted(model_selection="worst").fit(X, LAW)
 
 
 def test_one_seed_gives_the_same_formulas(noisy):
@@ -100,16 +88,8 @@ def test_only_the_given_functions_occur():
 
 def test_a_guess_is_kept_if_it_is_good():
     goal = np.sin(3.7 * X[:, 0] + np.exp(X[:, 1]))
-    model = fitted(guesses=["sin(3.6*x0 + exp(x1))"], max_evals=60, model_selection="accuracy").fit(X, goal)
-    assert model.score(X, goal) > 0.999
-
-
-def test_a_notebook_shows_the_front(noisy):
-    page = noisy._repr_mimebundle_()["text/html"]
-    assert "sk-" in page and noisy.get_best().text(4) in page and noisy.get_best().text(4) in noisy._repr_html_()
-    assert "complexity" not in fitted()._repr_html_() and "<th>complexity</th>" in page
-    with config_context(display="text"):
-        assert "text/html" not in noisy._repr_mimebundle_()
+    model = fitted(guesses=["sin(3.6*x0 + exp(x1))"], max_evals=60).fit(X, goal)
+    assert model.front_[len(model.front_) - 1].r2 > 0.999
 
 
 def test_a_budget_is_needed():
@@ -133,18 +113,16 @@ except ImportError as error:
     assert ended.returncode == 0 and "evo-search[formulas]" in ended.stdout and not ended.stderr
 
 
-def test_units_penalise_formulas_that_break_them():
+def test_formulas_that_break_the_units_are_left_out():
     length, other = X.T
     goal = np.sin(length) + length + other  # breaks them
-    free = fitted().fit(X, goal, X_units=["m", "m"], y_units="m", variable_names=["a", "b"])
+    model = fitted().fit(X, goal, X_units=["m", "m"], y_units="m", variable_names=["a", "b"])
+    assert len(model.front_) > 1 and not any("sin(a)" in row.equation for row in model.front_)
     units = {"X_units": ["m", "s"], "y_units": "m/s", "variable_names": ["a", "b"]}
-    assert all("sin(a)" not in row.equation or row.loss >= 1000 for row in free.front_)
     law = fitted().fit(X, length / other, **units)
     assert str(law.sympy()) == "a/b" and law.get_best().loss < 1e-20
     swapped = fitted().fit(X, length / other, **{**units, "X_units": ["s", "m"]})
-    assert all(row.equation != "a/b" or row.loss >= 1000 for row in swapped.front_)
-    mild = fitted(dimensional_constraint_penalty=1e-3).fit(X, length / other, **{**units, "X_units": ["s", "m"]})
-    assert mild.front_.select("accuracy").loss <= 1e-3
+    assert all(row.equation != "a/b" for row in swapped.front_)
     with pytest.raises(ValueError, match="not a unit"):
         fitted().fit(X, goal, X_units=["m", "m+"])
     with pytest.raises(ValueError, match="1 X_units for 2 columns"):
@@ -164,27 +142,11 @@ def test_a_robust_loss_finds_the_law_among_outliers(loss):
     assert np.abs(fitted(maxsize=5).fit(X, goal).predict(X) - goal)[clean].max() > 1
 
 
-def test_a_condition_ends_the_search():
-    full = fitted().fit(X, NOISY)
-    early = fitted(early_stop_condition=2.0).fit(X, NOISY)
-    assert early.front_.stopped == "condition" and early.front_.evaluations < full.front_.evaluations
-    assert early.front_.select("accuracy").loss < 2.0
-    small = fitted(early_stop_condition=lambda loss, complexity: complexity >= 3).fit(X, NOISY)
-    assert small.front_.stopped == "condition" and max(row.complexity for row in small.front_) >= 3
-    with pytest.raises(ValueError, match="early_stop_condition"):
-        fitted(early_stop_condition="f(l, c) = l < 1").fit(X, NOISY)
-
-
-def test_a_warm_start_continues():
+def test_the_front_of_one_search_begins_another():
     goal = np.sin(X[:, 0] * 2) * np.exp(-X[:, 1]) + RNG.normal(0, 0.01, 60)
-    model = fitted(max_evals=300, warm_start=True).fit(X, goal)
-    first = model.front_
-    second = model.fit(X, goal).front_
-    assert 550 < second.evaluations < 700 and second[len(second) - 1].loss <= first[len(first) - 1].loss
-    unpickled = pickle.loads(pickle.dumps(model)).set_params(max_evals=60).fit(X, goal).front_
-    assert unpickled.evaluations < 200 and unpickled[len(unpickled) - 1].loss <= second[len(second) - 1].loss * 1.01
-    cold = model.set_params(warm_start=False).fit(X, goal).front_
-    assert [row.equation for row in cold] == [row.equation for row in first]
+    first = pickle.loads(pickle.dumps(fitted(max_evals=300).fit(X, goal))).front_
+    second = fitted(max_evals=60, guesses=[row.formula for row in first]).fit(X, goal).front_
+    assert second.evaluations < 200 and second[len(second) - 1].loss <= first[len(first) - 1].loss * 1.01
 
 
 def test_other_losses():
@@ -195,7 +157,9 @@ def test_other_losses():
             fitted(elementwise_loss=wrong).fit(X, LAW)
 
 
-@pytest.mark.parametrize("name", ["constraints", "nested_constraints", "maxdepth", "extra_functions"])
+@pytest.mark.parametrize(
+    "name", ["constraints", "extra_functions", "model_selection", "warm_start", "early_stop_condition"]
+)
 def test_a_parameter_that_is_gone_says_what_replaces_it(name):
     with pytest.raises(TypeError, match=rf"FormulaRegressor\({name}=\) was removed; "):
         evo.FormulaRegressor(**{name: {}})

@@ -141,21 +141,9 @@ def test_rows_of_a_front_are_written_for_other_programs(front):
         front.best(x[:, :1])
 
 
-def test_a_row_is_recommended_by_each_criterion(front):
-    losses, complexities = np.array([(row.loss, row.complexity) for row in front]).T
-    scores = np.array([0.0, *(-np.diff(np.log(losses)) / np.diff(complexities))])
-    assert np.allclose([row.score for row in front], scores)
-    assert front.select("accuracy") is front[len(front) - 1] and front.select("description") is front.best
-    assert front.select("score").score == scores.max()
-    near = scores[losses <= 1.5 * losses.min()]
-    assert front.select("best").score == near.max() and front.select("best").loss <= 1.5 * losses.min()
-    with pytest.raises(ValueError, match="'best', 'accuracy', 'score', 'description'"):
-        front.select("worst")
-
-
 def test_few_rows_recommend_a_formula_with_fewer_nodes():
     rows = [
-        FrontRow(parse(text, ("x",)), ("x",), text, size, loss, 1 - loss, 0.0)
+        FrontRow(parse(text, ("x",)), ("x",), text, size, loss, 1 - loss)
         for text, size, loss in (("1.5*x", 3, 0.1), ("sin(sin(cos(exp(x/(x + 1))))) + x/(x*x + 2)", 17, 0.03))
     ]
     assert recommend(rows, 12, 1e-13) is rows[0] and recommend(rows, 100, 1e-13) is rows[1]
