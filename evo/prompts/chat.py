@@ -49,7 +49,7 @@ class MessageFormat:
         )
 
     def others(self, shown: Selection, most: int | None = None) -> list[Candidate]:
-        """What is shown beside the parent, each once. most: of the best"""
+        """What is shown with the parent, each once. most: of the best"""
         found = {c.id: c for c in (*shown.best[:most], *shown.inspirations)}
         return [candidate for candidate in found.values() if shown.parent is None or candidate.id != shown.parent.id]
 
