@@ -1,5 +1,4 @@
-"""Does an answer that does nothing score high: an empty one, a constant, a copy of the examples, a table of the tests
-that the statement shows?"""
+"""Does an answer that does nothing score high: an empty one, a constant, a copy of the examples?"""
 
 from __future__ import annotations
 
@@ -10,15 +9,12 @@ from dataclasses import dataclass
 
 from evo.checks.finding import Finding, faulty, ok
 from evo.checks.subject import Outcome, Subject
-from problems.programs.cases import CallCase
-from problems.programs.problem import ProgramProblem
-from problems.python_syntax import parse_python, parse_source
+from problems.python_syntax import parse_python
 
 HIGH = 0.8
 """Share of the target, or of the best answer seen if there is no target."""
 CONSTANTS = ("None", "0", "1", "True", "[]", "''", "1e9", "float('inf')")
 _CODE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
-_EXAMPLE = r"{name}\((?P<arguments>[^\n]*)\)\s*(?:==|->|=>|→|returns|is)\s*(?P<value>[^\n`]+)"
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ def is_high(subject: Subject, outcome: Outcome, high: float) -> bool:
 
 
 def trivial_answers(subject: Subject) -> Iterator[Trivial]:
-    """Answers that do not solve the task: empty, constant, copied or tabulated."""
+    """Answers that do not solve the task: empty, constant or copied."""
     yield Trivial("an empty answer", "")
     for text in ("0", "1", "1e9", "a", "[]", "{}"):
         yield Trivial(f"the constant {text}", text)
@@ -70,12 +66,12 @@ def trivial_answers(subject: Subject) -> Iterator[Trivial]:
         if "example" in line.lower() or "such as" in line.lower():
             yield Trivial("an example of the statement", line.rpartition(":")[2].strip())
     if subject.problem.answer_format == "python":
-        yield from _programs(subject, statement)
+        yield from _programs(subject)
     elif subject.problem.answer_format == "route":
         yield from (Trivial(f"{move} all the time", move * 60) for move in "UDLR")
 
 
-def _programs(subject: Subject, statement: str) -> Iterator[Trivial]:
+def _programs(subject: Subject) -> Iterator[Trivial]:
     """Functions of the seed's names that compute nothing."""
     names = function_names(subject.seed_answer)
     for value in CONSTANTS if names else ():
@@ -84,10 +80,6 @@ def _programs(subject: Subject, statement: str) -> Iterator[Trivial]:
         yield Trivial(
             "functions that return their argument", replaced(subject.seed_answer, names, "return a[0] if a else None")
         )
-    table = visible_tests(subject, names, statement)
-    if table:
-        body = "return {" + ", ".join(f"{key!r}: {value!r}" for key, value in table.items()) + "}.get(repr(a))"
-        yield Trivial(f"a table of the {len(table)} tests that are shown", replaced(subject.seed_answer, names, body))
 
 
 def function_names(code: str) -> list[str]:
@@ -108,33 +100,3 @@ def place_code(code: str, addition: str) -> str:
     indent = re.match(r"\s*", lines[end])[0] if end < len(lines) else ""  # type: ignore[index]
     added = [indent + line if line else line for line in addition.split("\n")]
     return "\n".join([*lines[:end], *added, *lines[end:]]) + ("" if end < len(lines) else "\n")
-
-
-def visible_tests(subject: Subject, names: list[str], statement: str) -> dict[str, object]:
-    """repr of the arguments -> the value, of the tests that a reader of the statement sees."""
-    found_tests: dict[str, object] = {}
-    if isinstance(subject.problem, ProgramProblem):
-        for case in subject.problem.task.cases:
-            if isinstance(case, CallCase) and case.public and (key := _arguments(case.expression)) is not None:
-                found_tests[key] = case.expected
-    for name in names:
-        for match in re.finditer(_EXAMPLE.format(name=re.escape(name)), statement):
-            key = _arguments(f"f({match['arguments']})")
-            try:
-                value = ast.literal_eval(match["value"].strip().rstrip("."))
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                continue
-            if key is not None:
-                found_tests.setdefault(key, value)
-    return found_tests
-
-
-def _arguments(call: str) -> str | None:
-    """repr of the tuple of a call's plain arguments."""
-    try:
-        node = parse_source(call, mode="eval").body
-        if not isinstance(node, ast.Call) or node.keywords:
-            return None
-        return repr(tuple(ast.literal_eval(argument) for argument in node.args))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None

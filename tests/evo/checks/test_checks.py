@@ -200,16 +200,6 @@ def test_answers_that_do_nothing_and_score_high(subject_of):
 LINE = '{{"task_id": 1, "text": "Write f(n).", "code": "def f(n):\\n    return n * n", "test_list": [{tests}]}}\n'
 
 
-def test_a_table_of_the_tests_that_are_shown(tmp_path):
-    for name, hidden in (("open", 0), ("closed", 9)):
-        tests = ", ".join(f'"assert f({n}) == {n * n}"' for n in range(2, 3 + hidden))
-        (tmp_path / f"{name}.jsonl").write_text(LINE.format(tests=tests))
-    open_, closed = (Subject(resolve(f"programs:{tmp_path}/{n}.jsonl/0")[0], mutants=16) for n in ("open", "closed"))
-    finding = check_trivial(open_)
-    assert finding.level == "finding" and "table" in " ".join([finding.summary, *finding.details])
-    assert check_trivial(closed).level == "ok"
-
-
 def test_a_fitness_without_steps():
     problem = Vectors("x", target=1.0)
     assert check_steps(scored(problem, (0.0,), (1.0,), (0.0,))).level == "finding"
