@@ -1,4 +1,4 @@
-"""The island population: what a search has found, kept in SQLite or PostgreSQL, chosen from in constant time.
+"""The island population: what a search has found, kept in SQLite or PostgreSQL.
 
-`db.store.Store` holds runs, `population.population.Population` the candidates of one problem of a run; `queries` reads.
+`store.Store` holds runs, `population.population.Population` the candidates of one problem of a run; `runs` reads both.
 """

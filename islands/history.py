@@ -150,14 +150,6 @@ def texts(store: Store, ids: list[int]) -> list[str]:
     return [found[id] for id in ids]
 
 
-def texts_after(store: Store, problem_id: int, after: int, limit: int) -> list[tuple[int, str]]:
-    """(id, text) of the next candidates of a problem by id."""
-    query = select(CandidateRow.c.id, CandidateRow.c.text).where(
-        CandidateRow.c.problem_id == problem_id, CandidateRow.c.id > after
-    )
-    return [(id, text) for id, text in store.rows(query.order_by(CandidateRow.c.id).limit(limit))]
-
-
 def stored_groups(store: Store, problem_id: int, after: int, upto: int | None) -> Iterator[StoredGroup]:
     """A problem's groups with after < sequence <= upto (None: all that are stored now), in order. Memory: one page."""
     while page := _read(store, problem_id, after, upto):

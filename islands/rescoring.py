@@ -67,8 +67,9 @@ def scorer_changes(store: Store, run_id: int) -> list[ScorerChangeRecord]:
 def candidate_texts(store: Store, problem_id: int) -> Iterator[list[tuple[int, str]]]:
     """(id, text) of every candidate of a problem, by pages, oldest first."""
     last = -1
-    while page := history.texts_after(store, problem_id, last, _PAGE):
-        yield page
+    query = select(Candidate.c.id, Candidate.c.text).where(Candidate.c.problem_id == problem_id)
+    while page := store.rows(query.where(Candidate.c.id > last).order_by(Candidate.c.id).limit(_PAGE)):
+        yield [(id, text) for id, text in page]
         last = page[-1][0]
 
 

@@ -33,9 +33,6 @@ BEFORE_SEEDS = -2
 _NO_END = (1 << 62) - 1
 
 
-# -- runs
-
-
 @dataclass(frozen=True)
 class RunState:
     """The part of a run that tells whether it moved. lost: its writer has died, so that it is interrupted"""
@@ -113,9 +110,6 @@ def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, CandidateRecord
         if problem.best is not None and problem.best not in fittest:
             raise LookupError(f"candidate {problem.best}, the best of problem {problem.name}, is missing")
     return [(p, None if p.best is None else fittest[p.best]) for p in problems]
-
-
-# -- how far a run is
 
 
 def newest_sequence(connection: Connection, run: int) -> int:
@@ -270,9 +264,6 @@ def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int
         yield sequence, problem, operator, ParentKind(was_shown), repeats, given
 
 
-# -- what it spent and brought
-
-
 def totals_between(
     connection: Connection, runs: Sequence[int], after: int = -1, upto: int = _NO_END
 ) -> dict[int, Totals]:
@@ -371,9 +362,6 @@ def format_errors(store: Store, run_id: int) -> dict[str, int]:
         .group_by(Rollout.c.format_error)
     )
     return {str(reason): count for reason, count in store.rows(query)}
-
-
-# -- archives
 
 
 @dataclass(frozen=True)
