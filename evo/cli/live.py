@@ -49,7 +49,7 @@ def search_on_screen(
     """Run `evo ARGUMENTS --plain` as a child and show its run or comparison `name`; then print what it printed. Returns
     its exit code.
 
-    arguments: by default this process's; options: added to them; quiet: leave its stdout out
+    arguments: by default this process's; options: added to them; quiet: leave its stdout out if it ends well
     """
     from evo.tui.app import ScreenApp, run_screen  # Textual: lines do not need it
 
@@ -57,6 +57,7 @@ def search_on_screen(
     settings: dict[str, str] = {"EVO_COMMAND": read_command()}
     if not output.as_json:
         settings["FORCE_COLOR"] = "1"
+    code = 1
     child = SearchProcess([given[0], "--plain", *options, *given[1:]], settings)
     try:
         app = ScreenApp(lambda: _open_progress(output.db, name, against), loading=f"loading {loading}", child=child)
@@ -69,7 +70,7 @@ def search_on_screen(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: child.interrupt())
         _leave_closed_terminal()
-        child.end(output=not quiet)
+        child.end(output=code != 0 or not quiet)
     return code
 
 

@@ -78,7 +78,7 @@ def _to_dict(line: RunOverview) -> dict[str, Any]:
 
 def _print(lines: Sequence[RunOverview]) -> None:
     """Print a line for each run, and the reasons of those that failed."""
-    titles = ("run", "status", "solved", "best", "groups", "seed", "started", "policy")
+    titles = ("run", "status", "solved", "best", "iterations", "seed", "started", "policy")
     rows = [
         (
             line.run.name,
@@ -93,7 +93,7 @@ def _print(lines: Sequence[RunOverview]) -> None:
         for line in lines
     ]
     console = open_wide_console()
-    print_table(console, titles, rows, right=("solved", "best", "groups", "seed"))
+    print_table(console, titles, rows, right=("solved", "best", "iterations", "seed"))
     for line in lines:
         if line.run.status == "failed" and line.run.reason:
             console.print(f"{line.run.name} failed: {line.run.reason}", soft_wrap=True)
