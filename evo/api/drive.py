@@ -17,8 +17,7 @@ from evo.cluster import open_runner
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.finish import Ended, SearchOutcome, run_to_end
-from evo.runs.resume import UNCHANGED, Changes
-from evo.runs.start import OpenRun
+from evo.runs.start import UNCHANGED, Changes, OpenRun
 from evo.search.status import SearchStatus
 from evo.search.stop import Stop
 from islands.store import Store

@@ -25,7 +25,7 @@ from evo.config.cluster import ClusterAddress
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.finish import Ended
-from evo.runs.resume import UNCHANGED, Changes
+from evo.runs.start import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.search.stop import FINISHING, Stop
 from islands.errors import DatabaseUnavailable, RunBusy

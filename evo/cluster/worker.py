@@ -14,8 +14,8 @@ from evo.cluster.scoring import ClusterScorer
 from evo.config.run import RunConfig
 from evo.exit_status import answer_of_error
 from evo.runs.finish import Ended, run_to_end
-from evo.runs.resume import Changes, relaunch
-from evo.runs.start import OpenRun, load_runs
+from evo.runs.resume import relaunch
+from evo.runs.start import Changes, OpenRun, load_runs
 from evo.search.resources import Resources
 from evo.search.stop import Stop, StopReason
 from problems.child_process import WorkerAnswer

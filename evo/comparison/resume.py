@@ -12,8 +12,8 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.preflight import check_price
-from evo.runs.resume import UNCHANGED, Changes, OnScorerChange, check_budgets
-from evo.runs.start import ASK_TELL
+from evo.runs.resume import check_budgets
+from evo.runs.start import ASK_TELL, UNCHANGED, Changes, OnScorerChange
 from islands.comparisons import runs_named
 from islands.openevolve import POLICY as IMPORTED
 from islands.runs import run_progress, run_totals

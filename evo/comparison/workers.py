@@ -19,8 +19,8 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import answer_of_error
 from evo.runs.finish import Ended, run_to_end
-from evo.runs.resume import UNCHANGED, Changes, relaunch
-from evo.runs.start import OpenRun, load_runs
+from evo.runs.resume import relaunch
+from evo.runs.start import UNCHANGED, Changes, OpenRun, load_runs
 from evo.search.resources import Resources, policy_key
 from evo.search.stop import FINISHING, Stop, StopReason
 from problems.child_process import ChildProcess, Owner, WorkerAnswer

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import Any
 
 from evo.config.parse import parse
@@ -19,6 +18,9 @@ from evo.config.run import PolicyChange, RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.start import (
     ASK_TELL,
+    UNCHANGED,
+    Changes,
+    OnScorerChange,
     OpenRun,
     add_problems,
     build_search,
@@ -47,28 +49,6 @@ UNITS = {
     "max_cost": "in cost",
     "max_seconds": "seconds",
 }
-
-
-class OnScorerChange(StrEnum):
-    """How a resume treats a scorer that has changed."""
-
-    REFUSE = "refuse"
-    ACCEPT = "accept"
-    RESCORE = "rescore"
-
-
-@dataclass(frozen=True)
-class Changes:
-    """The changes of a resume: settings by name, mainly budgets, and how it treats a changed scorer."""
-
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    on_scorer_change: OnScorerChange = OnScorerChange.REFUSE
-
-    def __bool__(self) -> bool:
-        return bool(self.settings) or self.on_scorer_change is OnScorerChange.RESCORE
-
-
-UNCHANGED = Changes()
 
 
 async def relaunch(

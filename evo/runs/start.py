@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
@@ -48,6 +51,28 @@ ASK_TELL = "ask-tell"
 """The policy on record of a run whose answers come from a caller of `evo.Search`."""
 SEED_SEQUENCE = -1
 """The sequence of a seed, before the run's first group."""
+
+
+class OnScorerChange(StrEnum):
+    """How a resume treats a scorer that has changed."""
+
+    REFUSE = "refuse"
+    ACCEPT = "accept"
+    RESCORE = "rescore"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of a resume: settings by name, mainly budgets, and how it treats a changed scorer."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    on_scorer_change: OnScorerChange = OnScorerChange.REFUSE
+
+    def __bool__(self) -> bool:
+        return bool(self.settings) or self.on_scorer_change is OnScorerChange.RESCORE
+
+
+UNCHANGED = Changes()
 
 
 class OpenRun:

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from evo.config.run import RunConfig
 from evo.runs import resume as resuming
 from evo.runs import start as launching
-from evo.runs.resume import Changes, OnScorerChange
+from evo.runs.start import Changes, OnScorerChange
 from evo.search import resources as shared
 from evo.search.stop import INTERRUPTED
 from islands.comparisons import PlannedRun, plan

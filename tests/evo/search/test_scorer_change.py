@@ -7,7 +7,7 @@ from command_line import evo
 from sqlalchemy import text, update
 
 from evo.errors import BadInput
-from evo.runs.resume import OnScorerChange
+from evo.runs.start import OnScorerChange
 from islands.rescoring import scorer_changes
 from islands.schema import PromptGroup
 from islands.store import Store
