@@ -28,7 +28,7 @@ FLAGS: dict[str, str] = {
     "--keep-going": "run the stages that are left with --only",
     "--png": "the page has its charts; `evo report -o FILE`",
     "--serve": "use `evo ui`, which shows runs in a browser",
-    "--ray": "a cluster takes whole searches: evo run, evo resume and evo compare have --ray",
+    "--ray": "a cluster takes whole searches of a comparison: evo compare and evo resume have --ray",
     "--reflect": "let the scorer's feedback call a model",
     "--openevolve": "`evo best RUN -o DIR` writes the programs, which OpenEvolve starts from",
 }

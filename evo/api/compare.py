@@ -73,7 +73,7 @@ def compare(
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, which arguments override.
         progress: False shows nothing.
-        ray: a Ray cluster that searches the runs, as for `evo.run`.
+        ray: a Ray cluster that searches the runs: "local", "auto" or "HOST:PORT", with options as "?cpus=2".
         settings: every other flag of `evo compare` by its name: against (the reference arm), answers_per_iteration,
             processes, limit, seed, answers, temperature, until_solved, max_answers, islands ...
 

@@ -15,29 +15,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from evo.cluster import open_runner
 from evo.config.run import RunConfig
-from evo.errors import SearchFailed
 from evo.runs.finish import Ended, SearchOutcome, run_to_end
 from evo.runs.start import UNCHANGED, Changes, OpenRun
 from evo.search.status import SearchStatus
 from evo.search.stop import Stop
-from islands.store import Store
 
 if TYPE_CHECKING:
     from evo.comparison.resume import Resumption
     from evo.comparison.workers import SeedBatch
 
 T = TypeVar("T")
-
-
-class Controls(Protocol):
-    """The controls of a search for its viewer, on the event loop that runs it."""
-
-    @property
-    def paused(self) -> bool: ...
-
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-    def stop(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +37,6 @@ class ShownSearch:
 
     db: str
     name: str
-    controls: Controls
     status: SearchStatus | None = None
     against: str | None = None
     comparison: bool = False
@@ -96,61 +82,17 @@ class ComparisonOutcome:
         return tuple(dict.fromkeys(fault for run in self.ended for fault in run.faults))
 
 
-def run_search(
-    prepare: Callable[[], Coroutine[Any, Any, OpenRun]],
-    begin: Callable[[], str],
-    configs: Sequence[RunConfig],
-    driver: Driver,
-    db: str,
-    *,
-    changes: Changes = UNCHANGED,
-    ray: str | None = None,
-) -> SearchOutcome | None:
-    """Search one run here, or on the cluster that `ray` names; None if that was interrupted before the run was stored.
-
-    prepare: launches the search, here
-    begin: stores the run for a cluster, its name; configs: of a new one, whose policies are loaded before that
-    """
-    if ray is None:
-        return _run_here(prepare, driver, db)
-    return _run_on_cluster(begin, configs, ray, driver, db, changes)
-
-
-def _run_here(prepare: Callable[[], Coroutine[Any, Any, OpenRun]], driver: Driver, db: str) -> SearchOutcome:
+def run_search(prepare: Callable[[], Coroutine[Any, Any, OpenRun]], driver: Driver, db: str) -> SearchOutcome:
+    """Search one run, which `prepare` opens."""
 
     async def work(job: Job) -> SearchOutcome:
-        launched = await prepare()
+        run = await prepare()
         try:
-            async with job.showing(ShownSearch(db, launched.run.name, launched, launched.status)):
-                with job.interruptible(launched.interrupt):
-                    return await run_to_end(launched)
+            async with job.showing(ShownSearch(db, run.run.name, run.status)):
+                with job.interruptible(run.interrupt):
+                    return await run_to_end(run)
         finally:
-            await launched.close()
-
-    return driver.drive(work)
-
-
-def _run_on_cluster(
-    begin: Callable[[], str], configs: Sequence[RunConfig], ray: str, driver: Driver, db: str, changes: Changes
-) -> SearchOutcome | None:
-    runner = open_runner(ray, db)
-
-    async def work(job: Job) -> SearchOutcome | None:
-        try:
-            with job.interruptible(runner.interrupt):
-                await runner.prepare(configs)
-                if runner.stopping:
-                    return None
-                name = begin()
-                async with job.showing(ShownSearch(db, name, runner)):
-                    ended = (await runner.search(db, [[(name, RunConfig())]], changes))[0]
-        finally:
-            await runner.close()
-        with Store.open(db, read_only=True) as store:
-            summary = dict(store.run(ended.run).summary)
-        failed = ended.outcome == "failed" and not ended.faults
-        failure = SearchFailed(f"{ended.run}: {ended.reason}") if failed else None
-        return SearchOutcome(ended.run, ended.outcome, ended.reason, ended.faults, summary, failure)
+            await run.close()
 
     return driver.drive(work)
 
@@ -184,7 +126,7 @@ def run_comparison(
                 if runner.stopping:
                     return None
                 name, batches = begin()
-                async with job.showing(ShownSearch(db, name, runner, against=against, comparison=True)):
+                async with job.showing(ShownSearch(db, name, against=against, comparison=True)):
                     try:
                         ended = await runner.search(db, batches, changes)
                     except asyncio.CancelledError:
@@ -197,14 +139,11 @@ def run_comparison(
     return driver.drive(work)
 
 
-def resume_search(plan: Resumption, driver: Driver, db: str, *, ray: str | None) -> SearchOutcome | None:
+def resume_search(plan: Resumption, driver: Driver, db: str) -> SearchOutcome:
     """Continue one stored run, as `run_search` does."""
     from evo.runs.resume import relaunch
 
-    changes = plan.changes
-    return run_search(
-        lambda: relaunch(plan.name, db=db, changes=changes), lambda: plan.name, [], driver, db, changes=changes, ray=ray
-    )
+    return run_search(lambda: relaunch(plan.name, db=db, changes=plan.changes), driver, db)
 
 
 def resume_comparison(

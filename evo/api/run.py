@@ -37,7 +37,7 @@ from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput, SearchFailed
 from evo.runs.finish import SearchOutcome
 from evo.runs.preflight import check_new_run
-from evo.runs.start import launch, plan_run
+from evo.runs.start import launch
 from evo.search.resources import Resources
 from problems.contract import Problem, ScorerFault
 from problems.registry import given
@@ -55,7 +55,6 @@ def run(
     db: str | None = None,
     config: str | RunConfig | None = None,
     progress: bool = True,
-    ray: str | None = None,
     **settings: Any,
 ) -> RunResult:
     """Search problems with a policy, as `evo run` does.
@@ -79,7 +78,6 @@ def run(
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, or an evo.RunConfig, which arguments override.
         progress: False shows nothing.
-        ray: a Ray cluster that does the work: "local", "auto" or "HOST:PORT", with "?cpus=2&scorers=8" and the like.
         settings: every other flag of `evo run` by its name: answers, rollouts, seed, limit, temperature, until_solved,
             max_answers, max_total_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill,
             train (a method), train_every, sandbox, device ...; and the sections of --config: population,
@@ -116,18 +114,13 @@ def run(
     overrides = {**given_settings, "policy": policy, "iterations": iterations}
     loaded, objects = configure("run", address, score, config, overrides)
     db, resources = database(db), Resources()
-    if ray is not None:
-        check_by_name(objects)
     with given(objects):
         driver = Background(progress)
         check_new_run(loaded, resources, db, name)
         outcome = run_search(
             lambda: launch(loaded, db=db, name=name, command=command, resources=resources),
-            lambda: plan_run(loaded, resources, db=db, name=name, command=command),
-            [loaded],
             driver,
             db,
-            ray=ray,
         )
         return result_of(outcome, db)
 
@@ -204,7 +197,7 @@ def resume(
         accept_change: continue although the scorer was edited; old scores stay as they are.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         progress: False shows nothing.
-        ray: a Ray cluster that does the work, as for `evo.run`.
+        ray: a Ray cluster that searches the runs of a comparison, as for `evo.compare`.
         settings: new budgets, which include what is already spent: iterations (per problem), max_answers,
             max_total_tokens, max_cost, max_seconds; processes (of a comparison); policy: the same with other options.
 
@@ -233,13 +226,12 @@ def resume(
             compared = resume_comparison(plan, configs, driver, db, processes=processes, ray=ray)
             assert compared is not None  # the driver raises Interrupted
             return comparison_result_of(compared, db)
-        outcome = resume_search(plan, driver, db, ray=ray)
+        outcome = resume_search(plan, driver, db)
         return result_of(outcome, db)
 
 
-def result_of(outcome: SearchOutcome | None, db: str) -> RunResult:
+def result_of(outcome: SearchOutcome, db: str) -> RunResult:
     """The result of a search. Raises what failed it."""
-    assert outcome is not None  # the driver raises Interrupted
     if outcome.failure is not None:
         raise outcome.failure
     warn_of_faults(outcome.faults, outcome.outcome == "failed", outcome.run)

@@ -23,13 +23,8 @@ SHOWN_PROBLEMS = 30
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
 
 
-def report_search(outcome: SearchOutcome | None, output: OutputOptions, console: Console) -> int:
-    """Print how a search ended; returns the exit code. Raises the failure that ended it.
-
-    outcome: None if nothing was stored
-    """
-    if outcome is None:
-        return INTERRUPTED
+def report_search(outcome: SearchOutcome, output: OutputOptions, console: Console) -> int:
+    """Print how a search ended; returns the exit code. Raises the failure that ended it."""
     if output.as_json:
         print_json(outcome.summary)
     else:

@@ -25,6 +25,7 @@ from evo.cli.options import (
 )
 from evo.config.compare import CompareOptions
 from evo.config.run import RunConfig, load_config
+from evo.errors import BadInput
 from evo.runs.preflight import check_new_run
 from evo.search.resources import Resources
 
@@ -40,7 +41,7 @@ from evo.search.resources import Resources
         "Search": SEARCH,
         "Policy": SAMPLING,
         "Training during the search": ("train__method", *TRAINING),
-        "Execution and output": ("sandbox", "ray", "as_json"),
+        "Execution and output": ("sandbox", "as_json"),
     },
 )
 @click.argument("problems", nargs=-1)
@@ -50,7 +51,6 @@ from evo.search.resources import Resources
 )
 @click.option("--name", help="The run's name; by default a readable one is made up.")
 @db_option
-@ray_option
 @plain_option
 @json_option
 def run(
@@ -58,7 +58,6 @@ def run(
     config_path: str | None,
     name: str | None,
     db: str,
-    ray: str | None,
     plain: bool,
     as_json: bool,
     **options: Any,
@@ -83,17 +82,10 @@ def run(
         return search_on_screen(shown, output, loading, options=() if name else ("--name", shown))
     from evo.api.drive import run_search  # slow to import: the database's library and the screen
     from evo.cli.outcome import report_search
-    from evo.runs.start import launch, plan_run
+    from evo.runs.start import launch
 
     console, driver = foreground(output)
-    outcome = run_search(
-        lambda: launch(config, db=db, name=name, command=command, resources=resources),
-        lambda: plan_run(config, resources, db=db, name=name, command=command),
-        [config],
-        driver,
-        db,
-        ray=ray,
-    )
+    outcome = run_search(lambda: launch(config, db=db, name=name, command=command, resources=resources), driver, db)
     return report_search(outcome, output, console)
 
 
@@ -145,6 +137,8 @@ def resume(
         return 0
     configs = plan.configs() if plan.is_comparison else {}
     check_processes(processes, ray)
+    if ray is not None and not plan.is_comparison:
+        raise BadInput(f"--ray takes whole searches of a comparison, and {name} is one run: leave it out")
     if wants_screen(output):
         loading = name_configs(list(configs.values())) if configs else f"run {name}"
         return search_on_screen(name, output, loading)
@@ -152,5 +146,5 @@ def resume(
     if plan.is_comparison:
         compared = resume_comparison(plan, configs, driver, db, processes=processes, ray=ray)
         return report_comparison(compared, output, console)
-    outcome = resume_search(plan, driver, db, ray=ray)
+    outcome = resume_search(plan, driver, db)
     return report_search(outcome, output, console)

@@ -59,7 +59,6 @@ class ClusterRunner:
 
     def __init__(self, place: ClusterAddress, db: str) -> None:
         self.place, self.db = place, db
-        self.paused = False
         self.stopping: Stop | None = None
         self._waiting: deque[ClusterTask] = deque()
         self._actors: list[Any] = []
@@ -147,8 +146,6 @@ class ClusterRunner:
         )
         actor: Any = remote.remote(str(Path.cwd()), list_import_path(), self._scorer_actors)
         self._actors.append(actor)
-        if self.paused:
-            actor.pause.remote(True)
         return actor
 
     def _end(self, actor: Any) -> None:
@@ -171,25 +168,14 @@ class ClusterRunner:
         check_resources(self.place)
         self._scorer_actors = start_scorer_actors(options)
 
-    def pause(self) -> None:
-        self.paused = True
-        self._tell_all("pause", True)
-
-    def resume(self) -> None:
-        self.paused = False
-        self._tell_all("pause", False)
-
     def interrupt(self, stop: Stop) -> None:
         """Finish what is in flight, commit it, and end; begin no further task."""
         self.stopping = stop
-        self._tell_all("interrupt", str(stop))
+        for actor in self._actors:
+            actor.interrupt.remote(str(stop))
 
     def stop(self) -> None:
         self.interrupt(FINISHING)
-
-    def _tell_all(self, method: str, argument: object) -> None:
-        for actor in self._actors:
-            getattr(actor, method).remote(argument)
 
     async def close(self) -> None:
         for actor in [*self._actors, *self._scorer_actors]:

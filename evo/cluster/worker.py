@@ -33,7 +33,6 @@ class ClusterWorker:
         adopt_paths(folder, path)
         self._shared, self._scorer_actors = Resources(), list(scorer_actors)
         self._stopping: Stop | None = None
-        self._paused = False
         self._launched: OpenRun | None = None
 
     async def prepare(self, configs: Sequence[RunConfig]) -> WorkerAnswer:
@@ -53,8 +52,6 @@ class ClusterWorker:
             launched = await relaunch(run, db=db, changes=changes, shared=self._shared, take_over=take_over)
             try:
                 self._launched = launched
-                if self._paused:
-                    launched.pause()
                 if self._stopping:
                     launched.interrupt(self._stopping)
                 return Ended.of(await run_to_end(launched))
@@ -68,11 +65,6 @@ class ClusterWorker:
         self._stopping = Stop(StopReason.INTERRUPTED, reason)
         if self._launched is not None:
             self._launched.interrupt(self._stopping)
-
-    async def pause(self, paused: bool) -> None:
-        self._paused = paused
-        if self._launched is not None:
-            (self._launched.pause if paused else self._launched.resume)()
 
 
 async def _answer(work: Callable[[], Awaitable[Any]]) -> WorkerAnswer:

@@ -37,7 +37,6 @@ class Runner:
     """Searches in this process, on one event loop. Used once: prepare, search, close."""
 
     def __init__(self) -> None:
-        self.paused = False
         self.stopping: Stop | None = None
         self._shared = Resources()
         self._running: list[OpenRun] = []
@@ -66,8 +65,6 @@ class Runner:
         launched = await relaunch(name, db=db, changes=changes, shared=self._shared)
         try:
             self._running.append(launched)
-            if self.paused:
-                launched.pause()
             if self.stopping:
                 launched.interrupt(self.stopping)
             outcome = await run_to_end(launched)
@@ -77,16 +74,6 @@ class Runner:
         finally:
             self._running.remove(launched)
             await launched.close()
-
-    def pause(self) -> None:
-        self.paused = True
-        for launched in self._running:
-            launched.pause()
-
-    def resume(self) -> None:
-        self.paused = False
-        for launched in self._running:
-            launched.resume()
 
     def interrupt(self, stop: Stop) -> None:
         """Finish and commit the iterations in flight, then end; begin no further batch."""
@@ -110,7 +97,6 @@ class Workers:
     way."""
 
     def __init__(self, count: int) -> None:
-        self.paused = False
         self.stopping: Stop | None = None
         self._count = count
         self._workers: list[ChildProcess] = []
@@ -148,14 +134,6 @@ class Workers:
             if isinstance(result, BaseException):
                 raise result
         return list(results)
-
-    def pause(self) -> None:
-        self.paused = True
-        self._tell("pause")
-
-    def resume(self) -> None:
-        self.paused = False
-        self._tell("resume")
 
     def interrupt(self, stop: Stop) -> None:
         self.stopping = stop
@@ -213,11 +191,7 @@ async def _obey(owner: Owner) -> None:
     running: list[asyncio.Task[Any]] = []
 
     def receive(number: int, kind: str, content: Any) -> None:
-        if kind == "pause":
-            runner.pause()
-        elif kind == "resume":
-            runner.resume()
-        elif kind == "interrupt":
+        if kind == "interrupt":
             runner.interrupt(content)
         elif kind == "cancel":
             for task in running:

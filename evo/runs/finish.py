@@ -152,8 +152,6 @@ async def _rebuild(open_run: OpenRun, db: str) -> None:
     open_run.store.close()
     new = await relaunch(open_run.run.name, db=db, shared=open_run.shared)
     new.search.on_commit = old.on_commit
-    if old.paused:
-        new.search.pause()
     vars(open_run).update({**vars(new), "resources": open_run.resources})  # which it still owns
 
 

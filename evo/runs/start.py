@@ -1,7 +1,6 @@
 """From a configuration to a stored run whose search is ready to start.
 
-All faults of the input are found here, before a new run exists in the database. A cluster begins with `plan_run`, which
-only stores the run; its nodes load the policies.
+All faults of the input are found here, before a new run exists in the database.
 """
 
 from __future__ import annotations
@@ -93,16 +92,6 @@ class OpenRun:
             core.problem_runs,
         )
         self.policy = core.operators[0].policy
-
-    @property
-    def paused(self) -> bool:
-        return self.search.paused
-
-    def pause(self) -> None:
-        self.search.pause()
-
-    def resume(self) -> None:
-        self.search.resume()
 
     def interrupt(self, stop: Stop) -> None:
         self.search.interrupt(stop)
@@ -204,17 +193,6 @@ def create_run(
     """Store a resolved run."""
     stored = to_stored(config, [problem.name for problem in problems])
     return store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
-
-
-def plan_run(config: RunConfig, resources: Resources, *, db: str, name: str | None, command: str) -> str:
-    """Resolve a configuration that check_new_run has accepted, and store it as a waiting run. Returns its name."""
-    problems = resources.problems(config)
-    config = resolve_run(config, problems)
-    warn_of_run(config, problems)
-    with Store.open(db) as store:
-        run = create_run(store, config, problems, name, command)
-        store.finish_run(run.id, "waiting")
-    return run.name
 
 
 def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Resources) -> list[Operator]:

@@ -77,15 +77,12 @@ class SearchLoop:
         self.window = Window(core.size, core.operators, core.config.seed)
         core.in_flight = lambda: self.window
         self.on_commit: Callable[[ScoredGroup], None] | None = None
-        self.paused = False
         self._ending: asyncio.Task[None] | None = None
 
     async def run(self) -> Stop:
         """Run to the end; returns why it ended. Raises SearchFailed on a dead policy or database."""
         core, window = self.core, self.window
         window.open()
-        if self.paused:
-            self.pause()
         try:
             self.learner.attach(window.samplers[0])
             core.replay(self._ask)
@@ -197,17 +194,6 @@ class SearchLoop:
         with core.store.begin() as transaction:
             core.write_metrics(transaction, self.scorer.queued, in_flight=len(flying), sampled_ahead=ahead)
 
-    def pause(self) -> None:
-        """Ask the policy nothing until `resume`. No proposal is made earlier or later in the search's order for it."""
-        self.paused = True
-        self.core.status.active.pause()
-        self.window.pause()
-
-    def resume(self) -> None:
-        self.paused = False
-        self.core.status.active.resume()
-        self.window.resume()
-
     def stop(self, stop: Stop) -> None:
         """Propose no more; iterations in flight are finished and committed."""
         self.core.stop(stop)
@@ -219,7 +205,6 @@ class SearchLoop:
         if self._ending is None and self.window.samplers:
             self._ending = asyncio.create_task(self._give_up(stop))
         self.window.abandon()
-        self.resume()
 
     async def _give_up(self, stop: Stop) -> None:
         """Let the replies that a server is writing come back, but no retries and none that takes too long."""

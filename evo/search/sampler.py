@@ -54,8 +54,7 @@ class Sampler:
         self._running: list[_Request] = []
         self._open: set[asyncio.Future[Sampled]] = set()  # of every prompt that is not back
         self._turn = asyncio.Lock()  # first come, first served
-        self._going, self._idle = asyncio.Event(), asyncio.Event()  # not paused; no call is running
-        self._going.set()
+        self._idle = asyncio.Event()  # no call is running
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._jobs: set[asyncio.Task[None]] = set()
@@ -93,13 +92,6 @@ class Sampler:
         if self.fault is not None:
             raise self.fault
 
-    def pause(self) -> None:
-        """Begin no call until `resume`; running calls continue. Prompts and their batches stay the same."""
-        self._going.clear()
-
-    def resume(self) -> None:
-        self._going.set()
-
     def abandon(self) -> None:
         """Cancel every prompt that no call has begun with; running calls continue, and so do jobs: committed groups are
         still learned from."""
@@ -133,7 +125,6 @@ class Sampler:
 
     async def _call_in_turn(self, requests: list[_Request]) -> None:
         async with self._turn:
-            await self._going.wait()
             if self._waiting.isdisjoint(requests):
                 return  # abandoned
             self._waiting.difference_update(requests)

@@ -160,14 +160,6 @@ class Window:
             text = f"{address} is not responding ({error}). Continuing with the others; retrying in {pause:g} s"
             warnings.warn(text, stacklevel=2)
 
-    def pause(self) -> None:
-        for sampler in self.samplers:
-            sampler.pause()
-
-    def resume(self) -> None:
-        for sampler in self.samplers:
-            sampler.resume()
-
     def abandon(self) -> None:
         """Drop the prompts that no policy has begun with."""
         for sampler in self.samplers:

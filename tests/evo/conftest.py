@@ -105,7 +105,6 @@ def make_search(monkeypatch):
         resume=False,
         stop_after=None,
         interrupt_after=None,
-        pause=None,
         on_change=OnScorerChange.REFUSE,
         **settings,
     ):
@@ -124,11 +123,6 @@ def make_search(monkeypatch):
                 seen.append(group)
                 if stop_after is not None and len(seen) == stop_after:
                     launched.search.stop(INTERRUPTED)
-                if pause is not None and len(seen) == 1:
-                    clock, seconds = pause
-                    launched.search.pause()
-                    clock.pass_by(seconds)
-                    launched.search.resume()
                 if interrupt_after is not None and len(seen) == interrupt_after:
                     launched.search.interrupt(INTERRUPTED)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from stored_rows import assert_same_run, stored_answers
+from support.waiting_run import plan_run
 
 from evo.comparison.plan import begin, planned_runs
 from evo.comparison.workers import Runner
@@ -21,8 +22,7 @@ from evo.config.compare import load_comparison
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.runs.finish import Ended, run_to_end
-from evo.runs.start import launch, plan_run
-from evo.search.resources import Resources
+from evo.runs.start import launch
 from islands.runs import group_count
 from islands.store import Store
 
@@ -103,7 +103,7 @@ def test_answers_are_scored_by_processes_on_the_nodes(cluster, postgres_address,
     settings = RunConfig.model_validate(
         {"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 6, "rollouts": 2, "answers": 1}
     )
-    plan_run(settings, Resources(), db=postgres_address, name="run", command="test")
+    plan_run(settings, postgres_address)
     ended = asyncio.run(search_on(cluster, postgres_address, "run", "?cpus=0.5&scorers=2"))
     assert ended.outcome == "done"
     assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))
@@ -113,7 +113,7 @@ def test_nodes_killed_at_random_moments_cost_nothing_committed(cluster, postgres
     """Three nodes are lost, one after another, in the middle of a run; each is replaced. What was committed before a
     loss is there after it, nothing is twice, and the rows are those of one machine."""
     settings = config(60, "scripted:mutate?latency=0.3")
-    plan_run(settings, Resources(), db=postgres_address, name="run", command="test")
+    plan_run(settings, postgres_address)
     ended, seen = kill_while_it_runs(cluster, postgres_address, random.Random(1), 3)
     assert ended.outcome == "done"
     found = sequences(postgres_address)
@@ -150,7 +150,7 @@ def _wait_for_groups(db: str, known: list[int], more: int) -> list[int]:
 
 def test_the_head_is_killed_and_the_run_goes_on_in_another_cluster(postgres_address, tmp_path):
     settings = config(16, "scripted:mutate?latency=0.3")
-    plan_run(settings, Resources(), db=postgres_address, name="run", command="test")
+    plan_run(settings, postgres_address)
     tests = Path(__file__).parents[2]
     script = (
         "import asyncio, sys\n"

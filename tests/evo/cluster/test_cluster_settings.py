@@ -7,13 +7,12 @@ import socket
 import sys
 
 import pytest
+from support.waiting_run import plan_run
 
 from evo.cluster import open_runner
 from evo.config.cluster import ClusterOptions, parse_cluster
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.start import plan_run
-from evo.search.resources import Resources
 
 
 def test_an_address_and_its_options():
@@ -45,7 +44,7 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
     )
     db = f"sqlite:///{tmp_path}/runs.db"
     config = RunConfig.model_validate({"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 8})
-    plan_run(config, Resources(), db=db, name="run", command="test")
+    plan_run(config, db)
     started: list[ClusterOptions] = []
     monkeypatch.setattr(running, "check_resources", lambda place: None)
     monkeypatch.setattr(running, "start_scorer_actors", lambda options: started.append(options) or [])

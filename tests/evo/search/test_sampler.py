@@ -129,40 +129,18 @@ def test_close_cancels_what_waits():
     assert run(scenario())
 
 
-@pytest.mark.parametrize("batch", [2, 0])
-def test_a_paused_sampler_begins_no_call_and_then_makes_the_same_ones(batch):
+def test_prompts_that_no_call_has_begun_with_are_let_go():
     async def scenario():
-        policy = Recorder(batch)
+        policy = Recorder(4)
         sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
-        sampler.pause()
-        futures = [sampler.submit(Prompt(name)) for name in "abcd"]
-        await asyncio.sleep(0.02)
-        assert policy.calls == []
-        sampler.resume()
-        await asyncio.gather(*futures)
-        assert policy.calls == ([["a", "b"], ["c", "d"]] if batch else [["a"], ["b"], ["c"], ["d"]])
-        await sampler.close()
-
-    run(scenario())
-
-
-@pytest.mark.parametrize("batch", [2, 0])
-def test_what_a_pause_holds_back_can_be_let_go(batch):
-    async def scenario():
-        policy = Recorder(batch)
-        sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
-        sampler.pause()
-        futures = [sampler.submit(Prompt(name)) for name in "abcd"]
-        await asyncio.sleep(0.02)
+        futures = [sampler.submit(Prompt(name)) for name in "ab"]
         sampler.abandon()
-        sampler.resume()
         await asyncio.sleep(0.02)
-        assert policy.calls == []
-        assert all(future.cancelled() for future in futures)
-        after = sampler.submit(Prompt("e"))
+        assert policy.calls == [] and all(future.cancelled() for future in futures)
+        after = sampler.submit(Prompt("c"))
         sampler.flush()
         await after
-        assert policy.calls == [["e"]]
+        assert policy.calls == [["c"]]
         await sampler.close()
 
     run(scenario())

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from stored_rows import stored_answers
 
 from evo.errors import BadInput, SearchFailed, UnusableScorer
-from evo.search.stop import INTERRUPTED, StopReason
+from evo.search.stop import StopReason
 from evo.testing import PolicyContract
 from islands.errors import DatabaseUnavailable
 from islands.store import Store
@@ -278,44 +278,6 @@ def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, di
         search_with([digits("a")], digits_policy(), db, iterations=50)
 
 
-def test_a_paused_search_goes_on_as_if_it_had_not_been(search_with, digits, digits_policy, tmp_path, monkeypatch):
-    from evo.search.loop import SearchLoop
-
-    def texts(launched):
-        return [[r.rollout.text for r in group.rollouts] for group in launched.groups]
-
-    db = f"sqlite:///{tmp_path / 'evo.db'}"
-    settings = {"iterations": 12, "seed": 4}
-    plain = search_with([digits("a"), digits("b")], digits_policy(), db, name="plain", **settings)
-    release = SearchLoop._release
-
-    def pausing(search, committed):
-        release(search, committed)
-        if {group.sequence for _, group in committed} & {3, 9}:
-            search.pause()
-            asyncio.get_running_loop().call_later(0.05, search.resume)
-
-    monkeypatch.setattr(SearchLoop, "_release", pausing)
-    paused = search_with([digits("a"), digits("b")], digits_policy(), db, name="paused", **settings)
-    assert texts(paused) == texts(plain)
-
-
-def test_a_paused_search_can_be_interrupted(search_with, digits, digits_policy, tmp_path, monkeypatch):
-    from evo.search.loop import SearchLoop
-
-    release = SearchLoop._release
-
-    def pausing(search, committed):
-        release(search, committed)
-        if any(group.sequence == 3 for _, group in committed):
-            search.pause()
-            asyncio.get_running_loop().call_later(0.05, search.interrupt, INTERRUPTED)
-
-    monkeypatch.setattr(SearchLoop, "_release", pausing)
-    launched = search_with([digits("a")], digits_policy(), f"sqlite:///{tmp_path / 'evo.db'}", iterations=50)
-    assert launched.reason == "interrupted" and 4 <= len(launched.groups) < 50
-
-
 def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
@@ -410,7 +372,7 @@ def test_a_finished_run_that_is_resumed_keeps_its_best_and_its_seconds(search_wi
 
 
 def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, digits_policy, db, clock):
-    """Of a run that was killed, rested, was resumed, and is paused: no second of the rest and of the pause."""
+    """Of a run that was killed, rested and was resumed: no second of the rest."""
     from evo.progress.model import Progress
 
     first = search_with([digits("a")], digits_policy(), db, iterations=10, stop_after=4)
@@ -420,7 +382,7 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
     with Store.open(db) as store:
         store.finish_run(store.run("run").id, "running", summary=first.status.metrics())
     clock.pass_by(1675)
-    second = search_with([digits("a")], digits_policy(), db, resume=True, pause=(clock, 500))
+    second = search_with([digits("a")], digits_policy(), db, resume=True)
     with Store.open(db) as store:
         store.finish_run(store.run("run").id, "done", summary=second.status.metrics())
     clock.pass_by(100)
