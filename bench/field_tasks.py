@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from evo.plugins.maths.circles import TASKS as CIRCLES
-from evo.plugins.maths.erdos_min_overlap import TASKS as ERDOS
+from evo.plugins.maths.family import TASKS
 from evo.plugins.maths.problem import MathsProblem
 from evo.plugins.maths.task import Best, MathsTask
 from problems.contract import Problem, Score
@@ -75,12 +74,12 @@ def _alone(task: MathsTask, size: int, best: Best, name: str) -> MathsProblem:
 
 def field_tasks() -> dict[str, Problem]:
     """By name, in the order in which they are run."""
-    erdos = ERDOS[0]
+    erdos = TASKS["erdos_min_overlap"]
     programs = {address: resolve(address)[0] for address in ("programs:medium/6", "programs:medium/3")}
     return {
         "function_minimization": FunctionMinimization(),
-        "circles_8": _alone(CIRCLES[0], 8, _EIGHT, "circles_8"),
-        "circles_26": _alone(CIRCLES[0], 26, CIRCLES[0].instances[26], "circles_26"),
+        "circles_8": _alone(TASKS["circle_packing_26"], 8, _EIGHT, "circles_8"),
+        "circles_26": _alone(TASKS["circle_packing_26"], 26, TASKS["circle_packing_26"].instances[26], "circles_26"),
         "erdos_200": _alone(erdos, 200, erdos.instances[200], "erdos_200"),
         **{address.replace(":", "_").replace("/", "_"): problem for address, problem in programs.items()},
     }

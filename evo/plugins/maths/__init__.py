@@ -1,5 +1,5 @@
 """The field's problems of mathematics (`maths:NAME`): constructions that are scored in exact arithmetic.
 
-Begin with `task`, which defines a problem; `problem` runs an answer in the sandbox and measures its construction here.
-Each other file holds a problem, or a family of them, with its definition, source and best known value.
+tasks.yaml says what each asks for and the best value known; `problem` runs an answer in the sandbox and measures its
+construction here, by the function that `family` names for it.
 """

@@ -1,4 +1,4 @@
-"""Circles in the unit square, the sum of whose radii is to be large: 26 of them, and 32.
+"""Circles, the sum of whose radii is to be large: in the unit square, and in a rectangle of perimeter 4.
 
 Feasible at tolerance 0: centres and radii are floats, so exact integers over a power of two, and so are the squares
 that are compared. If circles overlap or leave the square, all radii shrink by one factor until none does.
@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from evo.plugins.maths.exact import to_integers
-from evo.plugins.maths.task import Best, MathsTask, Measured, Unfit
+from evo.plugins.maths.task import Measured, Unfit
 from evo.plugins.maths.values import read_numbers, read_rows
 
 Circle = tuple[float, float, float]
@@ -86,63 +86,23 @@ def _largest_factor(circles: Sequence[Circle], walls: bool) -> float:
     return factor
 
 
-def _measure(returned: Any, size: int | None, exact: bool, headline: int) -> Measured:
-    circles = read_circles(returned, size or headline)
+def measure_square(returned: Any, size: int) -> Measured:
+    """The sum of the radii."""
+    circles = read_circles(returned, size)
     shrunk, repair = shrink(circles, walls=True)
     return Measured(sum((Fraction(r) for _, _, r in shrunk), Fraction(0)), math.fsum(r for *_, r in circles), repair)
 
 
-_TEXT = """\
-Pack n circles, not all of one size, into the unit square [0, 1] x [0, 1] so that the sum of their radii is large.
-`pack(n)` returns n rows x, y, r (a list or a numpy array of shape (n, 3)).
-No two circles may overlap and none may leave the square, without any tolerance: where they do, all radii are multiplied
-by the one factor that mends it before the sum is taken."""
-
-_SEED = """\
-import math
-
-
-def pack(n):
-    \"\"\"n rows x, y, r in the unit square.\"\"\"
-    side = math.ceil(math.sqrt(n))
-    step = 1.0 / side
-    radius = 0.30 * step
-    circles = []
-    for i in range(n):
-        x = (i % side + 0.5) * step
-        y = (i // side + 0.5) * step
-        circles.append((x, y, radius))
-    return circles
-"""
-
-_OWN = "our multi-start search, 2026-11-22 (bench/maths_best.py)"
-_INSTANCES = {
-    10: Best(1.591012852634, _OWN),
-    16: Best(2.053080418438, _OWN),
-    20: Best(2.301122834498, _OWN),
-    26: Best(2.6359830849176076, "AlphaEvolve's repository of problems (2025), strict"),
-    32: Best(2.9395727712063233, "AlphaEvolve's repository of problems (2025)"),
-}
-
-
-def _task(count: int) -> MathsTask:
-    def measure(returned: Any, size: int | None, exact: bool) -> Measured:
-        return _measure(returned, size, exact, count)
-
-    return MathsTask(
-        name=f"circle_packing_{count}",
-        title=f"{count} circles in the unit square",
-        entry="pack",
-        headline=count,
-        instances=_INSTANCES,
-        better="max",
-        aliases=("run_packing",) if count == 26 else ("run_packing", "circle_packing32"),
-        text=_TEXT,
-        unit="sum of radii",
-        source="Friedman, Packing Center, cirRsqu; Novikov et al., AlphaEvolve (2025), B.12",
-        seed=_SEED,
-        measure=measure,
-    )
-
-
-TASKS = (_task(26), _task(32))
+def measure_rectangle(returned: Any, size: int) -> Measured:
+    """2 (sum of radii) / (width + height) of the smallest rectangle around: its sum when the perimeter is 4."""
+    circles = read_circles(returned, size)
+    shrunk, repair = shrink(circles, walls=False)
+    numbers, _ = to_integers([number for circle in shrunk for number in circle])
+    radii = numbers[2::3]
+    around = 0
+    for centres in (numbers[0::3], numbers[1::3]):
+        ends = list(zip(centres, radii, strict=True))
+        around += max(c + r for c, r in ends) - min(c - r for c, r in ends)
+    if around == 0 or sum(radii) == 0:
+        raise Unfit("every radius is 0")
+    return Measured(Fraction(2 * sum(radii), around), math.fsum(r for *_, r in circles), repair)

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-from evo.plugins.maths import (
-    autocorrelation,
-    circles,
-    distances,
-    erdos_min_overlap,
-    heilbronn,
-    kissing,
-    rectangle,
-)
-from evo.plugins.maths.problem import MathsProblem
-from evo.plugins.maths.task import MathsTask
+from functools import partial
+from importlib.resources import files
+
+import yaml
+
+from evo.plugins.maths import circles, kissing, points, steps
+from evo.plugins.maths.problem import LICENCE, MathsProblem
+from evo.plugins.maths.task import Best, MathsTask
 from problems.address import did_you_mean
 from problems.contract import BadAddress
 from problems.family import ProblemFamily, ProblemSet, Sandboxes
 from problems.retired import refuse_retired
 
-TASKS: dict[str, MathsTask] = {
-    task.name: task
-    for family in (
-        *(circles, rectangle, heilbronn, distances, kissing),
-        *(erdos_min_overlap, autocorrelation),
-    )
-    for task in family.TASKS
+_MEASURES = {
+    "circle_packing_26": circles.measure_square,
+    "circle_packing_32": circles.measure_square,
+    "circle_packing_rect": circles.measure_rectangle,
+    "heilbronn_triangle": points.measure_triangle,
+    "heilbronn_convex": points.measure_convex,
+    "distance_ratio_2d": partial(points.measure_ratio, dimensions=2),
+    "distance_ratio_3d": partial(points.measure_ratio, dimensions=3),
+    "kissing_number": kissing.measure_vectors,
+    "erdos_min_overlap": steps.measure_overlap,
+    "autocorrelation_1": steps.measure_maximum,
+    "autocorrelation_2": steps.measure_norms,
+    "autocorrelation_3": steps.measure_absolute,
 }
+
+
+def _read_tasks() -> dict[str, MathsTask]:
+    rows = yaml.safe_load((files(__package__) / "tasks.yaml").read_text(encoding="utf-8"))
+    tasks = {}
+    for name, row in rows.items():
+        best = {size: Best(*known) for size, known in row.pop("best").items()}
+        fields = {**row, "text": row["text"].strip(), "aliases": tuple(row["aliases"])}
+        tasks[name] = MathsTask(name, instances=best, measure=_MEASURES[name], **fields)
+    return tasks
+
+
+TASKS = _read_tasks()
 
 
 class MathsFamily(ProblemFamily):
@@ -52,12 +68,12 @@ class MathsFamily(ProblemFamily):
                 len(TASKS),
                 ("size_1", "..."),
                 "see each",
-                "Apache-2.0",
+                LICENCE,
             )
         ]
         for task in TASKS.values():
             objectives = [f"{task.symbol}{size}" for size in task.sizes()]
-            described.append(ProblemSet(f"maths:{task.name}", task.title, 1, objectives, task.source, task.licence))
+            described.append(ProblemSet(f"maths:{task.name}", task.title, 1, objectives, task.source, LICENCE))
         return described
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evo.plugins.maths.task import Best, MathsTask, Measured, Unfit
+from evo.plugins.maths.task import Measured, Unfit
 from evo.plugins.maths.values import read_integer, read_items, without_claims
 
 MOST_VECTORS = 1000
@@ -58,57 +58,11 @@ def largest_part(vectors: list[tuple[int, ...]]) -> int:
         kept[worst] = close[worst, :] = close[:, worst] = False
 
 
-def _measure(returned: Any, size: int | None, exact: bool) -> Measured:
-    vectors = _read(returned, size or 11)
+def measure_vectors(returned: Any, size: int) -> Measured:
+    """How many vectors of `size` coordinates are left."""
+    vectors = _read(returned, size)
     count = largest_part(vectors)
     if count == 0:
         raise Unfit("no vector but 0")
     left = len(vectors) - count
     return Measured(Fraction(count), float(len(vectors)), f"{left} vectors in the way were left out" if left else "")
-
-
-_TEXT = """\
-Find many integer vectors in d dimensions, none of them 0, such that the distance of any two is at least the length of
-the longest: scaled to length 2 they are the centres of unit spheres that touch the unit sphere at the origin without
-overlapping. `construct(d)` returns a list of vectors of d integers (floats are rounded). The score is how many there
-are, after those that stand in the way of others have been left out. Integers of any size are counted exactly."""
-
-_SEED = """\
-def construct(d):
-    \"\"\"Integer vectors of d coordinates, all of one length.\"\"\"
-    width = 2
-    height = 3
-    vectors = []
-    for i in range(0, d - 1, width):
-        for a in (-height, height):
-            for b in (-height, height):
-                vector = [0] * d
-                vector[i] = a
-                vector[i + 1] = b
-                vectors.append(vector)
-    return vectors
-"""
-
-TASKS = (
-    MathsTask(
-        name="kissing_number",
-        title="Kissing number in 11 dimensions",
-        entry="construct",
-        headline=11,
-        instances={
-            3: Best(12, "Schütte and van der Waerden (1953), proved"),
-            4: Best(24, "Musin (2008), proved"),
-            5: Best(40, "Korkine and Zolotareff (1873)"),
-            8: Best(240, "Levenshtein; Odlyzko and Sloane (1979), proved"),
-            11: Best(604, "arXiv 2606.10402 (reported)"),
-        },
-        better="max",
-        aliases=("kissing_number11",),
-        text=_TEXT,
-        unit="spheres",
-        symbol="d",
-        source="Ganzhinov (2022); Novikov et al., AlphaEvolve (2025), B.11: 593",
-        seed=_SEED,
-        measure=_measure,
-    ),
-)

@@ -23,23 +23,10 @@ if TYPE_CHECKING:
 
 MARGIN = Fraction(1, 10**9)
 """A record is better than the best known value by more than this share of it: less is the same optimum, polished."""
+SECONDS = 20.0
+"""Of CPU time for one instance."""
+LICENCE = "Apache-2.0"
 _MEMORY, _OUTPUT = 2 << 30, 16 << 20
-FINGERPRINTS = {
-    "circle_packing_26": "d2fdd3ad65bf2cd7",
-    "circle_packing_32": "d4d2db7a98876b9a",
-    "circle_packing_rect": "7607338114feda1e",
-    "heilbronn_triangle": "15c706e4c4c59c96",
-    "heilbronn_convex": "a7c2324249d8484c",
-    "distance_ratio_2d": "ee09fdf9f53aa797",
-    "distance_ratio_3d": "db483f849c05241e",
-    "kissing_number": "3eb0a70b2171c40c",
-    "erdos_min_overlap": "1af6a316f602fbc8",
-    "autocorrelation_1": "212ff4a180a67152",
-    "autocorrelation_2": "d179cdffef78d890",
-    "autocorrelation_3": "ce3ed73fc4d9ef03",
-}
-"""Of the measure and the best values of each task, as runs keep them. Write another one where either changes: a resumed
-run then offers to score its answers again."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +57,10 @@ class MathsProblem(Problem):
         self.objectives = tuple(f"{task.symbol}{size}" for size in task.sizes())
         self.best_known: float | None = task.fitness(task.best.value)
         self.target: float | None = self.best_known * float(1 - MARGIN)
-        self.source, self.licence = task.source, task.licence
+        self.source, self.licence = task.source, LICENCE
         self._sandbox = sandbox
-        self.timeout: float | None = task.seconds
-        self._limits = Limits(task.seconds, task.seconds * WALL_FACTOR, memory=_MEMORY, output=_OUTPUT)
+        self.timeout: float | None = SECONDS
+        self._limits = Limits(SECONDS, SECONDS * WALL_FACTOR, memory=_MEMORY, output=_OUTPUT)
 
     def __repr__(self) -> str:
         return f"MathsProblem({self.name!r})"
@@ -90,7 +77,7 @@ class MathsProblem(Problem):
 {task.text}
 
 It is called for {task.symbol} = {sizes}, the smallest first; {task.symbol} = {task.headline} decides. Each call may \
-take {task.seconds:g} s of one core;
+take {SECONDS:g} s of one core;
 numpy can be imported. What is returned is measured; nothing that is claimed about it counts.
 {alias}Best values known: {known}."""
 
@@ -100,7 +87,7 @@ numpy can be imported. What is returned is measured; nothing that is claimed abo
 
     def fingerprint(self) -> str:
         """Of the measure and the best values."""
-        return FINGERPRINTS[self.task.name]
+        return self.task.fingerprint
 
     def score(self, answer: str) -> Score:
         """Components, fitness and features of an answer. Features: `code_length` and `branching`, as for programs."""
@@ -136,7 +123,7 @@ numpy can be imported. What is returned is measured; nothing that is claimed abo
         alias = next((name for name in task.aliases if name in defined), None)
         if task.entry not in defined and alias is not None:
             (outcome,) = self._sandbox().run(Program(code, (f"{alias}()",)), self._limits)
-            yield self._measure(task.headline, outcome, None)
+            yield self._measure(task.headline, outcome, task.alias_size or task.headline)
             for size in task.sizes()[1:]:
                 yield Instance(size, error=f"not constructed: {alias}() is for {task.headline} alone")
             return
@@ -153,16 +140,12 @@ numpy can be imported. What is returned is measured; nothing that is claimed abo
         for size, outcome in zip(rest, outcomes, strict=True):
             yield self._measure(size, outcome, size)
 
-    def _measure(self, size: int, outcome: CaseOutcome, requested: int | None) -> Instance:
+    def _measure(self, size: int, outcome: CaseOutcome, requested: int) -> Instance:
         if outcome.status != "ok":
             return Instance(size, error=" ".join((outcome.message or outcome.status).split())[:300])
         try:
-            measured = self.task.measure(outcome.value, requested, False)
-            record = False
-            if self.task.beats(size, Fraction(measured.value), MARGIN):
-                measured = self.task.measure(outcome.value, requested, True)
-                record = isinstance(measured.value, Fraction) and self.task.beats(size, measured.value, MARGIN)
-            return Instance(size, measured, record=record)
+            measured = self.task.measure(outcome.value, requested)
+            return Instance(size, measured, record=self.task.beats(size, measured.value, MARGIN))
         except Unfit as fault:
             return Instance(size, error=str(fault))
 
@@ -182,10 +165,8 @@ def _record_line(best: Best) -> str:
     return f"; A RECORD: exact arithmetic finds it better than the best value known here ({best.source})"
 
 
-def _as_float(value: Fraction | float, better: str) -> float:
+def _as_float(value: Fraction, better: str) -> float:
     """Rounded to the worse side."""
-    if isinstance(value, float):
-        return value
     return float_below(value) if better == "max" else -float_below(-value)
 
 

@@ -32,29 +32,23 @@ class Best:
 class Measured:
     """The value of a construction.
 
-    value: of the construction made feasible at tolerance 0. A Fraction is never better than the construction's true
-        value (exact, or rounded to the worse side); a float is the same within rounding errors
+    value: of the construction made feasible at tolerance 0, exact or rounded to the worse side
     raw: of the returned construction, before any repair
     repair: a sentence on the repair, "" if none
     """
 
-    value: Fraction | float
+    value: Fraction
     raw: float
     repair: str = ""
 
 
 @dataclass(frozen=True)
 class MathsTask:
-    """One problem.
+    """One problem: a row of tasks.yaml, which says what its fields hold, and its measure.
 
-    entry: the function that an answer defines; it is called with each of the sizes in `instances`
-    headline: the instance that decides (the fitness)
-    aliases: functions without arguments of OpenEvolve's examples, each for the headline's construction
+    instances: the best value known of each size
     better: whether a large or a small value is better
-    floor: a value that costs nothing; a component is (value - floor) / (best - floor)
-    measure: (the returned construction, size or None for any, exact) -> Measured; raises Unfit. `exact`: a Fraction,
-        whatever time it takes
-    seconds: of CPU time for one instance
+    measure: (the returned construction, size) -> Measured; raises Unfit
     """
 
     name: str
@@ -68,11 +62,10 @@ class MathsTask:
     unit: str
     source: str
     seed: str
-    measure: Callable[[Any, int | None, bool], Measured] = field(compare=False)
-    floor: float = 0.0
-    seconds: float = 20.0
+    fingerprint: str
+    measure: Callable[[Any, int], Measured] = field(compare=False)
     symbol: str = "n"
-    licence: str = "Apache-2.0"
+    alias_size: int | None = None
 
     @property
     def best(self) -> Best:
@@ -90,7 +83,7 @@ class MathsTask:
     def quality(self, size: int, value: float) -> float:
         """The component of one instance, 1.0 at the best value known and above."""
         best = self.instances[size].value
-        share = (value - self.floor) / (best - self.floor) if self.better == "max" else best / value
+        share = value / best if self.better == "max" else best / value
         return min(1.0, max(0.0, share))
 
     def beats(self, size: int, value: Fraction, margin: Fraction) -> bool:

@@ -1,13 +1,12 @@
 """The best value known beside what was found; a record is said after the answer was run again and measured exactly."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 
 from evo.plugins.maths.family import TASKS
 from evo.plugins.maths.problem import MathsProblem
-from evo.plugins.maths.task import Best, Measured
+from evo.plugins.maths.task import Best
 from evo.progress import answer as answers
 from evo.progress.answer import best_known_of, describe_best_known, verify_best
 from islands.types import ProblemRecord
@@ -20,10 +19,10 @@ RECORD = ProblemRecord(
 ANSWER = "def pack(n):\n    return [[0.25, 0.25, 0.25], [0.75, 0.75, 0.25]]\n"
 
 
-def two_circles(best, measured=None):
-    """A packing of two circles of which so much is known; measured: instead of the true measuring."""
+def two_circles(best):
+    """A packing of two circles of which so much is known."""
     task = replace(TASKS["circle_packing_26"], headline=2, instances={2: Best(best, "here")}, aliases=())
-    return MathsProblem(task if measured is None else replace(task, measure=measured), shared_sandbox)
+    return MathsProblem(task, shared_sandbox)
 
 
 @pytest.mark.parametrize(
@@ -54,15 +53,13 @@ def test_a_record_is_said_after_it_is_measured_exactly(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "answer, measured",
+    "answer",
     [
-        ("def pack(n):\n    return [[0.25, 0.25, 0.1], [0.75, 0.75, 0.1]]\n", None),  # does not do it again
-        ("def pack(n):\n    raise SystemExit\n", None),
-        (ANSWER, lambda value, size, exact: Measured(Fraction(4, 10) if exact else 0.5, 0.5)),  # by rounding alone
-        (ANSWER, lambda value, size, exact: Measured(0.5, 0.5)),  # never measured exactly
+        "def pack(n):\n    return [[0.25, 0.25, 0.1], [0.75, 0.75, 0.1]]\n",  # does not do it again
+        "def pack(n):\n    raise SystemExit\n",
     ],
 )
-def test_what_cannot_be_confirmed_is_no_record(monkeypatch, answer, measured):
-    monkeypatch.setattr(answers, "problem_of", lambda record: two_circles(0.49, measured))
+def test_what_cannot_be_confirmed_is_no_record(monkeypatch, answer):
+    monkeypatch.setattr(answers, "problem_of", lambda record: two_circles(0.49))
     told = verify_best(RECORD, 0.5, answer)
     assert "not confirmed" in told and "a record" not in told

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from evo.cli import invoke
 from evo.cli.problems import problems as problems_command
 from evo.plugins.maths.family import TASKS
-from evo.plugins.maths.problem import FINGERPRINTS, MathsProblem
+from evo.plugins.maths.problem import MathsProblem
 from evo.plugins.maths.task import Best
 from evo.testing import ProblemContract
 from problems import BadAddress, describe_sets, resolve
@@ -50,8 +50,8 @@ def test_the_seed_works_and_is_weak(name):
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_every_task_says_what_it_is_from_where_and_how_far_others_came(name):
     task, (problem,) = TASKS[name], resolve(f"maths:{name}")
-    assert task.headline in task.instances and task.source and task.licence and 10 <= task.seconds <= 60
-    assert all(best.source and best.value > task.floor for best in task.instances.values())
+    assert task.headline in task.instances and task.source and problem.licence
+    assert all(best.source and best.value > 0 for best in task.instances.values())
     assert f"`{task.entry}(" in task.text and f"def {task.entry}(" in task.seed
     assert f"{task.best.value:.10g}" in problem.statement() and task.aliases[0] in problem.statement()
     assert problem.best_known == task.fitness(task.best.value)
@@ -148,22 +148,10 @@ def test_a_record_is_said_where_exact_arithmetic_confirms_it():
     assert found.fitness == pytest.approx(worth) and max(found.rewards) <= 1
 
 
-def test_a_record_that_only_floats_see_is_not_said():
-    """`measure` is asked once more, for an exact value, and that one decides."""
-    task = TASKS["circle_packing_26"]
-
-    def measure(returned, size, exact):
-        measured = task.measure(returned, size, exact)
-        return measured if exact else replace(measured, value=99.0)
-
-    asked = MathsProblem(replace(with_best(task, 3.0), measure=measure), shared_sandbox)
-    assert "A RECORD" not in asked.score(f"def pack(n):\n    return {GRID.format(n='n')}\n").feedback
-
-
 def test_values_are_never_rounded_up():
     task = TASKS["distance_ratio_2d"]
     third = [(0.0, 0.0), (3.0, 0.0), (0.0, 1.0)]
-    value = task.measure(third, 3, False).value
+    value = task.measure(third, 3).value
     assert isinstance(value, Fraction) and value == 10
     assert math.isclose(task.quality(16, 18.0), 12.889229907717521 / 18)
     assert task.quality(16, 5.0) == 1.0
@@ -188,10 +176,10 @@ def test_every_set_is_listed_with_its_source():
 
 
 def test_best_values_change_together_with_the_fingerprint():
-    """Runs keep the fingerprint: write new ones into FINGERPRINTS, and this digest, when a best value changes."""
-    assert set(FINGERPRINTS) == set(TASKS)
+    """Runs keep the fingerprint: write new ones into tasks.yaml, and this digest, when a best value changes."""
     known = {name: sorted((size, best.value) for size, best in task.instances.items()) for name, task in TASKS.items()}
-    digest = hashlib.sha256(json.dumps([known, FINGERPRINTS], sort_keys=True).encode()).hexdigest()
+    fingerprints = {name: task.fingerprint for name, task in TASKS.items()}
+    digest = hashlib.sha256(json.dumps([known, fingerprints], sort_keys=True).encode()).hexdigest()
     assert digest.startswith("2384def5f854")
 
 

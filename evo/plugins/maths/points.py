@@ -1,5 +1,5 @@
-"""Heilbronn's problem: points no three of which span a small triangle, in an equilateral triangle and in a convex
-region of the solver's choice.
+"""Points: Heilbronn's problem, no three of which may span a small triangle, in an equilateral triangle and in a convex
+region of the solver's choice; and points whose largest distance is small relative to their smallest.
 
 Areas are determinants of floats, so exact integers over a power of two. In the triangle a point outside is moved to the
 nearest place inside (its negative barycentric coordinates become 0); the convex region is the hull of the points.
@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from evo.plugins.maths.exact import SQRT3_ABOVE, to_integers
-from evo.plugins.maths.task import Best, MathsTask, Measured, Unfit
+from evo.plugins.maths.task import Measured, Unfit
 from evo.plugins.maths.values import read_rows
 
 Point = tuple[float, float]
@@ -65,8 +65,9 @@ def clip_to_triangle(point: Point) -> Point:
     return x, y
 
 
-def _measure_triangle(returned: Any, size: int | None, exact: bool) -> Measured:
-    points = _read(returned, size or 11)
+def measure_triangle(returned: Any, size: int) -> Measured:
+    """The smallest area of a triangle of three points over that of the triangle they lie in."""
+    points = _read(returned, size)
     clipped = [clip_to_triangle(point) for point in points]
     moved = sum(before != after for before, after in zip(points, clipped, strict=True))
     scaled, unit = _scale(clipped)
@@ -99,8 +100,9 @@ def _hull_determinant(scaled: Sequence[tuple[int, int]]) -> int:
     return abs(sum(a * d - c * b for (a, b), (c, d) in zip(hull, hull[1:] + hull[:1], strict=True)))
 
 
-def _measure_convex(returned: Any, size: int | None, exact: bool) -> Measured:
-    scaled, _ = _scale(_read(returned, size or 13))
+def measure_convex(returned: Any, size: int) -> Measured:
+    """The smallest area of a triangle of three points over that of the hull of all."""
+    scaled, _ = _scale(_read(returned, size))
     area = _hull_determinant(scaled)
     if area == 0:
         raise Unfit("all points lie on one line")
@@ -108,85 +110,18 @@ def _measure_convex(returned: Any, size: int | None, exact: bool) -> Measured:
     return Measured(value, float(value))
 
 
-_TEXT_TRIANGLE = """\
-Place n points in the equilateral triangle with corners (0, 0), (1, 0) and (1/2, sqrt(3)/2) so that the smallest of all
-triangles that three of them span is large. `construct(n)` returns n rows x, y. The score is that smallest area divided
-by the area of the triangle, sqrt(3)/4. A point outside, by however little, is moved to the edge first."""
-
-_SEED_TRIANGLE = """\
-import math
+# -- distances ---------------------------------------------------------------------------------------------------------
 
 
-def construct(n):
-    \"\"\"n points in the triangle (0, 0), (1, 0), (1/2, sqrt(3)/2).\"\"\"
-    points = []
-    for i in range(n):
-        u = (0.137 + 0.618 * i) % 1.0
-        v = (0.291 + 0.371 * i * i) % 1.0
-        if u + v > 1.0:
-            u, v = 1.0 - u, 1.0 - v
-        points.append((u + v / 2.0, v * math.sqrt(3.0) / 2.0))
-    return points
-"""
-
-_TEXT_CONVEX = """\
-Place n points in the plane so that the smallest of all triangles that three of them span is large beside the convex
-hull of all. `construct(n)` returns n rows x, y. The score is that smallest area divided by the area of the hull."""
-
-_SEED_CONVEX = """\
-import math
-
-
-def construct(n):
-    \"\"\"n points in the plane.\"\"\"
-    points = []
-    for i in range(n):
-        radius = 0.25 + 0.75 * ((0.371 + i * 0.618) % 1.0)
-        angle = 2.4 * i + 0.3
-        points.append((radius * math.cos(angle), radius * math.sin(angle)))
-    return points
-"""
-
-_OWN = "our multi-start search, 2026-11-22 (bench/maths_best.py)"
-_SOURCE = "Friedman, Packing Center, Heilbronn; Novikov et al., AlphaEvolve (2025), "
-
-TASKS = (
-    MathsTask(
-        name="heilbronn_triangle",
-        title="Heilbronn's problem in a triangle, 11 points",
-        entry="construct",
-        headline=11,
-        instances={
-            7: Best(7 / 72, "Comellas and Yebra (2002); equal in our search, 2026-11-22"),
-            9: Best(43 / 784, "Comellas and Yebra (2002)"),
-            11: Best(0.036529889880030156, "AlphaEvolve (2025)"),
-        },
-        better="max",
-        aliases=("heilbronn_triangle11",),
-        text=_TEXT_TRIANGLE,
-        unit="smallest area",
-        source=_SOURCE + "B.9",
-        seed=_SEED_TRIANGLE,
-        measure=_measure_triangle,
-    ),
-    MathsTask(
-        name="heilbronn_convex",
-        title="Heilbronn's problem in a convex region, 13 points",
-        entry="construct",
-        headline=13,
-        instances={
-            7: Best(1 / 9, "equal in our search, 2026-11-22"),
-            9: Best(0.064064752307, _OWN),
-            11: Best(0.038403344500, _OWN),
-            13: Best(0.030936889034895654, "AlphaEvolve (2025)"),
-            14: Best(0.027835571458482138, "AlphaEvolve (2025)"),
-        },
-        better="max",
-        aliases=("heilbronn_convex13",),
-        text=_TEXT_CONVEX,
-        unit="smallest area",
-        source=_SOURCE + "B.10",
-        seed=_SEED_CONVEX,
-        measure=_measure_convex,
-    ),
-)
+def measure_ratio(returned: Any, size: int, dimensions: int) -> Measured:
+    """The square of the largest distance over the smallest."""
+    rows = read_rows(returned, "points", size, dimensions)
+    numbers, _ = to_integers([number for row in rows for number in row])
+    points = [numbers[at : at + dimensions] for at in range(0, len(numbers), dimensions)]
+    squares = [sum((a - b) ** 2 for a, b in zip(p, q, strict=True)) for p, q in combinations(points, 2)]
+    if min(squares) == 0:
+        raise Unfit("two points coincide")
+    value = Fraction(max(squares), min(squares))
+    if value > 10**12:
+        raise Unfit("two points all but coincide")
+    return Measured(value, float(value))
