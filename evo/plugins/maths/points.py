@@ -66,7 +66,7 @@ def clip_to_triangle(point: Point) -> Point:
 
 
 def measure_triangle(returned: Any, size: int) -> Measured:
-    """The smallest area of a triangle of three points over that of the triangle they lie in."""
+    """The smallest area of a triangle of three points over that of the whole triangle."""
     points = _read(returned, size)
     clipped = [clip_to_triangle(point) for point in points]
     moved = sum(before != after for before, after in zip(points, clipped, strict=True))

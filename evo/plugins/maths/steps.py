@@ -29,7 +29,7 @@ _UNIT = 1 << 64
 
 
 def read_heights(returned: Any, most: int) -> list[float]:
-    """The heights, at most so many. A tuple (heights, claims...) counts by its heights alone."""
+    """The heights, at most `most` of them. A tuple (heights, claims...) counts by its heights alone."""
     heights = read_numbers(without_claims(returned), "heights")
     if not heights:
         raise Unfit("no heights")
