@@ -22,6 +22,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +30,11 @@ import numpy as np
 
 from bench.formulas_proof import is_equivalent
 from evo.plugins.formulas.evaluation import Array
-from evo.plugins.formulas.generated import generate
 from evo.plugins.formulas.grammar import write
-from evo.plugins.formulas.published import Law, feynman, small
+from evo.plugins.formulas.laws import Law, feynman, generated, small
 
-
-def generated() -> tuple[Law, ...]:
-    """The generated test set, on which nothing was tuned."""
-    return tuple(generate("test", index) for index in range(100))
-
-
-SETS = {"small": small, "feynman": feynman, "generated": generated}
+SETS = {"small": small, "feynman": feynman, "generated": partial(generated, "test")}
+"""Nothing was tuned on `generated`."""
 SOLVED = 0.999
 MOST_SIZE = 50
 OUTSIDE_ROWS = 1000

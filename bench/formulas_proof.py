@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evo.plugins.formulas.published import Law
+from evo.plugins.formulas.laws import Law
 from evo.plugins.formulas.writing import to_sympy
 
 DIGITS = 4

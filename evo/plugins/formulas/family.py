@@ -10,27 +10,34 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from evo.plugins.formulas.evaluation import Array
-from evo.plugins.formulas.generated import LEVELS, SIZES, generate
 from evo.plugins.formulas.grammar import FormulaError, parse
+from evo.plugins.formulas.laws import Law, feynman, generated, small
 from evo.plugins.formulas.problem import FormulaProblem
-from evo.plugins.formulas.published import Law, feynman, small
 from evo.plugins.formulas.table import read_table
 from problems.address import did_you_mean, parse_place, user_path
 from problems.contract import BadAddress
 from problems.family import AnswerReader, ProblemFamily, ProblemSet, Sandboxes
 
-_PUBLISHED = {"feynman": feynman, "small": small}
-_SOURCES = {
-    "feynman": ("AI Feynman (Udrescu and Tegmark 2020)", "facts"),
-    "small": ("published small problems of genetic programming", "facts"),
-    "train": ("own generator", "Apache-2.0"),
-    "test": ("own generator", "Apache-2.0"),
+_OWN = ("own generator", "Apache-2.0")
+_SETS: dict[str, tuple[Callable[[], tuple[Law, ...]], str, str, str]] = {
+    "feynman": (
+        *(feynman, "equations of the Feynman lectures, from 200 rows"),
+        *("AI Feynman (Udrescu and Tegmark 2020)", "facts"),
+    ),
+    "small": (
+        *(small, "small problems of genetic programming, from their own rows"),
+        *("published small problems of genetic programming", "facts"),
+    ),
+    "train": (partial(generated, "train"), "generated formulas at 5 levels, to learn from", *_OWN),
+    "test": (partial(generated, "test"), "generated formulas at 5 levels", *_OWN),
 }
+"""By name: the formulas, what they are, their source and its licence."""
 _HELD_BACK = 4
 """One row in so many of a file is a test row."""
 _LEAST_ROWS, _MOST_ROWS = 8, 2000
@@ -38,20 +45,11 @@ _LEAST_ROWS, _MOST_ROWS = 8, 2000
 
 
 class LawProblem(FormulaProblem):
-    """A formula that is known, drawn when it is first needed."""
+    """A formula that is known; its rows are drawn when they are first needed."""
 
-    def __init__(self, name: str, law: Callable[[], Law], kind: str, noise: float, seed: int) -> None:
-        self._law, self._noise, self._seed = law, noise, seed
-        super().__init__(name, *_SOURCES[kind])
-
-    @property
-    def law(self) -> Law:
-        """The formula and the specification of its rows."""
-        return self._law()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.law.names
+    def __init__(self, name: str, law: Law, source: str, licence: str, noise: float, seed: int) -> None:
+        super().__init__(name, law.names, source, licence)
+        self.law, self._noise, self._seed = law, noise, seed
 
     def draw_rows(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         x, y = self.law.rows("train", self._seed)
@@ -68,15 +66,10 @@ class TableProblem(FormulaProblem):
     """Rows of a file; every fourth is a test row."""
 
     def __init__(self, name: str, names: tuple[str, ...], units: tuple[str, ...], x: Array, y: Array) -> None:
-        super().__init__(name, "the file's", "as the file's source says")
-        *variables, self.output = names
-        self._names, self.units = tuple(variables), units
+        super().__init__(name, names[:-1], "the file's", "as the file's source says")
+        self.output, self.units = names[-1], units
         held_back = np.arange(len(y)) % _HELD_BACK == _HELD_BACK - 1
         self._parts = ((x[:, ~held_back], y[~held_back]), (x[:, held_back], y[held_back]))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._names
 
     def draw_rows(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         return self._parts
@@ -94,9 +87,9 @@ class FormulaFamily(ProblemFamily):
         place, options = address.path, address.options
         noise, seed = float(str(options.get("noise", 0.0))), int(str(options.get("seed", 0)))
         path = user_path(place)
-        if place not in _SOURCES:
+        if place not in _SETS:
             if not path.is_file():
-                known = [f"formula:{name}" for name in _SOURCES]
+                known = [f"formula:{name}" for name in _SETS]
                 hint = did_you_mean(f"formula:{place}", known)
                 raise BadAddress(
                     f"there is no problem formula:{place}{hint}; there is {', '.join(known)}, and FILE.csv"
@@ -106,7 +99,8 @@ class FormulaFamily(ProblemFamily):
         if "target" in options:
             raise BadAddress(f"formula:{rest}: target is an option of files")
         query = "&".join(f"{key}={options[key]:g}" for key in ("noise", "seed") if key in options)
-        total = SIZES[place] if place in SIZES else len(_PUBLISHED[place]())
+        laws, _text, *terms = _SETS[place]
+        total = len(laws())
         indices = range(total if limit is None else min(limit, total))
         if address.index:
             index = int(address.index)
@@ -114,18 +108,14 @@ class FormulaFamily(ProblemFamily):
                 raise BadAddress(f"formula:{place} has {total} problems, from 0; there is no {index}")
             indices = range(index, index + 1)
         whole = f"formula:{place}?{query}" if query else f"formula:{place}"
-        return [LawProblem(f"{whole}/{k}", _law(place, k), place, noise, seed) for k in indices]
+        return [LawProblem(f"{whole}/{k}", laws()[k], *terms, noise, seed) for k in indices]
 
     def sets(self) -> list[ProblemSet]:
         objectives = FormulaProblem.objectives
-        text = {
-            "feynman": "equations of the Feynman lectures, from 200 rows",
-            "small": "small problems of genetic programming, from their own rows",
-            "train": f"generated formulas at {LEVELS} levels, to learn from",
-            "test": f"generated formulas at {LEVELS} levels",
-        }
-        counts = {**SIZES, **{name: len(laws()) for name, laws in _PUBLISHED.items()}}
-        return [ProblemSet(f"formula:{name}", text[name], counts[name], objectives, *_SOURCES[name]) for name in text]
+        return [
+            ProblemSet(f"formula:{name}", text, len(laws()), objectives, *terms)
+            for name, (laws, text, *terms) in _SETS.items()
+        ]
 
     def readers(self) -> list[AnswerReader]:
         def read(text: str) -> object:
@@ -135,12 +125,6 @@ class FormulaFamily(ProblemFamily):
                 return fault
 
         return [AnswerReader("formulas", read, ("1.0*x1 + sin(x2)**2", "def f(x1, x2):\n    return x1/(1.5 + x2)"))]
-
-
-def _law(place: str, index: int) -> Callable[[], Law]:
-    if place in _PUBLISHED:
-        return lambda: _PUBLISHED[place]()[index]
-    return lambda: generate(place, index)
 
 
 def read_problem(path: Path, name: str, target: str | None) -> TableProblem:

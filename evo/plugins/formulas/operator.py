@@ -17,13 +17,15 @@ from collections.abc import Sequence
 from evo.plugins.formulas.edits.dialect import FORMULA_FORMAT
 from evo.plugins.formulas.edits.language import ShownFormula, encode_answer, read_prompt
 from evo.plugins.formulas.edits.words import ANSWER, BEST, IN_TURN, NODES, OF_OTHERS, OTHERS, ROOT_TERMS
-from evo.plugins.formulas.generated import FUNCTIONS
-from evo.plugins.formulas.grammar import Formula, FormulaError, parse, write
+from evo.plugins.formulas.grammar import CODES, Formula, FormulaError, parse, write
 from evo.plugins.formulas.terms import weighted_sum
 from evo.plugins.formulas.variation import Variation
 from problems.types import Prompt
 from vpo.policies.generators import TokenGenerator
 
+FUNCTIONS = tuple(
+    CODES[name] for name in ("+", "-", "*", "/", "square", "cube", "sqrt", "exp", "log", "sin", "cos", "tanh")
+)
 LARGEST = 45
 """Nodes of a child."""
 _NAMES = re.compile(r"from the variables (.+?)\.(?:\n|$)")

@@ -44,13 +44,9 @@ class FormulaProblem(Problem):
     units: tuple[str, ...] = ()
     """Of the variables and, last, of the target; empty if unknown."""
 
-    def __init__(self, name: str, source: str, licence: str) -> None:
-        self.name, self.source, self.licence = name, source, licence
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the variables."""
-        raise NotImplementedError
+    def __init__(self, name: str, names: tuple[str, ...], source: str, licence: str) -> None:
+        """names: of the variables"""
+        self.name, self.names, self.source, self.licence = name, names, source, licence
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

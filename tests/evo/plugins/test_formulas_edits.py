@@ -17,9 +17,9 @@ from evo.plugins.formulas.edits.language import encode_answer, nodes, prefix_wor
 from evo.plugins.formulas.edits.sketch import contexts, derivatives
 from evo.plugins.formulas.edits.words import WORDS, number_of_word, word_of_number
 from evo.plugins.formulas.evaluation import evaluate
-from evo.plugins.formulas.generated import FUNCTIONS, generate
 from evo.plugins.formulas.grammar import parse, write
-from evo.plugins.formulas.operator import advised_answer
+from evo.plugins.formulas.laws import generated
+from evo.plugins.formulas.operator import FUNCTIONS, advised_answer
 from evo.plugins.formulas.variation import Variation
 from evo.prompts.registry import open_format
 from problems import resolve
@@ -51,8 +51,8 @@ def test_words_are_unique_and_numbers_are_near():
 
 
 def test_formulas_are_read_as_they_are_written():
-    for index in range(40):
-        formula = generate("train", index).formula
+    for law in generated("train")[:40]:
+        formula = law.formula
         words = prefix_words(formula)
         assert len(words) == formula.size and set(words) <= set(WORDS)
         assert read_prefix(words).codes == formula.codes

@@ -10,8 +10,8 @@ from evo.plugins.formulas import FormulaError, parse, regression, search, write
 from evo.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, quiet
 from evo.plugins.formulas.front import FrontRow, recommend
 from evo.plugins.formulas.grammar import variable
+from evo.plugins.formulas.laws import feynman, small
 from evo.plugins.formulas.ledger import Ledger
-from evo.plugins.formulas.published import feynman, small
 from evo.plugins.formulas.regression import TermColumns
 from evo.plugins.formulas.rules import FormulaRules, read_functions
 from evo.plugins.formulas.search import turn_signs

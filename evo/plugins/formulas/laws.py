@@ -1,14 +1,16 @@
-"""The published development sets: equations of the Feynman lectures, and small problems with their row specifications.
+"""Sets of known formulas: equations of the Feynman lectures, small problems, and formulas of graded difficulty.
 
 Sources: the table of AI Feynman (Udrescu and Tegmark 2020), 100 equations with ranges; 66 small problems (Koza, Nguyen,
-Vladislavleva, Jin, Neat, Livermore's predecessors), as their sets specify rows. Rows are drawn here.
+Vladislavleva, Jin, Neat, Livermore's predecessors), as their sets specify rows; formulas that were drawn at random
+(commit c96219c2 has the generator), none of them equal to a published one. Rows are drawn here.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,22 +20,27 @@ import numpy as np
 from evo.plugins.formulas.evaluation import Array, evaluate, quiet
 from evo.plugins.formulas.grammar import Formula, parse
 
-ROWS = {"feynman": (200, 1000)}
+ROWS = 200, 1000
+"""Training rows and test rows of the Feynman equations and of the drawn formulas."""
+RANGES = ((1.0, 5.0), (0.5, 3.0), (-2.0, 2.0), (0.0, 1.0))
+"""Of the variables of drawn formulas."""
+Specification = tuple[tuple[str, float, float, float], ...]
+"""Of each variable: kind, low, high, count or step; kind "U" is uniform, "E" evenly spaced."""
 MOST_ROWS = {"train": 2000, "test": 5000}
 
 
 @dataclass(frozen=True)
 class Law:
-    """A published formula and where its rows come from.
+    """A known formula and where its rows come from.
 
-    names: of the variables; train, test: per variable (kind, low, high, count or step), kind "U" or "E"
+    names: of the variables
     """
 
     name: str
     text: str
     names: tuple[str, ...]
-    train: tuple[tuple[str, float, float, float], ...]
-    test: tuple[tuple[str, float, float, float], ...]
+    train: Specification
+    test: Specification
     target: str = "y"
 
     def value(self, x: Array) -> Array:
@@ -57,7 +64,7 @@ class Law:
         return np.ascontiguousarray(x[:, kept]), y[kept]
 
 
-def _draw(spec: tuple[tuple[str, float, float, float], ...], rng: np.random.Generator, most: int) -> Array:
+def _draw(spec: Specification, rng: np.random.Generator, most: int) -> Array:
     """Uniform rows, or the grid of evenly spaced values (a step, or a count if the number is a large whole one)."""
     if spec[0][0] == "U":
         count = int(spec[0][3])
@@ -80,8 +87,7 @@ def feynman() -> tuple[Law, ...]:
         count = int(row["# variables"])
         names = tuple(row[f"v{i}_name"] for i in range(1, count + 1))
         ranges = [(float(row[f"v{i}_low"]), float(row[f"v{i}_high"])) for i in range(1, count + 1)]
-        train, test = (tuple(("U", low, high, float(rows)) for low, high in ranges) for rows in ROWS["feynman"])
-        laws.append(Law(row["Filename"], row["Formula"], names, train, test, row["Output"]))
+        laws.append(Law(row["Filename"], row["Formula"], names, *_uniform(ranges), row["Output"]))
     return tuple(laws)
 
 
@@ -100,7 +106,32 @@ def small() -> tuple[Law, ...]:
     return tuple(laws)
 
 
-def _specification(text: str, names: tuple[str, ...]) -> tuple[tuple[str, float, float, float], ...]:
+@cache
+def generated(split: str) -> tuple[Law, ...]:
+    """The formulas drawn for "train", 10,000, or "test", 100. Formula i is of level i % 5:
+
+    0  one term: a product of powers, or a function of one
+    1  a sum of two terms
+    2  a sum of two or three terms of more variables
+    3  a square root, exponential, logarithm or quotient around a sum
+    4  a product or quotient of two sums
+    """
+    with (files(__package__) / "data" / "generated.json.gz").open("rb") as packed:
+        rows: list[tuple[str, str]] = json.loads(gzip.decompress(packed.read()))[split]
+    laws = []
+    for index, (text, ranges) in enumerate(rows):
+        names = tuple(f"x{i}" for i in range(1, len(ranges) + 1))
+        laws.append(Law(f"{split}/{index}", text, names, *_uniform([RANGES[int(digit)] for digit in ranges])))
+    return tuple(laws)
+
+
+def _uniform(ranges: Sequence[tuple[float, float]]) -> tuple[Specification, Specification]:
+    """Training rows and test rows, uniform in each range."""
+    train, test = (tuple(("U", low, high, float(rows)) for low, high in ranges) for rows in ROWS)
+    return train, test
+
+
+def _specification(text: str, names: tuple[str, ...]) -> Specification:
     held: Mapping[str, Mapping[str, list[float]]] = json.loads(text)
     specification = []
     for name in names:
