@@ -17,6 +17,8 @@ BUDGETS = {
     "bench": 7_300,
 }
 """Lines of Python a folder; those of evo are without evo/plugins."""
+RESULT_LINES = 2_500
+"""Lines of all pages of bench/results. The longer forms are in commit c96219c2."""
 BY_NAME = {
     # objects that a user or a library made, and that declare nothing
     "problems/shims/": "the scorer of a user",
@@ -81,6 +83,11 @@ def test_folders_keep_their_budgets():
         if folder is not None:
             lines[folder] += len(path.read_text(encoding="utf-8").splitlines())
     assert {folder: count for folder, count in lines.items() if count > BUDGETS[folder]} == {}
+
+
+def test_the_pages_of_results_keep_their_budget():
+    pages = sorted((ROOT / "bench" / "results").glob("*.md"))
+    assert sum(len(page.read_text(encoding="utf-8").splitlines()) for page in pages) <= RESULT_LINES
 
 
 def test_the_tree_of_contributing_names_every_folder():
