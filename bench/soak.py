@@ -35,11 +35,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 
-from postgres import PostgresServer  # noqa: E402
 from soak_kinds import KINDS, Kind, import_commands, warm_up  # noqa: E402
 from soak_life import Life, become_subreaper, descendants, orphans_after, stubbed_engines  # noqa: E402
 from soak_report import add_up, describe  # noqa: E402
 from soak_store import Snapshot, committed, rows, whole  # noqa: E402
+from support.postgres import PostgresServer  # noqa: E402
 
 GRACE_SECONDS = 90.0
 """A process that outlives the one that began it must be gone by then; comparison workers finish what is in flight."""

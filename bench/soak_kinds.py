@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from warm_processes import COMMANDS, MODELS
+from support.warm_processes import COMMANDS, MODELS
 
 WARM = ("evo.cli.export", "evo.runs.start", "evo.checks.record", "vpo.policies.scripted", "numpy.random")
 HERE = Path(__file__).resolve().parent

@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup; the processes of tests take a hang-up as others do
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-from postgres import NoPostgres, PostgresServer  # noqa: E402
-from small_disk import SmallDisk, small_disk  # noqa: E402
+from support.postgres import NoPostgres, PostgresServer  # noqa: E402
+from support.small_disk import SmallDisk, small_disk  # noqa: E402
 
 LONGEST = (
     # with the tests marked `long`, where they run in the same session

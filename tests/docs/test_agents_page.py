@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from child_processes import begin, wait_for_groups
 from snippets import ROOT, commands_of, evo_arguments, read_snippets
+from support.child_processes import begin, wait_for_groups
 from support.completion_server import completion_server
 
 from evo.cli import invoke

@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 import pytest
-from hostile_text import AnyTextProblem, HostilePolicy
 from sqlalchemy import update
+from support.hostile_text import AnyTextProblem, HostilePolicy
 
 from evo.config.run import RunConfig
 from evo.runs import resume as resuming

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from command_line import evo
+from support.command_line import evo
 from support.completion_server import CompletionServer
 from support.misbehaving_server import misbehaving_server, scripted
 

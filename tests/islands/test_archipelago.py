@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from island_samples import small_config
+from support.island_samples import small_config
 
 from islands.population.memory import Memory
 

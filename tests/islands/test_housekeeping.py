@@ -1,8 +1,8 @@
 """Deleting and renaming: all of a run or nothing, never one that is being written; and what names there can be."""
 
 import pytest
-from island_samples import new_problem, search, small_config
 from sqlalchemy import func, inspect, select
+from support.island_samples import new_problem, search, small_config
 
 from islands.comparisons import PlannedRun, check_free, plan, runs_named
 from islands.errors import BadName, RunBusy, RunExists, UnknownRun

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from island_samples import small_config
+from support.island_samples import small_config
 
 from islands.population import migration
 from islands.population.memory import Memory

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import evo
 from openevolve.config import DatabaseConfig
 from openevolve.database import Program, ProgramDatabase
+from support.command_line import evo
 
 from islands.errors import BadCheckpoint
 from islands.groups import read_groups

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config, state
 from sqlalchemy import func, select
+from support.island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config, state
 
 from islands.population.config import PopulationConfig
 from islands.population.population import Population

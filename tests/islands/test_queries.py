@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config
+from support.island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config
 
 from islands import browse, runs
 from islands import groups as traces

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from island_samples import small_config
+from support.island_samples import small_config
 
 from islands.population import selection
 from islands.population.config import PopulationConfig

@@ -11,9 +11,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from island_samples import answer, group, new_problem, put, small_config
-from postgres import PostgresServer
 from sqlalchemy import create_engine, insert, select, text, update
+from support.island_samples import answer, group, new_problem, put, small_config
+from support.postgres import PostgresServer
 
 from islands.engine import check_writable
 from islands.errors import DatabaseMoved, DatabaseUnavailable, RunBusy, UnknownRun

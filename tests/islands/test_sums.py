@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from island_samples import answer, group, new_problem, put, search, small_config
 from sqlalchemy import select, text
+from support.island_samples import answer, group, new_problem, put, search, small_config
 
 from islands.history import COLUMNS, from_row
 from islands.population.population import Population

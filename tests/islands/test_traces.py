@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from island_samples import answer, new_problem, search, small_config
+from support.island_samples import answer, new_problem, search, small_config
 
 from islands import groups as traces
 from islands.population.population import Population

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from stored_rows import stored_answers
+from support.stored_rows import stored_answers
 
 import evo
 from evo.errors import BadInput

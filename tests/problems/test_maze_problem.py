@@ -4,7 +4,7 @@ import math
 import time
 
 import pytest
-from run_limited import DONE, run_limited
+from support.run_limited import DONE, run_limited
 
 from problems.contract import Problem
 from problems.maze import MazeProblem, problem_set

@@ -4,7 +4,7 @@ import hashlib
 import random
 
 import pytest
-from run_limited import DONE, run_limited
+from support.run_limited import DONE, run_limited
 
 from problems.contract import BadAddress
 from problems.maze import generator, large

@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from run_limited import DONE, run_limited
+from support.run_limited import DONE, run_limited
 
 from problems.sandbox import isolation, mounts
 from problems.sandbox.child import confinement, wire

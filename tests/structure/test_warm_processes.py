@@ -1,9 +1,9 @@
-"""The fork server that tests take instead of fresh interpreters (tests/warm_processes.py)."""
+"""The fork server that tests take instead of fresh interpreters (tests/support/warm_processes.py)."""
 
 import sys
 
 import pytest
-import warm_processes
+from support import warm_processes
 
 
 class Light(warm_processes.Forked):

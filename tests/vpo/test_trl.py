@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training_samples import gradients, relative_error, scored_group, tiny_model, tiny_tokenizer
+from support.training_samples import gradients, relative_error, scored_group, tiny_model, tiny_tokenizer
 
 pytest.importorskip("trl", reason="TRL is not installed: pip install -e '.[trl]'")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_processes import run_in_two_processes
-from training_samples import scored_group, tiny_model, tiny_tokenizer
+from support.training_processes import run_in_two_processes
+from support.training_samples import scored_group, tiny_model, tiny_tokenizer
 
 pytest.importorskip("trl", reason="TRL is not installed: pip install -e '.[trl]'")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import evo as command
+from support.command_line import evo as command
 
 import evo
 from islands.errors import RunExists, UnknownRun

@@ -4,7 +4,7 @@ import json
 import warnings
 
 import pytest
-from command_line import evo
+from support.command_line import evo
 
 from evo.checks import record
 from problems import resolve

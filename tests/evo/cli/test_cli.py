@@ -7,8 +7,8 @@ import sys
 import time
 
 import pytest
-from child_processes import begin, wait_for_groups
-from command_line import evo
+from support.child_processes import begin, wait_for_groups
+from support.command_line import evo
 
 from evo.cli import COMMANDS, invoke
 from evo.cli.demo import MAZES, Standing

@@ -7,11 +7,11 @@ import signal
 import time
 
 import pytest
-from child_processes import begin, wait_for_groups
-from command_line import evo
 from sqlalchemy import text
-from stored_rows import assert_same_run, stored_answers
-from warm_processes import Forked, in_place_of_subprocess
+from support.child_processes import begin, wait_for_groups
+from support.command_line import evo
+from support.stored_rows import assert_same_run, stored_answers
+from support.warm_processes import Forked, in_place_of_subprocess
 
 from evo.cli import invoke
 from islands.store import Store

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import evo
-from warm_processes import Forked
+from support.command_line import evo
+from support.warm_processes import Forked
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "läufe ☃ 雪"

@@ -8,8 +8,8 @@ import sys
 import warnings
 
 import pytest
-from command_line import evo
-from warm_processes import Forked
+from support.command_line import evo
+from support.warm_processes import Forked
 
 FIGURES = {"best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid", "E_w[best]"}
 QUICK = ["evaluate", "maze:test", "--policy", "scripted:random-route", "--limit", "12", "--plain"]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from support.completion_server import completion_server
-from warm_processes import Forked
+from support.warm_processes import Forked
 
 from evo.cli import invoke
 

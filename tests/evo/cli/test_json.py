@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from command_line import evo
+from support.command_line import evo
 
 from evo.cli.options import SCHEMA
 

@@ -1,7 +1,7 @@
 """What people mistype: one line that says what would work, and exit code 2."""
 
 import pytest
-from command_line import evo
+from support.command_line import evo
 
 from evo.cli import invoke
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from command_line import evo
+from support.command_line import evo
 
 from islands.store import Store
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="session")
 def session_cluster() -> Iterator[Any]:
-    from ray_clusters import ray_cluster
+    from support.ray_clusters import ray_cluster
 
     with pytest.MonkeyPatch.context() as patch:
         _for_nodes(patch)

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from stored_rows import assert_same_run, stored_answers
+from support.stored_rows import assert_same_run, stored_answers
 from support.waiting_run import plan_run
 
 from evo.comparison.plan import begin, planned_runs
@@ -28,7 +28,7 @@ from islands.store import Store
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
 
-from ray_clusters import Nodes, ray_cluster  # noqa: E402
+from support.ray_clusters import Nodes, ray_cluster  # noqa: E402
 
 from evo.cluster import open_runner  # noqa: E402
 

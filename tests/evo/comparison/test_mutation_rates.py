@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from command_line import evo
 from rich.console import Console
+from support.command_line import evo
 
 from evo.comparison.operators import (
     BELOW,

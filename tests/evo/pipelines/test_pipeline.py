@@ -5,11 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from child_processes import begin, wait_until
-from command_line import evo
-from stored_rows import committed_groups, stored_answers
-from training_runs import SMALL_POLICY
-from warm_processes import Forked, ForkedWithModels, in_place_of_subprocess
+from support.child_processes import begin, wait_until
+from support.command_line import evo
+from support.stored_rows import committed_groups, stored_answers
+from support.training_runs import SMALL_POLICY
+from support.warm_processes import Forked, ForkedWithModels, in_place_of_subprocess
 
 from evo import command_process
 

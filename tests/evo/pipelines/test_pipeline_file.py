@@ -4,7 +4,7 @@ written."""
 import json
 
 import pytest
-from command_line import evo
+from support.command_line import evo
 
 from evo.pipelines.check import check_pipeline
 from evo.pipelines.file import read_pipeline, replace_references

@@ -4,10 +4,10 @@ import asyncio
 import random
 from functools import partial
 
-import grammar_words
 import numpy as np
 import pytest
 import torch
+from support import grammar_words
 
 from evo.api.load import load_policy
 from evo.config.run import PromptConfig

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from command_line import evo
-from training_samples import tiny_model, tiny_tokenizer
+from support.command_line import evo
+from support.training_samples import tiny_model, tiny_tokenizer
 
 from bench.malformed import try_one
 from evo.config.run import PromptConfig

@@ -1,7 +1,7 @@
 """The problems that tests of the search make up keep the contract of real ones."""
 
 import pytest
-from python_problem import PythonProblem
+from support.python_problem import PythonProblem
 
 from evo.testing import ProblemContract
 

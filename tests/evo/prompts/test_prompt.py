@@ -2,7 +2,7 @@ from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
-from python_problem import PythonProblem
+from support.python_problem import PythonProblem
 
 from evo.config.run import PromptConfig, RunConfig
 from evo.errors import BadInput

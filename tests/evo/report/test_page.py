@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from hostile_text import HOSTILE, AnyTextProblem, Elements
 from rich.console import Console
 from sqlalchemy import insert
+from support.hostile_text import HOSTILE, AnyTextProblem, Elements
 
 from evo.cli import invoke
 from evo.comparison.table import as_dict, print_summary

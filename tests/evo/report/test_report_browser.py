@@ -1,7 +1,7 @@
 """The page in a real browser: no errors, no requests, and what it lets a reader do. Needs playwright and a Chromium."""
 
 import pytest
-from page_faults import CLIPPED, SCROLLED, SKIPPED, TOO_SMALL
+from support.page_faults import CLIPPED, SCROLLED, SKIPPED, TOO_SMALL
 
 pytestmark = pytest.mark.long
 

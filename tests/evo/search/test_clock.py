@@ -4,7 +4,7 @@ import random
 import time
 
 import pytest
-from stored_rows import assert_same_run, stored_answers
+from support.stored_rows import assert_same_run, stored_answers
 
 from evo.progress.model import Progress
 from islands.errors import RunBusy

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from child_processes import begin, wait_for_groups
-from stored_rows import assert_same_run, committed_groups, stored_answers
-from warm_processes import Forked
+from support.child_processes import begin, wait_for_groups
+from support.stored_rows import assert_same_run, committed_groups, stored_answers
+from support.warm_processes import Forked
 
 SEARCH = [
     "maze:test", "--limit", "2", "--policy", "scripted:random-route?latency=0.05", "--rollouts", "2", "--answers", "2",

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from stored_rows import stored_answers
+from support.stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.search.operators import WINDOW, FreshShare

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from sqlalchemy import select, text
-from stored_rows import committed_groups, stored_answers
+from support.stored_rows import committed_groups, stored_answers
 
 from islands.runs import elites
 from islands.schema import Candidate

@@ -5,7 +5,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from stored_rows import stored_answers
+from support.stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.config.run import RunConfig

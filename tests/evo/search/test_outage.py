@@ -6,8 +6,8 @@ import asyncio
 import warnings
 
 import pytest
-from postgres import PostgresServer
-from stored_rows import assert_same_run, stored_answers
+from support.postgres import PostgresServer
+from support.stored_rows import assert_same_run, stored_answers
 
 from evo.config.run import RunConfig
 from evo.runs import finish as outage

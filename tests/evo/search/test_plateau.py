@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from stored_rows import assert_same_run, stored_answers
+from support.stored_rows import assert_same_run, stored_answers
 
 from evo.cli import invoke
 from islands.groups import read_groups

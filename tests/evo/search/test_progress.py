@@ -2,7 +2,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from command_line import evo
+from support.command_line import evo
 
 from evo.cli.outcome import describe_metrics
 from evo.provenance import describe_machine, source_commit

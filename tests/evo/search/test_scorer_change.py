@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from command_line import evo
 from sqlalchemy import text, update
+from support.command_line import evo
 
 from evo.errors import BadInput
 from evo.runs.start import OnScorerChange

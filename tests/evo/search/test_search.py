@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from sqlalchemy import text
-from stored_rows import stored_answers
+from support.stored_rows import stored_answers
 
 from evo.errors import BadInput, SearchFailed, UnusableScorer
 from evo.search.stop import StopReason

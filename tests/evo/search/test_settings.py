@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 
 import pytest
-from python_problem import PythonProblem
+from support.python_problem import PythonProblem
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput

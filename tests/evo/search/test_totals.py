@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from command_line import evo
 from sqlalchemy import text
-from stored_rows import committed_groups
+from support.command_line import evo
+from support.stored_rows import committed_groups
 from test_kill import exit_code, forked
 
 import evo as api

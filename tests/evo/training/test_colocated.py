@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from training_runs import SMALL_POLICY
+from support.training_runs import SMALL_POLICY
 
 from evo.cli import invoke
 from evo.config.colocated import SearchTraining

@@ -1,6 +1,6 @@
 import json
 
-from training_runs import scored
+from support.training_runs import scored
 
 from evo.training.curriculum import ArchiveCurriculum, Curriculum
 from islands.types import NOTHING_SHOWN

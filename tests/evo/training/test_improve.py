@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 import torch
-from training_runs import SMALL_POLICY, read_metrics, weights
+from support.training_runs import SMALL_POLICY, read_metrics, weights
 
 from evo.cli import invoke
 from evo.config.parse import parse

@@ -5,8 +5,8 @@ import random
 import time
 
 import pytest
-from child_processes import begin, wait_for_groups
-from warm_processes import ForkedWithModels
+from support.child_processes import begin, wait_for_groups
+from support.warm_processes import ForkedWithModels
 
 from islands.groups import read_groups
 from islands.store import Store

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sqlalchemy import text
-from training_runs import SMALL_POLICY, read_metrics, trained, weights
+from support.training_runs import SMALL_POLICY, read_metrics, trained, weights
 
 from evo.cli import invoke
 from evo.config.parse import parse

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from training_runs import scored
+from support.training_runs import scored
 
 from evo.search.stop import StopReason
 from evo.training.curriculum import TrainingPrompt

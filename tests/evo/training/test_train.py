@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from child_processes import begin as begin_child
-from child_processes import wait_until
 from safetensors.torch import load_file
-from training_runs import SMALL_POLICY, read_metrics, trained, weights
-from warm_processes import ForkedWithModels
+from support.child_processes import begin as begin_child
+from support.child_processes import wait_until
+from support.training_runs import SMALL_POLICY, read_metrics, trained, weights
+from support.warm_processes import ForkedWithModels
 
 from evo.cli import invoke
 from evo.config.parse import parse

@@ -13,7 +13,7 @@ import termios
 import time
 from pathlib import Path
 
-from warm_processes import ForkedOnTerminal
+from support.warm_processes import ForkedOnTerminal
 
 ROOT = Path(__file__).resolve().parents[3]
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"

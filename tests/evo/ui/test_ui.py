@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from hostile_text import Elements
+from support.hostile_text import Elements
 
 from islands.store import Store
 

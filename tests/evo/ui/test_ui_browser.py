@@ -1,7 +1,7 @@
 """The page of `evo ui` in a real browser: it fits, it updates itself, texts of models do nothing. Needs playwright."""
 
 import pytest
-from page_faults import CLIPPED, TOO_SMALL
+from support.page_faults import CLIPPED, TOO_SMALL
 
 PATHS = ("/", "/run/0/both", "/run/0/both/candidates?show=failed", "/run/0/both/candidate/{best}")
 

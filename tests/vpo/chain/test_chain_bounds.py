@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from run_limited import DONE, FAILED, MEMORY, NO_MEMORY, run_each_limited, run_limited
+from support.run_limited import DONE, FAILED, MEMORY, NO_MEMORY, run_each_limited, run_limited
 
 from problems.identity import identity
 from problems.openevolve.evolve_block import NotSpliceable, splice

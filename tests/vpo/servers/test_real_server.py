@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from warm_processes import ForkedWithModels
+from support.warm_processes import ForkedWithModels
 
 from problems.types import Prompt, Rollout, prompt_tokens
 from vpo.policies.registry import load_policy

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training_samples import (
+from support.training_samples import (
     gradients,
     logprobs_of,
     random_groups,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_samples import tiny_model, tiny_tokenizer
+from support.training_samples import tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from problems.contract import BadAddress

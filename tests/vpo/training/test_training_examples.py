@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from training_samples import scored_group, tokens
+from support.training_samples import scored_group, tokens
 
 from problems.contract import Score
 from problems.types import ScoredAnswer

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training_samples import gradients, logprobs_of, relative_error, tiny_model, tiny_tokenizer, tokens
+from support.training_samples import gradients, logprobs_of, relative_error, tiny_model, tiny_tokenizer, tokens
 
 from problems.types import Prompt
 from vpo.hf.policy import TransformersPolicy

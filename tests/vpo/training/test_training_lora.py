@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from training_samples import gradients, logprobs_of, random_groups, relative_error, tiny_model
+from support.training_samples import gradients, logprobs_of, random_groups, relative_error, tiny_model
 
 from vpo.training.config import TrainConfig
 from vpo.training.trainer import PolicyTrainer

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from training_processes import run_in_two_processes
-from training_samples import random_groups, scored_group, tiny_model
+from support.training_processes import run_in_two_processes
+from support.training_samples import random_groups, scored_group, tiny_model
 
 from problems.types import ScoredGroup
 from vpo.training.config import TrainConfig

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from warm_processes import ForkedWithModels
+from support.warm_processes import ForkedWithModels
 
 WORLD = 2
 SECONDS = 900
@@ -24,7 +24,7 @@ def run_in_two_processes(worker: Callable[[int, Path], Any], folder: Path) -> tu
     wrote if one fails.
     """
     script = (
-        f"import training_processes, {worker.__module__} as module; "
+        f"import {worker.__module__} as module; from support import training_processes; "
         f"training_processes.work(module.{worker.__name__}, {{rank}}, {str(folder)!r})"
     )
     path = os.pathsep.join([str(Path(sys.modules[worker.__module__].__file__ or "").parent), *sys.path])

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PR_SET_CHILD_SUBREAPER = 36
 ORDER_BYTES = 1 << 18
 FREE = 100

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from stored_rows import committed_groups
-from warm_processes import Forked
+from support.stored_rows import committed_groups
+from support.warm_processes import Forked
 
 
 def begin(*arguments: str, cwd: Path | None = None, kind: type[Forked] = Forked) -> Forked:

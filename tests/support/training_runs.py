@@ -11,7 +11,7 @@ from evo.search.stop import INTERRUPTED
 from problems.contract import Score
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
-SMALL_POLICY = str(Path(__file__).parent / "fixtures" / "small_policy")
+SMALL_POLICY = str(Path(__file__).parents[1] / "fixtures" / "small_policy")
 """Writes routes as embedded:base does, in a third of its time."""
 
 
