@@ -27,7 +27,7 @@ SECTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "formulas": (
         "Formulas",
-        "`evo.FormulaRegressor`, an estimator of scikit-learn. See [its guide](../../guides/regressor.md).",
+        "`evo.FormulaRegressor`, an estimator of scikit-learn. See [its guide](../../guides/fit.md#in-scikit-learn).",
         ("evo.plugins.formulas.estimator.FormulaRegressor", "evo.plugins.formulas.front"),
     ),
     "prompts": ("Prompt formats", "How a problem becomes a prompt.", ("evo.prompts.contract",)),

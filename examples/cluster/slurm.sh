@@ -1,7 +1,7 @@
 #!/bin/bash
 # One comparison over the nodes of a Slurm job. Submit with: sbatch examples/cluster/slurm.sh
-# PostgreSQL runs elsewhere and every node reaches it. A job that ends early goes on where it was when it is submitted
-# again under the same EVO_NAME.
+# PostgreSQL runs elsewhere and every node reaches it. A job that ended early continues if it is submitted again under
+# the same EVO_NAME.
 #SBATCH --job-name=evo
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1

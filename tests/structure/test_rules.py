@@ -19,6 +19,8 @@ BUDGETS = {
 """Lines of Python a folder; those of evo are without evo/plugins."""
 RESULT_LINES = 2_500
 """Lines of all pages of bench/results. The longer forms are in commit c96219c2."""
+SITE_PAGES = 20
+"""Markdown files of docs/: guides, tutorial, how it works."""
 BY_NAME = {
     # objects that a user or a library made, and that declare nothing
     "problems/shims/": "the scorer of a user",
@@ -88,6 +90,10 @@ def test_folders_keep_their_budgets():
 def test_the_pages_of_results_keep_their_budget():
     pages = sorted((ROOT / "bench" / "results").glob("*.md"))
     assert sum(len(page.read_text(encoding="utf-8").splitlines()) for page in pages) <= RESULT_LINES
+
+
+def test_the_pages_of_the_site_keep_their_budget():
+    assert len(list((ROOT / "docs").rglob("*.md"))) <= SITE_PAGES
 
 
 def test_the_tree_of_contributing_names_every_folder():
