@@ -29,12 +29,11 @@ from evo.api.notebook import candidate_rows, data_frame, html_table
 from evo.api.result import Answer, best_answers
 from evo.api.run import configure
 from evo.api.session import GivenScore, SearchPrompt, Session, TellResult, external_resources
-from evo.comparison.resume import plan_resume
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
-from evo.runs.preflight import check_new_search
-from evo.runs.resume import relaunch
-from evo.runs.start import ASK_TELL, OpenRun, launch
+from evo.runs.preflight import ASK_TELL, check_new_run
+from evo.runs.resume import plan_resume, relaunch
+from evo.runs.start import OpenRun, launch
 from evo.search.resources import Resources
 from islands.store import Store
 from problems.contract import Problem
@@ -104,7 +103,7 @@ class Search:
         stored = database(db) if db is not None or name is not None else None
         resources = external_resources()
         with given(objects):
-            check_new_search(loaded, resources, stored, name)
+            check_new_run(loaded, resources, stored, name)
             store = Store.in_memory() if stored is None else None
             self._start(
                 lambda: launch(loaded, db=stored or "", name=name, command=command, resources=resources, store=store),

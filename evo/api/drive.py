@@ -21,8 +21,8 @@ from evo.search.status import SearchStatus
 from evo.search.stop import Stop
 
 if TYPE_CHECKING:
-    from evo.comparison.resume import Resumption
     from evo.comparison.workers import SeedBatch
+    from evo.runs.resume import Resumption
 
 T = TypeVar("T")
 
@@ -159,7 +159,10 @@ def resume_comparison(
 
     configs: of these runs, by name (`plan.configs`)
     """
-    batches, changes = plan.batches(configs), plan.changes
+    from evo.comparison.plan import seed_batches
+
+    seeds, changes = {run.name: run.seed for run in plan.runs}, plan.changes
+    batches = seed_batches([(name, seeds[name], config) for name, config in configs.items()])
     return run_comparison(
         lambda: (plan.name, batches), list(configs.values()), driver, db, processes=processes, changes=changes, ray=ray
     )

@@ -30,13 +30,13 @@ from evo.api.background import Background, ScorerWarning
 from evo.api.comparison_result import ComparisonResult, read_comparison
 from evo.api.drive import ComparisonOutcome, resume_comparison, resume_search, run_search
 from evo.api.result import RunResult, read_run
-from evo.comparison.resume import plan_resume
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig, load_config
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput, SearchFailed
 from evo.runs.finish import SearchOutcome
 from evo.runs.preflight import check_new_run
+from evo.runs.resume import plan_resume
 from evo.runs.start import launch
 from evo.search.resources import Resources
 from problems.contract import Problem, ScorerFault

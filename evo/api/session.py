@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from evo.runs.finish import outcome_of, record_end, summarize
-from evo.runs.start import ASK_TELL, OpenRun
+from evo.runs.preflight import ASK_TELL
+from evo.runs.start import OpenRun
 from evo.search.iteration import Iteration
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources

@@ -125,7 +125,7 @@ def resume(
     --rescore or --accept-change."""
     from evo.api.drive import resume_comparison, resume_search
     from evo.cli.outcome import report_comparison, report_search
-    from evo.comparison.resume import plan_resume
+    from evo.runs.resume import plan_resume
 
     changed = {key: value for key, value in settings.items() if value is not None}
     plan = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)

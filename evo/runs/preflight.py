@@ -21,12 +21,17 @@ from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import check_policy
 from vpo.policies.scripted import load_scripted
 
+ASK_TELL = "ask-tell"
+"""The policy on record of a run whose answers come from a caller of `evo.Search`."""
+
 
 def check_new_run(config: RunConfig, resources: Resources, db: str | None, name: str | None) -> None:
     """Check the input of a new run. Raises BadInput, BadName, BadAddress, DatabaseUnavailable or RunExists, in one
     line. Problems of sets stay in `resources`. db: None if a store is already open"""
+    asks = config.policy == ASK_TELL
     if not config.problems:
-        raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for a list")
+        example = "try `evo run maze:hard --limit 10`, or `evo problems` for a list"
+        raise BadInput(f"no problem named; {'give an address, a problem or score=' if asks else example}")
     if config.scorer is not None and not any(address.startswith("score:") for address in config.problems):
         raise BadInput(
             "`scorer` describes a function given in Python, as in evo.run(score=function); leave it out here"
@@ -34,24 +39,15 @@ def check_new_run(config: RunConfig, resources: Resources, db: str | None, name:
     if name is not None:
         check_name(name)
     # opening a user's scorer scores its seed, which may take long: this happens after the screen is shown
-    own = any(Path(address).exists() for address in config.problems)
+    own = not asks and any(Path(address).exists() for address in config.problems)
     problems = [] if own else resources.problems(config)
-    check_policies([config.policy])
-    if "policy" in config.model_fields_set or not own:
-        check_price(config.max_cost, [config.policy])  # a directory's config may name models
-    for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
-        check_speaks(str(address), config, problems)
-    if db is not None:
-        check_storage(db, name)
-
-
-def check_new_search(config: RunConfig, resources: Resources, db: str | None, name: str | None) -> None:
-    """Check the input of a new search without a policy. Raises as check_new_run does."""
-    if not config.problems:
-        raise BadInput("no problem named; give an address, a problem or score=")
-    if name is not None:
-        check_name(name)
-    resources.problems(config)
+    if not asks:
+        named = "policy" in config.model_fields_set
+        check_policies([config.policy])
+        if named or not own:
+            check_price(config.max_cost, [config.policy])  # a directory's config may name models
+        for address in parse_addresses(config.policy) if named else ():
+            check_speaks(str(address), config, problems)
     if db is not None:
         check_storage(db, name)
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evo.config.parse import parse
 from evo.config.run import PolicyChange, RunConfig, complete_run
 from evo.errors import BadInput
+from evo.runs.preflight import ASK_TELL, check_price
 from evo.runs.start import (
-    ASK_TELL,
     UNCHANGED,
     Changes,
     OnScorerChange,
@@ -33,6 +33,7 @@ from evo.runs.start import (
 from evo.search.defaults import population_config, to_stored
 from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
+from islands.comparisons import runs_named
 from islands.openevolve import POLICY as IMPORTED
 from islands.rescoring import candidate_texts, record_scorer_change, rescore, set_fingerprint
 from islands.runs import RunProgress, run_progress, run_totals
@@ -49,6 +50,59 @@ UNITS = {
     "max_cost": "in cost",
     "max_seconds": "seconds",
 }
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """runs: those of the given name, a run or a comparison; changes: of settings, and how to treat an edited scorer."""
+
+    name: str
+    runs: list[RunRecord]
+    changes: Changes
+
+    @property
+    def is_comparison(self) -> bool:
+        return self.runs[0].comparison == self.name
+
+    def is_done(self) -> bool:
+        """Whether every run is done, and nothing is to change. A run whose answers came from a caller never is: to
+        continue it takes more than iterations."""
+        done = all(run.status == "done" and run.config["policy"] != ASK_TELL for run in self.runs)
+        return done and self.changes == UNCHANGED
+
+    def configs(self) -> dict[str, RunConfig]:
+        """The configurations of a comparison's unfinished runs, by name."""
+        return {run.name: _changed(run, self.changes) for run in self.runs if run.status != "done" or self.changes}
+
+
+def plan_resume(
+    name: str, db: str, changed: Mapping[str, Any], *, rescore: bool = False, accept_change: bool = False
+) -> Resumption:
+    """Plan a resume of a run, or of all runs of a comparison, before any policy is loaded. Raises UnknownRun, and
+    BadInput for a budget already spent or a setting that cannot change."""
+    if rescore and accept_change:
+        raise BadInput("--rescore and --accept-change exclude each other")
+    on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
+    with Store.open(db, must_exist=True) as store:  # open it for writing: a resume upgrades an older schema
+        runs = runs_named(store, name)
+        if runs[0].config["policy"] == IMPORTED:
+            raise BadInput(
+                f"run {name} was imported, and imports are not continued; start a new run from its best answer: "
+                f"evo best {name} -o FILE, then evo run ... --start FILE"
+            )
+        if changed.keys() & {"rollouts", "answers"}:
+            raise BadInput(f"{name} keeps its rollouts and answers")
+        if "policy" in changed and runs[0].comparison == name:
+            raise BadInput(f"the arms of {name} keep their policies, by which they are compared; leave out --policy")
+        check_price(changed.get("max_cost"), [changed.get("policy") or run.config["policy"] for run in runs])
+        for run in runs:
+            check_budgets(run, run_progress(store, run.id), run_totals(store, run.id), changed)
+    return Resumption(name, runs, Changes(dict(changed), on_change))
+
+
+def _changed(run: RunRecord, changes: Changes) -> RunConfig:
+    """The configuration of a stored run that continues."""
+    return parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {run.name}")
 
 
 async def relaunch(
@@ -73,13 +127,8 @@ async def relaunch(
         run = store.run(name)
         progress = run_progress(store, run.id)
         check_budgets(run, progress, run_totals(store, run.id), changes.settings)
-        before = parse(RunConfig, complete_run(run.config), f"run {name}")
-        if before.policy == IMPORTED:
-            raise BadInput(
-                f"run {name} was imported, and imports are not continued; start a new run from its best answer: "
-                f"evo best {name} -o FILE, then evo run ... --start FILE"
-            )
-        config = parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {name}")
+        before = _changed(run, UNCHANGED)
+        config = _changed(run, changes)
         if config.policy != before.policy:
             config = with_other_options(config, before, progress.next_sequence)
         if config.policy == ASK_TELL and shared is None:

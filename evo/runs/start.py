@@ -18,7 +18,7 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput, UnusableScorer
 from evo.prompts.registry import open_format
 from evo.provenance import describe_machine, source_commit
-from evo.runs.preflight import check_new_run, check_price
+from evo.runs.preflight import ASK_TELL, check_new_run, check_price
 from evo.search.core import SearchCore
 from evo.search.defaults import (
     iterations_for,
@@ -29,7 +29,7 @@ from evo.search.defaults import (
     to_stored,
 )
 from evo.search.loop import Learner, SearchLoop
-from evo.search.operators import WINDOW, Operator, Operators, open_selection
+from evo.search.operators import WINDOW, Operator, Operators
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
 from evo.search.schedule import Schedule, window_of
@@ -46,8 +46,6 @@ from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import ScoredAnswer
 
-ASK_TELL = "ask-tell"
-"""The policy on record of a run whose answers come from a caller of `evo.Search`."""
 SEED_SEQUENCE = -1
 """The sequence of a seed, before the run's first group."""
 
@@ -85,12 +83,8 @@ class OpenRun:
     def __init__(self, search: SearchLoop, run: RunRecord, resources: Resources, shared: Resources) -> None:
         self.search, self.run, self.resources, self.shared = search, run, resources, shared
         self.core = core = search.core
-        self.store, self.config, self.status, self.problem_runs = (
-            core.store,
-            core.config,
-            core.status,
-            core.problem_runs,
-        )
+        self.store, self.config = core.store, core.config
+        self.status, self.problem_runs = core.status, core.problem_runs
         self.policy = core.operators[0].policy
 
     def interrupt(self, stop: Stop) -> None:
@@ -135,7 +129,9 @@ async def launch(
         faults = [fault for fault in seeds if isinstance(fault, ScorerFault)]
         if len(faults) == len(seeds):
             raise UnusableScorer(str(faults[0]))
-        warn_of_run(config, problems)
+        warn_of_records(problems)
+        if config.policy != ASK_TELL:
+            warn_of_budget(min(iterations_for(config, problem) for problem in problems))
         # 4) create the run, become its writer, and store the problems
         store = store or Store.open(db)
         run = create_run(store, config, problems, name, command)
@@ -159,7 +155,7 @@ def build_search(
         store,
         run.id,
         config,
-        Operators(operators, open_selection(config, operators)),
+        Operators(operators, config.mixing),
         SearchStatus(run=run.name, policy=config.policy, problem_runs=problem_runs, machines=[describe_machine()]),
         window_of(config, operators[0].policy, [one.population.config.islands for one in problem_runs]),
         Schedule(problem_runs, upcoming, config.lag),
@@ -178,13 +174,6 @@ def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     config = resolve_rollouts(resolve_settings(resolve_policy(config, problems), problems))
     check_price(config.max_cost, [config.policy])
     return config
-
-
-def warn_of_run(config: RunConfig, problems: Sequence[Problem]) -> None:
-    """Warn of a budget that is too small, and of faults that `evo check` found."""
-    warn_of_records(problems)
-    if config.policy != ASK_TELL:
-        warn_of_budget(min(iterations_for(config, problem) for problem in problems))
 
 
 def create_run(
@@ -271,7 +260,9 @@ def recall_groups(core: SearchCore, run_id: int) -> None:
     only if its settings need them."""
     if any(operator.prompt.fresh == "auto" for operator in core.operators.all):
         core.fresh_share.recall(repeats_by_group(core.store, run_id, WINDOW + core.size.groups))
-    core.operators.recall(group for _, group in read_groups(core.store, run_id))
+    if core.operators.learns:
+        for _, group in read_groups(core.store, run_id):
+            core.operators.credit(group)
 
 
 async def score_all_seeds(

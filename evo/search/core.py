@@ -109,7 +109,7 @@ class SearchCore:
         self.operators.credit(group)  # before the proposal that may know of it
         # with an asynchronous window proposals see everything committed, else up to this group
         visible = None if self.size.async_window else group.sequence
-        self.operators.selection.advance(visible)
+        self.operators.advance(visible)
         self.fresh_share.advance(visible)
         return group, placements
 
@@ -165,7 +165,7 @@ class SearchCore:
 
     def advance(self, upto: int | None) -> None:
         """After a resume: see the stored groups up to this sequence, all of them with None."""
-        self.operators.selection.advance(upto)
+        self.operators.advance(upto)
         self.fresh_share.advance(upto)
         for problem_run in self.problem_runs:
             problem_run.population.advance(upto)

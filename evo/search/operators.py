@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evo.config.run import PromptConfig, RunConfig
+from evo.config.run import PromptConfig
 from islands.types import ParentKind
 from problems.types import ScoredGroup
 from vpo.policies.contract import Policy
@@ -47,68 +47,6 @@ class Operator:
     answers: int
     prompt: PromptConfig
     weight: float | None = None
-
-
-class EvenMix:
-    """Operators in turn: no choice at all with one, an even mixture with several; or each with its chance, as in
-    OpenEvolve's ensembles.
-
-    weights: (count,) the relative chances; None for turns
-    """
-
-    def __init__(self, count: int, weights: Sequence[float] | None = None) -> None:
-        self.count = count
-        self.chances = None if weights is None else np.array(weights) / sum(weights)
-
-    def choose(self, seed: int, problem: int, iteration: int) -> int:
-        """The operator of an iteration. problem: its index in the run"""
-        if self.chances is None:
-            return (iteration + problem) % self.count
-        return int(_draws(seed, problem, iteration).choice(self.count, p=self.chances))
-
-    def credit(self, sequence: int, operator: int, improved: bool) -> None:
-        """Take in a committed group."""
-
-    def advance(self, upto: int | None) -> None:
-        """Count the groups up to this sequence; all of them with None."""
-
-
-class Bandit(EvenMix):
-    """Discounted Thompson sampling over operators, all problems together.
-
-    reward, failures: (count,) of each operator's pulls, the discounted ones that improved their problem, and the rest
-    """
-
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
-        self.reward, self.failures = np.zeros(count), np.zeros(count)
-        self._waiting: deque[tuple[int, int, bool]] = deque()
-
-    def choose(self, seed: int, problem: int, iteration: int) -> int:
-        return int(np.argmax(_draws(seed, problem, iteration).beta(1 + self.reward, 1 + self.failures)))
-
-    def credit(self, sequence: int, operator: int, improved: bool) -> None:
-        self._waiting.append((sequence, operator, improved))
-
-    def advance(self, upto: int | None) -> None:
-        while self._waiting and (upto is None or self._waiting[0][0] <= upto):
-            _, operator, improved = self._waiting.popleft()
-            self.reward *= DISCOUNT
-            self.failures *= DISCOUNT
-            self.reward[operator] += improved
-            self.failures[operator] += not improved
-
-
-def _draws(seed: int, problem: int, iteration: int) -> np.random.Generator:
-    return np.random.default_rng([seed, problem, iteration, STREAM])
-
-
-def open_selection(config: RunConfig, operators: Sequence[Operator]) -> EvenMix:
-    """What chooses between operators: fixed chances if one has a weight, else as the configuration says."""
-    count = len(operators)
-    if count > 1 and any(operator.weight is not None for operator in operators):
-        return EvenMix(count, [1.0 if operator.weight is None else operator.weight for operator in operators])
-    return Bandit(count) if count > 1 and config.mixing == "bandit" else EvenMix(count)
 
 
 class ParetoFront:
@@ -165,11 +103,25 @@ class Backoff:
 
 
 class Operators:
-    """The operators of a search and what selects between them."""
+    """The operators of a search and the choice between them: fixed chances if one has a weight, as in OpenEvolve's
+    ensembles; in turn; or discounted Thompson sampling, all problems together.
 
-    def __init__(self, operators: Sequence[Operator], selection: EvenMix) -> None:
-        self.all, self.selection = list(operators), selection
+    mixing: "bandit" or "turns"
+    chances: (count,) of operators with weights, else None
+    reward, failures: (count,) of each operator's pulls, the discounted ones that improved their problem, and the rest
+    """
+
+    def __init__(self, operators: Sequence[Operator], mixing: str = "bandit") -> None:
+        self.all, count = list(operators), len(operators)
         self.backoff = Backoff()
+        weights = [operator.weight for operator in self.all]
+        self.chances: npt.NDArray[np.float64] | None = None
+        if count > 1 and any(weight is not None for weight in weights):
+            chances = np.array([1.0 if weight is None else weight for weight in weights])
+            self.chances = chances / chances.sum()
+        self.learns = count > 1 and self.chances is None and mixing == "bandit"
+        self.reward, self.failures = np.zeros(count), np.zeros(count)
+        self._waiting: deque[tuple[int, int, bool]] = deque()
         self._fronts: defaultdict[int, ParetoFront] = defaultdict(ParetoFront)  # by problem id
 
     def __getitem__(self, number: int) -> Operator:
@@ -179,22 +131,34 @@ class Operators:
         return len(self.all)
 
     def choose(self, seed: int, problem: int, iteration: int) -> int:
-        """The operator of an iteration, or the next one that responds; itself if none does."""
-        chosen = self.selection.choose(seed, problem, iteration)
+        """The operator of an iteration, or the next one that responds; itself if none does. problem: its index in the
+        run"""
+        chosen = self._draw(seed, problem, iteration)
         others = ((chosen + step) % len(self.all) for step in range(len(self.all)))
         return next((operator for operator in others if not self.backoff.is_resting(operator)), chosen)
 
-    def credit(self, group: ScoredGroup) -> None:
-        """Credit a group's operator."""
-        if len(self.all) > 1:
-            improved = self._fronts[group.problem].improved_by(group)
-            self.selection.credit(group.sequence, group.operator, improved)
+    def _draw(self, seed: int, problem: int, iteration: int) -> int:
+        if self.chances is None and not self.learns:
+            return (iteration + problem) % len(self.all)
+        rng = np.random.default_rng([seed, problem, iteration, STREAM])
+        if self.chances is not None:
+            return int(rng.choice(len(self.all), p=self.chances))
+        return int(np.argmax(rng.beta(1 + self.reward, 1 + self.failures)))
 
-    def recall(self, groups: Iterable[ScoredGroup]) -> None:
-        """Count the rewards of committed groups again; with one operator none are read."""
-        if len(self.all) > 1:
-            for group in groups:
-                self.credit(group)
+    def credit(self, group: ScoredGroup) -> None:
+        """Take in a committed group."""
+        if self.learns:
+            improved = self._fronts[group.problem].improved_by(group)
+            self._waiting.append((group.sequence, group.operator, improved))
+
+    def advance(self, upto: int | None) -> None:
+        """Count the groups up to this sequence; all of them with None."""
+        while self._waiting and (upto is None or self._waiting[0][0] <= upto):
+            _, operator, improved = self._waiting.popleft()
+            self.reward *= DISCOUNT
+            self.failures *= DISCOUNT
+            self.reward[operator] += improved
+            self.failures[operator] += not improved
 
 
 Repeats = tuple[int, int, int, ParentKind, int, int]

@@ -1,6 +1,7 @@
 """Several policies in one search: equal budgets, credit, the bandit, and a resume that knows what was learned."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from evo.config.run import RunConfig
 from evo.runs.resume import relaunch
 from evo.runs.start import launch
 from evo.search import resources as shared
-from evo.search.operators import Bandit, EvenMix, ParetoFront
+from evo.search.operators import Operator, Operators, ParetoFront
 from evo.search.stop import INTERRUPTED
 from islands.groups import read_groups
 from islands.store import Store
@@ -45,8 +46,18 @@ def test_credit_is_for_a_new_best_or_a_vector_that_nothing_dominates():
     assert front.improved_by(group(((0.1, 0.1), 0.95))), "fitness may know more than the vector says"
 
 
+def mixed(count, mixing="bandit"):
+    return Operators([Operator("p", None, 1, 1, RunConfig().prompt)] * count, mixing)
+
+
+def credit(operators, sequence, operator, improved):
+    """A group of a problem of its own, which its first answer improves."""
+    answers = [((0.5,), 0.5)] if improved else [None]
+    operators.credit(replace(group(*answers, sequence=sequence), problem=sequence, operator=operator))
+
+
 def test_the_bandit_finds_the_operator_that_pays_and_leaves_it_when_it_no_longer_does():
-    bandit, rng = Bandit(3), np.random.default_rng(0)
+    bandit, rng = mixed(3), np.random.default_rng(0)
     pays = np.array([0.05, 0.4, 0.05])
 
     def play(start, rounds):
@@ -55,7 +66,7 @@ def test_the_bandit_finds_the_operator_that_pays_and_leaves_it_when_it_no_longer
             bandit.advance(i - 4)  # some are always in flight
             number = bandit.choose(0, 0, i)
             chosen.append(number)
-            bandit.credit(i, number, bool(rng.random() < pays[number]))
+            credit(bandit, i, number, bool(rng.random() < pays[number]))
         return np.bincount(chosen[rounds // 2 :], minlength=3) / (rounds - rounds // 2)
 
     assert play(0, 400)[1] > 0.7
@@ -64,10 +75,10 @@ def test_the_bandit_finds_the_operator_that_pays_and_leaves_it_when_it_no_longer
 
 
 def test_the_bandit_sees_what_the_order_lets_it_see_and_no_more():
-    one, other = Bandit(2), Bandit(2)
+    one, other = mixed(2), mixed(2)
     for i in range(40):
-        one.credit(i, i % 2, bool(i % 2))
-        other.credit(i, i % 2, bool(i % 2 if i < 20 else 1 - i % 2))
+        credit(one, i, i % 2, bool(i % 2))
+        credit(other, i, i % 2, bool(i % 2 if i < 20 else 1 - i % 2))
     one.advance(19)
     other.advance(19)
     assert [one.choose(3, 1, i) for i in range(50)] == [other.choose(3, 1, i) for i in range(50)]
@@ -77,10 +88,10 @@ def test_the_bandit_sees_what_the_order_lets_it_see_and_no_more():
 
 
 def test_turns_are_an_even_mixture_over_iterations_and_problems():
-    turns = EvenMix(3)
+    turns = mixed(3, "turns")
     assert sorted(turns.choose(0, 2, i) for i in range(3)) == [0, 1, 2]
     assert len({turns.choose(0, p, 0) for p in range(3)}) == 3
-    assert EvenMix(1).choose(5, 7, 9) == 0
+    assert mixed(1).choose(5, 7, 9) == 0
 
 
 def config(**changes):
