@@ -31,9 +31,9 @@ def doctor(place: Place) -> dict[str, Any]:
     found = json.loads(done.stdout)
     if not found["ready"]:
         raise AssertionError(f"the machine is not ready: {[one for one in found['checks'] if one['level'] == 'fail']}")
-    if not place.dry and not any(one["check"] == "gpu" and "cuda" in one["told"] for one in found["checks"]):
+    if not place.dry and not any(one["check"] == "gpu" and "cuda" in one["message"] for one in found["checks"]):
         raise AssertionError("there is no GPU here; --dry runs on a CPU")
-    return {one["check"]: one["told"] for one in found["checks"]}
+    return {one["check"]: one["message"] for one in found["checks"]}
 
 
 STAGES: dict[str, Callable[[Place], Any]] = {

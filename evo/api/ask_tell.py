@@ -252,7 +252,7 @@ class Search:
             )
             for problem in self._session.launched.status.problem_runs
         ]
-        return html_table(repr(self), ("problem", "told", "best"), rows)
+        return html_table(repr(self), ("problem", "iterations", "best"), rows)
 
     def close(self) -> None:
         """Record how the search ended and release its database; `Search.resume` continues a stored one. Safe to call

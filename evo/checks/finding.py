@@ -28,7 +28,7 @@ class Finding:
 
     def record(self) -> dict[str, Any]:
         """The finding as JSON."""
-        plain = {"check": self.check, "level": self.level, "told": self.summary}
+        plain = {"check": self.check, "level": self.level, "message": self.summary}
         return {**plain, "details": list(self.details), "figures": dict(self.figures)}
 
 

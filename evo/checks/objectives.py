@@ -73,8 +73,8 @@ def _check_correlation(names: Sequence[str], vectors: npt.NDArray[np.float64]) -
         named = ", ".join(f"{names[j]} and {names[i]} ({matrix[i, j]:.3f})" for i, j in pairs[:5])
         return note("collinear", f"objectives agree on {len(vectors)} vectors: {named}", lines, **figures)
     opposed = sum(bool(matrix[i, j] < 0) for i in range(len(names)) for j in range(i))
-    apart = "one pair pulls" if opposed == 1 else f"{opposed or 'no'} pairs pull"
-    summary = f"no two objectives are one and the same; {apart} apart"
+    conflicts = "1 pair conflicts" if opposed == 1 else f"{opposed or 'no'} pairs conflict"
+    summary = f"objectives are distinct; {conflicts}"
     return Finding("collinear", "ok", summary, tuple(lines), figures)
 
 

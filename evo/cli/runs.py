@@ -129,7 +129,7 @@ def _delete(store: Store, chosen: Sequence[RunOverview], yes: bool) -> None:
         _print(chosen[:SHOWN])
         if len(chosen) > SHOWN:
             click.echo(f"... and {len(chosen) - SHOWN} more")
-    what = f"{len(chosen)} run{'s' * (len(chosen) != 1)} with {sum(line.groups for line in chosen):,} prompt groups"
+    what = f"{len(chosen)} run{'s' * (len(chosen) != 1)} with {sum(line.groups for line in chosen):,} iterations"
     _ask(f"Delete {what} from {store.address}? This cannot be undone.", yes)
     saved = [place for line in chosen for place in checkpoints(store, line.run.id)]
     delete_runs(store, [line.run for line in chosen])
@@ -158,7 +158,7 @@ def rename(context: click.Context, old: str, new: str, db: str) -> None:
         if renamed[0].comparison is not None and renamed[0].comparison != old:
             raise BadInput(f"{old} is a run of the comparison {renamed[0].comparison}; rename that")
         rename_runs(store, renamed, new)
-    click.echo(f"{old} is called {new} now" + (f", with its {len(renamed)} runs" if renamed[0].comparison else ""))
+    click.echo(f"renamed {old} to {new}" + (f", with its {len(renamed)} runs" if renamed[0].comparison else ""))
 
 
 @runs.command()

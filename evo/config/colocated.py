@@ -13,7 +13,7 @@ from vpo.training.config import Reward, TrainerSettings
 
 
 class SearchTraining(TrainerSettings):
-    """Training during a search: its prompt groups, as they are stored, are the batches.
+    """Training during a search: its stored iterations are the batches.
 
     The newest version of the policy learns from a group once enough groups are there. The PPO ratio, the truncated
     importance weights and the cap correct for the version that wrote it.

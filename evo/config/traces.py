@@ -1,4 +1,4 @@
-"""Which stored prompt groups a training run learns from."""
+"""Which stored iterations a training run learns from."""
 
 from __future__ import annotations
 

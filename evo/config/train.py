@@ -143,7 +143,7 @@ class TrainRun(TraceSettings, TrainerSettings):
             default = TraceSettings.model_fields[name].get_default(call_default_factory=True)
             if name not in _OF_EXAMPLES and getattr(self, name) != default:
                 key = name.replace("_", "-")
-                raise ValueError(f"{key} chooses among prompt groups; {self.method} takes all answers")
+                raise ValueError(f"{key} chooses among stored iterations; {self.method} takes all answers")
 
     def _as_stored(self) -> None:
         for name in _OF_SAMPLING:

@@ -288,7 +288,7 @@ class Snapshot:
         """The state in words, and its mood: good, bad, warn, or "" for a search that runs as it should."""
         elapsed, statuses = clock(self.elapsed(now)), self.statuses
         if self.fault:
-            return "the database does not answer", "bad"
+            return "the database is not responding", "bad"
         if self.loaded < self.runs:
             return f"reading run {self.loaded + 1} of {self.runs}", "warn"
         if self.ended:

@@ -435,7 +435,7 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
         promotion = Promotion(open_candidate(policy, trainer.model), held_out, scorer, *budget)
     searched = {problem_run.record.id: problem_run for problem_run in core.problem_runs}
     card = (
-        f"# {settings.method} from {policy.version}\n\nTrained during the search {run.name}, on its own prompt groups, "
+        f"# {settings.method} from {policy.version}\n\nTrained during the search {run.name}, on its stored iterations, "
         f"by evo, commit {run.commit}, seed {run.seed}:\n\n    {run.command}\n"
     )
     return CoLocated(

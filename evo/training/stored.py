@@ -238,12 +238,12 @@ def choose_groups(run: TrainRun, sources: list[StoredRun]) -> StoredGroups:
         where, stored = ", ".join(source.name for source in sources), sum(source.stored for source in sources)
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in FILTERS if getattr(run, name))
         raise BadInput(
-            f"none of the {stored:,} stored groups of {where} passes {flags}"
+            f"none of the {stored:,} stored iterations of {where} passes {flags}"
             if stored
-            else f"nothing to learn from: {where} holds no prompt groups yet"
+            else f"nothing to learn from: {where} holds no iterations yet"
         )
     if not rows:
-        raise BadInput(_nothing_taught(run.method, left_out, "stored groups that pass the filters"))
+        raise BadInput(_nothing_taught(run.method, left_out, "stored iterations that pass the filters"))
     if len(lengths) > 1:
         counts = " and ".join(f"{count:,} of {m}" for m, count in sorted(lengths.items()))
         raise BadInput(f"the stored chains differ in length ({counts} answers); choose one with --answers")
@@ -347,7 +347,7 @@ class OfflineTraining(StoredTraining[Usable]):
 
     @property
     def source(self) -> str:
-        return f"{len(self.stored):,} prompt groups of {self.stored.run_names}"
+        return f"{len(self.stored):,} iterations of {self.stored.run_names}"
 
     def notes(self) -> list[str]:
         """Paragraphs on the groups that were used and on those that were not."""

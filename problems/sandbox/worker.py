@@ -264,7 +264,7 @@ class Worker:
             return None
         if len(data) != EXIT.size:
             self.soiled = True
-            raise WorkerDied("the worker's protocol is upset")
+            raise WorkerDied("malformed message from the sandbox worker")
         _, _, status, cpu, left = EXIT.unpack(data)
         self._take_back()
         self.soiled = self.soiled or bool(left)

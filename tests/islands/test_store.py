@@ -147,7 +147,7 @@ def test_a_run_can_be_taken_from_a_writer_that_is_known_to_be_lost(store, addres
 
 def test_read_only_wants_a_database_that_is_there(postgres_address, tmp_path):
     missing = tmp_path / "none.db"
-    with pytest.raises(DatabaseUnavailable, match="there is no such file"):
+    with pytest.raises(DatabaseUnavailable, match="the file does not exist"):
         Store.open(f"sqlite:///{missing}", read_only=True)
     assert not missing.exists()
     with pytest.raises(DatabaseUnavailable, match="holds no runs yet"):

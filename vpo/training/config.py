@@ -52,7 +52,7 @@ class EstimationSettings(_Settings):
         "official",
         description="The scale of the baselines' advantages: as in VPO's repository, or plain as in older runs.",
     )
-    weights: int = Field(100, ge=1, description="Scalarizations per prompt group (K).")
+    weights: int = Field(100, ge=1, description="Random weightings per group (K).")
     alpha: float = Field(1.0, gt=0.0, description="The concentration of the scalarizations' Dirichlet distribution.")
     sampler: Sampler = Field("sobol", description="How scalarizations are drawn.")
     pass_at: int = Field(

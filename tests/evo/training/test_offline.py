@@ -82,7 +82,7 @@ def test_every_group_is_learned_from_once_and_the_card_says_which(db, tmp_path):
     assert steps[-1]["log_ratio"] > 0.01 and steps[-1]["kl"] > 0
     assert [line["step"] for line in read_metrics(out, "evaluation")] == [0, 3]
     card = (out / "README.md").read_text()
-    assert f"Trained for 3 steps on 12 prompt groups of a ({db})" in card
+    assert f"Trained for 3 steps on 12 iterations of a ({db})" in card
     assert f"- a ({db}): 12 groups stored, 12 chosen" in card
     assert f"Written by {SMALL_POLICY}@" in card and "Learned from 12 groups (1 passes at most); left out: none" in card
     assert "| importance | truncated | log_ratio |" in card
@@ -166,7 +166,7 @@ def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
     for file in tmp_path.glob("evo.db*"):
         file.rename(tmp_path / file.name.replace("evo", "moved"))
     assert invoke(["train", "--resume", out]) == 2
-    assert "there is no such file" in capsys.readouterr().err
+    assert "the file does not exist" in capsys.readouterr().err
     elsewhere = f"sqlite:///{moved}"
     execute(elsewhere, "UPDATE prompt_groups SET created = created + 1 WHERE sequence = 5")
     assert invoke(["train", "--resume", out, "--db", elsewhere]) == 2
@@ -226,7 +226,7 @@ def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, 
     found, left_out = versions(trace_most_behind=4)
     assert found == [v for v in stored if int(v.partition(".")[2] or 0) >= newest - 4]
     assert left_out == {"more than 4 versions behind": len(stored) - len(found)}
-    with pytest.raises(BadInput, match="none of the 20 stored groups of a .* passes --trace-versions"):
+    with pytest.raises(BadInput, match="none of the 20 stored iterations of a .* passes --trace-versions"):
         versions(trace_versions=["other"])
 
 
@@ -371,6 +371,6 @@ def test_json_and_plain_output(db, tmp_path, capsys):
     captured = capsys.readouterr()
     summary = json.loads(captured.out)
     assert (summary["steps"], summary["groups"], summary["left_out"]) == (3, 12, {"without spread": 0})
-    assert f"vpo from embedded:base@a8bbcafe on 12 prompt groups of a ({db})" in captured.err
+    assert f"vpo from embedded:base@a8bbcafe on 12 iterations of a ({db})" in captured.err
     assert "learned from 12 groups; left out: none" in captured.err
     assert "reading" in captured.err and "sampling" not in captured.err

@@ -49,7 +49,7 @@ def test_a_comparison_shows_its_verdicts_the_shown_ones_first():
     [
         ({}, "0:03:05, 0:00:30 left", ""),
         ({"remaining": None}, "… left", ""),
-        ({"fault": "gone"}, "the database does not answer", "bad"),
+        ({"fault": "gone"}, "the database is not responding", "bad"),
         ({"loaded": 0}, "reading run 1 of 1", "warn"),
     ],
 )
