@@ -1,4 +1,4 @@
-"""A database for each test: a SQLite file, and for the contract of the store and its reads a PostgreSQL one too."""
+"""A database for each test: a SQLite file, and a PostgreSQL one where the two differ."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ import pytest
 
 from islands.store import Store
 
-ON_BOTH = ("test_store", "test_queries", "test_comparisons")
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "address" in metafunc.fixturenames:
-        kinds = ["sqlite", "postgresql"] if metafunc.module.__name__ in ON_BOTH else ["sqlite"]
-        metafunc.parametrize("address", kinds, indirect=True)
-
 
 @pytest.fixture
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database."""
-    if request.param == "sqlite":
+    """An empty database: PostgreSQL's where a test says so."""
+    if getattr(request, "param", "sqlite") == "sqlite":
         return f"sqlite:///{tmp_path / 'evo.db'}"
     return request.getfixturevalue("postgres_address")
 

@@ -35,6 +35,7 @@ def test_an_unbounded_front_is_the_front(offers):
             front = [o for o in front if o not in losers] + [n]
         assert sorted(archive.elites()[0]) == sorted(front) == sorted(archive.cells.values())
         assert all(archive.cell_of(o) is not None and o in archive for o in front)
+        assert archive.near(n, np.random.default_rng(n)) in (None, *front)
         slots = [cell[0] for cell in archive.cells]
         assert len(set(slots)) == len(front) and all(0 <= s <= n for s in slots)
 

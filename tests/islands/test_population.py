@@ -57,6 +57,9 @@ def test_a_group_is_stored_whole(store):
     assert population.score_of(record.id) == first.score
     assert population.score_of(placements[1].candidate) == second.score
     assert population.known(identity("one", "text")) == record.id and population.known(b"0" * 16) is None
+    with pytest.raises(KeyError):
+        population.candidate(10**9)
+    assert population.members(2) == [seed] and population.candidate(seed).generation == 0, "a seed is on every island"
 
 
 def test_text_that_databases_refuse_is_kept_exactly(store):
@@ -161,6 +164,39 @@ def test_resuming_gives_the_state_of_every_moment(store, settings):
     assert elites_of(store, problem.id) == {
         (i, cell): c for i in range(config.islands) for cell, c in resumed.cells(i).items()
     }
+
+
+@pytest.mark.parametrize("settings", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_prompts_show_members_and_the_fittest_first(store, settings):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config(**settings))
+    assert population.best is None and population.select(0, np.random.default_rng(0)).parent is None
+    search(store, population, 30)
+    islands = range(population.config.islands)
+    members = {id for island in islands for id in population.members(island)}
+    for island in islands:
+        assert set(population.cells(island).values()) <= set(population.members(island))
+        chosen = population.select(island, np.random.default_rng(island))
+        assert chosen.parent is not None and chosen.parent not in chosen.inspirations
+        shown = {candidate.id for candidate in (chosen.parent, *chosen.inspirations, *chosen.best)}
+        assert shown <= members or settings.get("strategy") == "scs"  # which shows every success
+        fitness = [candidate.fitness for candidate in chosen.best]
+        assert fitness == sorted(fitness, reverse=True)
+
+
+def test_a_rolled_back_group_leaves_nothing_and_asks_for_a_new_population(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    search(store, population, 3)
+    with pytest.raises(ZeroDivisionError), store.begin() as tx:
+        population.add(group(problem, 3, [answer("lost", 0.9)]), tx)
+        raise ZeroDivisionError
+    with pytest.raises(RuntimeError):
+        population.select(0, np.random.default_rng(0))
+    fresh = Population(store, problem, small_config())
+    fresh.advance(None)
+    assert fresh.sequence == 2 and fresh.known(identity("lost", "text")) is None
+    search(store, fresh, 2, start=3)
 
 
 def test_both_databases_hold_one_search(postgres_address, sqlite_address, opened):

@@ -79,45 +79,6 @@ def test_set_reward_by_hand():
 
 
 @given(groups())
-def test_permuting_answers_changes_nothing(group):
-    rewards, valid, seed = group
-    w = weights_for(rewards, seed)
-    order = np.random.default_rng(seed).permutation(rewards.shape[1])
-    assert np.allclose(set_rewards(rewards, valid, w), set_rewards(rewards[:, order], valid[:, order], w))
-
-
-@given(groups())
-def test_permuting_rollouts_permutes_the_rewards(group):
-    rewards, valid, seed = group
-    w = weights_for(rewards, seed)
-    order = np.random.default_rng(seed).permutation(len(rewards))
-    assert np.allclose(set_rewards(rewards, valid, w)[order], set_rewards(rewards[order], valid[order], w))
-
-
-@given(groups())
-def test_a_dominated_or_repeated_answer_adds_nothing(group):
-    rewards, valid, seed = group
-    w = weights_for(rewards, seed)
-    before = set_rewards(rewards, valid, w)
-    for extra in (rewards[:, :1] * 0.5, rewards[:, :1]):
-        more = np.concatenate([rewards, extra], axis=1)
-        held = np.concatenate([valid, valid[:, :1]], axis=1)
-        assert np.allclose(set_rewards(more, held, w), before)
-        assert np.allclose(marginal_rewards(more, held, w)[:, -1], 0, atol=1e-12)
-
-
-@given(groups(), unit)
-def test_the_set_reward_is_monotone_in_answers_and_in_rewards(group, raised):
-    rewards, valid, seed = group
-    w = weights_for(rewards, seed)
-    before = set_rewards(rewards, valid, w)
-    assert (set_rewards(np.minimum(rewards + raised, 1), valid, w) >= before - 1e-12).all()
-    more = np.concatenate([rewards, np.full_like(rewards[:, :1], raised)], axis=1)
-    held = np.concatenate([valid, np.ones_like(valid[:, :1])], axis=1)
-    assert (set_rewards(more, held, w) >= before - 1e-12).all()
-
-
-@given(groups())
 def test_marginals_are_what_removal_costs(group):
     rewards, valid, seed = group
     w = weights_for(rewards, seed)
@@ -127,19 +88,6 @@ def test_marginals_are_what_removal_costs(group):
         without[:, j] = False
         lost = set_rewards(rewards, valid, w) - set_rewards(rewards, without, w)
         assert np.allclose(gains[:, j], lost, atol=1e-9)
-
-
-@given(groups())
-@settings(max_examples=50)
-def test_the_gain_over_an_archive(group):
-    rewards, valid, seed = group
-    w = weights_for(rewards, seed)
-    d = rewards.shape[2]
-    assert np.allclose(archive_gains(rewards, valid, w, np.zeros((0, d))), set_rewards(rewards, valid, w))
-    assert np.allclose(archive_gains(rewards, valid, w, np.ones((1, d))), 0)
-    own = rewards[0][valid[0]]
-    if len(own):
-        assert archive_gains(rewards, valid, w, own)[0] == pytest.approx(0)
 
 
 @pytest.mark.parametrize(

@@ -50,17 +50,6 @@ def test_best_of_n_is_the_same_arm_without_a_parent_shown():
     assert {**alone, "prompt": None} == {**searching, "prompt": None}
 
 
-def test_several_best_of_n_arms_are_told_apart_and_none_is_possible():
-    assert list(arms_of(config(best_of_n=["base", "vpo"]))) == [
-        "base",
-        "best-of-n-base",
-        "grpo",
-        "vpo",
-        "best-of-n-vpo",
-    ]
-    assert list(arms_of(config(best_of_n=[]))) == ["base", "grpo", "vpo"]
-
-
 def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
     named = ["scs", "hill", "hill=vpo", "classic"]
     shared = {"population.islands": 3, "prompt.show_parent": True}

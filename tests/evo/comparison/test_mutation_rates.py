@@ -125,21 +125,6 @@ def test_details_of_a_comparison_are_its_operators(here, capsys):
         assert 0.3 < pooled("classic", classic).shares["kept"] < 0.9
 
 
-@pytest.mark.long
-def test_json_and_show_say_the_same(here, capsys):
-    code, out, err = evo(capsys, "compare", *ARGUMENTS, *ARMS[:2], "--baseline", "hill", "--json", "--seeds", "1")
-    assert code == 0, err
-    told = json.loads(out)
-    (operator,) = told["arms"]["classic"]["operators"]
-    assert operator["policy"] == "scripted:classic" and operator["answers"] == 4 * 12 * 3
-    assert set(told["refinement_against"]["hill"]) <= {f"refined {name}" for name in (BELOW, *BINS.values())}
-    assert told["refinement_against"]["hill"][f"refined {BELOW}"]["pairs"] <= 4
-    shown = json.loads(evo(capsys, "show", "c/classic/s0", "--json")[1])
-    assert shown["operators"] == [operator]
-    shown = evo(capsys, "show", "c/classic/s0", "--details")[1]
-    assert "scripted:classic" in shown.split("share of answers that beat")[1]
-
-
 def test_several_operators_of_one_search_are_counted_apart(here, capsys):
     policy = "scripted:classic,scripted:mutate"
     code, _, err = evo(capsys, "run", *ARGUMENTS, "--policy", policy, "--answers", "1")

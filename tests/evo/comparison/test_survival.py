@@ -175,14 +175,6 @@ def test_mean_best_and_its_end():
         best_curve(arm([[1]]))
 
 
-def test_mean_best_over_crossed_seeds_is_wider():
-    best = np.random.default_rng(0).random((30, 1, 1)) + np.array([0.0, 1.0, 2.0])[None, :, None]
-    results = arm(np.full((30, 3), inf), iterations=1, best=best)
-    nested, crossed = best_curve(results), best_curve(results, crossed_seeds=True)
-    assert nested.mean == pytest.approx(crossed.mean)
-    assert crossed.high - crossed.low > 2 * (nested.high - nested.low)
-
-
 def test_differences_at_an_iteration():
     rng = np.random.default_rng(0)
     chance = rng.beta(0.5, 5, 50)
@@ -199,12 +191,6 @@ def test_differences_at_an_iteration():
     assert end.shown
     wider = metric_difference("solved", a, b, crossed_seeds=True).interval
     assert wider.high - wider.low > end.interval.high - end.interval.low
-
-
-def test_one_seed_is_mcnemars():
-    a, b = arm([[1]] * 9 + [[inf]] * 6), arm([[inf]] * 8 + [[3]] * 3 + [[inf]] * 4)
-    assert metric_difference("solved", a, b).p == pytest.approx(reference.binomtest(8, 10).pvalue, abs=0.01)
-    assert metric_difference("solved", a, b, 2).p == pytest.approx(reference.binomtest(9, 9).pvalue, abs=0.01)
 
 
 def test_differences_wait_for_the_last_search():
@@ -239,12 +225,6 @@ def test_arms_of_different_cost_on_one_axis():
     assert got.low == pytest.approx([nan, *wilson([0.25, 0.25, 0.5], 4)[0], nan], nan_ok=True)
     with pytest.raises(ValueError, match="at least one"):
         solve_curve(chain).over_answers(0, [1])
-
-
-def test_figures_of_two_arms_agree_with_difference_of_their_values():
-    a, b = arm([[1, 2], [4, inf], [inf, inf]]), arm([[3, 3], [inf, inf], [1, inf]])
-    assert metric_difference("time", a, b) == paired_difference(a.solve_times(10), b.solve_times(10))
-    assert metric_difference("time", a, b).interval.mean == pytest.approx((1.5 - 3 + 7 - 10 + 10 - 5.5) / 3)
 
 
 def test_no_target_no_curve():

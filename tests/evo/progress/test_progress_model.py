@@ -1,4 +1,4 @@
-"""Progress: what was read by and by is what is read all at once, on both databases."""
+"""Progress: what was read by and by is what is read all at once."""
 
 import io
 from dataclasses import replace
@@ -20,9 +20,9 @@ from islands.store import Store
 ITERATIONS = 12
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def address(request, tmp_path):
-    return f"sqlite:///{tmp_path}/evo.db" if request.param == "sqlite" else request.getfixturevalue("postgres_address")
+@pytest.fixture
+def address(tmp_path):
+    return f"sqlite:///{tmp_path}/evo.db"
 
 
 @pytest.fixture
@@ -213,21 +213,6 @@ def test_a_scorer_that_fails_and_a_single_run(tmp_path, digits, digits_policy, s
         (failed,) = snapshot.failed
         assert failed.name == "bad" and failed.arm == "run" and "no score" in failed.message
         assert snapshot.planned < 12 and snapshot.arms[0].curve is not None
-
-
-def test_trainers_steps(address, search):
-    search("grpo", 0, 6)
-    with Store.open(address) as store:
-        progress = Progress(store, "cmp")
-        assert settled(progress).arms[1].training is None
-        run = store.run("cmp/grpo/s0")
-        for step in range(3):
-            with store.begin() as tx:
-                store.add_training_step(
-                    run.id, step, {"loss": 1.0 - step, "odd": "text"}, tx, policy_version=f"v{step}"
-                )
-        shown = settled(progress).arms[1].training
-        assert shown.steps == (0, 1, 2) and shown.metrics == {"loss": (1.0, 0.0, -1.0)} and shown.version == "v2"
 
 
 def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):

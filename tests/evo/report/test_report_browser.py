@@ -36,11 +36,6 @@ def column(tab, table, place):
     return tab.eval_on_selector_all(f"#{table} tbody tr", f"rows => rows.map(row => row.cells[{place}].innerText)")
 
 
-def test_it_opens_without_a_complaint_and_without_asking_for_anything(tab, written):
-    assert tab.complaints == [] and [url for url in tab.requests if not url.startswith("data:")] == [written]
-    assert tab.locator("svg.plot:visible").count() >= 2
-
-
 @pytest.mark.parametrize("width", [1440, 390])
 def test_everything_fits_and_can_be_pressed(tab, width):
     tab.set_viewport_size({"width": width, "height": 800})

@@ -59,12 +59,6 @@ def _set(canvas, x, y):
     return char != " " and bool((ord(char) - 0x2800) & bit)
 
 
-def test_sparse_traces_set_every_third_dot():
-    canvas = Canvas(3, 1)
-    canvas.trace([1] * 6, 0, band=True, every=3)
-    assert "".join(cells(canvas)[0]) == "⠂⠐ "
-
-
 def drawn(name, number, mean):
     mean = np.asarray(mean, dtype=float)
     return number, name, Curve(np.arange(1, len(mean) + 1), mean, mean - 0.1, mean + 0.1)

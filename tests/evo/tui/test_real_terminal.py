@@ -72,14 +72,6 @@ def test_signals_give_the_terminal_back(program, searched, how):
     one.given_back()
 
 
-@pytest.mark.parametrize("name", ["rum"])
-def test_a_mistyped_name_is_one_line(program, searched, name):
-    one = program("-m", "evo", "watch", name, "--db", searched)
-    assert one.ended() == 2
-    assert b"did you mean run" in one.everything and b"Traceback" not in one.everything
-    assert ENTERED not in one.everything and one.modes() == one.before
-
-
 def test_a_database_that_goes_away_is_one_line(program, searched):
     one = program("-c", "import evo.tui.app as s; s.FAULT_SECONDS = 1.0; from evo.cli import main; "
                   f"main(['watch', 'run', '--db', {searched!r}])")  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from evo.testing import PolicyContract, TrainablePolicyContract
@@ -32,11 +30,3 @@ class TestTrainablePolicies(TrainablePolicyContract):
         policy = load_policy(self.address, threads=1, max_tokens=24)
         assert isinstance(policy, TrainablePolicy)
         return policy
-
-
-def test_settings_are_those_of_the_caller(address: str) -> None:
-    policy = load_policy(address, temperature=0.7, batch=5, threads=1)
-    assert policy.temperature == 0.7 and policy.batch == 5 and policy.traits.logprobs
-    name = address.split("?")[0].split("=")[0].split("@")[0]
-    assert name.removeprefix("vllm:").startswith("/") or name in policy.version
-    asyncio.run(policy.close())

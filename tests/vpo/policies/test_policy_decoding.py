@@ -245,30 +245,6 @@ def test_no_library_warns_of_an_argument_that_leaves(llama, recwarn) -> None:
     asyncio.run(policy.close())
 
 
-def test_compact_prompts_are_token_strings(tmp_path) -> None:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    words = ["<pad>", "<unk>", "<eos>", "S00", "m3", ">00", "01", "02"]
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>", unk_token="<unk>"
-    ).save_pretrained(tmp_path)
-    config = LlamaConfig(
-        vocab_size=8, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, eos_token_id=2
-    )
-    config.evo_dialect = "maze-compact"
-    LlamaForCausalLM(config).save_pretrained(tmp_path)
-    policy = load_policy(str(tmp_path), threads=1, temperature=5.0)
-    assert policy.prompt_format == "maze-compact" and policy.batch == 64
-    group = sampled(policy, [Prompt("S00 m3", "ignored")], rollouts=6)[0]
-    assert group[0].prompt_ids.tolist() == [3, 4]
-    assert all(set(rollout.text.split()) <= set(words[3:]) for rollout in group)
-    assert any(len(rollout.text.split()) > 2 for rollout in group)
-    asyncio.run(policy.close())
-
-
 # --- drawing ----------------------------------------------------------------------------------------------------------
 
 

@@ -41,22 +41,6 @@ def test_a_bad_address_is_one_line(address: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"temperature": -0.1},
-        {"temperature": float("nan")},
-        {"top_p": 0.0},
-        {"top_p": 1.5},
-        {"max_tokens": 0},
-        {"batch": 0},
-    ],
-)
-def test_settings_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
-    with pytest.raises(BadAddress):
-        load_policy("scripted:mutate", **settings)  # type: ignore[arg-type]
-
-
 def test_a_directory_that_is_no_checkpoint_is_named(tmp_path) -> None:
     with pytest.raises(BadAddress, match="no config.json"):
         load_policy(str(tmp_path))

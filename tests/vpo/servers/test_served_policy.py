@@ -47,14 +47,6 @@ def test_what_a_request_holds() -> None:
     assert bytes(rollout.prompt_ids.tolist()).decode().startswith("system: Be brief.")
 
 
-def test_settings_of_an_address_go_before_those_of_the_search() -> None:
-    with completion_server() as server:
-        policy = load_policy(f"{server.address}?temperature=1.4", temperature=0.7)
-        assert policy.temperature == 1.4
-        asked(server, "temperature=1.4", temperature=0.7)
-        assert server.requests[0]["temperature"] == 1.4
-
-
 def test_a_group_is_one_request_or_one_for_each_place_and_the_same_either_way() -> None:
     with completion_server() as server:
         (whole,) = asked(server, rollouts=6)
