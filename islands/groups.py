@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+from sqlalchemy import Connection, Select, func, select
 
 from islands.blobs import unpack_floats, unpack_ids, unpack_texts
 from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
@@ -38,37 +37,16 @@ class TraceRow(NamedTuple):
     rollouts: int
 
 
-@dataclass(frozen=True)
-class GroupFilter:
-    """Which groups of a run. By default all.
-
-    problems: ids; versions: what the policy's version begins with; created: from and before, seconds since 1970, UTC
-    iterations: the first and the last, both included; upto: the last sequence
-    """
-
-    problems: Collection[int] | None = None
-    versions: Sequence[str] = ()
-    created: tuple[float | None, float | None] = (None, None)
-    iterations: tuple[int | None, int | None] = (None, None)
-    upto: int | None = None
-
-    def where(self) -> list[ColumnElement[bool]]:
-        group, version = PromptGroup.c, PolicyVersion.c.version
-        (since, before), (first, last) = self.created, self.iterations
-        conditions = [
-            None if self.problems is None else group.problem_id.in_(self.problems),
-            or_(*(func.substr(version, 1, len(start)) == start for start in self.versions)) if self.versions else None,
-            None if since is None else group.created >= since,
-            None if before is None else group.created < before,
-            None if first is None else group.iteration >= first,
-            None if last is None else group.iteration <= last,
-            None if self.upto is None else group.sequence <= self.upto,
-        ]
-        return [condition for condition in conditions if condition is not None]
-
-
-def trace_rows(store: Store, run_id: int, groups: GroupFilter | None = None) -> Iterator[TraceRow]:
-    """The groups of a run, or some of them, in order of sequence, without what was asked and answered."""
+def trace_rows(
+    store: Store, run_id: int, problems: Collection[int] | None = None, upto: int | None = None
+) -> Iterator[TraceRow]:
+    """The groups of a run in order of sequence, without what was asked and answered. problems: ids; upto: the last
+    sequence"""
+    wanted = [PromptGroup.c.run_id == run_id]
+    if problems is not None:
+        wanted.append(PromptGroup.c.problem_id.in_(problems))
+    if upto is not None:
+        wanted.append(PromptGroup.c.sequence <= upto)
     counted = (
         select(func.count()).where(Rollout.c.group_id == PromptGroup.c.id).correlate(PromptGroup).scalar_subquery()
     )
@@ -86,7 +64,7 @@ def trace_rows(store: Store, run_id: int, groups: GroupFilter | None = None) -> 
                 counted,
             )
             .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
-            .where(PromptGroup.c.run_id == run_id, PromptGroup.c.sequence > after, *(groups or GroupFilter()).where())
+            .where(PromptGroup.c.sequence > after, *wanted)
             .order_by(PromptGroup.c.sequence)
             .limit(INDEX_PAGE)
         )

@@ -172,3 +172,24 @@ NAMES.update(
         "search-value": "use reward solve with pass_at_k or vpo_pass_at_k",
     }
 )
+
+KEYS.update(
+    {
+        "trace_versions": ("name the runs to learn from with from_traces", ([],)),
+        "trace_after": ("name the runs to learn from with from_traces", (None,)),
+        "trace_before": ("name the runs to learn from with from_traces", (None,)),
+        "trace_iterations": ("trace_problems chooses problems; all their iterations count", (None,)),
+        "trace_most_behind": ("the importance weights correct for old versions", (None,)),
+        "min_diversity": ("train.steps ends training, and evo show names the diversity", (None,)),
+        "train.min_diversity": ("train.steps ends training, and evo show names the diversity", (None,)),
+    }
+)
+FLAGS.update(
+    {
+        "--trace-versions": "name the runs to learn from with --from-traces",
+        "--trace-after": "name the runs to learn from with --from-traces",
+        "--trace-before": "name the runs to learn from with --from-traces",
+        "--trace-iterations": "--trace-problems chooses problems; all their iterations count",
+        "--trace-most-behind": "the importance weights correct for old versions",
+    }
+)

@@ -39,11 +39,6 @@ class SearchTraining(TrainerSettings):
         10, ge=1, description="Steps between checkpoints; a resume repeats the steps since the last."
     )
     keep: int = Field(2, ge=1, description="Checkpoints to keep, in addition to the version promoted last.")
-    min_diversity: float | None = Field(
-        None,
-        ge=0.0,
-        description="Stop training when the answers of the last steps are more alike than this (L1).",
-    )
     check: list[str] = Field(
         default_factory=list, description="Held-out problems: a version that does worse on them is rolled back."
     )

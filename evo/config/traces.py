@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -30,61 +29,13 @@ class TraceSettings(BaseModel):
         default_factory=list,
         description="Use only traces of these problems (a name, an address, a set or part of one).",
     )
-    trace_versions: list[str] = Field(
-        default_factory=list, description="Use only traces of policy versions that begin like this."
-    )
-    trace_after: str | None = Field(
-        None, description="Use only traces stored at or after this ISO time, by default in UTC."
-    )
-    trace_before: str | None = Field(None, description="Use only traces stored before this ISO time.")
-    trace_iterations: str | None = Field(
-        None, description="Use only iterations A-B of each problem, from 0, both included; A- has no end."
-    )
-    trace_most_behind: int | None = Field(
-        None,
-        ge=0,
-        description="Use no traces of versions more than this many training steps behind their run's newest.",
-    )
     passes: int = Field(1, ge=1, description="Passes over the traces, each in another order.")
 
-    @field_validator("from_traces", "trace_problems", "trace_versions")
+    @field_validator("from_traces", "trace_problems")
     @classmethod
     def _parted(cls, given: list[str]) -> list[str]:
         """Repeated or parted by commas. An address of a database that holds a comma goes to --db."""
         return list(dict.fromkeys(part.strip() for item in given for part in item.split(",") if part.strip()))
-
-    @field_validator("trace_after", "trace_before")
-    @classmethod
-    def _time(cls, given: str | None) -> str | None:
-        if given is not None:
-            try:
-                timestamp(given)
-            except ValueError:
-                raise ValueError("is no ISO time, such as 2026-01-31 or 2026-01-31T18:30") from None
-        return given
-
-    @field_validator("trace_iterations")
-    @classmethod
-    def _span(cls, given: str | None) -> str | None:
-        if given is not None:
-            first, last = span(given)
-            if last is not None and last < first:
-                raise ValueError("ends before it begins")
-        return given
-
-
-def timestamp(time: str) -> float:
-    """Seconds since 1970 of an ISO time, UTC if it names no zone. Raises ValueError."""
-    parsed = datetime.fromisoformat(time)
-    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-
-
-def span(iterations: str) -> tuple[int, int | None]:
-    """`A-B` or `A-`. Raises ValueError."""
-    matched = re.fullmatch(r"(\d+)-(\d*)", iterations.strip())
-    if matched is None:
-        raise ValueError("is no span of iterations, such as 0-49 or 50-")
-    return int(matched[1]), int(matched[2]) if matched[2] else None
 
 
 def run_and_address(given: str, db: str) -> tuple[str, str]:

@@ -19,7 +19,6 @@ import asyncio
 import copy
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -120,8 +119,6 @@ PROBE_ROLLOUTS = 4
 PROBE_TOKENS = 1024
 """The most rollouts, and tokens with their prompts, of the probe. Policy and trainer both read it at each sync; at
 least one rollout is read."""
-DIVERSITY_STEPS = 5
-"""Steps over which the diversity of answers is averaged."""
 
 
 class CoLocated(Learner):
@@ -159,7 +156,6 @@ class CoLocated(Learner):
         self._planned = self._recorded = 0  # steps that have their groups; recorded steps
         self._probe: tuple[list[Rollout], float] | None = None
         self._saved = 0
-        self._diversity: deque[float] = deque(maxlen=DIVERSITY_STEPS)
         self._checkpoints: list[tuple[str, bool]] = []  # path, whether it was promoted; oldest first
         if promotion is not None:
             promotion.start(trainer)
@@ -179,11 +175,6 @@ class CoLocated(Learner):
         if most is not None and self._planned >= most:
             self._waiting.clear()
 
-    def _collapsed(self) -> bool:
-        """Whether the policy's answers have become so similar that training must end."""
-        least, recent = self.settings.min_diversity, self._diversity
-        return least is not None and len(recent) == DIVERSITY_STEPS and sum(recent) / len(recent) < least
-
     def _counts(self, group: ScoredGroup) -> bool:
         if not self.settings.unsolved:
             return True
@@ -199,14 +190,11 @@ class CoLocated(Learner):
 
     async def _train(self, groups: Sequence[ScoredGroup]) -> None:
         """One step: learn, decide whether the new version may search, record the step."""
-        if self._collapsed():
-            return
         started = time.perf_counter()
         stats = await self.policy.between(partial(self.trainer.step, groups))
         trained = time.perf_counter()
         self._probe = self._probe or _probe_of(groups)
         metrics = {**stats.metrics, "diversity": diversity_of(groups)}
-        self._diversity.append(metrics["diversity"])
         if stats.policy_version or self.promotion is not None:
             metrics |= await self._offered()
         synced = time.perf_counter()
@@ -319,7 +307,6 @@ class CoLocated(Learner):
                 self.promotion.conclude(self.trainer, harmful=not record.stats["promoted"])
             if number == searching and self.trainer.version != self.policy.version:
                 await self.sync(self.trainer.version)
-        self._diversity.extend(record.stats.get("diversity", 0.0) for record in records)
         self._checkpoints = [
             (record.checkpoint, record.stats.get("promoted") == 1)
             for record in records

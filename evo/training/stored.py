@@ -28,12 +28,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from evo.config.traces import TRUNCATE, run_and_address, span, timestamp
+from evo.config.traces import TRUNCATE, run_and_address
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training.loop import Batch, Training
 from islands.comparisons import runs_named
-from islands.groups import GroupFilter, TraceRow, groups_at, trace_rows
+from islands.groups import TraceRow, groups_at, trace_rows
 from islands.runs import group_count
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
@@ -46,7 +46,6 @@ from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.examples import group_advantages
 
-FILTERS = ("trace_problems", "trace_versions", "trace_after", "trace_before", "trace_iterations")
 CHAINS, ONE_ROLLOUT = "chains of several answers", "with one rollout or none"
 SILENT, FOREIGN = "without log-probabilities", "of another tokenizer"
 TOO_LONG, SPREADLESS = "longer than the policy's context", "without spread"
@@ -174,18 +173,6 @@ def wanted_problems(run: TrainRun, source: StoredRun) -> set[int] | None:
     return {id for id, record in source.problems.items() if names & {record.name, record.address}}
 
 
-def group_filter(run: TrainRun, source: StoredRun) -> GroupFilter:
-    """The user's filters."""
-    times = (None if time is None else timestamp(time) for time in (run.trace_after, run.trace_before))
-    return GroupFilter(
-        problems=wanted_problems(run, source),
-        versions=run.trace_versions,
-        created=(next(times), next(times)),
-        iterations=(None, None) if run.trace_iterations is None else span(run.trace_iterations),
-        upto=source.upto,
-    )
-
-
 @dataclass
 class StoredGroups(LearningSource):
     """The prompt groups that a training run learns from.
@@ -224,9 +211,9 @@ def choose_groups(run: TrainRun, sources: list[StoredRun]) -> StoredGroups:
     rows: list[tuple[int, TraceRow]] = []
     left_out, lengths = Counter[str](), Counter[int]()
     for number, source in enumerate(sources):
-        exclusion, digest = _exclusion(run, source), hashlib.blake2b(digest_size=16)
-        for row in trace_rows(source.store, source.run.id, group_filter(run, source)):
-            if reason := exclusion(row):
+        digest = hashlib.blake2b(digest_size=16)
+        for row in trace_rows(source.store, source.run.id, wanted_problems(run, source), source.upto):
+            if reason := _exclusion(run, row):
                 left_out[reason] += 1
                 continue
             rows.append((number, row))
@@ -236,9 +223,8 @@ def choose_groups(run: TrainRun, sources: list[StoredRun]) -> StoredGroups:
         source.digest = digest.hexdigest()
     if not rows and not left_out:
         where, stored = ", ".join(source.name for source in sources), sum(source.stored for source in sources)
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in FILTERS if getattr(run, name))
         raise BadInput(
-            f"none of the {stored:,} stored iterations of {where} passes {flags}"
+            f"none of the {stored:,} stored iterations of {where} is of --trace-problems"
             if stored
             else f"nothing to learn from: {where} holds no iterations yet"
         )
@@ -250,29 +236,15 @@ def choose_groups(run: TrainRun, sources: list[StoredRun]) -> StoredGroups:
     return StoredGroups(sources, sorted({(number, row.problem_id) for number, row in rows}), rows, left_out)
 
 
-def _exclusion(run: TrainRun, source: StoredRun) -> Callable[[TraceRow], str]:
-    """A function that gives the reason why a group cannot teach the method, as far as its row shows; "" if it can."""
-    newest = Counter[str]()
-    if run.trace_most_behind is not None:
-        for row in trace_rows(source.store, source.run.id, GroupFilter(upto=source.upto)):
-            root, step = lineage(row.version)
-            newest[root] = max(newest[root], step)
-
-    def exclusion(row: TraceRow) -> str:
-        root, step = lineage(row.version)
-        if run.answers is not None and row.answers != run.answers:
-            return f"not of {run.answers} answers"
-        if run.answers is None and row.answers > 1 and not METHODS[run.method].chain:
-            return CHAINS
-        if row.rollouts < 2:
-            return ONE_ROLLOUT
-        if row.temperature <= 0:
-            return "sampled at temperature 0, or imported"
-        if run.trace_most_behind is not None and newest[root] - step > run.trace_most_behind:
-            return f"more than {run.trace_most_behind} versions behind"
-        return ""
-
-    return exclusion
+def _exclusion(run: TrainRun, row: TraceRow) -> str:
+    """Why a group cannot teach the method, as far as its row shows; "" if it can."""
+    if run.answers is not None and row.answers != run.answers:
+        return f"not of {run.answers} answers"
+    if run.answers is None and row.answers > 1 and not METHODS[run.method].chain:
+        return CHAINS
+    if row.rollouts < 2:
+        return ONE_ROLLOUT
+    return "sampled at temperature 0, or imported" if row.temperature <= 0 else ""
 
 
 def _nothing_taught(
@@ -286,14 +258,14 @@ def _nothing_taught(
     )
 
 
-_TRAINED = re.compile(r"(.*)\+[a-z_]+\.(\d+)")
+_TRAINED = re.compile(r"(.*)\+[a-z_]+\.\d+")
 """The version of the weights of a trainer's n-th step (vpo.training.trainer)."""
 
 
-def lineage(version: str) -> tuple[str, int]:
-    """(the version that training started from, the number of steps); 0 steps if no search's trainer made it."""
+def lineage(version: str) -> str:
+    """The version that training started from."""
     matched = _TRAINED.fullmatch(version)
-    return (matched[1], int(matched[2])) if matched else (version, 0)
+    return matched[1] if matched else version
 
 
 @dataclass(kw_only=True, eq=False)
@@ -438,7 +410,7 @@ def keep_fitting(groups: StoredGroups, policy: LocalPolicy) -> None:
     evidence: dict[str, str] = {}
     kept, left_out = [], Counter[str]()
     for place, (number, row) in enumerate(groups.rows):
-        key = number, lineage(row.version)[0]
+        key = number, lineage(row.version)
         if key not in reasons:
             (group,) = groups.read([place])
             reasons[key], detail = (SILENT, "") if _silent(group) else misfit(group, policy)

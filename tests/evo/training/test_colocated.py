@@ -329,15 +329,6 @@ def test_checkpoints_beyond_those_kept_are_removed(db, tmp_path):
     assert whole.search.learner.trainer.steps == sum(step.policy_version is not None for step in steps_of(db))
 
 
-def test_training_stops_where_the_answers_have_become_alike(db):
-    run(db, config(iterations=12, train={"every": 2, "min_diversity": 10.0}))  # no two vectors are so far apart
-    steps = steps_of(db)
-    assert len(steps) == 5 and len(groups_of(db)) == 24
-    assert all(0 < step.stats["diversity"] < 4 for step in steps)
-    again = run(db, resume=True)
-    assert len(steps_of(db)) == 5 and again.reason == ""
-
-
 def test_gains_beside_a_search_are_over_what_the_prompt_showed(db, monkeypatch):
     credited = {}
     estimated = examples.group_advantages

@@ -114,7 +114,7 @@ def test_an_interrupt_ends_it_after_the_step(db, tmp_path, monkeypatch):
     ("changes", "said"),
     [
         ({"from_traces": []}, "name them with --from-traces RUN"),
-        ({"trace_versions": ["x"]}, "trace-versions chooses among stored iterations"),
+        ({"passes": 2}, "passes chooses among stored iterations"),
         ({"rollouts": 4}, "rollouts cannot be set"),
     ],
 )

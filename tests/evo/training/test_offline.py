@@ -183,51 +183,15 @@ def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
     assert invoke(["train", "--resume", out, "--db", elsewhere, "--plain"]) == 0
 
 
-def test_filters_choose_whole_groups(db):
-    execute(db, "UPDATE prompt_groups SET created = 1.7e9 + sequence * 3600")
-
-    def chosen(**filters):
-        traces = opened(settings(db, **filters))
+def test_groups_of_some_problems_are_taken_whole(db):
+    def chosen(*problems):
+        traces = opened(settings(db, trace_problems=list(problems)))
         return traces.read(np.arange(len(traces)))
 
-    name = chosen()[0].rollouts and {g.problem: None for g in chosen()}
-    first, second, third = sorted(name)
-    assert {g.problem for g in chosen(trace_problems=["maze:train/1"])} == {second}
-    assert {g.problem for g in chosen(trace_problems=["maze:train/1-7,maze:test"])} == {second, third}
-    assert {g.iteration for g in chosen(trace_iterations="1-2")} == {1, 2}
-    assert {g.iteration for g in chosen(trace_iterations="3-")} == {3}
-    early = chosen(trace_after="2023-11-15T00:13:20+00:00", trace_before="2023-11-15T03:13:20")
-    assert [g.sequence for g in early] == [2, 3, 4]  # 1.7e9 is 2023-11-14T22:13:20Z
-    assert len(chosen(trace_versions=["embedded:vpo", SMALL_POLICY])) == 12
-    both = chosen(trace_problems=["maze:train/0"], trace_iterations="0-1")
-    assert [(g.problem, g.iteration) for g in both] == [(first, 0), (first, 1)]
-    assert all(len(g.rollouts) == 4 for g in both)
-
-
-def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, tmp_path):
-    class Learning(digits_policy):
-        @property
-        def version(self):
-            return f"digits+vpo.{len(self.calls)}" if self.calls else "digits"
-
-    db = f"sqlite:///{tmp_path / 'evo.db'}"
-    search_with([digits()], Learning(batch=1), db, name="a", rollouts=2, iterations=20, parallel=1)
-    stored = [group.policy_version for group in groups_of(db)]
-    assert len(set(stored)) > 10
-
-    def versions(**filters):
-        traces = opened(settings(db, **filters))
-        found = [g.policy_version for g in traces.read(np.arange(len(traces)))]
-        return found, traces.left_out
-
-    found, _ = versions(trace_versions=["digits+vpo.1"])
-    assert found == [v for v in stored if v.startswith("digits+vpo.1")]
-    newest = max(int(v.partition(".")[2] or 0) for v in stored)
-    found, left_out = versions(trace_most_behind=4)
-    assert found == [v for v in stored if int(v.partition(".")[2] or 0) >= newest - 4]
-    assert left_out == {"more than 4 versions behind": len(stored) - len(found)}
-    with pytest.raises(BadInput, match="none of the 20 stored iterations of a .* passes --trace-versions"):
-        versions(trace_versions=["other"])
+    _, second, third = sorted({g.problem for g in chosen()})
+    assert {g.problem for g in chosen("maze:train/1")} == {second}
+    both = chosen("maze:train/1-7,maze:test")
+    assert {g.problem for g in both} == {second, third} and all(len(g.rollouts) == 4 for g in both)
 
 
 def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_path):
@@ -258,12 +222,9 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
         (["vpo", "--from-traces", "a", "--rollouts", "4"], "rollouts cannot be set"),
         (["vpo", "--from-traces", "a", "--answers", "2"], "can teach vpo: 12 not of 2 answers"),
         (["vpo", "--from-traces", "a", "--trace-problems", "maze:nowhere"], "--trace-problems maze:nowhere"),
-        (["vpo", "--from-traces", "a", "--trace-problems", "maze:test/3"], "passes --trace-problems"),
-        (["vpo", "--from-traces", "a", "--trace-after", "2100-01-01"], "passes --trace-after"),
-        (["vpo", "--from-traces", "a", "--trace-before", "soon"], "is no ISO time"),
-        (["vpo", "--from-traces", "a", "--trace-iterations", "5-2"], "ends before it begins"),
-        (["vpo", "--from-traces", "a", "--trace-iterations", "some"], "is no span of iterations"),
-        (["vpo", "maze:train", "--trace-iterations", "0-2"], "trace-iterations is for --from-traces"),
+        (["vpo", "--from-traces", "a", "--trace-problems", "maze:test/3"], "is of --trace-problems"),
+        (["vpo", "--from-traces", "a", "--trace-after", "2100-01-01"], "--trace-after was removed"),
+        (["vpo", "maze:train", "--passes", "2"], "passes is for --from-traces"),
         (["vpo", "--from-traces", "a", "--evaluate", "maze:train/1"], "would be trained on and evaluated on"),
         (["vpo", "--from-traces", "a", "--policy", "scripted:random-route"], "has no weights here to train"),
     ],
