@@ -18,7 +18,7 @@ from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_p
 
 F = TypeVar("F", bound=Callable[..., Any])
 WIDE = 1000
-SCHEMA = 1
+SCHEMA = 2
 """The version of the JSON that commands print. A key that goes or changes its meaning raises it; a new key does not."""
 
 

@@ -11,94 +11,15 @@ import numpy.typing as npt
 from rich.style import Style
 from rich.text import Text
 
+from evo.comparison.results import Floats, Ints
 from evo.comparison.summary import Curve
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.palette import Palette
 
-_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint8)  # [row, column] in a cell
-BLANK = 0x2800
-BLANK_LAYER = -1
+_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # [row, column] of a dot in a cell
+NOBODY = -1
 DASH = 2
-"""Cells that a layer is drawn in before the next one's turn, where they overlap."""
-
-
-class Canvas:
-    """width x height cells; dot (0, 0) is at the top left."""
-
-    def __init__(self, width: int, height: int) -> None:
-        self.width, self.height = max(1, width), max(1, height)
-        self._lines: dict[int, npt.NDArray[np.uint8]] = {}
-        self._bands: dict[int, npt.NDArray[np.uint8]] = {}
-
-    @property
-    def dots(self) -> tuple[int, int]:
-        """How many dots there are across and down."""
-        return self.width * 2, self.height * 4
-
-    def dot(self, x: int, y: int, layer: int, band: bool = False) -> None:
-        """Set one dot of a layer; one outside the canvas is not drawn."""
-        across, down = self.dots
-        if not (0 <= x < across and 0 <= y < down):
-            return
-        layers = self._bands if band else self._lines
-        if layer not in layers:
-            layers[layer] = np.zeros((self.height, self.width), dtype=np.uint8)
-        layers[layer][y // 4, x // 2] |= _BITS[y % 4, x % 2]
-
-    def trace(self, ys: npt.ArrayLike, layer: int, band: bool = False, every: int = 1) -> None:
-        """A curve, one value for each dot across, in dots from the top; NaN leaves a gap. Neighbours are joined
-        by a vertical stroke. With `every`, only each so-many-th dot: a band's edge, sparse."""
-        values = np.asarray(ys, dtype=np.float64)
-        before: int | None = None
-        for x, value in enumerate(values.tolist()):
-            if value != value:  # NaN
-                before = None
-                continue
-            y = round(value)
-            if every > 1:
-                if x % every == 0:
-                    self.dot(x, y, layer, band)
-                continue
-            low, high = (y, y) if before is None else (min(y, before), max(y, before))
-            # the stroke between two values is shared between their columns, half each
-            for at in range(low, high + 1):
-                self.dot(x if before is None or abs(at - y) <= abs(at - before) else x - 1, at, layer, band)
-            before = y
-
-    def rows(self) -> list[list[tuple[str, int, bool]]]:
-        """Each cell as (character, layer, whether it is a band's): layer BLANK_LAYER for a blank one. A cell has one
-        colour, so of several layers in a cell one is drawn: they take turns, DASH cells each."""
-        lines, line_owner = self._shared(self._lines)
-        bands, band_owner = self._shared(self._bands)
-        dots = np.where(lines > 0, lines, bands)
-        owner = np.where(lines > 0, line_owner, band_owner)
-        is_band = (lines == 0) & (bands > 0)
-        return [
-            [
-                (chr(BLANK + dot) if dot else " ", who, of_band)
-                for dot, who, of_band in zip(dots[y].tolist(), owner[y].tolist(), is_band[y].tolist(), strict=True)
-            ]
-            for y in range(self.height)
-        ]
-
-    def _shared(self, layers: dict[int, npt.NDArray[np.uint8]]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """(height, width): the dots of the layer that is drawn in each cell, and the layer."""
-        dots = np.zeros((self.height, self.width), dtype=np.uint8)
-        owner = np.full((self.height, self.width), BLANK_LAYER, dtype=np.int64)
-        if not layers:
-            return dots, owner
-        order = sorted(layers)
-        masks = np.stack([layers[layer] for layer in order])
-        there = masks > 0
-        turn = (np.arange(self.width) // DASH) % np.maximum(1, there.sum(axis=0))
-        rank: npt.NDArray[np.int64] = np.cumsum(there, axis=0) - there
-        for number, layer in enumerate(order):
-            drawn = there[number] & (rank[number] == turn)
-            owner[drawn], dots[drawn] = layer, masks[number][drawn]
-        return dots, owner
-
-
-Floats = npt.NDArray[np.float64]
+"""Cells that a curve is drawn in before the next one's turn, where they overlap."""
 NamedCurve = tuple[int, str, Curve]
 """An arm's place in the comparison, its name, and its curve."""
 MARK_EVERY = 14
@@ -109,6 +30,34 @@ LOW = 8
 """Lines of a plot below which the axis has no rule."""
 
 
+def trace(ys: npt.ArrayLike, height: int, every: int = 1) -> Ints:
+    """A curve as braille dots: (2 W,) dots from the top, NaN for a gap -> (height, W) the dots of each cell. Neighbours
+    are joined by a vertical stroke, half in each column. every: only each so-many-th dot, as for a band's edge"""
+    values = np.asarray(ys, dtype=np.float64)
+    dots = np.zeros((4 * height, len(values)), dtype=np.int64)
+    before: int | None = None
+    for x, value in enumerate(values.tolist()):
+        if value != value or x % every:
+            before = None
+            continue
+        y = round(value)
+        start = y if before is None else before
+        for at in range(max(0, min(y, start)), min(len(dots) - 1, max(y, start)) + 1):
+            dots[at, x if abs(at - y) <= abs(at - start) else x - 1] = 1
+        before = y
+    return np.asarray(np.einsum("yaxb,ab->yx", dots.reshape(height, 4, -1, 2), _BITS))
+
+
+def overlay(curves: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """(height, W) the dots drawn in each cell, and the number of their curve, NOBODY for a blank cell. A cell has one
+    colour, so curves that share it take turns, DASH cells each."""
+    cells = np.stack(curves)
+    there = cells > 0
+    turn = np.arange(cells.shape[2]) // DASH % np.maximum(1, there.sum(axis=0))
+    drawn = there & (np.cumsum(there, axis=0) - there == turn)
+    return (cells * drawn).sum(axis=0), np.where(drawn.any(axis=0), drawn.argmax(axis=0), NOBODY)
+
+
 def draw_plot(curves: Sequence[NamedCurve], unit: str, share: bool, width: int, height: int, palette: Palette) -> Text:
     """`height` lines of `width` cells: curves with bands over one axis, which is below them. Shares are shown in
     percent; else the scale is that of the curves. More than MOST_BANDS curves have no bands."""
@@ -116,44 +65,57 @@ def draw_plot(curves: Sequence[NamedCurve], unit: str, share: bool, width: int, 
     names = max((min(width_of(clean(name)), 12) for _, name, _ in curves), default=0)
     labels = max(names + 7, len(unit) + 2) if width >= 46 else 0  # the unit is below the names
     left, below = 6, 2 if height >= LOW else 1
-    canvas = Canvas(width - left - labels - 1, height - below)
-    low, high = _range(curves, share)
-    across, down = canvas.dots
-    at = _columns(len(axis), across)
-    for number, (_, _, curve) in enumerate(curves):
-        for edge in (curve.low, curve.high) if len(curves) <= MOST_BANDS else ():
-            canvas.trace(_heights(edge[at], low, high, down), number, band=True, every=BAND_EVERY)
-    for number, (_, _, curve) in enumerate(curves):
-        canvas.trace(_heights(curve.mean[at], low, high, down), number)
-    marks = _marks(curves, at, low, high, canvas)
-    ends = _ends(curves, low, high, canvas.height, share)
-    ticks = _ticks(canvas.height, low, high, share)
+    across, rows = max(1, width - left - labels - 1), max(1, height - below)
+    banded = [curve for *_, curve in curves] if len(curves) <= MOST_BANDS else []
+    low, high = (0.0, 1.0) if share else _range([*(curve.mean for *_, curve in curves),
+                                                 *(edge for curve in banded for edge in (curve.low, curve.high))])  # fmt: skip
+    at = np.clip(np.round(np.linspace(0, len(axis) - 1, 2 * across)), 0, max(0, len(axis) - 1)).astype(np.int64)
+
+    def heights(values: Floats) -> Floats:
+        """Values as dots from the top."""
+        return (1 - (values - low) / (high - low)) * (4 * rows - 1)
+
+    def row_of(value: float) -> int:
+        return min(max(round(float(heights(np.array(value)))) // 4, 0), rows - 1)
+
+    lines, owner = overlay([trace(heights(curve.mean[at]), rows) for *_, curve in curves])
+    bands, band_owner = np.zeros_like(lines), owner
+    if banded:
+        edges = [[trace(heights(edge[at]), rows, BAND_EVERY) for edge in (curve.low, curve.high)] for curve in banded]
+        bands, band_owner = overlay([lower | upper for lower, upper in edges])
+    marks: dict[tuple[int, int], int] = {}  # along each curve, staggered, without overlap
+    for number, (*_, curve) in enumerate(curves if len(curves) > 1 else ()):
+        for x in range(3 + number * max(1, MARK_EVERY // len(curves)), across, MARK_EVERY):
+            if (value := curve.mean[at[2 * x]]) == value:
+                marks.setdefault((row_of(value), x), number)
+    ends = _ends([heights(curve.mean) / 4 for *_, curve in curves], rows)
+    ticks = {row_of(value): text for value, text in _ticks(rows, low, high, share)}
     text = Text(no_wrap=True, overflow="crop")
-    for y, row in enumerate(canvas.rows()):
+    for y in range(rows):
         text.append(f"{ticks.get(y, ''):>{left - 1}}┤", palette.muted)
-        for x, (char, owner, band) in enumerate(row):
-            place = marks.get(y, {}).get(x, owner)
-            style = Style() if place == BLANK_LAYER else palette.arm(curves[place][0])
-            if x in marks.get(y, {}):
-                char, band = palette.mark(curves[place][0]), False
-            text.append(char, style + Style(dim=band))
+        for x in range(across):
+            is_line = lines[y, x] > 0
+            dots, place = (lines[y, x], owner[y, x]) if is_line else (bands[y, x], band_owner[y, x])
+            if (y, x) in marks:
+                arm = curves[marks[y, x]][0]
+                text.append(palette.mark(arm), palette.arm(arm))
+            elif dots:
+                text.append(chr(0x2800 + int(dots)), palette.arm(curves[place][0]) + Style(dim=not is_line))
+            else:
+                text.append(" ")
         if labels and y in ends:
-            number, value = ends[y]
-            arm, name, _ = curves[number]
+            arm, name, curve = curves[ends[y]]
+            value = _value(float(curve.mean[np.isfinite(curve.mean)][-1]), share)
             text.append(f" {palette.mark(arm)} {value} {shorten(name, labels - 7)}", palette.arm(arm))
         text.append("\n")
-    for line in _axis(axis, unit, left, canvas.width, width)[-below:]:
+    for line in _axis(axis, unit, left, across, width)[-below:]:
         text.append(line + "\n", palette.muted)
     text.right_crop(1)
     return text
 
 
-def _range(curves: Sequence[NamedCurve], share: bool) -> tuple[float, float]:
-    if share:
-        return 0.0, 1.0
-    banded = len(curves) <= MOST_BANDS
-    shown = [values for _, _, its in curves for values in (its.mean, *((its.low, its.high) if banded else ()))]
-    values = np.concatenate(shown or [np.zeros(1)])
+def _range(shown: Sequence[Floats]) -> tuple[float, float]:
+    values = np.concatenate([*shown, np.zeros(0)])
     values = values[np.isfinite(values)]
     if not len(values):
         return 0.0, 1.0
@@ -162,73 +124,32 @@ def _range(curves: Sequence[NamedCurve], share: bool) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _columns(steps: int, across: int) -> npt.NDArray[np.int64]:
-    """The step at each dot across."""
-    return np.clip(np.round(np.linspace(0, steps - 1, across)), 0, max(0, steps - 1)).astype(np.int64)
-
-
-def _heights(values: Floats, low: float, high: float, down: int) -> Floats:
-    """Values as dots from the top."""
-    return (1 - (values - low) / (high - low)) * (down - 1)
-
-
-def _marks(
-    curves: Sequence[NamedCurve], at: npt.NDArray[np.int64], low: float, high: float, canvas: Canvas
-) -> dict[int, dict[int, int]]:
-    """Row -> column -> curve whose mark is there: along each curve, staggered, without overlap."""
-    marks: dict[int, dict[int, int]] = {}
-    if len(curves) < 2:
-        return marks
-    stagger = max(1, MARK_EVERY // len(curves))
-    for number, (_, _, curve) in enumerate(curves):
-        for x in range(3 + number * stagger, canvas.width, MARK_EVERY):
-            value = curve.mean[at[x * 2]]
-            if value == value:
-                y = int(round(float(_heights(np.array(value), low, high, canvas.height * 4)))) // 4
-                marks.setdefault(min(max(y, 0), canvas.height - 1), {}).setdefault(x, number)
-    return marks
-
-
-def _ends(
-    curves: Sequence[NamedCurve], low: float, high: float, height: int, share: bool
-) -> dict[int, tuple[int, str]]:
-    """Row -> (curve, its last value): next to its end, moved apart if several end together."""
-    wanted = []
-    for number, (_, _, curve) in enumerate(curves):
-        known = curve.mean[np.isfinite(curve.mean)]
-        if len(known):
-            y = float(_heights(known[-1:], low, high, height * 4)[0]) / 4
-            wanted.append((y, number, _value(float(known[-1]), share)))
-    wanted.sort()
-    rows: dict[int, tuple[int, str]] = {}
+def _ends(heights: Sequence[Floats], rows: int) -> dict[int, int]:
+    """Row -> the curve whose end is next to it; moved apart if several end together."""
+    wanted = sorted((float(ys[np.isfinite(ys)][-1]), n) for n, ys in enumerate(heights) if np.isfinite(ys).any())
+    placed: dict[int, int] = {}
     last = -1
-    for place, (y, number, text) in enumerate(wanted):
-        row = min(max(int(y), last + 1), height - (len(wanted) - place))
+    for place, (y, number) in enumerate(wanted):
+        row = min(max(int(y), last + 1), rows - (len(wanted) - place))
         if row > last:
-            rows[row] = (number, text)
+            placed[row] = number
             last = row
-    return rows
+    return placed
 
 
 def _value(value: float, share: bool) -> str:
     return f"{value:4.0%}" if share else f"{value:.3g}"
 
 
-def _ticks(height: int, low: float, high: float, share: bool) -> dict[int, str]:
-    """Row -> its number: round ones, in the row whose cell holds them."""
-    count = 4 if height >= 9 else 2
+def _ticks(rows: int, low: float, high: float, share: bool) -> list[tuple[float, str]]:
+    """Round numbers and how they are written."""
+    count = 4 if rows >= 9 else 2
     if share:
-        values = [i / count for i in range(count + 1)]
-    else:
-        size = _round_step((high - low) / count)
-        values = [size * n for n in range(math.ceil(low / size), math.floor(high / size) + 1)]
-    down = height * 4
-    digits = max(0, -math.floor(math.log10(_round_step((high - low) / count)) + 1e-9)) if not share else 0
-    rows = {}
-    for value in values:
-        y = int(round(float(_heights(np.array(value), low, high, down)))) // 4
-        rows[y] = f"{value:.0%}" if share else f"{value:.{min(digits, 3)}f}" if digits else f"{value:g}"
-    return rows
+        return [(i / count, f"{i / count:.0%}") for i in range(count + 1)]
+    size = _round_step((high - low) / count)
+    digits = min(3, max(0, -math.floor(math.log10(size) + 1e-9)))
+    values = [size * n for n in range(math.ceil(low / size), math.floor(high / size) + 1)]
+    return [(value, f"{value:.{digits}f}" if digits else f"{value:g}") for value in values]
 
 
 def _round_step(size: float) -> float:

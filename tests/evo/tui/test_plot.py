@@ -3,11 +3,16 @@ import pytest
 
 from evo.comparison.summary import Curve
 from evo.tui.palette import DARK
-from evo.tui.plot import BLANK_LAYER, Canvas, draw_plot
+from evo.tui.plot import NOBODY, draw_plot, overlay, trace
 
 
-def cells(canvas):
-    return [[char for char, _, _ in row] for row in canvas.rows()]
+def chars(dots):
+    return ["".join(chr(0x2800 + dot) if dot else " " for dot in row) for row in dots.tolist()]
+
+
+def dot(x, y, height=1, width=1):
+    """One dot: all other columns are gaps."""
+    return trace([y if at == x else np.nan for at in range(2 * width)], height)
 
 
 @pytest.mark.parametrize(
@@ -15,48 +20,32 @@ def cells(canvas):
     [(0, 0, "⠁"), (0, 1, "⠂"), (0, 2, "⠄"), (0, 3, "⡀"), (1, 0, "⠈"), (1, 1, "⠐"), (1, 2, "⠠"), (1, 3, "⢀")],
 )
 def test_each_dot_has_its_place(x, y, char):
-    canvas = Canvas(1, 1)
-    canvas.dot(x, y, 0)
-    assert cells(canvas) == [[char]]
+    assert chars(dot(x, y)) == [char]
 
 
-def test_dots_outside_are_not_drawn():
-    canvas = Canvas(2, 1)
-    for x, y in ((-1, 0), (4, 0), (0, -1), (0, 4)):
-        canvas.dot(x, y, 0)
-    assert canvas.rows() == [[(" ", BLANK_LAYER, False)] * 2]
+@pytest.mark.parametrize("y", [-1, 4])
+def test_dots_outside_are_not_drawn(y):
+    assert not dot(0, y).any()
 
 
 def test_curves_that_overlap_take_turns_so_that_each_keeps_its_colour():
-    canvas = Canvas(8, 1)
-    for layer in (0, 1, 2):
-        canvas.trace([layer] * 16, layer)
-    canvas.trace([np.nan] * 14 + [3, 3], 3)
-    (row,) = canvas.rows()
-    assert [layer for _, layer, _ in row] == [0, 0, 1, 1, 2, 2, 0, 3]
-    assert "".join(char for char, _, _ in row) == "⠉⠉⠒⠒⠤⠤⠉⣀", "a cell has the dots of its layer only"
+    curves = [trace([layer] * 16, 1) for layer in (0, 1, 2)] + [trace([np.nan] * 14 + [3, 3], 1)]
+    dots, owner = overlay(curves)
+    assert owner.tolist() == [[0, 0, 1, 1, 2, 2, 0, 3]]
+    assert chars(dots) == ["⠉⠉⠒⠒⠤⠤⠉⣀"], "a cell has the dots of its curve only"
+    assert overlay([dot(0, 0, width=2)])[1].tolist() == [[0, NOBODY]]
 
 
 def test_a_line_hides_the_bands_of_its_cell():
-    canvas = Canvas(2, 1)
-    canvas.dot(0, 3, 1, band=True)
-    canvas.dot(0, 0, 0)
-    canvas.dot(2, 2, 0, band=True)
-    canvas.dot(3, 2, 1, band=True)
-    assert canvas.rows() == [[("⠁", 0, False), ("⠄", 0, True)]]
+    curve = Curve(np.arange(1, 31), np.full(30, 0.5), np.full(30, 0.5), np.full(30, 0.9))
+    shown = draw_plot([(0, "a", curve)], "iterations", True, 40, 12, DARK)
+    dim = {shown.plain[span.start : span.end] for span in shown.spans if getattr(span.style, "dim", False)}
+    line = next(row for row in shown.plain.split("\n") if "⠒⠒" in row or "⠤⠤" in row or "⠉⠉" in row or "⣀⣀" in row)
+    assert dim and not dim & set(line) - {" "}
 
 
 def test_traces_join_neighbours_and_leave_gaps():
-    canvas = Canvas(2, 2)
-    canvas.trace([0, 7, np.nan, 3], 0)
-    dots = {(x, y) for y in range(8) for x in range(4) if _set(canvas, x, y)}
-    assert dots == {(0, 0), (0, 1), (0, 2), (0, 3), (1, 4), (1, 5), (1, 6), (1, 7), (3, 3)}
-
-
-def _set(canvas, x, y):
-    char = canvas.rows()[y // 4][x // 2][0]
-    bit = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]][y % 4][x % 2]
-    return char != " " and bool((ord(char) - 0x2800) & bit)
+    assert chars(trace([0, 7, np.nan, 3], 2)) == ["⡇⢀", "⢸ "]
 
 
 def drawn(name, number, mean):
