@@ -7,12 +7,12 @@ statistics over all searches are computed only so often that they take less than
 
 from __future__ import annotations
 
-import heapq
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nlargest
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -54,7 +54,6 @@ from islands.lock import LOST
 from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
-    Improvement,
     RunCourse,
     counts_by_problem,
     course_between,
@@ -87,11 +86,14 @@ Made = TypeVar("Made")
 
 
 class BestSoFar(NamedTuple):
-    """A new best answer of a search. iteration: iterations done, 0 for a seed answer; candidate: its id"""
+    """A new best answer of a search. iteration: iterations done, 0 for a seed answer; candidate: its id; before: the
+    best fitness before it, None for the first; created: None for a seed answer"""
 
     iteration: int
     fitness: float
     candidate: int
+    before: float | None
+    created: float | None
 
 
 @dataclass(eq=False)
@@ -121,7 +123,7 @@ class _Searches:
     """One arm's searches of all P problems under S seeds, also of those that do not count.
 
     times: (K,) iterations for which `best` is kept; done: (P, S); solved_at: (P, S), as in Results
-    best: (P, S, K) best fitness; now: (P, S) the best fitness so far, NaN before any
+    best: (P, S, K) best fitness
     rises: (problem, seed) -> every rise of its best fitness
     """
 
@@ -129,7 +131,6 @@ class _Searches:
     done: Ints
     solved_at: Floats
     best: Floats
-    now: Floats
     rises: dict[tuple[int, int], list[BestSoFar]] = field(default_factory=dict)
 
     @classmethod
@@ -137,24 +138,23 @@ class _Searches:
         shape = (len(targets), seeds)
         solvable = np.array([target is not None for target in targets])[:, None]
         solved_at = np.where(solvable, np.inf, np.nan) * np.ones(shape)
-        best = np.full((*shape, len(times)), np.nan)
-        return cls(times, np.zeros(shape, dtype=np.int64), solved_at, best, np.full(shape, np.nan))
+        return cls(times, np.zeros(shape, dtype=np.int64), solved_at, np.full((*shape, len(times)), np.nan))
 
-    def add(self, run: _Run, course: RunCourse) -> Iterator[tuple[int, Improvement, float]]:
-        """Add a run's newly committed iterations; gives (row, rise, best fitness before it, or NaN) of every rise."""
+    def add(self, run: _Run, course: RunCourse) -> Iterator[tuple[int, BestSoFar]]:
+        """Add a run's newly committed iterations; gives (row, rise) of every rise of a best fitness."""
         rows, column = {id: row for row, id in enumerate(run.ids)}, run.column
         for problem, count in course.groups.items():
             self.done[rows[problem], column] += count
         for problem, took in course.solved.items():
             self.solved_at[rows[problem], column] = took
-        for rise in (rise for of_problem in course.improvements.values() for rise in of_problem):
-            at = rows[rise.problem], column
-            before = float(self.now[at])
-            if not before >= rise.fitness:  # true for NaN too
-                self.now[at] = rise.fitness
-                self.best[(*at, slice(np.searchsorted(self.times, rise.iteration + 1), None))] = rise.fitness
-                self.rises.setdefault(at, []).append(BestSoFar(rise.iteration + 1, rise.fitness, rise.candidate))
-                yield at[0], rise, before
+        for read in (read for of_problem in course.improvements.values() for read in of_problem):
+            at, took = (rows[read.problem], column), read.iteration + 1
+            rises = self.rises.setdefault(at, [])
+            before = rises[-1].fitness if rises else None
+            if before is None or read.fitness > before:
+                self.best[(*at, slice(np.searchsorted(self.times, took), None))] = read.fitness
+                rises.append(BestSoFar(took, read.fitness, read.candidate, before, read.created))
+                yield at[0], rises[-1]
 
 
 @dataclass(frozen=True)
@@ -213,10 +213,8 @@ class Progress:
         self._searches: list[_Searches] = []
         self._version = 0
         self._kept: dict[str, tuple[Any, float, Any]] = {}
-        self._recent: list[tuple[float, int, int, ImprovementLine]] = []  # a heap, oldest first
-        self._vectors: dict[int, tuple[tuple[float, ...], tuple[float, ...] | None]] = {}
+        self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
-        self._loaded_once = False
 
     # Reading
 
@@ -318,8 +316,10 @@ class Progress:
             # read the seeds each time before the first iteration: they may be stored after the problems
             if upto > run.last or upto < 0:
                 course = course_between(connection, id, run.last, upto)
-                for row, rise, before in searches.add(run, course):
-                    self._remember(run, row, rise, before)
+                new = [(run, row, rise) for row, rise in searches.add(run, course) if rise.created is not None]
+                self._recent = nlargest(
+                    IMPROVEMENTS_KEPT, [*self._recent, *new], key=lambda one: (one[2].created, one[2].candidate)
+                )
                 run.totals = read_totals(connection, [id])[id]
                 run.last = upto if upto >= 0 else BEFORE_SEEDS
                 self._version += 1
@@ -354,31 +354,23 @@ class Progress:
             run.steps = run.steps[:-1:2] + run.steps[-1:]
             run.metrics = {name: values[:-1:2] + values[-1:] for name, values in run.metrics.items()}
 
-    def _remember(self, run: _Run, row: int, rise: Improvement, before: float) -> None:
-        if rise.created is None:
-            return
-        arm, known = self.comparison.arms[run.arm].name, None if math.isnan(before) else before
-        line = ImprovementLine(
-            arm, run.record.seed, row, rise.iteration + 1, rise.candidate, rise.fitness, known, rise.created
-        )
-        heapq.heappush(self._recent, (rise.created, rise.candidate, row, line))
-        if len(self._recent) > IMPROVEMENTS_KEPT:
-            heapq.heappop(self._recent)
-
     # Values. Each is computed once for what was read.
 
-    def _keep(self, name: str, make: Callable[[], Made]) -> Made:
-        """The value of that name for the rows read so far; of a live reading an older one, if its turn has not come."""
-        version = (self._version, self.comparison.ended_by_budget)
-        kept = self._kept.get(name)
-        if kept is not None and (kept[0] == version or (self.live and time.monotonic() < kept[1])):
-            found: Made = kept[2]
-            return found
-        began = time.thread_time()
-        made = make()
-        due = time.monotonic() + max(1.0, (time.thread_time() - began) / SHARE) if self.live else 0.0
-        self._kept[name] = (version, due, made)
-        return made
+    def _keep(self, name: str, make: Callable[[], Made], *key: object) -> Made:
+        """The value of that name for this key. Without one it is a statistic of the rows read so far; of a live reading
+        an older one, if its turn has not come."""
+        runs = self._runs.values()
+        phase = (self.loaded == len(runs), any(run.record.status == "running" for run in runs))
+        wanted = key or (self._version, self.comparison.ended_by_budget, phase)
+        known, due, value = self._kept.get(name, ((), 0.0, None))
+        is_due = key or not self.live or known[-1:] != (phase,) or time.monotonic() >= due
+        if known != wanted and is_due:
+            began = time.thread_time()
+            value = make()
+            due = time.monotonic() + max(1.0, (time.thread_time() - began) / SHARE)
+            self._kept[name] = (wanted, due, value)
+        found: Made = value
+        return found
 
     @property
     def _rows(self) -> list[int]:
@@ -389,11 +381,7 @@ class Progress:
     def results(self) -> Mapping[str, Results]:
         """Each arm's searches of the problems that count; empty before one has begun, or if none counts."""
         by_budget = budget_ended(self.comparison.runs)
-        key = (self._version, by_budget, tuple(self._rows))
-        kept = self._kept.get("results")
-        if kept is None or kept[0] != key:
-            kept = self._kept["results"] = (key, 0.0, self._make_results(by_budget))
-        return kept[2]
+        return self._keep("results", lambda: self._make_results(by_budget), self._version, by_budget, *self._rows)
 
     def _make_results(self, by_budget: bool) -> dict[str, Results]:
         if not self._rows:
@@ -480,8 +468,8 @@ class Progress:
             spread = np.full((len(self._rows), len(arm.runs)), np.nan)
             for run in self._of_arm(number) if self._rows else ():
                 place = {run.ids[row]: at for at, row in enumerate(self._rows) if run.ids}
-                for problem, archive in groupby(elites(self.store, list(place)), key=lambda elite: elite.problem):
-                    spread[place[problem], run.column] = archive_diversity(list(archive))
+                for problem, archive in self._archives(list(place)).items():
+                    spread[place[problem], run.column] = archive_diversity(archive)
             known = spread[:, np.isfinite(spread).any(axis=0)] if np.isfinite(spread).any() else spread[:0]
             known = known[np.isfinite(known).all(axis=1)]
             found[arm.name] = Costs(
@@ -569,45 +557,33 @@ class Progress:
     def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
         """The values of a screen, of what was read. statistics: with curves, operators and verdict, which load their
         libraries"""
-        now = time.time() if now is None else now
-        comparison, loaded = self.comparison, self.loaded == len(self._runs)
-        records = comparison.runs
-        if loaded and not self._loaded_once:  # once after the first complete reading, compute at once
-            self._loaded_once = True
-            self._kept = {name: kept for name, kept in self._kept.items() if name == "results"}
-        results = self.results
+        comparison, results, records = self.comparison, self.results, self.comparison.runs
+        curves = self.curves if statistics and results else {}
+        axis = (
+            answer_axis(*results.values()) if self.axis_unit == "answers" and results else np.zeros(0, dtype=np.int64)
+        )
+        if results and self.axis_unit != "answers":
+            axis = next(iter(results.values())).times
+        problem, arm = self._selected
         arms = [self._arm(number, statistics) for number in range(len(comparison.arms))]
         snapshot = Snapshot(
             self.name,
-            tuple(arms),
+            tuple(replace(arm, results=results.get(arm.name), curve=curves.get(arm.name)) for arm in arms),
             tuple(self._all[row] for row in self._rows),
             self.failed,
             comparison.reference,
             comparison.iterations,
+            tuple(axis.tolist()),
+            self.axis_unit,
+            tuple(self.verdicts) if statistics and results else (),
+            self._keep("improvements", self._improvements, self._version) if results else (),
+            self._selected_answer(min(problem, len(self._rows) - 1), arm) if results and arm is not None else None,
             active=union([period for record in records for period in active_periods(record)]),
             loaded=self.loaded,
             runs=len(records),
             reasons=tuple(dict.fromkeys(r.reason for r in records if r.reason)),
         )
-        snapshot = replace(snapshot, remaining=self._seconds_left(now, snapshot))
-        if not results:
-            return snapshot
-        if snapshot.ended and loaded and self.live:  # the last values are not of earlier rows
-            self.live = False
-            self._kept.clear()
-        curves = self.curves if statistics else {}
-        axis = answer_axis(*results.values()) if self.axis_unit == "answers" else next(iter(results.values())).times
-        problem, arm = self._selected
-        shown = min(problem, len(self._rows) - 1)
-        return replace(
-            snapshot,
-            arms=tuple(replace(arm, results=results[arm.name], curve=curves.get(arm.name)) for arm in arms),
-            axis=tuple(axis.tolist()),
-            axis_unit=self.axis_unit,
-            verdict=tuple(self.verdicts) if statistics else (),
-            improvements=self._improvements(),
-            detail=None if arm is None else self._selected_answer(shown, arm),
-        )
+        return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)
@@ -644,39 +620,38 @@ class Progress:
         if not self._rows:
             return None
         row = self._rows[min(self._selected[0], len(self._rows) - 1)]
-        key = (row, self._searches[number].done[row].tobytes())
-        name = f"population {number}"
-        kept = self._kept.get(name)
-        if kept is None or kept[0] != key:
-            ids = [run.ids[row] for run in self._of_arm(number) if run.ids]
-            found = [list(of) for _, of in groupby(elites(self.store, ids), key=lambda elite: elite.problem)]
-            kept = self._kept[name] = (key, 0.0, _mean_population(found))
-        return kept[2]
+        ids = [run.ids[row] for run in self._of_arm(number) if run.ids]
+        done = self._searches[number].done[row].tobytes()
+        return self._keep(f"population {number}", lambda: _mean_population(self._archives(ids).values()), row, done)
+
+    def _archives(self, ids: Sequence[int]) -> dict[int, list[EliteRecord]]:
+        """Of these problems, by id."""
+        return {id: list(archive) for id, archive in groupby(elites(self.store, ids), key=lambda elite: elite.problem)}
 
     def _selected_answer(self, problem: int, name: str) -> Detail | None:
         """Read again if the arm's best fitness on that problem has risen."""
         at = next((at for at, arm in enumerate(self.comparison.arms) if arm.name == name), None)
         if at is None:
             return None
-        key = (problem, name, self._searches[at].now[self._rows[problem]].tobytes())
-        kept = self._kept.get("detail")
-        if kept is None or kept[0] != key:
-            kept = self._kept["detail"] = (key, 0.0, self.best(problem, name))
-        return kept[2]
+        rises = [self._searches[at].rises.get((self._rows[problem], run.column), ()) for run in self._of_arm(at)]
+        return self._keep("detail", lambda: self.best(problem, name), problem, name, *map(len, rises))
 
     def _improvements(self) -> tuple[ImprovementLine, ...]:
         """The newest rises of best fitnesses, the last first."""
         place = {row: at for at, row in enumerate(self._rows)}
-        shown = [line for *_, row, line in sorted(self._recent, reverse=True, key=lambda one: one[:2]) if row in place]
-        ids = {line.candidate for line in shown}
-        self._vectors = {id: found for id, found in self._vectors.items() if id in ids}
-        if missing := [id for id in ids if id not in self._vectors]:
-            self._vectors.update(vectors(self.store, missing))
-        lines = []
-        for line in shown:
-            own, parent = self._vectors.get(line.candidate, ((), None))
+        shown = [(run, place[row], rise) for run, row, rise in self._recent if row in place]
+        read, lines = vectors(self.store, [rise.candidate for *_, rise in shown]), []
+        for run, problem, rise in shown:
+            own, parent = read.get(rise.candidate, ((), None))
             change = None if parent is None else tuple(a - b for a, b in zip(own, parent, strict=False))
-            lines.append(replace(line, problem=place[line.problem], rewards=own, change=change))
+            arm = self.comparison.arms[run.arm].name
+            assert rise.created is not None
+            lines.append(
+                ImprovementLine(
+                    arm, run.record.seed, problem, rise.iteration, rise.candidate, rise.fitness, rise.before,
+                    rise.created, own, change,
+                )
+            )  # fmt: skip
         return tuple(lines)
 
     def _seconds_left(self, now: float, snapshot: Snapshot) -> float | None:
@@ -691,8 +666,12 @@ class Progress:
         if now - then < 1.0 or snapshot.groups <= had:
             return None
         left = max(0, snapshot.planned - snapshot.groups) * (now - then) / (snapshot.groups - had)
-        budget = _seconds(self.comparison.runs)
-        return left if budget is None else min(left, max(0.0, budget))
+        running = [record for record in self.comparison.runs if record.status in ("running", "waiting")]
+        budgets = [(record.config.get("max_seconds"), record.summary.get("seconds")) for record in running]
+        if not budgets or not all(budget for budget, _ in budgets):
+            return left
+        rest = max(float(budget) - (float(spent) if isinstance(spent, int | float) else 0) for budget, spent in budgets)
+        return min(left, max(0.0, rest))
 
 
 def archive_diversity(archive: Sequence[EliteRecord]) -> float:
@@ -702,7 +681,7 @@ def archive_diversity(archive: Sequence[EliteRecord]) -> float:
     return diversity(np.array([vectors[candidate] for candidate in sorted(vectors)])) if vectors else 0.0
 
 
-def _mean_population(archives: Sequence[Sequence[EliteRecord]]) -> PopulationView | None:
+def _mean_population(archives: Collection[Sequence[EliteRecord]]) -> PopulationView | None:
     """The mean over seeds; None without an elite."""
     if not archives:
         return None
@@ -711,40 +690,25 @@ def _mean_population(archives: Sequence[Sequence[EliteRecord]]) -> PopulationVie
     return PopulationView(tuple(cells.tolist()), float(np.mean([archive_diversity(archive) for archive in archives])))
 
 
-def _seconds(records: Sequence[RunRecord]) -> float | None:
-    """The seconds left of the longest budget of a running run."""
-    left = []
-    for record in records:
-        budget, spent = record.config.get("max_seconds"), record.summary.get("seconds", 0.0)
-        if record.status not in ("running", "waiting"):
-            continue
-        if not budget:
-            return None
-        left.append(float(budget) - (float(spent) if isinstance(spent, int | float) else 0.0))
-    return max(left, default=None)
-
-
 def read_telemetry(records: Sequence[RunRecord], totals: Totals) -> Telemetry:
     """The telemetry of all runs of an arm. totals: of their committed iterations. Runs of other versions may lack keys
     of the summary, or have other values in them."""
     running = [record for record in records if record.status == "running"]
 
-    def numbers(of: Sequence[RunRecord], key: str) -> list[float]:
+    def numbers(key: str, of: Sequence[RunRecord] = running or records) -> list[float]:
         values = [record.summary.get(key) for record in of]
         return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
 
     def whole(key: str) -> int | None:
-        values = numbers(running, key)
-        return int(sum(values)) if values else None
+        return int(sum(values)) if (values := numbers(key, running)) else None
 
     def rate(what: str, total: int) -> float | None:
-        seconds = sum(numbers(records, "seconds"))
+        seconds = sum(numbers("seconds", records))
         if not running and seconds and total and len(records) > 1:
             return total / seconds
-        values = numbers(running or records, f"{what}_per_second")
-        return sum(values) if values else None
+        return sum(values) if (values := numbers(f"{what}_per_second")) else None
 
-    busy = numbers(running or records, "policy_busy")
+    busy = numbers("policy_busy")
     return Telemetry(
         totals,
         answers_per_second=rate("answers", totals.answers),
