@@ -67,8 +67,8 @@ def draw_plot(curves: Sequence[NamedCurve], unit: str, share: bool, width: int, 
     left, below = 6, 2 if height >= LOW else 1
     across, rows = max(1, width - left - labels - 1), max(1, height - below)
     banded = [curve for *_, curve in curves] if len(curves) <= MOST_BANDS else []
-    low, high = (0.0, 1.0) if share else _range([*(curve.mean for *_, curve in curves),
-                                                 *(edge for curve in banded for edge in (curve.low, curve.high))])  # fmt: skip
+    scaled = [curve.mean for *_, curve in curves] + [edge for curve in banded for edge in (curve.low, curve.high)]
+    low, high = (0.0, 1.0) if share else _range(scaled)
     at = np.clip(np.round(np.linspace(0, len(axis) - 1, 2 * across)), 0, max(0, len(axis) - 1)).astype(np.int64)
 
     def heights(values: Floats) -> Floats:
