@@ -27,7 +27,7 @@ from evo.errors import SearchFailed
 from evo.runs.finish import Ended
 from evo.runs.start import UNCHANGED, Changes
 from evo.search.resources import policy_key
-from evo.search.stop import FINISHING, Stop
+from evo.search.stop import Stop
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.runs import group_count
 from islands.store import Store
@@ -173,9 +173,6 @@ class ClusterRunner:
         self.stopping = stop
         for actor in self._actors:
             actor.interrupt.remote(str(stop))
-
-    def stop(self) -> None:
-        self.interrupt(FINISHING)
 
     async def close(self) -> None:
         for actor in [*self._actors, *self._scorer_actors]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,7 +12,6 @@ from rich.table import Table
 
 from evo.comparison.arms import Comparison
 from evo.comparison.operators import (
-    OperatorCounts,
     labels,
     operator_dict,
     pooled,
@@ -25,6 +24,9 @@ from evo.stats import Difference
 from islands.types import Totals
 from problems.address import name_few
 from vpo.metrics import Interval
+
+if TYPE_CHECKING:
+    from evo.progress.model import Progress  # it has the costs that are defined here
 
 ONLY_SHOWN = 8
 
@@ -42,28 +44,13 @@ class Costs:
     archive_diversity: Interval | None
 
 
-class Summarised(Protocol):
-    """The values of a table: evo.progress.Progress has them. summary: None before a search has begun"""
-
-    @property
-    def comparison(self) -> Comparison: ...
-    @property
-    def summary(self) -> Summary | None: ...
-    @property
-    def incomparable(self) -> str: ...
-    @property
-    def costs(self) -> Mapping[str, Costs]: ...
-    @property
-    def operators(self) -> Mapping[str, Sequence[OperatorCounts]]: ...
-
-
 LEGEND = (
     "area: under the solve curve, up to 1; half: iteration when half were solved",
     "best: mean best fitness; L1: archive diversity; wall: time searched",
 )
 
 
-def print_summary(console: Console, progress: Summarised, *, details: bool = False) -> None:
+def print_summary(console: Console, progress: Progress, *, details: bool = False) -> None:
     """Print a table of the arms, the problems that only one arm solved, and the verdict. details: also how operators
     use the parents in their prompts
 
@@ -159,7 +146,7 @@ def refinement_lines(gaps: Mapping[str, Mapping[str, Difference]], reference: st
     ]
 
 
-def as_dict(progress: Summarised) -> dict[str, Any]:
+def as_dict(progress: Progress) -> dict[str, Any]:
     """All printed values, with their intervals and p-values, for JSON."""
     comparison, summary, operators = progress.comparison, progress.summary, progress.operators
     crossed = comparison.crossed_seeds

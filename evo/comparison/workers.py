@@ -22,7 +22,7 @@ from evo.runs.finish import Ended, run_to_end
 from evo.runs.resume import relaunch
 from evo.runs.start import UNCHANGED, Changes, OpenRun, load_runs
 from evo.search.resources import Resources, policy_key
-from evo.search.stop import FINISHING, Stop, StopReason
+from evo.search.stop import Stop, StopReason
 from problems.child_process import ChildProcess, Owner, WorkerAnswer
 from problems.scoring import cores
 from vpo.languages.contract import dialect_of
@@ -81,9 +81,6 @@ class Runner:
         for launched in self._running:
             launched.interrupt(stop)
 
-    def stop(self) -> None:
-        self.interrupt(FINISHING)
-
     async def close(self) -> None:
         await self._shared.close()
 
@@ -138,9 +135,6 @@ class Workers:
     def interrupt(self, stop: Stop) -> None:
         self.stopping = stop
         self._tell("interrupt", stop)
-
-    def stop(self) -> None:
-        self.interrupt(FINISHING)
 
     def _tell(self, kind: str, content: Any = None) -> None:
         for worker in self._workers:

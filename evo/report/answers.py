@@ -8,8 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.progress.answer import NO_ORIGIN, StoredAnswer, describe_best_known, read_answers, statement_of
-from evo.progress.difference import Piece, diff_answers, unit_of
+from evo.progress.answer import (
+    NO_ORIGIN,
+    Piece,
+    StoredAnswer,
+    describe_best_known,
+    diff_answers,
+    read_answers,
+    statement_of,
+    unit_of,
+)
 from evo.progress.model import Progress, SearchRecord
 from evo.report.svg import Plot, PlotLine, draw
 from islands.browse import ancestors

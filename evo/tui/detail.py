@@ -7,8 +7,7 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
-from evo.progress.answer import describe_best_known
-from evo.progress.difference import diff_answers, unit_of
+from evo.progress.answer import describe_best_known, diff_answers, unit_of
 from evo.progress.snapshot import Detail, Snapshot
 from evo.tui.line import clean, clean_lines, shorten
 from evo.tui.numbers import fitness, signed

@@ -14,8 +14,7 @@ import numpy as np
 from evo.comparison.arms import Comparison, gather, planned
 from evo.comparison.operators import operator_choices
 from evo.errors import BadInput
-from evo.progress.answer import NO_ORIGIN, read_answers, statement_of
-from evo.progress.difference import diff_answers, unit_of
+from evo.progress.answer import NO_ORIGIN, diff_answers, read_answers, statement_of, unit_of
 from evo.report.answers import bounded, changes
 from evo.report.tables import candidates_table
 from evo.ui.databases import RunDatabase
