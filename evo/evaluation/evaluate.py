@@ -42,15 +42,9 @@ Progress = Callable[[int, int], None]
 
 
 async def evaluate(
-    policy: Policy,
-    problems: Sequence[Problem],
-    *,
-    answers: int,
-    total: int,
-    seeds: Sequence[int],
-    scorer: Scorer,
+    policy: Policy, problems: Sequence[Problem], *, answers: int, total: int, seeds: Sequence[int], scorer: Scorer,
     on_progress: Progress | None = None,
-) -> Evaluation:
+) -> Evaluation:  # fmt: skip
     """The metrics of `sample_answers` over several seeds, one after another; arguments and errors as there.
 
     on_progress: counts problems times seeds
@@ -68,15 +62,9 @@ async def evaluate(
 
 
 async def sample_answers(
-    policy: Policy,
-    problems: Sequence[Problem],
-    *,
-    answers: int,
-    total: int,
-    seed: int,
-    scorer: Scorer,
+    policy: Policy, problems: Sequence[Problem], *, answers: int, total: int, seed: int, scorer: Scorer,
     on_progress: Progress | None = None,
-) -> SampledAnswers:
+) -> SampledAnswers:  # fmt: skip
     """`total` answers to each problem in chains of `answers`, scored. The policy and the scorer stay open.
 
     One seed gives one result, and a problem's answers do not depend on the other problems. A fault of one problem's
@@ -94,17 +82,16 @@ async def sample_answers(
 
     async def judged(problem: Problem, style: PromptFormat) -> ProblemAnswers | ScorerFault | PromptTooLong:
         nonlocal finished
-        outcome: ProblemAnswers | ScorerFault | PromptTooLong
         try:
             async with waits:
                 rollouts = (await sampler.submit(style.build(NOTHING_SHOWN, stream_of(problem))))[0]
-            outcome = await judge(problem, style, rollouts, answers, total, scorer, sampled)
+            return await judge(problem, style, rollouts, answers, total, scorer, sampled)
         except (ScorerFault, PromptTooLong) as fault:
-            outcome = fault
-        finished += 1
-        if on_progress is not None:
-            on_progress(finished, len(problems))
-        return outcome
+            return fault
+        finally:
+            finished += 1
+            if on_progress is not None:
+                on_progress(finished, len(problems))
 
     tasks = [asyncio.create_task(judged(*pair)) for pair in zip(problems, styles, strict=True)]
     try:
@@ -133,14 +120,9 @@ async def sample_answers(
 
 
 async def judge(
-    problem: Problem,
-    style: PromptFormat,
-    rollouts: Sequence[Rollout],
-    answers: int,
-    total: int,
-    scorer: Scorer,
+    problem: Problem, style: PromptFormat, rollouts: Sequence[Rollout], answers: int, total: int, scorer: Scorer,
     counts: SampledAnswers,
-) -> ProblemAnswers:
+) -> ProblemAnswers:  # fmt: skip
     """Parse one problem's chains and score their answers, a repeated answer only once.
 
     Within a chain the first of equal answers counts, and answers are compared in canonical form.

@@ -28,6 +28,8 @@ Bools = npt.NDArray[np.bool_]
 KS = (1, 3, 10, 30)
 WEIGHTS = 100
 """Dirichlet weights that E_w[best] is estimated with; the same for every policy, so they cancel in a comparison."""
+COUNTS = ("rollouts", "tokens", "prompt_tokens")
+TIMES = ("seconds", "sampling_seconds", "scoring_seconds")
 SHARES = ("written", "valid", "pareto_fraction")
 
 
@@ -157,17 +159,13 @@ class Evaluation:
             **{name: self.mean(name) for name in self.metrics},
             "intervals": {name: [i.low, i.high] for name, i in self.metrics.items() if i and len(self.problems) > 1},
             "per_seed": [{"seed": seed, **means} for seed, means in self.per_seed.items()],
-            "rollouts": sum(sample.rollouts for sample in samples),
-            "tokens": sum(sample.tokens for sample in samples),
-            "prompt_tokens": sum(sample.prompt_tokens for sample in samples),
+            **{name: sum(vars(sample)[name] for sample in samples) for name in COUNTS},
             "cost": round(sum(sample.cost for sample in samples), 6),
             "missing_answers": sum(sample.missing for sample in samples),
             "format_errors": _count([sample.format_errors for sample in samples]),
             "answer_errors": _count([sample.answer_errors for sample in samples]),
             "faults": dict(self.faults),
-            "seconds": round(sum(sample.seconds for sample in samples), 3),
-            "sampling_seconds": round(sum(sample.sampling_seconds for sample in samples), 3),
-            "scoring_seconds": round(sum(sample.scoring_seconds for sample in samples), 3),
+            **{name: round(sum(vars(sample)[name] for sample in samples), 3) for name in TIMES},
         }
 
     def problem_records(self) -> list[dict[str, Any]]:

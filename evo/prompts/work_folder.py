@@ -35,9 +35,9 @@ class WorkFolderFormat(MessageFormat):
         request = {
             "format": WORK_FOLDER,
             "task": self.problem.statement().strip(),
-            "files": self._files(self.problem.seed_answer() if parent is None else parent.text),
+            "files": self.problem.files_of(self.problem.seed_answer() if parent is None else parent.text),
             "feedback": "" if parent is None else self._describe(parent),
-            "others": [{"files": self._files(other.text), "scores": self.scores(other)} for other in others],
+            "others": [{"files": self.problem.files_of(other.text), "scores": self.scores(other)} for other in others],
         }
         text = json.dumps(request, ensure_ascii=False, indent=1)
         return Prompt(text, "", stream, "", self.texts_shown(shown, others))
@@ -47,19 +47,13 @@ class WorkFolderFormat(MessageFormat):
 
         try:
             files = json.loads(rollout.text)["files"]
-            answer = self._answer({str(name): str(text) for name, text in files.items()})
+            answer = self.problem.answer_of({str(name): str(text) for name, text in files.items()})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return Chain((), "the command changed no file and printed nothing")
         return Chain((answer,)) if answer.strip() else Chain((), "the answer is empty")
 
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
-        return json.dumps({"files": self._files(answers[0])}, ensure_ascii=False)
-
-    def _files(self, answer: str) -> dict[str, str]:
-        return self.problem.files_of(answer)
-
-    def _answer(self, files: dict[str, str]) -> str:
-        return self.problem.answer_of(files)
+        return json.dumps({"files": self.problem.files_of(answers[0])}, ensure_ascii=False)
 
     def _describe(self, candidate: Candidate) -> str:
         """The scores and the feedback of the answer to improve."""

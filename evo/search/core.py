@@ -81,9 +81,9 @@ class SearchCore:
         if not (config.max_total_tokens or config.max_cost):
             return True
         held = [self._cost.of(iteration) for iteration in self.in_flight()]
-        tokens, cost = status.tokens + sum(one[0] for one in held), status.cost + sum(one[1] for one in held)
         if not held:
             return True
+        tokens, cost = status.tokens + sum(one[0] for one in held), status.cost + sum(one[1] for one in held)
         return (not config.max_total_tokens or tokens < config.max_total_tokens) and (
             not config.max_cost or cost < config.max_cost
         )

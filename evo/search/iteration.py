@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evo.prompts.contract import PromptFormat
+from evo.search.operators import Operator
 from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampled
 from evo.search.score import score_rollouts
@@ -94,16 +95,9 @@ class Iteration:
         return self.prompt_format.build(self.selection, self.stream, self.rng)
 
     def to_group(
-        self,
-        rollouts: Sequence[ScoredRollout],
-        version: str,
-        *,
-        answers: int,
-        seed: int,
-        temperature: float,
-        sampling_seconds: float,
-        scoring_seconds: float,
-    ) -> ScoredGroup:
+        self, rollouts: Sequence[ScoredRollout], version: str, *, answers: int, seed: int, temperature: float,
+        sampling_seconds: float, scoring_seconds: float,
+    ) -> ScoredGroup:  # fmt: skip
         """Its scored rollouts with everything that is stored. version: of the policy"""
         shown = self.shown
         return ScoredGroup(
@@ -141,18 +135,13 @@ def draft(
     return Iteration(problem_run, sequence, number, island, selection, stream, rng, operator)
 
 
-async def score_group(iteration: Iteration, *, answers: int, seed: int, temperature: float) -> ScoredGroup:
+async def score_group(iteration: Iteration, operator: Operator, seed: int) -> ScoredGroup:
     """Wait for the rollouts of an iteration, parse and score them. Raises ScorerFault, and the policy's error."""
     rollouts, version, sampling_seconds = await iteration.sampled
     started = time.perf_counter()
     scores = iteration.problem_run.scores
     scored = await score_rollouts(iteration.prompt_format, rollouts, scores, iteration.selection)
     return iteration.to_group(
-        scored,
-        version,
-        answers=answers,
-        seed=seed,
-        temperature=temperature,
-        sampling_seconds=sampling_seconds,
-        scoring_seconds=time.perf_counter() - started,
-    )
+        scored, version, answers=operator.answers, seed=seed, temperature=operator.policy.temperature,
+        sampling_seconds=sampling_seconds, scoring_seconds=time.perf_counter() - started,
+    )  # fmt: skip

@@ -133,9 +133,7 @@ class Window:
             number = iteration.operator
             operator = self.operators[number]
             try:
-                group = await score_group(
-                    iteration, answers=operator.answers, seed=self.seed, temperature=operator.policy.temperature
-                )
+                group = await score_group(iteration, operator, self.seed)
                 self.operators.backoff.responded(number)
                 return group
             except PromptTooLong:
