@@ -30,7 +30,6 @@ def folder_makers(folder: Path, only: str) -> dict[str, Maker]:
         "scorers: evaluator": lambda: _evaluator,
         "settings: train": lambda: _train_settings,
         "checkpoints: training": lambda: _training_maker(folder),
-        "checkpoints: OpenEvolve": lambda: _import_maker(folder),
     }
     return {kind: make() for kind, make in ways.items() if only in kind}
 
@@ -70,21 +69,6 @@ def _training_maker(folder: Path) -> Maker:
         shutil.copytree(good, place / "o")
         _damage_one(rng, place / "o")
         return ["train", "--resume", str(place / "o"), "--steps", "2", "--plain"]
-
-    return make
-
-
-def _import_maker(folder: Path) -> Maker:
-    good, database = folder / "openevolve", f"sqlite:///{folder}/exported.db"
-    told = ["run", str(ROOT / "examples/valley"), "--policy", "scripted:vary", "--answers", "1", "--iterations", "3"]
-    _make([*told, "--plain", "--name", "one", "--db", database])
-    _make(["export", "one", "--openevolve", str(good), "--db", database])
-
-    def make(rng: random.Random, place: Path) -> list[str]:
-        shutil.copytree(good, place / "o")
-        _damage_one(rng, place / "o")
-        problem = ["--problem", str(ROOT / "examples/valley"), "--db", f"sqlite:///{place}/x.db", "--plain"]
-        return ["import", str(place / "o"), *problem]
 
     return make
 

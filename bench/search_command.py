@@ -1,12 +1,13 @@
 """A whole search as a user starts it, from the command to its exit: ours beside OpenEvolve's, in turns.
 
-    python bench/search_command.py [--iterations 200] [--repeats 5] [--json FILE]
+    python -m bench.search_command [--iterations 200] [--repeats 5] [--json FILE]
 
-Both sides evolve examples/valley with an author that answers at once with one number of the parent changed. Ours is
-`evo run` with scripted:vary, every group committed and every evaluation sandboxed; OpenEvolve 0.4.0 runs its own
-controller with the directory's config and saves a checkpoint at the end. CPU seconds are of the process and all below
-it, those too that outlive it. Both find their byte code compiled, as what is
-installed does. The ratios are of the medians, below 1 where ours takes less; `load` is the machine's before and after.
+Both sides evolve examples/valley with an author in their own process that answers at once with one decimal number of
+the parent changed to one of nine digits, so that no answer repeats another. Ours is `evo run`: each iteration committed
+and every evaluation sandboxed; OpenEvolve runs its own controller with the directory's config and saves a checkpoint at
+the end. CPU seconds are of the process and all below it, those too that outlive it. Both find their byte code compiled,
+as what is installed does. The ratios are of the medians, below 1 where ours takes less; `load` is the machine's before
+and after.
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from instant_author import InstantAuthor
+from bench.instant_author import InstantAuthor
 
 PR_SET_CHILD_SUBREAPER = 36
 WARM_UP = 5
 ROOT = Path(__file__).resolve().parent.parent
 VALLEY = ROOT / "examples" / "valley"
+
+
+def change_number(program: str) -> str:
+    """The program with one of its decimal numbers drawn anew."""
+    number = random.choice(list(re.finditer(r"(?<![\w.])\d+\.\d+(?![\w.])", program)))
+    return f"{program[: number.start()]}{random.randrange(10**8, 10**9) / 10**8}{program[number.end() :]}"
 
 
 class Mutant(InstantAuthor):
@@ -41,8 +48,16 @@ class Mutant(InstantAuthor):
     def reply(self, prompt: str) -> str:
         blocks = re.findall(r"```python\n(.*?)```", prompt, re.DOTALL)
         program = [block for block in blocks if "def run(" in block][-1]
-        number = random.choice(list(re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", program)))
-        return f"```python\n{program[: number.start()]}{random.randrange(1, 10)}{program[number.end() :]}\n```"
+        return f"```python\n{change_number(program)}\n```"
+
+
+def ours(arguments: list[str]) -> None:
+    """`evo ARGUMENTS` with the instant author as scripted:vary."""
+    from evo.cli import main
+    from vpo.policies import generators
+
+    generators.GENERATORS["vary"] = lambda prompt, form, answers, bits: [change_number(prompt.shown[0])] * answers
+    main(arguments)
 
 
 def instant_author(_: Any) -> Mutant:
@@ -69,7 +84,7 @@ def rival(output: str, iterations: int) -> None:
 def measured(command: list[str], folder: Path) -> dict[str, float]:
     """Wall and CPU seconds of a command, once nothing of it is left. Raises where it fails."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "bench")])}
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     wall = time.perf_counter() - started
@@ -96,9 +111,11 @@ def main() -> None:
             iterations = WARM_UP if number < 0 else arguments.iterations
             folder = Path(scratch) / str(number)
             folder.mkdir()
-            ours = f"-m evo run {VALLEY} --policy scripted:vary --answers 1 --iterations {iterations} --plain"
-            theirs = f"import search_command; search_command.rival('out', {iterations})"
-            commands = {"evo": ours.split(), "openevolve": ["-c", theirs]}
+            run = f"run {VALLEY} --policy scripted:vary --answers 1 --iterations {iterations} --plain".split()
+            commands = {
+                "evo": ["-c", f"from bench.search_command import ours; ours({run!r})"],
+                "openevolve": ["-c", f"from bench.search_command import rival; rival('out', {iterations})"],
+            }
             taken = {side: measured([sys.executable, *command], folder) for side, command in commands.items()}
             if number >= 0:
                 print(json.dumps(taken), flush=True)

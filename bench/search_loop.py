@@ -1,6 +1,6 @@
 """Iterations a second of the search loop, ours beside OpenEvolve's, at several population sizes, in one process order.
 
-    python bench/search_loop.py [--sizes 200,1000,10000,100000] [--json FILE]
+    python -m bench.search_loop [--sizes 200,1000,10000,100000] [--json FILE]
 
 Both sides: the same trivial problem directory (one EVOLVE-BLOCK, an evaluator that returns two numbers), an author that
 answers at once with a rewrite of the parent, one answer an iteration, 5 islands, no population bound, 2 evaluators.
@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from instant_author import InstantAuthor
+
+from bench.instant_author import InstantAuthor
 
 PROGRAM = '''"""A program to evolve."""
 

@@ -1,0 +1,57 @@
+"""Every bench starts: each module imports, and each that takes seconds measures something small."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.gpu_place import tiny_model
+
+ROOT = Path(__file__).parents[2]
+BENCHES = sorted(path.stem for path in (ROOT / "bench").glob("*.py"))
+SMALL = {
+    "fuzz": ["--outputs", "200", "--no-repetitions"],
+    "hostile": ["--only", "exit"],
+    "hostile_evaluator": ["--only", "exit", "--every", "40"],
+    "malformed": ["--files", "10"],
+    "sandbox": ["--seconds", "0.2", "--evaluations", "2"],
+    "search_command": ["--iterations", "3", "--repeats", "1"],
+    "search_loop": ["--sizes", "10"],
+}
+
+
+@pytest.fixture
+def script_path(monkeypatch):
+    """bench/soak.py and its parts import one another as scripts do."""
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_a_bench_imports(name, script_path):
+    importlib.import_module(f"bench.{name}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SMALL)
+def test_a_bench_measures_something_small(name, tmp_path):
+    run([sys.executable, "-m", f"bench.{name}", *SMALL[name]])
+
+
+@pytest.mark.long
+def test_a_training_step_is_measured(tmp_path):
+    model = tiny_model(tmp_path / "tiny")
+    run([sys.executable, "-m", "bench.train_step", "--model", str(model), "--rounds", "1", "--cases", "0"])
+
+
+@pytest.mark.long
+def test_the_stages_for_a_gpu_have_a_dry_run(tmp_path):
+    run(["bash", "bench/gpu.sh", "--dry", "--only", "doctor,policies,trainer", "--out", str(tmp_path)])
+
+
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
