@@ -19,13 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.grammar import CONSTANT, VARIABLE, Formula
+from evo.plugins.formulas.grammar import ARITY, CONSTANT, VARIABLE, Formula
 
 Array = npt.NDArray[np.float64]
 Value = Any
 """An array (n,), or a number where no variable occurs."""
-
-
 SMALLEST, LARGEST = 1e-140, 1e140
 """The largest number of a column is between them: the squares of others are no numbers."""
 
@@ -56,35 +54,36 @@ def _power(a: Value, b: Value) -> Value:
     return np.power(a, b)
 
 
-_BINARY: dict[int, Callable[[Value, Value], Value]] = {
+_VALUES: dict[int, Callable[..., Value]] = {
     **{g.ADD: np.add, g.SUB: np.subtract, g.MUL: np.multiply, g.DIV: np.divide, g.POW: _power},
-}
-
-
-_UNARY: dict[int, Callable[[Value], Value]] = {
     **{g.NEG: np.negative, g.SQUARE: np.square, g.CUBE: lambda a: a * a * a, g.SQRT: np.sqrt, g.EXP: np.exp},
     **{g.LOG: np.log, g.SIN: np.sin, g.COS: np.cos, g.TAN: np.tan, g.ARCSIN: np.arcsin, g.ARCCOS: np.arccos},
     **{g.ARCTAN: np.arctan, g.SINH: np.sinh, g.COSH: np.cosh, g.TANH: np.tanh, g.ABS: np.abs},
 }
-_SLOPES: dict[int, Callable[[Value, Value], Value]] = {
-    g.NEG: lambda a, v: -1.0,
-    g.SQUARE: lambda a, v: 2.0 * a,
-    g.CUBE: lambda a, v: 3.0 * a * a,
-    g.SQRT: lambda a, v: 0.5 / v,
-    g.EXP: lambda a, v: v,
-    g.LOG: lambda a, v: 1.0 / a,
-    g.SIN: lambda a, v: np.cos(a),
-    g.COS: lambda a, v: -np.sin(a),
-    g.TAN: lambda a, v: 1.0 + v * v,
-    g.ARCSIN: lambda a, v: 1.0 / np.sqrt(1.0 - a * a),
-    g.ARCCOS: lambda a, v: -1.0 / np.sqrt(1.0 - a * a),
-    g.ARCTAN: lambda a, v: 1.0 / (1.0 + a * a),
-    g.SINH: lambda a, v: np.cosh(a),
-    g.COSH: lambda a, v: np.sinh(a),
-    g.TANH: lambda a, v: 1.0 - v * v,
-    g.ABS: lambda a, v: np.sign(a),
+_SLOPES: dict[int, tuple[Callable[..., Value], ...]] = {
+    g.ADD: (lambda a, b, v: 1.0, lambda a, b, v: 1.0),
+    g.SUB: (lambda a, b, v: 1.0, lambda a, b, v: -1.0),
+    g.MUL: (lambda a, b, v: b, lambda a, b, v: a),
+    g.DIV: (lambda a, b, v: 1.0 / b, lambda a, b, v: -v / b),
+    g.POW: (lambda a, b, v: b * _power(a, b - 1.0), lambda a, b, v: v * np.log(a)),
+    g.NEG: (lambda a, v: -1.0,),
+    g.SQUARE: (lambda a, v: 2.0 * a,),
+    g.CUBE: (lambda a, v: 3.0 * a * a,),
+    g.SQRT: (lambda a, v: 0.5 / v,),
+    g.EXP: (lambda a, v: v,),
+    g.LOG: (lambda a, v: 1.0 / a,),
+    g.SIN: (lambda a, v: np.cos(a),),
+    g.COS: (lambda a, v: -np.sin(a),),
+    g.TAN: (lambda a, v: 1.0 + v * v,),
+    g.ARCSIN: (lambda a, v: 1.0 / np.sqrt(1.0 - a * a),),
+    g.ARCCOS: (lambda a, v: -1.0 / np.sqrt(1.0 - a * a),),
+    g.ARCTAN: (lambda a, v: 1.0 / (1.0 + a * a),),
+    g.SINH: (lambda a, v: np.cosh(a),),
+    g.COSH: (lambda a, v: np.sinh(a),),
+    g.TANH: (lambda a, v: 1.0 - v * v,),
+    g.ABS: (lambda a, v: np.sign(a),),
 }
-"""The derivative of each function of one argument, from its argument and its value."""
+"""The derivative of each function by each argument, from the arguments and the value."""
 
 
 def evaluate(formula: Formula, x: Array) -> Array:
@@ -104,9 +103,9 @@ def _evaluate(formula: Formula, x: Array) -> Value:
             push(next(numbers))
         elif code <= g.POW:
             right = pop()
-            push(_BINARY[code](pop(), right))
+            push(_VALUES[code](pop(), right))
         else:
-            push(_UNARY[code](pop()))
+            push(_VALUES[code](pop()))
     return stack[0]
 
 
@@ -116,12 +115,10 @@ def evaluate_with_jacobian(formula: Formula, x: Array) -> tuple[Array, Array]:
     A value of row i depends on the constants through row i's nodes only. The adjoint of a constant's node is therefore
     its column of the Jacobian, and one sweep finds all of them.
     """
-    rows = x.shape[1]
-    codes = formula.codes
+    rows, codes = x.shape[1], formula.codes
     count = len(codes)
     tape: list[Value] = [None] * count
-    left = [-1] * count
-    right = [-1] * count
+    arguments: list[tuple[int, ...]] = [()] * count
     depends = [False] * count
     stack: list[int] = []
     numbers = iter(formula.values)
@@ -131,60 +128,28 @@ def evaluate_with_jacobian(formula: Formula, x: Array) -> tuple[Array, Array]:
         elif code >= CONSTANT:
             tape[place] = next(numbers)
             depends[place] = code == CONSTANT
-        elif code <= g.POW:
-            b, a = stack.pop(), stack.pop()
-            left[place], right[place] = a, b
-            tape[place] = _BINARY[code](tape[a], tape[b])
-            depends[place] = depends[a] or depends[b]
         else:
-            a = stack.pop()
-            left[place] = a
-            tape[place] = _UNARY[code](tape[a])
-            depends[place] = depends[a]
+            parts = arguments[place] = tuple(stack[-ARITY[code] :])
+            del stack[-len(parts) :]
+            tape[place] = _VALUES[code](*(tape[part] for part in parts))
+            depends[place] = any(depends[part] for part in parts)
         stack.append(place)
     jacobian = np.empty((len(formula.fitted), rows))
     adjoint: list[Value] = [None] * count
     adjoint[-1] = 1.0
     column = len(formula.fitted)
     for place in range(count - 1, -1, -1):
-        code = codes[place]
+        code, parts = codes[place], arguments[place]
         if code == CONSTANT:
             column -= 1
             jacobian[column] = adjoint[place]
-        if not depends[place] or code >= CONSTANT:
-            continue
-        up, a, b = adjoint[place], left[place], right[place]
-        if b < 0:
-            adjoint[a] = up * _SLOPES[code](tape[a], tape[place])
-            continue
-        if depends[a]:
-            adjoint[a] = up * _left_slope(code, tape[a], tape[b])
-        if depends[b]:
-            adjoint[b] = up * _right_slope(code, tape[a], tape[b], tape[place])
+        elif depends[place]:
+            known = [*(tape[part] for part in parts), tape[place]]
+            for part, slope in zip(parts, _SLOPES[code], strict=True):
+                if depends[part]:
+                    adjoint[part] = adjoint[place] * slope(*known)
     values = tape[-1]
     return (np.full(rows, values) if np.ndim(values) == 0 else values), jacobian
-
-
-def _left_slope(code: int, a: Value, b: Value) -> Value:
-    if code in (g.ADD, g.SUB):
-        return 1.0
-    if code == g.MUL:
-        return b
-    if code == g.DIV:
-        return 1.0 / b
-    return b * _power(a, b - 1.0)
-
-
-def _right_slope(code: int, a: Value, b: Value, value: Value) -> Value:
-    if code == g.ADD:
-        return 1.0
-    if code == g.SUB:
-        return -1.0
-    if code == g.MUL:
-        return a
-    if code == g.DIV:
-        return -value / b
-    return value * np.log(a)
 
 
 @dataclass(frozen=True)

@@ -115,9 +115,7 @@ def fit_products(ledger: Ledger, columns: TermColumns, indices: Sequence[int], f
     logs: list[Array] = []
     for i in indices:
         x = ledger.x[i]
-        tried = [(variable(i), None)]
-        tried += [(apply(f, variable(i)), None) for f in (g.SIN, g.COS) if f in functions]
-        for factor, _none in tried:
+        for factor in (variable(i), *(apply(f, variable(i)) for f in (g.SIN, g.COS) if f in functions)):
             values = columns.get(factor)
             if values is not None and float(np.abs(values).min()) > 1e-12:
                 column = np.log(np.abs(values))

@@ -213,22 +213,7 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
     allowed = set(functions)
     unary = [code for code in (g.SIN, g.COS, g.EXP, g.LOG, g.SQRT, g.TANH) if code in allowed]
     singles: list[dict[int, float]] = [{i: e} for e in (1, -1, 2, -2, 3, -3, 4, 5, 6) for i in indices]
-    pairs: list[dict[int, float]] = []
-    for signs in (
-        (1, 1),
-        (1, -1),
-        (-1, 1),
-        (2, 1),
-        (1, 2),
-        (2, -1),
-        (-1, 2),
-        (1, -2),
-        (-2, 1),
-        (2, -2),
-        (-2, 2),
-        (2, 2),
-    ):
-        pairs += [{i: signs[0], j: signs[1]} for i, j in combinations(indices, 2)]
+    pairs = [{i: float(a), j: float(b)} for a, b in _PAIR_POWERS for i, j in combinations(indices, 2)]
     if g.DIV not in allowed:
         singles = [m for m in singles if min(m.values()) > 0]
         pairs = [m for m in pairs if min(m.values()) > 0]
@@ -269,6 +254,10 @@ def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list
     return list(terms)
 
 
+_PAIR_POWERS = (
+    *((1, 1), (1, -1), (-1, 1), (2, 1), (1, 2), (2, -1), (-1, 2), (1, -2), (-2, 1)),
+    *((2, -2), (-2, 2), (2, 2)),
+)
 _TRIPLE_SIGNS = ((1, 1, 1), (1, 1, -1), (1, -1, 1), (-1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
 
 
