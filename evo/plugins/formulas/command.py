@@ -20,7 +20,8 @@ from evo.cli.options import json_option, open_wide_console, plain_option, print_
 from evo.cli.tables import print_table
 from evo.errors import INTERRUPTED, BadInput
 from evo.plugins.formulas import fit as fits
-from evo.plugins.formulas.fit import FitRow, FitSettings, SavedFit, SplitTable
+from evo.plugins.formulas.fit import FitSettings, SavedFit, SplitTable
+from evo.plugins.formulas.front import FrontRow
 from evo.plugins.formulas.grammar import write
 from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
 from evo.plugins.formulas.losses import read_loss
@@ -252,9 +253,9 @@ def describe_data(fit: SavedFit) -> str:
     return f"{Path(data['path']).name}: {fit.target} from {columns}; {data['fitted']:,} rows fitted, {held} held out"
 
 
-def short_formula(fit: SavedFit, row: FitRow) -> str:
+def short_formula(fit: SavedFit, row: FrontRow) -> str:
     """The row's formula with four digits, to look at."""
-    return write(row.front.formula, fit.names, digits=4)
+    return write(row.formula, fit.names, digits=4)
 
 
 def number(value: float | None) -> str:
@@ -274,12 +275,12 @@ def progress_line(fit: SavedFit) -> str:
     parts = [clock(session.seconds), f"{session.evaluations:,} evaluations", f"{len(fit.rows)} rows"]
     if row is not None:
         held = "" if row.test_r2 is None else f", held-out {number(row.test_r2)}"
-        measured = f"recommended: size {row.front.complexity}, R2 {number(row.front.r2)}{held}"
+        measured = f"recommended: size {row.complexity}, R2 {number(row.r2)}{held}"
         parts.append(f"{measured}: {fit.target} = {short_formula(fit, row)}")
     return "  ".join(parts)
 
 
-def print_fit(console: Console, fit: SavedFit, row: FitRow | None) -> None:
+def print_fit(console: Console, fit: SavedFit, row: FrontRow | None) -> None:
     """Why the search ended, what it took, its front with the recommended row marked, and the row's formula."""
     seconds, evaluations = sum(each.seconds for each in fit.sessions), sum(each.evaluations for each in fit.sessions)
     sessions = f" in {len(fit.sessions)} sessions" if len(fit.sessions) > 1 else ""
@@ -289,10 +290,10 @@ def print_fit(console: Console, fit: SavedFit, row: FitRow | None) -> None:
     titles = ("", "row", "size", "RMSE" if squared else "loss", "R2", "held-out R2", f"{fit.target} =")
     rows = []
     for k, each in enumerate(fit.rows):
-        loss = math.sqrt(each.front.loss) if squared else each.front.loss
-        scores = (f"{loss:.4g}", number(each.front.r2), number(each.test_r2))
+        loss = math.sqrt(each.loss) if squared else each.loss
+        scores = (f"{loss:.4g}", number(each.r2), number(each.test_r2))
         mark = "*" if k == fit.best else ""
-        rows.append((mark, str(k + 1), str(each.front.complexity), *scores, short_formula(fit, each)))
+        rows.append((mark, str(k + 1), str(each.complexity), *scores, short_formula(fit, each)))
     print_table(console, titles, rows, right=titles[1:6])
     if row is not None:
         which = "Recommended" if row is fit.recommended else f"Row {fit.rows.index(row) + 1}"
@@ -300,9 +301,9 @@ def print_fit(console: Console, fit: SavedFit, row: FitRow | None) -> None:
             console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def remarks(fit: SavedFit, row: FitRow) -> list[str]:
+def remarks(fit: SavedFit, row: FrontRow) -> list[str]:
     """Warnings about a formula, a sentence each."""
-    warnings, constants = [], len(row.front.formula.fitted)
+    warnings, constants = [], len(row.formula.fitted)
     if 5 * constants > fit.data["fitted"]:
         warnings.append(f"It has {constants} constants for {fit.data['fitted']} fitted rows: smaller rows are safer.")
     if 0 < fit.data["held_out"] < 20:
@@ -311,13 +312,13 @@ def remarks(fit: SavedFit, row: FitRow) -> list[str]:
         warnings.append(f"It has no finite value on {row.undefined} held-out row{'s' if row.undefined > 1 else ''}.")
     if row.test_r2 is None:
         return warnings
-    if row.front.r2 - row.test_r2 > max(0.25 * row.front.r2, 0.05):
+    if row.r2 - row.test_r2 > max(0.25 * row.r2, 0.05):
         warnings.append("Its held-out R2 is far below its R2 on the fitted rows.")
     for k, other in enumerate(fit.rows, 1):
-        if other.front.complexity > 0.7 * row.front.complexity:
+        if other.complexity > 0.7 * row.complexity:
             break
         if other.test_r2 is not None and 1 - other.test_r2 <= 1.05 * (1 - row.test_r2) + 1e-12:
-            size, r2 = other.front.complexity, number(other.test_r2)
+            size, r2 = other.complexity, number(other.test_r2)
             warnings.append(f"Row {k} (size {size}) is about as good on the held-out rows: R2 {r2}.")
             break
     return warnings
@@ -331,7 +332,7 @@ def _check_plot(plot: Path | None) -> None:
         raise BadInput(f"--plot {plot}: there is no folder {plot.parent}")
 
 
-def _save_plot(fit: SavedFit, parts: SplitTable, plot: Path, row: FitRow) -> None:
+def _save_plot(fit: SavedFit, parts: SplitTable, plot: Path, row: FrontRow) -> None:
     """The front, the fit and its residuals as a picture, of the format of the suffix."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -339,15 +340,15 @@ def _save_plot(fit: SavedFit, parts: SplitTable, plot: Path, row: FitRow) -> Non
     figure = Figure(figsize=(13, 4), layout="constrained")
     FigureCanvasAgg(figure)
     errors, against, residuals = figure.subplots(1, 3)
-    sizes = [each.front.complexity for each in fit.rows]
-    errors.semilogy(sizes, [max(1 - each.front.r2, 1e-16) for each in fit.rows], "o-", label="fitted rows")
+    sizes = [each.complexity for each in fit.rows]
+    errors.semilogy(sizes, [max(1 - each.r2, 1e-16) for each in fit.rows], "o-", label="fitted rows")
     held = [math.nan if each.test_r2 is None else max(1 - each.test_r2, 1e-16) for each in fit.rows]
     errors.semilogy(sizes, held, "s--", label="held-out rows")
-    errors.axvline(row.front.complexity, color="grey", linewidth=0.8)
+    errors.axvline(row.complexity, color="grey", linewidth=0.8)
     errors.set(xlabel="size (nodes)", ylabel="1 - R2")
     for x, y, label in ((parts.x, parts.y, "fitted rows"), (parts.test_x, parts.test_y, "held-out rows")):
         if len(y):
-            predicted = row.front(x)
+            predicted = row(x)
             against.plot(y, predicted, ".", markersize=4, label=label)
             residuals.plot(predicted, y - predicted, ".", markersize=4, label=label)
     against.axline((float(parts.y.mean()), float(parts.y.mean())), slope=1, color="grey", linewidth=0.8)
@@ -406,10 +407,10 @@ def _show(name: str | None, row: str, form: str, plot: Path | None) -> None:
             # one of several functions needs a name of its own
             name = f"{saved.target}_{saved.rows.index(each) + 1}" if row == "all" else saved.target
             click.echo(
-                f"{saved.target} = {each.front.latex(6)}" if form == "latex"
-                else each.front.python(name) if form == "python"
-                else str(each.front.sympy()) if form == "sympy"
-                else each.front.equation
+                f"{saved.target} = {each.latex(6)}" if form == "latex"
+                else each.python(name) if form == "python"
+                else str(each.sympy()) if form == "sympy"
+                else each.equation
             )  # fmt: skip
 
 
@@ -432,7 +433,7 @@ def _list(as_json: bool) -> None:
         row, cells = each.recommended, ("-", "-", "-", "-")
         if row is not None:
             law = f"{each.target} = {short_formula(each, row)}"
-            cells = (str(row.front.complexity), number(row.front.r2), number(row.test_r2), law)
+            cells = (str(row.complexity), number(row.r2), number(row.test_r2), law)
         rows.append((each.name, f"{sum(session.seconds for session in each.sessions):.0f}", *cells))
     titles = ("fit", "seconds", "size", "R2", "held-out R2", "recommended")
     print_table(open_wide_console(), titles, rows, right=("seconds", "size", "R2", "held-out R2"))

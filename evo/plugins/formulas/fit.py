@@ -77,26 +77,6 @@ class FitSettings:
 
 
 @dataclass(frozen=True)
-class FitRow:
-    """One formula of a fit.
-
-    front: the formula with its losses on the fitted rows; test_r2: on the held-out rows, None without such rows or if
-    the formula has no finite value on `undefined` of them
-    """
-
-    front: FrontRow
-    test_r2: float | None
-    undefined: int
-
-    def record(self, number: int) -> dict[str, Any]:
-        """The row as JSON. number: from 1, as people see it"""
-        row = self.front
-        fitted = {"complexity": row.complexity, "loss": row.loss, "r2": row.r2}
-        held_out = {"test_r2": self.test_r2, "undefined": self.undefined}
-        return {"row": number, **fitted, **held_out, "equation": row.equation}
-
-
-@dataclass(frozen=True)
 class FitSession:
     """One search of a fit. evaluations, seconds: that it took; stopped: as Front.stopped, "" while it runs"""
 
@@ -120,7 +100,7 @@ class SavedFit:
     made_by: Mapping[str, str]
     created: float
     sessions: tuple[FitSession, ...] = ()
-    rows: tuple[FitRow, ...] = ()
+    rows: tuple[FrontRow, ...] = ()
     best: int | None = None
 
     @property
@@ -133,7 +113,7 @@ class SavedFit:
         return str(self.data["target"])
 
     @property
-    def recommended(self) -> FitRow | None:
+    def recommended(self) -> FrontRow | None:
         return None if self.best is None else self.rows[self.best]
 
     def record(self) -> dict[str, Any]:
@@ -147,8 +127,12 @@ class SavedFit:
             "settings": asdict(self.settings),
             "sessions": [asdict(session) for session in self.sessions],
             "recommended": self.best,
-            "rows": [row.record(number) for number, row in enumerate(self.rows, 1)],
+            "rows": [{"row": k, **{key: vars(row)[key] for key in _ROW}} for k, row in enumerate(self.rows, 1)],
         }
+
+
+_ROW = ("complexity", "loss", "r2", "test_r2", "undefined", "equation")
+"""What the file holds of a row."""
 
 
 @dataclass(frozen=True)
@@ -227,10 +211,8 @@ def _fit_of(record: Mapping[str, Any]) -> SavedFit:
     }
     names = tuple(record["data"]["names"])
 
-    def read_row(row: Mapping[str, Any]) -> FitRow:
-        equation = row["equation"]
-        numbers = (row[key] for key in ("complexity", "loss", "r2"))
-        return FitRow(FrontRow(parse(equation, names), names, equation, *numbers), row["test_r2"], row["undefined"])
+    def read_row(row: Mapping[str, Any]) -> FrontRow:
+        return FrontRow(parse(row["equation"], names), names, **{key: row[key] for key in _ROW})
 
     return SavedFit(
         str(record["name"]),
@@ -298,18 +280,20 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     """
     settings = fit.settings
     seed = settings.seed + len(fit.sessions)
-    guesses = [*(row.front.formula for row in fit.rows), *(_parse_guess(text, fit.names) for text in settings.guesses)]
+    guesses = [*(row.formula for row in fit.rows), *(_parse_guess(text, fit.names) for text in settings.guesses)]
     held_out: dict[Formula, tuple[float | None, int]] = {}
     saved = [0.0]
 
     def current(front: Front) -> SavedFit:
         session = FitSession(seed, front.evaluations, round(front.seconds, 3), front.stopped)
+        rows = []
         for row in front:
             if row.formula not in held_out:
                 held_out[row.formula] = measure(row.formula, parts.test_x, parts.test_y)
-        rows = tuple(FitRow(row, *held_out[row.formula]) for row in front)
+            r2, undefined = held_out[row.formula]
+            rows.append(replace(row, test_r2=r2, undefined=undefined))
         best = None if front.best is None else front.rows.index(front.best)
-        return replace(fit, sessions=(*fit.sessions, session), rows=rows, best=best)
+        return replace(fit, sessions=(*fit.sessions, session), rows=tuple(rows), best=best)
 
     def tick(front: Front) -> bool:
         now = current(front)

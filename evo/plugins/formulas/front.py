@@ -26,6 +26,7 @@ class FrontRow:
     names: of the columns of X; equation: text of the grammar with all digits; complexity: nodes
     loss: mean (weighted) loss on the training rows, the squared error unless the search had another
     r2: 1 - (weighted) squared error / variance of the target
+    test_r2: on held-out rows, None without them, or if the formula has no finite value on `undefined` of them
     """
 
     formula: Formula
@@ -34,6 +35,8 @@ class FrontRow:
     complexity: int
     loss: float
     r2: float
+    test_r2: float | None = None
+    undefined: int = 0
 
     def __repr__(self) -> str:
         return f"FrontRow({self.text()!r}, complexity={self.complexity}, loss={self.loss:.4g})"

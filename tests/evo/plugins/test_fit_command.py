@@ -45,19 +45,19 @@ def test_a_law_is_found_saved_and_printed_in_every_form(energy, capsys):
     assert "48 rows fitted, 12 held out" in printed and "held-out R2" in printed
     assert "mass*top_speed**2" in printed
     saved = load_fit("energy-energy")[0]
-    assert saved.recommended.front.r2 > 0.999 and saved.recommended.test_r2 > 0.999
+    assert saved.recommended.r2 > 0.999 and saved.recommended.test_r2 > 0.999
 
     def shown(form, row="best"):
         assert invoke(["fit", "show", "energy-energy", "--row", row, "--as", form]) == 0
         return capsys.readouterr().out
 
-    assert shown("text").strip() == saved.recommended.front.equation
+    assert shown("text").strip() == saved.recommended.equation
     assert shown("latex").startswith("energy = ")
     assert "top_speed**2" in shown("sympy")
     made = {}
     exec(shown("python"), made)
     x = np.array([[2.0, 3.0]])
-    assert made["energy"](*x.T)[0] == pytest.approx(saved.recommended.front(x)[0])
+    assert made["energy"](*x.T)[0] == pytest.approx(saved.recommended(x)[0])
     assert made["energy"](*x.T)[0] == pytest.approx(9.0, rel=0.02)
     assert json.loads(shown("json"))["test_r2"] == saved.recommended.test_r2
     assert len(shown("text", "all").splitlines()) == len(saved.rows)
@@ -79,7 +79,7 @@ def test_one_seed_and_budget_give_one_front_and_a_resume_keeps_it(energy, capsys
     resumed = load_fit("one")[0]
     assert [session.stopped for session in resumed.sessions] == ["evaluations", "evaluations"]
     for row in one:
-        assert min(r.front.loss for r in resumed.rows if r.front.complexity <= row["complexity"]) <= row["loss"]
+        assert min(r.loss for r in resumed.rows if r.complexity <= row["complexity"]) <= row["loss"]
     energy.write_text(energy.read_text() + "61,1,1,r,1\n")
     capsys.readouterr()
     assert invoke(["fit", "--resume", "one"]) == 2
@@ -91,12 +91,12 @@ def test_units_and_a_loss_decide_what_is_on_the_front(energy, capsys):
     assert invoke(["fit", "energy.csv", "-y", "energy", "--units", "header", "--json", *FEW]) == 0
     kept = load_fit("energy-energy")[0]
     dimensions = [parse_unit(unit) for unit in kept.data["units"]]
-    assert all(is_consistent(row.front.formula, dimensions[:-1], dimensions[-1]) for row in kept.rows)
-    assert kept.recommended.front.r2 > 0.999
+    assert all(is_consistent(row.formula, dimensions[:-1], dimensions[-1]) for row in kept.rows)
+    assert kept.recommended.r2 > 0.999
     assert invoke(["fit", "energy.csv", "-y", "energy", "--loss", "absolute_error", "--name", "other", *FEW]) == 0
     assert "loss        R2  held-out R2" in capsys.readouterr().out
     other = load_fit("other")[0]
-    row, rows = other.recommended.front, [each.front for each in other.rows]
+    row, rows = other.recommended, other.rows
     parts = fit.reopen_fit(other)
     assert row.loss == pytest.approx(np.abs(row(parts.x) - parts.y).mean())
     assert row == recommend(rows, len(parts.y), 0.0, read_loss("absolute_error").power(parts.y, None))
