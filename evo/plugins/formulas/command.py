@@ -22,7 +22,6 @@ from evo.errors import INTERRUPTED, BadInput
 from evo.plugins.formulas import fit as fits
 from evo.plugins.formulas.fit import FitSettings, SavedFit, SplitTable
 from evo.plugins.formulas.front import FrontRow
-from evo.plugins.formulas.grammar import write
 from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
 from evo.plugins.formulas.losses import read_loss
 from evo.plugins.formulas.table import BadTable
@@ -253,11 +252,6 @@ def describe_data(fit: SavedFit) -> str:
     return f"{Path(data['path']).name}: {fit.target} from {columns}; {data['fitted']:,} rows fitted, {held} held out"
 
 
-def short_formula(fit: SavedFit, row: FrontRow) -> str:
-    """The row's formula with four digits, to look at."""
-    return write(row.formula, fit.names, digits=4)
-
-
 def number(value: float | None) -> str:
     """An R2 as text: nines are counted where there are many."""
     if value is None:
@@ -276,7 +270,7 @@ def progress_line(fit: SavedFit) -> str:
     if row is not None:
         held = "" if row.test_r2 is None else f", held-out {number(row.test_r2)}"
         measured = f"recommended: size {row.complexity}, R2 {number(row.r2)}{held}"
-        parts.append(f"{measured}: {fit.target} = {short_formula(fit, row)}")
+        parts.append(f"{measured}: {fit.target} = {row.text()}")
     return "  ".join(parts)
 
 
@@ -293,11 +287,11 @@ def print_fit(console: Console, fit: SavedFit, row: FrontRow | None) -> None:
         loss = math.sqrt(each.loss) if squared else each.loss
         scores = (f"{loss:.4g}", number(each.r2), number(each.test_r2))
         mark = "*" if k == fit.best else ""
-        rows.append((mark, str(k + 1), str(each.complexity), *scores, short_formula(fit, each)))
+        rows.append((mark, str(k + 1), str(each.complexity), *scores, each.text()))
     print_table(console, titles, rows, right=titles[1:6])
     if row is not None:
         which = "Recommended" if row is fit.recommended else f"Row {fit.rows.index(row) + 1}"
-        for line in (f"\n{which}: {fit.target} = {short_formula(fit, row)}", *remarks(fit, row)):
+        for line in (f"\n{which}: {fit.target} = {row.text()}", *remarks(fit, row)):
             console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
@@ -357,7 +351,7 @@ def _save_plot(fit: SavedFit, parts: SplitTable, plot: Path, row: FrontRow) -> N
     residuals.set(xlabel=f"predicted {fit.target}", ylabel="residual")
     errors.legend()
     against.legend()
-    title = shorten(f"{fit.target} = {short_formula(fit, row)}", 150)
+    title = shorten(f"{fit.target} = {row.text()}", 150)
     figure.suptitle(title, parse_math=False, fontsize=10)
     try:
         figure.savefig(plot, dpi=120)
@@ -432,7 +426,7 @@ def _list(as_json: bool) -> None:
     for each in saved:
         row, cells = each.recommended, ("-", "-", "-", "-")
         if row is not None:
-            law = f"{each.target} = {short_formula(each, row)}"
+            law = f"{each.target} = {row.text()}"
             cells = (str(row.complexity), number(row.r2), number(row.test_r2), law)
         rows.append((each.name, f"{sum(session.seconds for session in each.sessions):.0f}", *cells))
     titles = ("fit", "seconds", "size", "R2", "held-out R2", "recommended")

@@ -14,9 +14,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from problems.python_syntax import parse_python
 
+Part = TypeVar("Part")
 MOST_TEXT = 4000
 MOST_NODES = 1000
 """Longer formulas are refused: a reader of model output must end."""
@@ -126,6 +128,27 @@ class Formula:
             parts.append(self.cut(begin, end))
             end = begin
         return tuple(reversed(parts))
+
+    def fold(
+        self,
+        variable: Callable[[int], Part],
+        number: Callable[[float, bool], Part],
+        function: Callable[[int, list[Part]], Part],
+    ) -> Part:
+        """What the whole is made of, from the leaves up: of a variable's index, of a number and whether it is fixed, of
+        a function's code and what its arguments are."""
+        stack: list[Part] = []
+        numbers = iter(self.values)
+        for code in self.codes:
+            if code >= VARIABLE:
+                stack.append(variable(code - VARIABLE))
+            elif code >= CONSTANT:
+                stack.append(number(next(numbers), code == FIXED))
+            else:
+                parts = stack[-ARITY[code] :]
+                del stack[-ARITY[code] :]
+                stack.append(function(code, parts))
+        return stack[0]
 
     def rename(self, indices: Mapping[int, int]) -> Formula:
         """The formula with variable i written as variable indices[i]."""
@@ -340,20 +363,15 @@ def write(
 
     digits: of numbers; calls: how the name of a function is written; number: how a number is
     """
-    stack: list[tuple[str, int]] = []
-    numbers = iter(formula.values)
-    for code in formula.codes:
-        if code >= VARIABLE:
-            stack.append((names[code - VARIABLE], _ATOM))
-        elif code in (CONSTANT, FIXED):
-            text = number(next(numbers), code == FIXED, digits)
-            stack.append((text, _SIGN if text.startswith("-") else _ATOM))
-        elif arity(code) == 2:
-            right, left = stack.pop(), stack.pop()
-            stack.append(_write_binary(code, left, right))
-        else:
-            stack.append(_write_unary(code, stack.pop(), calls))
-    return stack[0][0]
+
+    def write_value(value: float, is_fixed: bool) -> tuple[str, int]:
+        text = number(value, is_fixed, digits)
+        return text, _SIGN if text.startswith("-") else _ATOM
+
+    def write_function(code: int, parts: list[tuple[str, int]]) -> tuple[str, int]:
+        return _write_binary(code, *parts) if len(parts) == 2 else _write_unary(code, parts[0], calls)
+
+    return formula.fold(lambda index: (names[index], _ATOM), write_value, write_function)[0]
 
 
 def _within(part: tuple[str, int], least: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, apply, arity, constant, fixed
+from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, apply, constant, fixed
 from evo.plugins.formulas.units import Dimension, is_consistent
 
 DEFAULT_FUNCTIONS = (
@@ -61,20 +61,12 @@ class FormulaRules:
     # -- other functions -----------------------------------------------------------------------------------------------
 
     def _rewrite(self, formula: Formula) -> Formula | None:
-        stack: list[Formula] = []
-        numbers = iter(formula.values)
-        for code in formula.codes:
-            if code in (CONSTANT, FIXED):
-                stack.append(Formula((code,), (next(numbers),)))
-                continue
-            count = arity(code)
-            arguments = stack[len(stack) - count :]
-            del stack[len(stack) - count :]
-            written = Formula((code,)) if code >= VARIABLE else self._apply(code, arguments)
-            if written is None or written.size > g.MOST_NODES:
-                return None
-            stack.append(written)
-        return stack[0]
+        def rewrite(code: int, arguments: list[Formula | None]) -> Formula | None:
+            known = [argument for argument in arguments if argument is not None]
+            written = self._apply(code, known) if len(known) == len(arguments) else None
+            return None if written is None or written.size > g.MOST_NODES else written
+
+        return formula.fold(g.variable, lambda value, is_fixed: fixed(value) if is_fixed else constant(value), rewrite)
 
     def _apply(self, code: int, arguments: Sequence[Formula]) -> Formula | None:
         if code in self._allowed:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, arity
+from evo.plugins.formulas.grammar import Formula
 from problems.python_syntax import parse_source
 
 Dimension = tuple[tuple[str, float], ...]
@@ -95,29 +95,30 @@ def _dimension(exponents: Mapping[str, float]) -> Dimension:
     return tuple(sorted((name, exponent) for name, exponent in rounded.items() if exponent))
 
 
+_Quantity = tuple[Dimension | None, float | None]
+"""The dimension of a part of a formula, and its value if it is a number."""
+
+
+class _Inconsistent(Exception):
+    """A part breaks the units."""
+
+
 def is_consistent(formula: Formula, columns: Sequence[Dimension | None], target: Dimension | None) -> bool:
     """Whether the formula keeps the dimensions of its columns and gives the target's. None is any dimension."""
-    stack: list[Dimension | None] = []
-    numbers = iter(formula.values)
-    held: list[float | None] = []  # the value of each part that is a number
-    for code in formula.codes:
-        if code >= VARIABLE:
-            stack.append(columns[code - VARIABLE])
-            held.append(None)
-            continue
-        if code in (CONSTANT, FIXED):
-            stack.append(None)
-            held.append(next(numbers))
-            continue
-        count = arity(code)
-        parts, values = stack[-count:], held[-count:]
-        del stack[-count:], held[-count:]
-        consistent, dimension = _result(code, parts, values[-1])
+
+    def combine(code: int, parts: list[_Quantity]) -> _Quantity:
+        consistent, dimension = _result(code, [dimension for dimension, _number in parts], parts[-1][1])
         if not consistent:
-            return False
-        stack.append(dimension)
-        held.append(None)
-    return stack[0] is None or target is None or stack[0] == target
+            raise _Inconsistent
+        return dimension, None
+
+    try:
+        given, _number = formula.fold(
+            lambda index: (columns[index], None), lambda value, _fixed: (None, value), combine
+        )
+    except _Inconsistent:
+        return False
+    return given is None or target is None or given == target
 
 
 def _result(code: int, parts: Sequence[Dimension | None], number: float | None) -> tuple[bool, Dimension | None]:

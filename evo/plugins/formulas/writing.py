@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, arity, write
+from evo.plugins.formulas.grammar import Formula, write
 
 _RESERVED = {"pi", "e", "E", "np", "numpy", "math", "sp", "sympy", "True", "False", "None"}
 
@@ -75,17 +75,11 @@ def to_sympy(formula: Formula, names: Sequence[str], real: bool = True, digits: 
         **{g.DIV: lambda a, b: a / b, g.POW: lambda a, b: a**b},
     }
     symbols = [sympy.Symbol(name, real=True) if real else sympy.Symbol(name) for name in names]
-    stack: list[Any] = []
-    numbers = iter(formula.values)
-    for code in formula.codes:
-        if code >= VARIABLE:
-            stack.append(symbols[code - VARIABLE])
-        elif code in (CONSTANT, FIXED):
-            stack.append(_sympy_number(sympy, next(numbers), digits))
-        else:
-            arguments = [stack.pop() for _ in range(arity(code))][::-1]
-            stack.append(functions[code](*arguments))
-    return stack[0]
+    return formula.fold(
+        lambda index: symbols[index],
+        lambda value, _fixed: _sympy_number(sympy, value, digits),
+        lambda code, parts: functions[code](*parts),
+    )
 
 
 def _sympy_number(sympy: Any, value: float, digits: int) -> Any:
