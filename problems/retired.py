@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
 
 FLAGS: dict[str, str] = {
     "fit --policy": "no policy was shown to improve a fit; evo run formula:FILE.csv?target=NAME takes one",
+    "fit --loss": "give outliers a small weight, with --weights COLUMN",
     "fit --delimiter": "name the delimiter in a first line of the file, as in sep=;",
     "fit show --svg": "--plot FILE.svg draws the front and the fit",
     "--redo": "delete what the stage made, as in rm -r DIR/policies/STAGE or evo runs delete RUN",
@@ -84,6 +85,7 @@ NAMES: dict[str, str] = {
             ("model_selection", "predict, sympy, latex and python take the index of another row of front_"),
             ("dimensional_constraint_penalty", "a formula that breaks the units is left out"),
             ("early_stop_condition", "lower max_evals or timeout_in_seconds"),
+            ("elementwise_loss", "give outliers a small sample_weight"),
             ("warm_start", "give guesses=[row.formula for row in model.front_]"),
         )
         for name in names.split()

@@ -22,8 +22,6 @@ from evo.errors import INTERRUPTED, BadInput
 from evo.plugins.formulas import fit as fits
 from evo.plugins.formulas.fit import FitSettings, SavedFit, SplitTable
 from evo.plugins.formulas.front import FrontRow
-from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
-from evo.plugins.formulas.losses import read_loss
 from evo.plugins.formulas.table import BadTable
 from evo.provenance import source_commit
 from evo.search.status import clock
@@ -77,7 +75,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     cls=GroupedCommand,
     sections={
         "Data": ("target", "columns", "weights", "test_share", "drop_missing", "header"),
-        "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "units", "loss", "seed"),
+        "Search": ("seconds", "evaluations", "max_size", "functions", "guesses", "units", "seed"),
         "Execution and output": ("name", "resume", "plot", "plain", "as_json"),
     },
     epilog="`evo fit show` lists the saved fits; `evo fit show NAME --row 3 --as python` prints a row.",
@@ -125,7 +123,6 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     metavar="NAME=UNIT,...|header",
     help="The units of columns, or `header` for those of the header; a formula that breaks them is left out.",
 )
-@click.option("--loss", metavar="NAME", help=f"The loss of a row: {LOSS_NAMES}.  [default: squared_error]")
 @click.option("--seed", type=int, help="The seed of the held-out rows and of the search.  [default: 0]")
 @click.option("--name", help="The name of the fit; by default the file's and the target's.")
 @click.option("--resume", metavar="NAME", help="Continue a saved fit instead of starting one.")
@@ -280,7 +277,7 @@ def print_fit(console: Console, fit: SavedFit, row: FrontRow | None) -> None:
     sessions = f" in {len(fit.sessions)} sessions" if len(fit.sessions) > 1 else ""
     reason = REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
     console.print(f"{reason}; {seconds:.1f} s, {evaluations:,} evaluations{sessions}.\n", soft_wrap=True, markup=False)
-    squared = read_loss(fit.settings.loss) is None
+    squared = fit.settings.loss in (None, "squared_error")
     titles = ("", "row", "size", "RMSE" if squared else "loss", "R2", "held-out R2", f"{fit.target} =")
     rows = []
     for k, each in enumerate(fit.rows):

@@ -29,7 +29,6 @@ except ImportError as error:
 from evo.plugins.formulas.evaluation import Array
 from evo.plugins.formulas.front import FrontRow
 from evo.plugins.formulas.grammar import Formula, arity
-from evo.plugins.formulas.losses import read_loss
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_function
 from evo.plugins.formulas.search import search
 from evo.plugins.formulas.units import Dimension, parse_unit
@@ -56,8 +55,6 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     binary_operators, unary_operators: functions of the grammar that may occur; by default all that the engine uses.
         If only one of the two is given, the other is + - * / or none. + and * are necessary
     maxsize: the most nodes of a formula
-    elementwise_loss: "absolute_error", "huber(1.0)" or "quantile(0.9)". It ranks the formulas; constants come from
-        least squares and are refined for the loss
     max_evals: passes over the rows, the budget; timeout_in_seconds: ends the search too, if given
     guesses: formulas to begin with, as text in the names of the columns (`x0`, `x1`, .. for an array), or as Formula,
         as those of the rows of another model's front
@@ -73,7 +70,6 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         binary_operators: Sequence[str] | None = None,
         unary_operators: Sequence[str] | None = None,
         maxsize: int = 50,
-        elementwise_loss: str | None = None,
         max_evals: int | None = 20_000,
         timeout_in_seconds: float | None = None,
         guesses: Sequence[str | Formula] = (),
@@ -82,7 +78,6 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         self.binary_operators = binary_operators
         self.unary_operators = unary_operators
         self.maxsize = maxsize
-        self.elementwise_loss = elementwise_loss
         self.max_evals = max_evals
         self.timeout_in_seconds = timeout_in_seconds
         self.guesses = guesses
@@ -100,7 +95,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     ) -> Self:
         """Search formulas of the columns of X (n, d) that give y (n,).
 
-        sample_weight: (n,) of the losses
+        sample_weight: (n,) of the squared errors
         variable_names: of the columns, in formulas; those of a data frame, or x0, x1, .. by default
         X_units, y_units: units of the columns and of y, such as "m/s^2" or "1"; "" may be any. A formula that breaks
             them is left out; a constant may carry any unit
@@ -124,7 +119,6 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
                 seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
                 guesses=self.guesses,
                 sample_weight=weights,
-                elementwise=read_loss(self.elementwise_loss),
             )
         return self
 

@@ -21,14 +21,13 @@ import numpy as np
 from evo.plugins.formulas.evaluation import Array, evaluate, quiet
 from evo.plugins.formulas.front import Front, FrontRow
 from evo.plugins.formulas.grammar import Formula, FormulaError, parse
-from evo.plugins.formulas.losses import NAMES as LOSS_NAMES
-from evo.plugins.formulas.losses import read_loss
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.search import search
 from evo.plugins.formulas.table import BadTable, DataTable, read_table
 from evo.plugins.formulas.units import parse_unit
 from evo.whole_file import write_whole
 from problems.address import did_you_mean
+from problems.retired import FLAGS, replace_hint
 
 FORMAT = 1
 FOLDER = Path("fits")
@@ -40,7 +39,7 @@ SAVE_SECONDS = 1.0
 class FitSettings:
     """What decides a fit, besides its file.
 
-    units: `header`, or units by column as text; loss: as `read_loss` takes it
+    units: `header`, or units by column as text; loss: of an earlier version, other than the squared error
     target: None asks for a message that lists the columns; seconds: None without a limit; test_share: of the rows, held
     out; the rest as in `search` and `read_table`
     """
@@ -267,6 +266,8 @@ def begin_fit(
 def reopen_fit(fit: SavedFit) -> SplitTable:
     """The rows of a saved fit. Raises BadTable if its file has changed, and for settings that do not suit it."""
     path = Path(fit.data["path"])
+    if fit.settings.loss not in (None, "squared_error"):
+        raise BadTable(f"{fit.name} has the loss {fit.settings.loss}: {replace_hint(FLAGS, 'fit --loss')}")
     if hash_file(path) != fit.data["sha256"]:
         raise BadTable(f"{path} has changed since the fit {fit.name} read it; start a new fit")
     return fit.settings.read(path)
@@ -313,7 +314,6 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
         seed=seed,
         guesses=guesses,
         sample_weight=parts.weights,
-        elementwise=read_loss(settings.loss),
         callback=tick,
     )
     ended = current(front)
@@ -362,10 +362,6 @@ def _check_search(settings: FitSettings, table: DataTable) -> None:
             raise BadTable(f"--guess {guess!r} is too large, or has functions that --functions leaves out")
         if not rules.keeps_units(formula):
             raise BadTable(f"--guess {guess!r} breaks the units")
-    try:
-        read_loss(settings.loss)
-    except ValueError:
-        raise BadTable(f"there is no --loss {settings.loss!r}; there is {LOSS_NAMES}") from None
 
 
 def _parse_guess(text: str, names: Sequence[str]) -> Formula:

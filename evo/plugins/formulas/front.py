@@ -24,7 +24,7 @@ class FrontRow:
     """One formula of a front. Call it with X (n, d) for its values (n,).
 
     names: of the columns of X; equation: text of the grammar with all digits; complexity: nodes
-    loss: mean (weighted) loss on the training rows, the squared error unless the search had another
+    loss: mean of the (weighted) squared errors on the training rows
     r2: 1 - (weighted) squared error / variance of the target
     test_r2: on held-out rows, None without them, or if the formula has no finite value on `undefined` of them
     """
@@ -99,20 +99,16 @@ class Front:
         return chosen(x)
 
 
-def recommend(rows: Sequence[FrontRow], n: int, rounding: float, power: float = 2.0) -> FrontRow | None:
+def recommend(rows: Sequence[FrontRow], n: int, rounding: float) -> FrontRow | None:
     """The row with the shortest description of n rows: log-likelihood against constants and nodes (after BIC), where
-    losses below rounding count as equal.
-
-    power: the loss grows like |residual|**power, 2 for the squared error: errors are taken to have the density
-    exp(-|residual|**power), up to scale
-    """
+    losses below rounding count as equal."""
     best: tuple[float, FrontRow] | None = None
     for row in rows:
         constants = len(row.formula.fitted)
         if constants + 1 >= 0.7 * n and len(rows) > 1 and n > 3:
             continue
         freedom = max(0.02, 1 - (constants + 1 + _NODE_FREEDOM * row.complexity) / n)
-        likelihood = 2 / power * math.log(max(row.loss, rounding)) - 2 * math.log(freedom)
+        likelihood = math.log(max(row.loss, rounding)) - 2 * math.log(freedom)
         cost = n * likelihood + (constants + 0.4 * row.complexity) * math.log(n)
         if best is None or cost < best[0]:
             best = (cost, row)

@@ -16,15 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evo.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error
-from evo.plugins.formulas.grammar import Formula, constant
-from evo.plugins.formulas.losses import ElementwiseLoss
+from evo.plugins.formulas.grammar import Formula
 from evo.plugins.formulas.rules import FormulaRules
 
 PASS_NODES = 50
 TICK_SECONDS = 0.5
 EXACT = 1e-13
 """A formula whose mean squared error is below this share of the target's variance fits to rounding."""
-_WORTH_REFINING = 1.5
 
 
 class SearchEnded(Exception):
@@ -35,7 +33,7 @@ class SearchEnded(Exception):
 class Equation:
     """One row of the front.
 
-    loss: the mean (weighted) loss on the training rows
+    loss: the mean of the (weighted) squared errors on the training rows
     exact: whether it fits to rounding and has far fewer constants than there are numbers to explain
     """
 
@@ -53,8 +51,7 @@ class Ledger:
     """The books of one search.
 
     x: (d, n); y: (n,); weights: (n,) with mean 1, or None; most: evaluations; deadline: of time.monotonic()
-    rules: what may be on the front; elementwise: the loss that ranks formulas, None for the squared error
-    variance: of y, weighted; worst: the loss of the best constant, which is the variance for the squared error
+    rules: what may be on the front; variance: of y, weighted
     largest: a term or a target beyond it is left out, 1e12 of fourth powers of the data
     best: the smallest loss of each size; improved: called when the front gets better
     tick: called every TICK_SECONDS, and may raise
@@ -66,7 +63,6 @@ class Ledger:
     most: float
     deadline: float
     rules: FormulaRules
-    elementwise: ElementwiseLoss | None = None
     improved: Callable[[], None] | None = None
     tick: Callable[[], None] | None = None
     spent: float = 0.0
@@ -76,13 +72,8 @@ class Ledger:
         w = np.ones_like(self.y) if self.weights is None else self.weights
         mean = float((w * self.y).sum() / w.sum())
         self.variance = max(float((w * (self.y - mean) ** 2).mean()), 1e-300)
-        self._squared: dict[int, float] = {}
         largest = max(float(np.abs(self.x).max(initial=0)), float(np.abs(self.y).max(initial=0)), 1.0)
         self.largest = min(1e150, 1e12 * largest**4) if largest < 1e38 else 1e150
-        self.worst = self.variance
-        if self.elementwise is not None:
-            _constant, loss, _passes = self.elementwise.refine(constant(mean), self.x, self.y, self.weights)
-            self.worst = max(loss, 1e-300)
         self._next_tick = time.monotonic() + TICK_SECONDS
 
     def spend(self, evaluations: float) -> None:
@@ -99,46 +90,25 @@ class Ledger:
         """A pass over a linear model of so many stored columns."""
         self.spend(max(1.0, 3.0 * terms / PASS_NODES))
 
-    def add(self, formula: Formula, squared: float) -> bool:
-        """Whether the formula is allowed, and smaller or better than all of the front.
+    def add(self, formula: Formula, loss: float) -> bool:
+        """Whether the formula is allowed, and smaller or better than all of the front; free.
 
-        squared: its mean squared error. Free, as that is known; another loss costs a pass, and more if its constants
-        are worth refining.
+        loss: its mean squared error
         """
-        expressed = self.rules.express(formula) if math.isfinite(squared) else None
+        expressed = self.rules.express(formula) if math.isfinite(loss) else None
         if expressed is None or not self.rules.keeps_units(expressed):
             return False
-        formula, loss = expressed, max(squared, 0.0)
-        if self.elementwise is not None:
-            formula, loss = self._refine(formula, squared, self.elementwise)
-        if not loss < self._bar(formula.size):
+        formula, loss = expressed, max(loss, 0.0)
+        lowest = min((each.loss for size, each in self.best.items() if size <= formula.size), default=math.inf)
+        floor = EXACT * self.variance * 1e-3  # losses below it are equal
+        if lowest <= floor * (1 + 1e-9) or not loss < lowest / (1 + 1e-9):
             return False
-        exact = squared <= EXACT * self.variance and len(formula.fitted) <= 0.5 * len(self.y)
+        exact = loss <= EXACT * self.variance and len(formula.fitted) <= 0.5 * len(self.y)
         self.best = {size: each for size, each in self.best.items() if size < formula.size or each.loss < loss}
         self.best[formula.size] = Equation(formula, loss, exact)
         if self.improved is not None:
             self.improved()
         return True
-
-    def _bar(self, size: int) -> float:
-        """The loss below which a formula of a size is new on the front; losses below rounding are equal."""
-        lowest = min((each.loss for at, each in self.best.items() if at <= size), default=math.inf)
-        floor = EXACT * self.worst * 1e-3
-        return lowest / (1 + 1e-9) if lowest > floor * (1 + 1e-9) else -math.inf
-
-    def _refine(self, formula: Formula, squared: float, elementwise: ElementwiseLoss) -> tuple[Formula, float]:
-        """The formula and its loss, with constants for the loss if it is near the front or has the smallest squared
-        error of its size: outliers hide how good a form is."""
-        self.spent += 1
-        loss = elementwise.mean(evaluate(formula, self.x), self.y, self.weights)
-        lowest = min((each for size, each in self._squared.items() if size <= formula.size), default=math.inf)
-        if squared < lowest:
-            self._squared[formula.size] = squared
-        elif not loss < _WORTH_REFINING * self._bar(formula.size):
-            return formula, loss
-        formula, loss, passes = elementwise.refine(formula, self.x, self.y, self.weights)
-        self.spent += passes
-        return formula, loss
 
     def score(self, formula: Formula) -> float:
         """The loss of a formula as it is; counted, and added to the front."""

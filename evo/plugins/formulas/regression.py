@@ -194,17 +194,9 @@ def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], colum
         kept = [k for place, k in enumerate(kept) if place not in gone]
 
 
-_State = tuple[Array, Array, tuple[int, ...], tuple[Array, ...]]
-"""A state of forward selection: residual, remaining square norm of each term, chosen terms, their orthonormal basis."""
-
-
-def select_terms(
-    ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array, most: int, beam: int = 1
-) -> Sum | None:
-    """Orthogonal least squares: the term that lowers the error most is added, up to `most` of them.
-
-    beam: how many different sets are followed. Every set's screening counts as a pass over all terms.
-    """
+def select_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array, most: int) -> Sum | None:
+    """Orthogonal least squares: the term that lowers the error most is added, up to `most` of them. Every screening
+    counts as a pass over all terms."""
     root, n = target.root, len(target.z)
     design = columns * root
     ones = root / np.linalg.norm(root)
@@ -212,51 +204,31 @@ def select_terms(
     design = design - np.outer(design @ ones, ones)
     norms = (design * design).sum(1)
     norms[norms == 0] = 1.0
-    states: list[_State] = [(goal - (goal @ ones) * ones, norms.copy(), (), ())]
+    residual, left = goal - (goal @ ones) * ones, norms.copy()
+    chosen: list[int] = []
+    basis: list[Array] = []
     best: Sum | None = None
     total = float(goal @ goal)
     for _ in range(min(most, n // 2 - 1)):
-        candidates = []
-        for residual, left, chosen, basis in states:
-            ledger.spend_pass(len(terms))
-            with np.errstate(all="ignore"):
-                gains = np.where(left > 1e-9 * norms, (design @ residual) ** 2 / left, 0.0)
-            order = np.argsort(-gains)[:beam]
-            candidates += [
-                (float(residual @ residual) - float(gains[k]), int(k), residual, left, chosen, basis) for k in order
-            ]
-        candidates.sort(key=lambda each: each[0])
-        states, seen = [], set()
-        for _rest, k, residual, left, chosen, basis in candidates:
-            picked = frozenset((*chosen, k))
-            if picked in seen or k in chosen:
-                continue
-            seen.add(picked)
-            direction = design[k].copy()
-            for _twice in range(2):
-                for q in basis:
-                    direction -= (direction @ q) * q
-            length = float(np.linalg.norm(direction))
-            if length < 1e-9 * math.sqrt(float(norms[k])):
-                continue
-            direction /= length
-            states.append(
-                (
-                    residual - (residual @ direction) * direction,
-                    left - (design @ direction) ** 2,
-                    (*chosen, k),
-                    (*basis, direction),
-                )
-            )
-            if len(states) == beam:
-                break
-        if not states:
+        ledger.spend_pass(len(terms))
+        with np.errstate(all="ignore"):
+            gains = np.where(left > 1e-9 * norms, (design @ residual) ** 2 / left, 0.0)
+        k = int(np.argsort(-gains)[0])
+        direction = design[k].copy()
+        for _twice in range(2):
+            for q in basis:
+                direction -= (direction @ q) * q
+        length = float(np.linalg.norm(direction))
+        if k in chosen or length < 1e-9 * math.sqrt(float(norms[k])):
             break
-        for _residual, _left, chosen, _basis in states[: max(1, beam // 2)]:
-            fitted = fit_sum(ledger, target, [terms[k] for k in chosen], columns[list(chosen)])
-            if fitted is not None and (best is None or fitted.loss < best.loss):
-                best = fitted
-        if float(states[0][0] @ states[0][0]) < 1e-24 * total or ledger.exact:
+        direction /= length
+        residual, left = residual - (residual @ direction) * direction, left - (design @ direction) ** 2
+        chosen.append(k)
+        basis.append(direction)
+        fitted = fit_sum(ledger, target, [terms[k] for k in chosen], columns[chosen])
+        if fitted is not None and (best is None or fitted.loss < best.loss):
+            best = fitted
+        if float(residual @ residual) < 1e-24 * total or ledger.exact:
             break
     if best is not None and best.loss <= EXACT * ledger.variance:
         places = [terms.index(t) for t in best.terms]

@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from evo.plugins.formulas.evaluation import Array, check_size, evaluate, fit_con
 from evo.plugins.formulas.front import Front, FrontRow, recommend
 from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, constant, parse, write
 from evo.plugins.formulas.ledger import EXACT, Ledger, SearchEnded
-from evo.plugins.formulas.losses import ElementwiseLoss
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
 from evo.plugins.formulas.stages import Stages
 
@@ -41,7 +40,6 @@ def search(
     seed: int = 0,
     guesses: Sequence[str | Formula] = (),
     sample_weight: npt.ArrayLike | None = None,
-    elementwise: ElementwiseLoss | None = None,
     callback: Callback | None = None,
 ) -> Front:
     """Search formulas of the columns of X that give y.
@@ -51,8 +49,7 @@ def search(
     names: of the columns, x1, x2, .. by default
     seconds, evaluations: the budget, what ends first
     guesses: formulas to begin with, as text or Formula
-    sample_weight: (n,) of the losses
-    elementwise: the loss that ranks formulas, None for the squared error
+    sample_weight: (n,) of the squared errors
 
     One seed gives one front if `evaluations` ends the search. Raises ValueError, one line, for unusable rows, and
     FormulaError for a guess that is no formula.
@@ -62,16 +59,15 @@ def search(
     names = tuple(names) if names is not None else tuple(f"x{i}" for i in range(1, table.shape[1] + 1))
     if len(names) != table.shape[1]:
         raise ValueError(f"there are {len(names)} names for {table.shape[1]} columns")
-    every = LossMeasure(np.ascontiguousarray(table.T), goal, weights, elementwise)
-    used = every
+    every = used = np.ascontiguousarray(table.T), goal, weights
     if len(goal) > MOST_ROWS:
         chosen = np.sort(np.random.default_rng(seed).choice(len(goal), MOST_ROWS, replace=False))
         part = None if weights is None else weights[chosen]
-        used = LossMeasure(np.ascontiguousarray(table[chosen].T), goal[chosen], part, elementwise)
+        used = np.ascontiguousarray(table[chosen].T), goal[chosen], part
     starts = [each if isinstance(each, Formula) else _read_guess(each, names, rules) for each in guesses]
     with quiet():
         most = math.inf if evaluations is None else float(evaluations)
-        ledger = Ledger(used.x, used.y, used.weights, most, begun + seconds, rules, elementwise)
+        ledger = Ledger(*used, most, begun + seconds, rules)
         shown = 0.0
 
         def tick() -> None:
@@ -125,52 +121,32 @@ def _read_guess(guess: str, names: Sequence[str], rules: FormulaRules) -> Formul
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LossMeasure:
-    """The loss of formulas on rows, and their constants fitted to it."""
-
-    x: Array
-    y: Array
-    weights: Array | None
-    elementwise: ElementwiseLoss | None
-
-    def loss(self, formula: Formula) -> float:
-        """The mean (weighted) loss; inf if it is not finite."""
-        if self.elementwise is None:
-            return mean_squared_error(formula, self.x, self.y, self.weights)
-        return self.elementwise.mean(evaluate(formula, self.x), self.y, self.weights)
-
-    def fit(self, formula: Formula) -> Formula:
-        """The formula with fitted constants, as it is if none fit."""
-        if self.elementwise is None:
-            fitted = fit_constants(formula, self.x, self.y, self.weights, 10)
-            return fitted.formula if math.isfinite(fitted.loss) else formula
-        return self.elementwise.refine(formula, self.x, self.y, self.weights)[0]
+Rows = tuple[Array, Array, Array | None]
+"""x (d, n), y (n,) and weights (n,), or None."""
 
 
-def _make_front(ledger: Ledger, measure: LossMeasure, names: tuple[str, ...], polish: bool = False) -> Front:
-    """The front of what the ledger holds. polish: fit the formulas to the rows of `measure`, and round constants"""
+def _make_front(ledger: Ledger, data: Rows, names: tuple[str, ...], polish: bool = False) -> Front:
+    """The front of what the ledger holds. polish: fit the formulas to the rows of `data`, and round constants"""
     rules, candidates = ledger.rules, [(each.formula, each.loss) for each in ledger.front()]
     if polish:
-        polished = [_polish(formula, measure, ledger.worst) for formula, _loss in candidates]
+        polished = [_polish(formula, data, ledger.variance) for formula, _loss in candidates]
         turned = [turn_signs(formula) if g.SUB in rules.functions else formula for formula in polished]
-        candidates = [(formula, measure.loss(formula)) for formula in turned if rules.keeps_units(formula)]
+        candidates = [(formula, mean_squared_error(formula, *data)) for formula in turned if rules.keeps_units(formula)]
     rows: list[FrontRow] = []
     for formula, loss in sorted(candidates, key=lambda each: (each[0].size, each[1])):
         if math.isfinite(loss) and (not rows or loss < rows[-1].loss):
-            squared = mean_squared_error(formula, measure.x, measure.y, measure.weights)
-            r2 = 1 - squared / ledger.variance
+            r2 = 1 - mean_squared_error(formula, *data) / ledger.variance
             rows.append(FrontRow(formula, names, write(formula, names), formula.size, loss, r2))
-    power = 2.0 if measure.elementwise is None else measure.elementwise.power(measure.y, measure.weights)
-    best = recommend(rows, len(measure.y), EXACT * ledger.worst, power)
+    best = recommend(rows, len(data[1]), EXACT * ledger.variance)
     return Front(tuple(rows), names, best, math.ceil(ledger.spent))
 
 
-def _polish(formula: Formula, measure: LossMeasure, worst: float) -> Formula:
+def _polish(formula: Formula, data: Rows, variance: float) -> Formula:
     """Fitted to all rows, and constants rounded wherever that costs nothing."""
-    formula = measure.fit(fold_numbers(formula))
-    loss = measure.loss(formula)
-    allowed = max(loss * (1 + 1e-6), EXACT * worst)
+    formula = fold_numbers(formula)
+    fitted = fit_constants(formula, *data, 10)
+    formula = fitted.formula if math.isfinite(fitted.loss) else formula
+    allowed = max(mean_squared_error(formula, *data) * (1 + 1e-6), EXACT * variance)
     for place in formula.fitted:
         value = formula.values[place]
         for digits in range(0, 5):
@@ -179,7 +155,7 @@ def _polish(formula: Formula, measure: LossMeasure, worst: float) -> Formula:
                 continue
             values = (*formula.values[:place], rounded, *formula.values[place + 1 :])
             tried = Formula(formula.codes, values)
-            if measure.loss(tried) <= allowed:
+            if mean_squared_error(tried, *data) <= allowed:
                 formula = tried
                 break
     return formula

@@ -201,7 +201,7 @@ class Stages:
                 pools += [polynomial_terms(target.indices, 2) + wavy] if wavy else []
                 pools += [mixed_terms(target.indices, self._functions)] if 2 <= len(target.indices) <= 5 else []
                 for pool in pools:
-                    self._select_from(place, pool, 3)
+                    self._select_from(place, pool)
                     self._ledger.stop_if_exact()
 
     def _scan_frequencies(self) -> None:
@@ -233,11 +233,11 @@ class Stages:
                     ledger.fit(target.wrap(apply(g.MUL, wave, decay)), 30)
                 ledger.stop_if_exact()
 
-    def _select_from(self, place: int, pool: Sequence[Formula], beam: int = 1) -> None:
+    def _select_from(self, place: int, pool: Sequence[Formula]) -> None:
         ledger, columns, targets, reached = self._ledger, self._columns, self._targets, self._reached
         terms, matrix = columns.matrix(pool)
         if terms:
-            selected = r.select_terms(ledger, targets[place], terms, matrix, 7, beam)
+            selected = r.select_terms(ledger, targets[place], terms, matrix, 7)
             if selected is not None:
                 self._seeds.append((place, selected.terms))
                 reached[place] = min(reached[place], selected.loss)

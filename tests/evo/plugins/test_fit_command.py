@@ -10,8 +10,6 @@ import pytest
 from evo.cli import invoke
 from evo.plugins.formulas import command, fit, table
 from evo.plugins.formulas.fit import begin_fit, load_fit, run_fit
-from evo.plugins.formulas.front import recommend
-from evo.plugins.formulas.losses import read_loss
 from evo.plugins.formulas.table import read_table
 from evo.plugins.formulas.units import is_consistent, parse_unit
 
@@ -87,19 +85,12 @@ def test_one_seed_and_budget_give_one_front_and_a_resume_keeps_it(energy, capsys
     assert invoke(["fit", "energy.csv", "-y", "energy", "--name", "one"]) == 2
 
 
-def test_units_and_a_loss_decide_what_is_on_the_front(energy, capsys):
+def test_units_decide_what_is_on_the_front(energy, capsys):
     assert invoke(["fit", "energy.csv", "-y", "energy", "--units", "header", "--json", *FEW]) == 0
     kept = load_fit("energy-energy")[0]
     dimensions = [parse_unit(unit) for unit in kept.data["units"]]
     assert all(is_consistent(row.formula, dimensions[:-1], dimensions[-1]) for row in kept.rows)
     assert kept.recommended.r2 > 0.999
-    assert invoke(["fit", "energy.csv", "-y", "energy", "--loss", "absolute_error", "--name", "other", *FEW]) == 0
-    assert "loss        R2  held-out R2" in capsys.readouterr().out
-    other = load_fit("other")[0]
-    row, rows = other.recommended, other.rows
-    parts = fit.reopen_fit(other)
-    assert row.loss == pytest.approx(np.abs(row(parts.x) - parts.y).mean())
-    assert row == recommend(rows, len(parts.y), 0.0, read_loss("absolute_error").power(parts.y, None))
 
 
 def test_a_killed_fit_keeps_its_last_tick(energy, monkeypatch):
@@ -142,7 +133,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("a,b,y", ROWS, ["-y", "y", "--delimiter", ";"], "fit --delimiter was removed; name the delimiter in"),
         ("a,b,y", ROWS, ["-y", "y", "--guess", "a*c"], "--guess 'a*c': there is no variable 'c'"),
         ("a,b,y", ROWS, ["-y", "y", "--functions", "foo"], "there is no function 'foo'"),
-        ("a,b,y", ROWS, ["-y", "y", "--loss", "foo"], "there is no --loss 'foo'; there is squared_error,"),
+        ("a,b,y", ROWS, ["-y", "y", "--loss", "huber(1)"], "fit --loss was removed; give outliers a small weight"),
         ("a,b,y", ROWS, ["-y", "y", "--policy", "scripted:gp"], "fit --policy was removed; no policy was shown"),
         (
             "a,b,y",
@@ -263,6 +254,11 @@ def test_a_fit_of_an_earlier_version_opens_and_resumes(energy, capsys):
     assert invoke(["fit", "--resume", "old", "--evaluations", "40", "--plain"]) == 0
     assert invoke(["fit", "show", "old", "--as", "text"]) == 0
     assert len(load_fit("old")[0].sessions) == 2
+    path.write_text(path.read_text().replace('"loss": null', '"loss": "huber(1.0)"'))
+    capsys.readouterr()
+    assert invoke(["fit", "show", "old"]) == 0 and "loss        R2" in capsys.readouterr().out
+    assert invoke(["fit", "--resume", "old"]) == 2
+    assert "old has the loss huber(1.0): fit --loss was removed" in capsys.readouterr().err
     capsys.readouterr()
     assert invoke(["fit", "list"]) == 2
     assert "fit list was removed; evo fit show without a name lists the fits" in capsys.readouterr().err

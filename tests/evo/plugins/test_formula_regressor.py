@@ -129,16 +129,14 @@ def test_formulas_that_break_the_units_are_left_out():
         fitted().fit(X, goal, X_units=["m"])
 
 
-@pytest.mark.parametrize("loss", ["absolute_error", "huber(0.1)"])
-def test_a_robust_loss_finds_the_law_among_outliers(loss):
+def test_outliers_of_small_weight_do_not_hide_the_law():
     goal = 2.5 * X[:, 0] + 1.5
     goal[::7] += 40
-    model = fitted(elementwise_loss=loss, maxsize=5, max_evals=600).fit(X, goal)
-    clean = np.delete(np.arange(60), np.s_[::7])
+    weights = np.ones(60)
+    weights[::7] = 1e-6
+    clean = weights == 1
+    model = fitted(maxsize=5).fit(X, goal, weights)
     assert np.abs(model.predict(X) - goal)[clean].max() < 0.2
-    row = model.get_best()
-    if loss != "huber(0.1)":
-        assert row.loss == pytest.approx(np.abs(row(X) - goal).mean())
     assert np.abs(fitted(maxsize=5).fit(X, goal).predict(X) - goal)[clean].max() > 1
 
 
@@ -149,16 +147,8 @@ def test_the_front_of_one_search_begins_another():
     assert second.evaluations < 200 and second[len(second) - 1].loss <= first[len(first) - 1].loss * 1.01
 
 
-def test_other_losses():
-    high = fitted(elementwise_loss="quantile(0.9)", max_evals=200).fit(X, NOISY)
-    assert 0.75 <= (high.predict(X) >= NOISY - 1e-6).mean() <= 0.97
-    for wrong in ("l3", "huber", "absolute_error(2)", 3, "log_cosh"):
-        with pytest.raises(ValueError, match="there is no elementwise_loss"):
-            fitted(elementwise_loss=wrong).fit(X, LAW)
-
-
 @pytest.mark.parametrize(
-    "name", ["constraints", "extra_functions", "model_selection", "warm_start", "early_stop_condition"]
+    "name", ["constraints", "extra_functions", "model_selection", "warm_start", "elementwise_loss"]
 )
 def test_a_parameter_that_is_gone_says_what_replaces_it(name):
     with pytest.raises(TypeError, match=rf"FormulaRegressor\({name}=\) was removed; "):
