@@ -99,7 +99,7 @@ class FormulaFamily(ProblemFamily):
         if "target" in options:
             raise BadAddress(f"formula:{rest}: target is an option of files")
         query = "&".join(f"{key}={options[key]:g}" for key in ("noise", "seed") if key in options)
-        laws, _text, *terms = _SETS[place]
+        laws, _text, source, licence = _SETS[place]
         total = len(laws())
         indices = range(total if limit is None else min(limit, total))
         if address.index:
@@ -108,7 +108,7 @@ class FormulaFamily(ProblemFamily):
                 raise BadAddress(f"formula:{place} has {total} problems, from 0; there is no {index}")
             indices = range(index, index + 1)
         whole = f"formula:{place}?{query}" if query else f"formula:{place}"
-        return [LawProblem(f"{whole}/{k}", laws()[k], *terms, noise, seed) for k in indices]
+        return [LawProblem(f"{whole}/{k}", laws()[k], source, licence, noise, seed) for k in indices]
 
     def sets(self) -> list[ProblemSet]:
         objectives = FormulaProblem.objectives

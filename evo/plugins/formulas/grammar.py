@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -149,11 +149,6 @@ class Formula:
                 del stack[-ARITY[code] :]
                 stack.append(function(code, parts))
         return stack[0]
-
-    def rename(self, indices: Mapping[int, int]) -> Formula:
-        """The formula with variable i written as variable indices[i]."""
-        codes = tuple(VARIABLE + indices[c - VARIABLE] if c >= VARIABLE else c for c in self.codes)
-        return Formula(codes, self.values)
 
 
 def _numbers(codes: Sequence[int]) -> int:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
+from typing import Any
 
 import yaml
 
 from evo.plugins.maths import circles, kissing, points, steps
 from evo.plugins.maths.problem import LICENCE, MathsProblem
-from evo.plugins.maths.task import Best, MathsTask
+from evo.plugins.maths.task import Best, MathsTask, Measured
 from problems.address import did_you_mean
 from problems.contract import BadAddress
 from problems.family import ProblemFamily, ProblemSet, Sandboxes
 from problems.retired import refuse_retired
 
-_MEASURES = {
+_MEASURES: dict[str, Callable[[Any, int], Measured]] = {
     "circle_packing_26": circles.measure_square,
     "circle_packing_32": circles.measure_square,
     "circle_packing_rect": circles.measure_rectangle,
