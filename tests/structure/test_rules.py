@@ -9,7 +9,7 @@ from modules import PACKAGES, ROOT, calls_of, find_circles, public_classes
 
 BUDGETS = {
     "evo": 32_000,
-    "evo/plugins": 9_400,
+    "evo/plugins": 8_200,
     "vpo": 13_500,
     "islands": 7_500,
     "problems": 13_200,
