@@ -21,8 +21,8 @@ from typing import Any
 
 from bench.hostile import ROOT, SECRET, Witness, _children, load
 from problems import ScorerFault, resolve
+from problems.sandbox import close_shared_sandbox, set_sandbox_mode
 from problems.sandbox.isolation import probe
-from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode
 
 SECONDS = 2.0
 GOOD = "def run(told):\n    return told(20)\n"

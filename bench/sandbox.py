@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from problems import resolve
+from problems.sandbox import close_shared_sandbox, set_sandbox_mode
 from problems.sandbox.contract import Limits, Program
 from problems.sandbox.isolation import probe
 from problems.sandbox.pool import Sandbox
-from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode
 
 TRIVIAL = Program("def f(x):\n    return x + 1\n", ("f(1)",))
 LIMITS = Limits()

@@ -24,7 +24,7 @@ from islands.types import NOTHING_SHOWN
 from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.sandbox.contract import SandboxUnavailable
-from problems.sandbox.isolation import REMEDY, choose_mode, clear_isolation_cache, probe
+from problems.sandbox.isolation import REMEDY, choose_mode, probe
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import is_token_format
@@ -57,7 +57,7 @@ def examine(db: str, policy: str | None) -> Iterator[Diagnosis]:
 
 
 def check_sandbox() -> Diagnosis:
-    clear_isolation_cache()
+    probe.cache_clear()
     try:
         mode = choose_mode()
     except SandboxUnavailable as error:

@@ -19,8 +19,7 @@ from islands.errors import (
 )
 from problems.child_process import WorkerAnswer
 from problems.contract import BadAddress, ScorerFault
-from problems.sandbox.contract import SandboxFault, SandboxUnavailable
-from problems.signal_names import signal_name
+from problems.sandbox.contract import SandboxFault, SandboxUnavailable, signal_name
 from vpo.policies.contract import PolicyUnavailable
 from vpo.training import TrainingDiverged
 

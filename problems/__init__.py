@@ -11,7 +11,7 @@ from problems.contract import BadAddress as BadAddress
 from problems.contract import Problem as Problem
 from problems.contract import Score as Score
 from problems.contract import ScorerFault as ScorerFault
-from problems.lazy import lazy_exports
+from problems.entry_points import lazy_exports
 
 if TYPE_CHECKING:
     from problems.apart import AnswerError as AnswerError

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from problems.sandbox.pool import Sandbox
-    from problems.sandbox.session import SandboxSession
+    from problems.sandbox.pool import Sandbox, SandboxSession
 
 host_call: Callable[..., Any] | None = None
 """In a scorer's process: asks the process that holds the sandbox (AnswerCalls)."""
@@ -45,7 +44,7 @@ def call(answer: str, name: str, /, *args: Any, **kwargs: Any) -> Any:
     if host_call is not None:
         reply = host_call("call", answer, name, list(args), kwargs)
     else:
-        from problems.sandbox.shared import shared_sandbox
+        from problems.sandbox import shared_sandbox
 
         with AnswerCalls(shared_sandbox(), SECONDS) as calls:
             reply = calls("call", (answer, name, list(args), kwargs), {})

@@ -103,9 +103,9 @@ class ProblemInfo:
     answer_format: one of ANSWER_FORMATS
     inline: scoring takes microseconds and runs in this process, so on the event loop rather than in a thread
     distinct_rewards: of the answers of one chain, those with equal rewards count once, the first of them
-    directions: "min" for the objectives whose metric is better when lower (problems.directions)
+    directions: "min" for the objectives whose metric is better when lower (problems.custom.scorer_problem)
     timeout: CPU seconds that scoring an answer may take (one case of it, if there are cases); None if undeclared
-    resources: what scoring an answer takes (problems.resources); empty if undeclared
+    resources: what scoring an answer takes (problems.scoring); empty if undeclared
     execution: one of EXECUTIONS
     source, licence: its origin and its terms in a few words; "" if unknown
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from pkgutil import resolve_name
@@ -81,3 +82,15 @@ def _find_module(module: str) -> ModuleSpec | None:
             return None
         spec = found
     return spec
+
+
+def lazy_exports(package: str, **homes: str) -> tuple[Callable[[str], Any], list[str]]:
+    """(`__getattr__`, `__all__`) of the package. homes: a module of it, __ for a dot -> its names, by spaces"""
+    modules = {name: f"{package}.{home.replace('__', '.')}" for home, names in homes.items() for name in names.split()}
+
+    def load(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(modules[name]), name)
+
+    return load, sorted(modules)

@@ -36,7 +36,7 @@ from problems.address import addresses_in, did_you_mean, files_beside, split_ran
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
 from problems.entry_points import find_entry_points, load_built_in, load_entry_point
 from problems.family import ProblemFamily, ProblemSet
-from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
+from problems.sandbox import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -208,7 +208,7 @@ LISTS = _Lists()
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
     from problems.openevolve.directory import OpenEvolveProblem
-    from problems.openevolve.initial_program import EVALUATOR, evaluator_of, is_initial_program
+    from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, is_initial_program
 
     path = user_path(address)
     try:
@@ -248,7 +248,7 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
 
 def _refuse_folder(address: str, folder: Path) -> NoReturn:
     """BadAddress for a directory that is not a problem: its contents, and the address of a problem in it."""
-    from problems.openevolve.initial_program import is_scorer
+    from problems.openevolve.evolve_block import is_scorer
 
     place = address.rstrip("/")
     scorers = [f"{place}/{path.name}" for path in sorted(folder.glob("*.py")) if is_scorer(path)]

@@ -1,9 +1,11 @@
-"""Rows of the text tasks: from files in JSON, JSON Lines or Parquet, and from the Hugging Face hub."""
+"""Rows of tasks: from files in JSON, JSON Lines or Parquet, and from the Hugging Face hub."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,27 +18,38 @@ HUB_SECONDS = 5.0
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Every row, in order. Raises BadAddress, one line, naming the file and the line."""
+    return [row for _, row in rows_of(path)]
+
+
+def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every row of a file (JSON Lines, such a file packed by gzip, a JSON list, Parquet) with where it stands, one at a
+    time where the file has a line for each. Raises BadAddress, one line, naming the file and the line."""
+    empty = True
     try:
-        rows = _parquet(path) if path.suffix == ".parquet" else list(_json(path))
-    except (OSError, UnicodeDecodeError) as error:
+        for where, row in _places(path):
+            if not isinstance(row, dict):
+                raise BadAddress(f"{where}: a {type(row).__name__}, not an object with keys")
+            empty = False
+            yield where, row
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise BadAddress(f"cannot read {path}: {error}") from None
-    if not rows:
+    if empty:
         raise BadAddress(f"{path} holds no rows")
-    return rows
 
 
-def _json(path: Path) -> Iterator[dict[str, Any]]:
-    text = path.read_text(encoding="utf-8")
-    if text.lstrip().startswith("["):
-        parsed = _parsed(text, str(path))
-        pairs = [(f"{path}, row {number}", row) for number, row in enumerate(parsed)]
-    else:
-        lines = enumerate(text.split("\n"), 1)
-        pairs = [(f"{path}:{number}", _parsed(line, f"{path}:{number}")) for number, line in lines if line.strip()]
-    for where, row in pairs:
-        if not isinstance(row, dict):
-            raise BadAddress(f"{where}: a {type(row).__name__}, not an object with keys")
-        yield row
+def _places(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.suffix == ".parquet":
+        yield from ((f"{path}, row {number}", row) for number, row in enumerate(_parquet(path)))
+        return
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as stream:
+        first = True
+        for number, line in enumerate(stream, 1):
+            if first and line.lstrip().startswith("["):
+                rows = _parsed(line + stream.read(), str(path))
+                yield from ((f"{path}, row {at}", row) for at, row in enumerate(rows))
+            elif line.strip():
+                yield f"{path}:{number}", _parsed(line, f"{path}:{number}")
+            first = first and not line.strip()
 
 
 def _parsed(text: str, where: str) -> Any:

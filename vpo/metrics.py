@@ -13,7 +13,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from problems.likeness import kept as kept
+from problems.identity import kept as kept
 
 BLOCK = 512
 

@@ -16,8 +16,8 @@ from problems.address import did_you_mean
 from problems.contract import Problem, complete_problem
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.registry import shared_sandbox
+from problems.sandbox import set_sandbox_mode
 from problems.sandbox.contract import Mode
-from problems.sandbox.shared import set_sandbox_mode
 
 Problems = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | Problem]
 """Addresses (as the command line takes them), problems, or several of either."""

@@ -10,32 +10,18 @@ from contextlib import suppress
 import numpy as np
 import numpy.typing as npt
 
-from evo.checks.cheats import check_cheats
-from evo.checks.cost import check_cost
-from evo.checks.determinism import check_determinism, repeat
-from evo.checks.finding import CheckReport, Finding, Level
-from evo.checks.objectives import check_objectives, distinct_vectors
+from evo.checks.determinism import check_cost, check_determinism, repeat
+from evo.checks.objectives import check_objectives, check_sampled, check_steps, distinct_vectors, sample_policy
 from evo.checks.record import write_record
-from evo.checks.sampled import check_sampled, sample_policy
-from evo.checks.soundness import check_seed, check_values
-from evo.checks.steps import check_steps
-from evo.checks.subject import Subject
-from evo.checks.trivial import check_trivial
+from evo.checks.soundness import check_cheats, check_seed, check_trivial, check_values
+from evo.checks.subject import CheckReport, Finding, Level, Subject
 from evo.config.run import RunConfig
 from problems.contract import Problem
 
 OnStep = Callable[[str], None]
 WORST = (
-    "seed",
-    "values",
-    "nan",
-    "equals",
-    "elements",
-    "trivial",
-    "deterministic",
-    "negative",
-    "leaves early",
-    "process",
+    *("seed", "values", "nan", "equals", "elements", "trivial", "deterministic", "negative"),
+    *("leaves early", "process"),
 )
 """Checks in the order of what their faults cost; the others come after them."""
 

@@ -3,15 +3,24 @@ busy machine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
-from evo.checks.finding import Finding, faulty, note, ok
-from evo.checks.fresh_process import busy_machine, outcome_of, score_in_fresh_process
-from evo.checks.subject import Subject
-from problems.contract import BadAddress
+from evo.checks.subject import Finding, Level, Subject, faulty, note, ok
+from problems import temp_dirs
+from problems.child_process import python_path
+from problems.contract import BadAddress, Score, ScorerFault
+from problems.registry import resolve
 from problems.sandbox.contract import SandboxUnavailable
+from problems.sandbox.pool import Sandbox
 from problems.scoring import cores
 
 HERE, FOLDER, LOADED = 4, 3, 3
@@ -34,10 +43,8 @@ class RepeatedScores:
 def repeat(subject: Subject, mode: str) -> RepeatedScores:
     """Score the seed and a few mutants again and again."""
     valid = [outcome for outcome in subject.mutants if outcome.valid][:ANSWERS] or subject.mutants[:1]
-    slow = (
-        max((outcome.seconds for outcome in subject.asked), default=0.0) * (HERE + FOLDER + LOADED) * (1 + len(valid))
-        > BUDGET
-    )
+    longest = max((outcome.seconds for outcome in subject.asked), default=0.0)
+    slow = longest * (HERE + FOLDER + LOADED) * (1 + len(valid)) > BUDGET
     answers = [] if slow else [outcome.answer for outcome in valid]
     repeats = RepeatedScores({"here": [_row(subject, answers) for _ in range(HERE)]})
     places = {
@@ -47,9 +54,8 @@ def repeat(subject: Subject, mode: str) -> RepeatedScores:
     for where, (hash_seed, times, load) in places.items():
         try:
             with busy_machine(load):
-                result = score_in_fresh_process(
-                    subject.problem.name, answers, mode=mode, hash_seed=hash_seed, times=times
-                )
+                asked = {"name": subject.problem.name, "answers": answers, "mode": mode}
+                result = score_in_fresh_process({**asked, "hash_seed": hash_seed, "times": times})
         except (OSError, BadAddress, SandboxUnavailable) as error:
             repeats.skipped = " ".join(str(error).split())
             continue
@@ -72,16 +78,11 @@ def check_determinism(subject: Subject, repeats: RepeatedScores) -> Finding:
         summary = f"one answer gets another score {elsewhere[0]}"
         return faulty("deterministic", summary, elsewhere[1:4], times=times)
     if repeats.skipped:
-        return note(
-            "deterministic",
-            f"the same {times} times here; elsewhere it does not open: {repeats.skipped[:200]}",
-            times=times,
-        )
-    count = len(first)
-    summary = (
-        f"{count} answer{'s' * (count != 1)} {times} times: fresh processes, three hash seeds, two folders, under load"
-    )
-    return ok("deterministic", summary, times=times, answers=count)
+        summary = f"the same {times} times here; elsewhere it does not open: {repeats.skipped[:200]}"
+        return note("deterministic", summary, times=times)
+    answers = f"{len(first)} answer{'s' * (len(first) != 1)}"
+    summary = f"{answers} {times} times: fresh processes, three hash seeds, two folders, under load"
+    return ok("deterministic", summary, times=times, answers=len(first))
 
 
 def _row(subject: Subject, answers: Sequence[str]) -> list[Any]:
@@ -107,3 +108,110 @@ def _differences(subject: Subject, rows: Sequence[list[Any]]) -> list[str]:
         spread = [f"{name} {min(values):.6g} to {max(values):.6g}" for name, values in columns if len(set(values)) > 1]
         lines.append(f"{name}: {', '.join(spread[:5])}")
     return lines
+
+
+PROGRAM = "from evo.checks.determinism import score_as_asked; score_as_asked()"
+LONGEST = 600.0
+
+
+def score_in_fresh_process(asked: dict[str, Any]) -> dict[str, Any]:
+    """{"scores": per time, per answer (the seed first) [rewards, fitness, failed] or a fault's text, "memory": bytes of
+    the largest of its processes}. Raises OSError if the process fails.
+
+    asked: "name" of the problem, "answers" beside the seed, sandbox "mode", "hash_seed", "times"
+    """
+    environment = {**os.environ, "PYTHONHASHSEED": str(asked["hash_seed"]), "PYTHONPATH": python_path()}
+    folder = temp_dirs.make("check")
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", PROGRAM],
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=environment,
+            timeout=LONGEST,
+        )
+    finally:
+        temp_dirs.release(folder)
+    if ended.returncode != 0:
+        raise OSError(" ".join(ended.stderr.split())[-300:] or f"it ended with status {ended.returncode}")
+    result: dict[str, Any] = json.loads(ended.stdout)
+    return result
+
+
+@contextlib.contextmanager
+def busy_machine(processes: int) -> Iterator[None]:
+    """That many processes that only take CPU time, while the block runs."""
+    code = "import os, time\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100000))"
+    started = [subprocess.Popen([sys.executable, "-I", "-S", "-c", code]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def outcome_of(score: Score) -> list[Any]:
+    """The parts of a score that must be equal, as JSON."""
+    return [list(score.rewards), score.fitness, score.error is not None]
+
+
+def score_as_asked() -> None:
+    """See the module."""
+    asked = json.load(sys.stdin)
+    changed: Mapping[str, str] = {"PYTHONHASHSEED": str(asked["hash_seed"])}
+    with Sandbox.open(asked["mode"], 1, changed) as sandbox:
+        try:
+            (problem,) = resolve(asked["name"], None, lambda: sandbox)
+            if problem.fault is not None:
+                raise problem.fault
+        except (BadAddress, ScorerFault, ValueError) as error:
+            sys.exit(f"{asked['name']}: {error}")
+        rows = []
+        for _ in range(asked["times"]):
+            row: list[Any] = []
+            for place, answer in enumerate(["", *asked["answers"]]):
+                try:
+                    score = problem.score(problem.canonical(answer)) if place else problem.score_seed()
+                    row.append(outcome_of(score.check(problem)))
+                except ScorerFault as fault:
+                    row.append(" ".join(str(fault).split()))
+            rows.append(row)
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    json.dump({"scores": rows, "memory": memory}, sys.stdout)
+
+
+TIGHT, LOOSE = 0.5, 200.0
+"""A time-out below twice the seed's time is a finding; so is one far above the longest evaluation."""
+LONG = 10.0
+"""Seconds below which a loose time-out costs little."""
+LARGE = 2 << 30
+
+
+def check_cost(subject: Subject, repeats: RepeatedScores) -> Iterator[Finding]:
+    """Seconds and memory."""
+    valid = [outcome.seconds for outcome in subject.asked if outcome.score is not None and outcome.score.error is None]
+    seconds = valid or [outcome.seconds for outcome in subject.asked]
+    typical, longest, timeout = median(seconds), max(seconds), subject.problem.timeout
+    summary = f"{_time(typical)} an answer, {_time(longest)} at most"
+    level: Level = "ok"
+    if timeout is None:
+        summary += "; there is no time-out"
+    elif typical > TIGHT * timeout:
+        level, summary = "finding", f"{summary}, under a time-out of {timeout:g} s: an answer a little slower fails"
+    elif timeout > LONG and timeout > LOOSE * longest:
+        times = f"{timeout / longest:,.0f}"
+        level, summary = "note", f"{summary}; an endless answer takes {timeout:g} s, as long as {times} others"
+    else:
+        summary += f"; time-out {timeout:g} s"
+    yield Finding("time", level, summary, (), {"median": typical, "longest": longest, "timeout": timeout})
+    if repeats.memory:
+        summary = f"{repeats.memory / (1 << 20):,.0f} MiB in its largest process"
+        finding = faulty if repeats.memory > LARGE else ok
+        yield finding("memory", summary, bytes=repeats.memory)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evo.checks.finding import Finding, faulty, note, ok, skipped
-from evo.checks.subject import Subject
-from problems.directions import is_timing, suggests_lower
+from evo.checks.subject import Finding, Level, Subject, faulty, note, ok, skipped
+from evo.config.run import RunConfig
+from evo.evaluation.evaluate import sample_answers
+from evo.evaluation.metrics import ProblemAnswers
+from evo.search.defaults import resolve_settings
+from evo.search.resources import open_policy
+from problems.contract import Problem
+from problems.custom.scorer_problem import is_timing, suggests_lower
+from problems.scoring import Scorer
 
 FEWEST = 8
 """Distinct vectors that a statement rests on."""
@@ -33,8 +40,7 @@ def check_objectives(subject: Subject, vectors: npt.NDArray[np.float64]) -> Iter
     names = subject.problem.objectives
     yield from _check_names(subject)
     if len(names) == 1:
-        summary = "only one objective: every weight is the same, so VPO has no advantage over GRPO"
-        yield note("collinear", summary)
+        yield note("collinear", "only one objective: every weight is the same, so VPO has no advantage over GRPO")
         return
     if len(vectors) < FEWEST:
         why = f"only {len(vectors)} distinct vectors of {len(subject.asked)} answers achieve anything"
@@ -48,9 +54,8 @@ def check_objectives(subject: Subject, vectors: npt.NDArray[np.float64]) -> Iter
         yield note("constant", f"{', '.join(gates)}: the same in every answer that achieves anything, a gate")
     elif still:
         lines = [f"{name}: {vectors[0, names.index(name)]:.4g} throughout" for name in still]
-        yield faulty(
-            "constant", f"{len(still)} of {len(names)} objectives never change in {len(vectors)} vectors", lines
-        )
+        summary = f"{len(still)} of {len(names)} objectives never change in {len(vectors)} vectors"
+        yield faulty("constant", summary, lines)
     else:
         yield ok("constant", f"all {len(names)} objectives change over {len(vectors)} vectors")
     if len(moving) > 1:
@@ -73,9 +78,8 @@ def _check_correlation(names: Sequence[str], vectors: npt.NDArray[np.float64]) -
         named = ", ".join(f"{names[j]} and {names[i]} ({matrix[i, j]:.3f})" for i, j in pairs[:5])
         return note("collinear", f"objectives agree on {len(vectors)} vectors: {named}", lines, **figures)
     opposed = sum(bool(matrix[i, j] < 0) for i in range(len(names)) for j in range(i))
-    conflicts = "1 pair conflicts" if opposed == 1 else f"{opposed or 'no'} pairs conflict"
-    summary = f"objectives are distinct; {conflicts}"
-    return Finding("collinear", "ok", summary, tuple(lines), figures)
+    conflict = "1 pair conflicts" if opposed == 1 else f"{opposed or 'no'} pairs conflict"
+    return Finding("collinear", "ok", f"objectives are distinct; {conflict}", tuple(lines), figures)
 
 
 def _check_scale(names: Sequence[str], vectors: npt.NDArray[np.float64]) -> Finding:
@@ -103,13 +107,75 @@ def _check_names(subject: Subject) -> Iterator[Finding]:
     lower = [name for name in names if name not in directions and suggests_lower(name) and name not in timings]
     if lower:
         declared = ", ".join(f'"{name}": "min"' for name in lower)
-        yield faulty(
-            "direction",
-            f"lower looks better in {', '.join(lower)}, but higher counts",
-            [f"directions = {{{declared}}}"],
-        )
+        summary = f"lower looks better in {', '.join(lower)}, but higher counts"
+        yield faulty("direction", summary, [f"directions = {{{declared}}}"])
     else:
-        yield ok(
-            "direction",
-            "no objective's name says that lower is better" + (", save those declared so" if directions else ""),
+        declared = ", save those declared so" if directions else ""
+        yield ok("direction", f"no objective's name says that lower is better{declared}")
+
+
+FEW = 3
+"""Levels of fitness: fewer are nothing, and everything."""
+ROUGH = 9
+"""Digits by which levels differ."""
+
+
+def check_steps(subject: Subject) -> Finding:
+    """Uses the levels of fitness among all scored answers, with answers at fault as 0."""
+    levels = sorted({float(f"{outcome.fitness:.{ROUGH}g}") for outcome in subject.asked if outcome.score is not None})
+    components = len({outcome.score.rewards for outcome in subject.asked if outcome.score is not None})
+    target, best, count = subject.problem.target, levels[-1] if levels else 0.0, len(subject.asked)
+    seen = f"{len(levels)} level{'s' * (len(levels) != 1)} of fitness and {components} vectors in {count} answers"
+    level: Level = "note"
+    if len(levels) >= FEW:
+        level = "ok"
+    elif components >= FEW:
+        seen += ": the fitness is constant while the objectives move"
+    elif len(levels) == 2 and any(outcome.valid and outcome.fitness > 0 for outcome in subject.mutants):
+        level, seen = "finding", f"all or nothing: {seen}, so a search has nothing to climb"
+    else:
+        seen += ": random changes of the seed move nothing, and only a model that reads the task can begin"
+    reached = "" if target is None else f"; the best reaches {best:.4g} of {target:.4g}"
+    figures = {"levels": len(levels), "vectors": components, "best": best, "target": target, "answers": count}
+    return Finding("steps", level, seen + reached, (), figures)
+
+
+ANSWERS = 50
+SHARES = (0, 25, 50, 75, 100)
+
+
+async def sample_policy(problem: Problem, config: RunConfig) -> ProblemAnswers:
+    """ANSWERS answers, with no parent shown. Raises as evo.evaluation.evaluate does."""
+    config = resolve_settings(config, [problem])
+    policy = open_policy(config, [problem])
+    scorer = Scorer()
+    try:
+        sampled = await sample_answers(
+            policy, [problem], answers=config.answers, total=ANSWERS, seed=config.seed, scorer=scorer
         )
+        return sampled.problems[0]
+    finally:
+        await policy.close()
+        scorer.close()
+
+
+def check_sampled(policy: str, answers: ProblemAnswers) -> Finding:
+    """The distribution of the vectors: percentiles of each objective over valid answers."""
+    valid = answers.valid
+    rewards, count = answers.rewards[valid], int(valid.sum())
+    distinct = len(np.unique(rewards, axis=0))
+    solved = "" if answers.solved is None else f", {int(answers.solved.sum())} solved"
+    summary = f"{policy}: {count} of {ANSWERS} answers achieve anything, in {distinct} distinct vectors{solved}"
+    figures: dict[str, Any] = {"valid": count, "distinct": distinct, "answers": ANSWERS}
+    if not count:
+        return faulty("policy", f"{summary}: there is nothing to learn from yet", [])
+    width = max(map(len, (*answers.objectives, "fitness")))
+    lines = [f"{'':<{width}} " + " ".join(f"{f'{share}%':>9}" for share in SHARES)]
+    columns = [*zip(answers.objectives, rewards.T, strict=True), ("fitness", answers.fitness[valid])]
+    table: dict[str, list[float]] = {}
+    for name, column in columns:
+        table[name] = [float(value) for value in np.percentile(column, SHARES)]
+        lines.append(f"{name:<{width}} " + " ".join(f"{value:9.4g}" for value in table[name]))
+    if distinct == 1:
+        return faulty("policy", f"{summary}: only one vector, so no advantage between answers", lines, **figures)
+    return Finding("policy", "ok", summary, tuple(lines), {**figures, "percentiles": table})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from problems.contract import Problem, Score, ScorerFault
 from problems.scoring import cores
@@ -34,17 +35,6 @@ class Outcome:
     @property
     def fitness(self) -> float:
         return self.score.fitness if self.score is not None and self.score.error is None else 0.0
-
-    def same_as(self, other: Outcome) -> bool:
-        """Whether both came to one and the same score, or to a fault or error each."""
-        if self.score is None or other.score is None:
-            return self.score is other.score
-        mine, theirs = self.score, other.score
-        return (mine.rewards, mine.fitness, mine.error is None) == (
-            theirs.rewards,
-            theirs.fitness,
-            theirs.error is None,
-        )
 
 
 class Subject:
@@ -143,3 +133,66 @@ class Subject:
             return route if rng.random() < 0.75 else route[: rng.randrange(1, len(route))]  # a part of one
         mates = [other for other in rng.sample(others, min(2, len(others))) if other != parent]
         return mutate_answer(parent, mates, problem.statement(), problem.answer_format == "python", rng)
+
+
+Level = Literal["ok", "finding", "note", "skipped"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check's outcome.
+
+    check: its name, the same in every report
+    level: "ok", "finding" (something to fix: exit code 1), "note" (worth knowing), or "skipped" (with the reason)
+    summary: one line
+    details: further lines
+    figures: measurements, as JSON
+    """
+
+    check: str
+    level: Level
+    summary: str
+    details: tuple[str, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """The finding as JSON."""
+        plain = {"check": self.check, "level": self.level, "message": self.summary}
+        return {**plain, "details": list(self.details), "figures": dict(self.figures)}
+
+
+def ok(check: str, summary: str, **figures: Any) -> Finding:
+    return Finding(check, "ok", summary, (), figures)
+
+
+def faulty(check: str, summary: str, details: Iterable[str] = (), **figures: Any) -> Finding:
+    return Finding(check, "finding", summary, tuple(details), figures)
+
+
+def note(check: str, summary: str, details: Iterable[str] = (), **figures: Any) -> Finding:
+    return Finding(check, "note", summary, tuple(details), figures)
+
+
+def skipped(check: str, why: str) -> Finding:
+    return Finding(check, "skipped", why)
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """All findings on one problem. asked: answers that were scored for it; seconds: their total time"""
+
+    problem: str
+    findings: tuple[Finding, ...]
+    asked: int = 0
+    seconds: float = 0.0
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """The findings to fix."""
+        return tuple(finding for finding in self.findings if finding.level == "finding")
+
+    def record(self) -> dict[str, Any]:
+        """The report as JSON."""
+        findings = [finding.record() for finding in self.findings]
+        about = {"problem": self.problem, "sound": not self.faults, "answers_scored": self.asked}
+        return {**about, "seconds": round(self.seconds, 3), "findings": findings}

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.checks.check import check_problem
-from evo.checks.finding import CheckReport, Finding
+from evo.checks.subject import CheckReport, Finding
 from evo.cli.flags import collect_given, flag, flags
 from evo.cli.options import json_option, open_console, plain_option, print_json
 from evo.config.evaluate import EvaluateConfig

@@ -33,8 +33,8 @@ from islands.runs import group_count
 from islands.store import Store
 from problems.child_process import WorkerAnswer, WorkerFailed
 from problems.redaction import redact
-from problems.resources import CPUS, GPUS, describe_resources, most_of
 from problems.sandbox.contract import Mode
+from problems.scoring import CPUS, GPUS, describe_resources, most_of
 
 MOST_LOST = 5
 """Processes that a task may lose in a row without a committed iteration."""

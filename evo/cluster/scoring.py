@@ -22,8 +22,8 @@ from evo.exit_status import answer_of_error
 from problems.child_process import WorkerAnswer, WorkerFailed
 from problems.contract import Problem, Score, ScorerFault
 from problems.registry import resolve
+from problems.sandbox import set_sandbox_mode
 from problems.sandbox.contract import Mode, SandboxFault
-from problems.sandbox.shared import set_sandbox_mode
 from problems.scoring import Scorer, checked_score, scores_its_seed
 
 EACH = 2

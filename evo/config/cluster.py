@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from evo.config.parse import parse
 from evo.errors import BadInput
 from problems.address import split_options
-from problems.resources import CPUS, GPUS
+from problems.scoring import CPUS, GPUS
 
 LOCAL, AUTO = "local", "auto"
 
@@ -57,7 +57,7 @@ class ClusterAddress:
         return self.where
 
     def for_scorers(self, taken: Mapping[str, float]) -> ClusterAddress:
-        """With scoring processes that have the scorers' resources (problems.resources), except where the address
+        """With scoring processes that have the scorers' resources (problems.scoring), except where the address
         sets them."""
         own = {name: amount for name, amount in taken.items() if name not in (CPUS, GPUS)}
         said = {"scorer_cpus": taken.get(CPUS), "scorer_gpus": taken.get(GPUS), "scorer_resources": own or None}

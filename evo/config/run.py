@@ -16,8 +16,8 @@ from evo.config.sampling import Count, Fresh, Rollouts, SamplingConfig, Share
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from islands.population.config import ISLANDS, PopulationConfig
-from problems.resources import check_resources
 from problems.retired import drop_retired
+from problems.scoring import check_resources
 
 
 class PromptConfig(BaseModel):

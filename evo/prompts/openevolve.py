@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evo.config.run import PromptConfig
 from evo.prompts.chat import MessageFormat, cut
 from problems.contract import Problem
-from problems.shims.deferred_package import defer
+from problems.shims.user_file import defer
 from problems.types import Prompt
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
-from problems.resources import describe_resources, lacking, most_of
+from problems.scoring import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address, parse_addresses
 

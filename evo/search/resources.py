@@ -118,7 +118,7 @@ def check_one_policy(policy: str, doing: str) -> None:
 
 def resolve_problems(config: RunConfig) -> list[Problem]:
     """Every problem of a run."""
-    from problems.sandbox.shared import set_sandbox_mode
+    from problems.sandbox import set_sandbox_mode
 
     set_sandbox_mode(config.sandbox)
     return problems_at(config.problems, config.limit)

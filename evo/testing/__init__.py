@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from problems.lazy import lazy_exports
+from problems.entry_points import lazy_exports
 
 if TYPE_CHECKING:
     from evo.testing.policy import PolicyContract as PolicyContract

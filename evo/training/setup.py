@@ -33,7 +33,7 @@ from evo.training.stored import (
     resolve_settings,
 )
 from problems.contract import Problem
-from problems.sandbox.shared import set_sandbox_mode
+from problems.sandbox import set_sandbox_mode
 from problems.scoring import Scorer
 from vpo.policies.address import parse_address
 from vpo.policies.contract import LocalPolicy

@@ -23,7 +23,7 @@ from islands.types import (
     Placement,
     ProblemRecord,
 )
-from problems.likeness import share_kept
+from problems.identity import share_kept
 from problems.scoring import error_kind
 from problems.types import ScoredGroup, prompt_tokens
 

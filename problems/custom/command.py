@@ -35,14 +35,11 @@ import yaml
 
 from problems.address import did_you_mean
 from problems.contract import BadAddress, Score, ScorerFault
-from problems.custom.scorer_options import checked_options
-from problems.custom.scorer_problem import LIMITS, Failed, ScorerProblem
+from problems.custom.scorer_problem import LIMITS, SHIMS, Failed, ScorerProblem, ScorerProcess, checked_options
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
-from problems.openevolve.evolve_block import NotSpliceable, regions, splice
-from problems.openevolve.initial_program import language_of
+from problems.openevolve.evolve_block import NotSpliceable, language_of, regions, splice
 from problems.python_syntax import strip_fence
 from problems.sandbox.contract import EvaluatorSpec
-from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox

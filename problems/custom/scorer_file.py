@@ -9,14 +9,14 @@ answer; a mapping with `rewards` (a list, or a mapping) instead of the names; or
 
 The file may also define: `statement` and `seed_answer` (texts, or functions without arguments; a list of seeds is where
 a search starts), `objectives` (else the names that the seed's score has, sorted, without timings), `directions` (a
-mapping from objective to "max" or "min", see problems.directions), `target`, `answer_format`, `weights` (a mapping from
-objective to weight, or a list; the fitness is then the weighted mean), and four that are read before the file runs, so
-they must be written out as plain values: `timeout` (seconds per answer, 30), `readable` (files or folders it reads,
-relative to its own), `isolated` (False for a trusted scorer that needs the network or a GPU; it then runs unconfined,
-and so does any answer that it executes) and `resources` (the demand of scoring an answer: {"gpus": 1}, see
-problems.resources). Instead of `score`, the file may define `problem`, an object with the methods of problems.Problem,
-or a class `Problem`, to be instantiated. `score` may be a coroutine function. `held_out(answer)` returns the same names
-as `score`, by cases that steer no search: `evo best` reports them.
+mapping from objective to "max" or "min", see problems.custom.scorer_problem), `target`, `answer_format`, `weights` (a
+mapping from objective to weight, or a list; the fitness is then the weighted mean), and four that are read before the
+file runs, so they must be written out as plain values: `timeout` (seconds per answer, 30), `readable` (files or folders
+it reads, relative to its own), `isolated` (False for a trusted scorer that needs the network or a GPU; it then runs
+unconfined, and so does any answer that it executes) and `resources` (the demand of scoring an answer: {"gpus": 1}, see
+problems.scoring). Instead of `score`, the file may define `problem`, an object with the methods of problems.Problem, or
+a class `Problem`, to be instantiated. `score` may be a coroutine function. `held_out(answer)` returns the same names as
+`score`, by cases that steer no search: `evo best` reports them.
 
 The file runs in another process, each call in a separate fork. Who is at fault in a failure:
 - `score` runs out of time or memory, or dies: the answer's, since a scorer commonly executes answers.
@@ -34,12 +34,10 @@ from typing import TYPE_CHECKING, Any
 
 from problems.apart import AnswerError as AnswerError
 from problems.contract import BadAddress
-from problems.custom.scorer_options import OPTIONS, checked_options
-from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem
+from problems.custom.scorer_problem import LIMITS, OPTIONS, ROOT, SHIMS, ScorerProblem, ScorerProcess, checked_options
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
 from problems.python_syntax import parse_source
 from problems.sandbox.contract import EvaluatorSpec
-from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox

@@ -36,12 +36,10 @@ from typing import TYPE_CHECKING, Any
 
 from problems import temp_dirs
 from problems.contract import BadAddress
-from problems.custom.scorer_options import OPTIONS, checked_options
-from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem
+from problems.custom.scorer_problem import LIMITS, OPTIONS, ROOT, SHIMS, ScorerProblem, ScorerProcess, checked_options
 from problems.fingerprint import files_below, files_fingerprint
 from problems.python_syntax import parse_source
 from problems.sandbox.contract import EvaluatorSpec
-from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox

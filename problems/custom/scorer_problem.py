@@ -1,23 +1,30 @@
 """A user's scorer of any kind as a Problem: its declarations, its scores, and who is at fault in a failure.
 
-It runs in another process, each call in a separate fork (problems.sandbox.evaluator). A file is read by
+It runs in another process, each call in a separate fork (problems.sandbox.pool). A file is read by
 problems.custom.scorer_file, a function by problems.custom.scorer_function.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import threading
+import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from problems.contract import ANSWER_FORMATS, Problem, Score, ScorerFault
-from problems.custom.scorer_options import ScorerOptions
-from problems.directions import check_directions, choose_objectives, describe_directions, reward_of, warn_of_objectives
-from problems.sandbox.contract import Limits
-from problems.scorer_process import ScorerProcess
+from problems.apart import AnswerCalls
+from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault
+from problems.redaction import redact_known, redact_strings
+from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault
+from problems.scoring import GPUS, check_resources
+
+if TYPE_CHECKING:
+    from problems.sandbox.pool import Evaluator, Sandbox
+
 
 ROOT = Path(__file__).parents[2]
 """The folder from which problems.* is imported, in the scorer's process too."""
@@ -270,7 +277,7 @@ class ScorerShape:
     where: the file or function, named in faults
     objectives: the names that every score must have, no more and no fewer
     weights: of the objectives in the fitness, None for the plain mean
-    directions: "min" for objectives that are better when lower (problems.directions)
+    directions: "min" for objectives that are better when lower (problems.custom.scorer_problem)
     left_out: further names that a score may have, which are ignored
     """
 
@@ -353,3 +360,167 @@ def clip(value: Any) -> str:
     """A value in a fault's message, shortened."""
     text = repr(value)
     return text if len(text) <= 200 else text[:200] + "..."
+
+
+TIMEOUT = 30.0
+"""Seconds per answer if the user sets none."""
+OPTIONS = ("timeout", "readable", "isolated", "resources")
+"""The declarations of a scorer, read before it runs."""
+
+
+class ScorerOptions(NamedTuple):
+    """timeout: seconds per answer; isolated: not trusted; readable: whole paths; resources: see problems.scoring"""
+
+    timeout: float
+    isolated: bool
+    readable: tuple[str, ...]
+    resources: Mapping[str, float]
+
+
+def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> ScorerOptions:
+    """The given OPTIONS, with `readable` relative to `folder`. Raises BadAddress, which begins with `where`."""
+    timeout, isolated = options.get("timeout", TIMEOUT), options.get("isolated", True)
+    readable = options.get("readable", ())
+    if isinstance(readable, str):
+        readable = (readable,)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise BadAddress(f"{where}: timeout is {timeout!r}, not a number of seconds")
+    if not isinstance(isolated, bool):
+        raise BadAddress(f"{where}: isolated is {isolated!r}, not True or False")
+    if not isinstance(readable, list | tuple) or not all(isinstance(item, str) for item in readable):
+        raise BadAddress(f"{where}: readable is {readable!r}, not a list of paths")
+    try:
+        resources = check_resources(options.get("resources", {}))
+    except ValueError as error:
+        raise BadAddress(f"{where}: resources is {error}") from None
+    if resources.get(GPUS) and isolated:
+        raise BadAddress(f"{where}: the sandbox has no GPUs, which resources names: set isolated = False too")
+    paths = [(folder / item).resolve() for item in readable]
+    for item in paths:
+        if not item.exists():
+            raise BadAddress(f"{where}: readable names {item}, which does not exist")
+    return ScorerOptions(float(timeout), isolated, tuple(map(str, paths)), resources)
+
+
+SHIMS = ROOT / "problems" / "shims"
+"""Files that a sandbox worker loads in front of a user's."""
+
+
+class ScorerProcess:
+    """Calls functions of the shim in front of a user's file. Thread-safe."""
+
+    def __init__(self, file: Path | str, spec: EvaluatorSpec, limits: Limits, sandbox: Callable[[], Sandbox]) -> None:
+        """file: the user's, or what else faults name"""
+        self.file, self._spec, self._limits, self._sandbox = file, spec, limits, sandbox
+        self._lock = threading.Lock()
+        self._opened: tuple[Sandbox, Evaluator] | None = None
+
+    def call(
+        self,
+        function: str,
+        *arguments: Any,
+        timeout: float,
+        files: Mapping[str, str] | None = None,
+    ) -> CaseOutcome:
+        """Like Evaluator.call, with a sandbox for the file's `evo.call`. Raises ScorerFault if it cannot be loaded."""
+        evaluator = self._evaluator()
+        with AnswerCalls(self._sandbox(), timeout) as calls:
+            outcome = evaluator.call(function, *arguments, timeout=timeout, files=files, host_call=calls)
+        if self._spec.isolated and self._sandbox().mode != "none":
+            return outcome
+        # it has the environment of this process, and its texts are stored and shown to models
+        return replace(
+            outcome,
+            value=redact_strings(outcome.value),
+            message=redact_known(outcome.message),
+            stdout=redact_known(outcome.stdout),
+        )
+
+    def _evaluator(self) -> Evaluator:
+        with self._lock:
+            sandbox = self._sandbox()
+            if self._opened is None or self._opened[0] is not sandbox:
+                try:
+                    self._opened = (sandbox, sandbox.evaluator(self._spec, self._limits))
+                except SandboxFault as error:
+                    raise ScorerFault(f"{self.file} cannot be loaded: {error}") from error
+            return self._opened[1]
+
+
+_TIMINGS = {"time", "runtime", "walltime", "duration", "elapsed", "seconds", "sec", "secs", "ms", "us", "ns", "latency"}
+_LOWER = _TIMINGS | {
+    *("error", "errors", "err", "rmse", "mse", "mae", "loss", "perplexity", "regret", "penalty", "violation"),
+    *("violations", "lag", "cost", "overhead"),
+}
+_HIGHER = {
+    *("score", "accuracy", "efficiency", "reward", "quality", "improvement", "inverse", "fitness", "bonus", "rate"),
+    *("reduction", "saved", "speedup"),
+}
+
+
+def suggests_lower(name: str) -> bool:
+    """Whether a metric by this name is commonly better when lower: `error`, `val_loss`, `meanLag`, `total_ms`."""
+    words = _words(name)
+    return bool(words & _LOWER) and not words & _HIGHER
+
+
+def is_timing(name: str) -> bool:
+    """Whether a metric by this name measures time: `eval_time`, `latency`, `total_ms`."""
+    words = _words(name)
+    return bool(words & _TIMINGS) and not words & _HIGHER
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()))
+
+
+def reward_of(value: float, direction: str | None) -> float:
+    """The metric as a reward, higher is better. "min": 1 / (1 + value), and 1 - value below 0: it falls as the
+    metric rises and stays above 0, the score of a failed answer."""
+    if direction != "min":
+        return value
+    return 1 / (1 + value) if value >= 0 else 1 - value
+
+
+def check_directions(value: object) -> dict[str, str]:
+    """`directions` as it was declared; ValueError in one line if it is no mapping to "max" and "min"."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(item in ("max", "min") for item in value.values()):
+        raise ValueError(f'directions is {value!r}; it must map names of metrics to "max" or "min"')
+    return {str(name): str(item) for name, item in value.items()}
+
+
+def choose_objectives(names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
+    """`names` without the timings that were not requested; all of them if no other name is left."""
+    wanted = set(asked)
+    return tuple(name for name in names if name in wanted or not is_timing(name)) or tuple(names)
+
+
+def doubts(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
+    """One line about objectives whose names suggest the direction that no one declared; "" if there are none."""
+    names = [name for name in objectives if name not in directions and suggests_lower(name)]
+    if not names:
+        return ""
+    example = ", ".join(f'{name}: "min"' for name in names)
+    return f"higher counts as better in {', '.join(names)}; if lower is, declare directions: {{{example}}}"
+
+
+def warn_of_objectives(
+    file: str, objectives: Iterable[str], timings: Sequence[str], directions: Mapping[str, str], where: str = ""
+) -> None:
+    """Warn of timings that are not objectives, and of objectives for which `doubts` has a message. file: the
+    scorer's; where: directions are declared, if not there"""
+    if timings:
+        warnings.warn(f"{file}: {', '.join(timings)}: timings, no objectives unless named", stacklevel=6)
+    if doubt := doubts(objectives, directions):
+        warnings.warn(f"{file}: {doubt}{where}", stacklevel=6)
+
+
+def describe_directions(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
+    """A sentence for the statement about objectives that are better when lower; "" if there are none."""
+    lower = [name for name in objectives if directions.get(name) == "min"]
+    if not lower:
+        return ""
+    example = lower[0]
+    return f"Lower is better in {', '.join(lower)}; each counts as 1 / (1 + it), as in 1 / (1 + {example})."

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from operator import add
 
-from problems.maze.rules import END, LAVA, PAPER, START, TILES, WALL, Rules
+EMPTY, WALL, START, END, GOLD, DIAMOND, LAVA, BONUS, JADE, PEARL = ".#SEGDLBJP"
+TILES = EMPTY + WALL + START + END + GOLD + DIAMOND + LAVA + BONUS + JADE + PEARL
+NAMES: Mapping[str, str] = {GOLD: "gold", DIAMOND: "diamond", JADE: "jade", PEARL: "pearl"}
+"""The tiles to collect; each kind is a component of the reward."""
+PLURALS: Mapping[str, str] = {**NAMES, DIAMOND: "diamonds", PEARL: "pearls"}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which components the reward vector has.
+
+    treasures: the kinds of tiles that are collected, a component each
+    thrift: whether steps saved are one more
+    """
+
+    treasures: tuple[str, ...]
+    thrift: bool = False
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        kinds = [NAMES[tile] for tile in self.treasures]
+        return ("completion", *kinds, "safety", *(["thrift"] if self.thrift else []))
+
+
+PAPER = Rules((GOLD, DIAMOND))
+"""The VPO paper's four components."""
+ZONES = Rules((GOLD, DIAMOND, JADE, PEARL), thrift=True)
+"""The seven of the large mazes."""
 
 SIZE = 9
 """The size of the paper's boards."""
@@ -182,3 +210,46 @@ def fitness_of(rewards: Sequence[float]) -> float:
     """The deployment scalar: the mean of the components, added in their order: since Python 3.12 the last bit of
     sum() differs, and the stored optima are exact to it."""
     return reduce(add, rewards) / len(rewards)
+
+
+MOST_CHARACTERS = 20_000
+"""Longer answers are refused unread; a list of 2,000 spelled-out moves is shorter."""
+
+_NAMES = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R"}
+_ARROWS = str.maketrans(
+    {
+        arrow: f" {move} "
+        for arrows, move in (("↑⬆⇧", "U"), ("↓⬇⇩", "D"), ("←⬅⇦", "L"), ("→➡⇨", "R"))
+        for arrow in arrows
+    }
+    | {"\ufe0f": " "}  # the mark that turns an arrow into an emoji
+)
+_PLAIN = re.compile(f"[{MOVES}]+")
+_WORD = re.compile(r"[^\s,;|\[\](){}'\"`<>.\-]+")
+_COUNTER = re.compile(r"(?<!\d)\d++[.):]")  # a long number is gone through once, not again from each of its digits
+
+
+class UnreadableRoute(ValueError):
+    """The text is not a move list; the message names the wrong word."""
+
+
+def parse_moves(text: str) -> str:
+    """The moves in `text` as letters of MOVES.
+
+    Words (up, Down), letters in any case, runs of letters and arrows may be mixed; white space, commas, brackets,
+    quotes, dashes and counters ("1.") separate. Anything else raises UnreadableRoute, and so does a text without a
+    move: guessing moves out of prose would score a route that no one wrote.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    if len(text) > MOST_CHARACTERS:
+        raise UnreadableRoute(f"the route is {len(text)} characters long; at most {MOST_CHARACTERS} are read")
+    moves = []
+    for word in _WORD.findall(_COUNTER.sub(" ", text.translate(_ARROWS)).upper()):
+        letters = _NAMES.get(word, word)
+        if not _PLAIN.fullmatch(letters):
+            raise UnreadableRoute(f"{word[:30]!r} is not a move; write moves as {', '.join(MOVES)}")
+        moves.append(letters)
+    if not moves:
+        raise UnreadableRoute(f"the route holds no moves; write moves as {', '.join(MOVES)}")
+    return "".join(moves)

@@ -1,4 +1,4 @@
-"""The mazes of the VPO paper (arXiv 2605.22817): the generator that draws them.
+"""The generators of the mazes: those of the VPO paper (arXiv 2605.22817), and the large ones.
 
 Which 9x9 this is. "Prim with 18-28 extra openings" and "walls block and cost a step" fit only one reading: a board of
 9x9 *tiles*, some of them wall. Rooms on odd tiles with a border have 15 passages and 18 inner wall tiles, 9 of them
@@ -9,8 +9,7 @@ fewer tiles qualify than were drawn, all of them are opened. "Radius 2" and "ins
 from the corner, and the tiles at least 2 from the border.
 
 The seeds: a set of seed s tries random.Random(s), random.Random(s + 1), ... once each and keeps the accepted boards.
-    The
-draws are made in the order of the authors' generator, so the same seeds give the same boards as theirs.
+The draws are made in the order of the authors' generator, so the same seeds give the same boards as theirs.
 
 "Both never fit" = the walks S -> corner -> other corner -> E are over the budget in both orders (the authors test the
 one that has gold first; that differs in one board of some 3,000, and in none of the sets). "A safe path fits" = a path
@@ -18,14 +17,25 @@ without lava.
 
 Departure: the reward is the paper's linear one (the authors' released script squares the three fractions and lets the
 bonus tile multiply them; the paper's text, followed here, lets the reward ignore that tile).
+
+The large mazes are ours: 13x13, four zones of which a walk can visit two or three, and a tight budget. S and E are on
+opposite corners. Four zones of ZONE_ITEMS gold, diamond, jade and pearl tiles are anywhere, their centres at least
+APART from each other and from S and E; LAVA_TILES of lava are random, some in a zone. The rules score seven components
+(ZONES in problems.maze.board): completion, the share collected of each treasure, safety, and thrift, the share of the
+spare steps that is left. The budget is the shortest walk through the centres of three zones, the cheapest three, plus
+LARGE_SLACK steps. A board is kept if a walk through all four centres is at least LEAST_OVER over it and at least
+LEAST_SPARE steps are spare, so that there is a trade-off: every treasure costs steps, some with lava, and some with
+another zone. The best walk takes two or three zones, mostly without some item of them, and must not waste a step, which
+random way-points hardly ever do. No policy was used in the design.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from itertools import combinations, permutations
 
-from problems.maze.board import SIZE, Maze, beside
-from problems.maze.rules import BONUS, DIAMOND, EMPTY, END, GOLD, LAVA, START, WALL
+from problems.maze.board import BONUS, DIAMOND, EMPTY, END, GOLD, LAVA, SIZE, START, WALL, ZONES, Maze, beside
 
 SLACK = 7
 """Steps that the budget leaves beyond the longer of the two one-corner detours."""
@@ -33,13 +43,29 @@ EXTRA_OPENINGS = (18, 28)
 ITEMS = (3, 5)
 """Least and most gold, diamond and lava tiles, each drawn separately."""
 ZONE_RADIUS = 2
+LARGE_SIZE = 13
+LARGE_OPENINGS = (36, 50)
+ZONE_ITEMS = 3
+"""Tiles of each treasure of a large maze."""
+LAVA_TILES = 4
+APART = 5
+IN_REACH = 3
+"""Zones of a large maze whose centres fit the budget."""
+LARGE_SLACK = 2
+LEAST_OVER = 6
+LEAST_SPARE = 8
+"""Steps between the shortest way to E and the budget of a large maze."""
 
 
-def generate(rng: random.Random, size: int = SIZE) -> Maze:
-    """The first maze that `rng` draws and that is accepted (nine draws in ten at 9x9)."""
+def generate(
+    rng: random.Random, size: int = SIZE, draw: Callable[[random.Random, int], Maze | None] | None = None
+) -> Maze:
+    """The first maze that `rng` draws and that is accepted: nine draws in ten at 9x9, every other of the large ones.
+
+    draw: `attempt` (the default), or `attempt_large` with LARGE_SIZE
+    """
     while True:
-        maze = attempt(rng, size)
-        if maze is not None:
+        if (maze := (draw or attempt)(rng, size)) is not None:
             return maze
 
 
@@ -116,3 +142,67 @@ def open_more(rng: random.Random, size: int, is_open: list[bool], count: int) ->
 def apart(a: int, b: int, size: int) -> int:
     """Manhattan distance of two cells."""
     return abs(a // size - b // size) + abs(a % size - b % size)
+
+
+def attempt_large(rng: random.Random, size: int = LARGE_SIZE) -> Maze | None:
+    """One draw of a large maze; None if a condition of acceptance fails."""
+    is_open = grow(rng, size)
+    open_more(rng, size, is_open, rng.randint(*LARGE_OPENINGS))
+    last = size - 1
+    top_left, top_right, bottom_left, bottom_right = corners = (0, last, size * last, size * size - 1)
+    start, end = rng.choice([(top_left, bottom_right), (top_right, bottom_left)])
+    for cell in corners:
+        is_open[cell] = True
+    tiles = [EMPTY if o else WALL for o in is_open]
+    tiles[start], tiles[end] = START, END
+    board = Maze("".join(tiles), 0, size)
+    floor = [cell for cell, tile in enumerate(tiles) if tile == EMPTY and board.to_end[cell] >= 0]
+    centres = _centres(
+        rng, [cell for cell in floor if min(apart(cell, start, size), apart(cell, end, size)) >= APART], size
+    )
+    if len(centres) < len(ZONES.treasures) or board.shortest < 0:
+        return None
+    tours = _tours(board, centres)
+    if tours is None:
+        return None
+    budget = tours[IN_REACH - 1] + LARGE_SLACK
+    if tours[-1] < budget + LEAST_OVER or budget - board.shortest < LEAST_SPARE:
+        return None
+    for tile, centre in zip(ZONES.treasures, centres, strict=True):
+        zone = [cell for cell in floor if tiles[cell] == EMPTY and apart(cell, centre, size) <= ZONE_RADIUS]
+        if len(zone) < ZONE_ITEMS:
+            return None
+        for cell in rng.sample(zone, ZONE_ITEMS):
+            tiles[cell] = tile
+    plain = [c for c in floor if tiles[c] == EMPTY and min(apart(c, start, size), apart(c, end, size)) > 1]
+    for cell in rng.sample(plain, LAVA_TILES):
+        tiles[cell] = LAVA
+    return Maze("".join(tiles), budget, size, ZONES)
+
+
+def _centres(rng: random.Random, candidates: list[int], size: int) -> list[int]:
+    """Four random cells of `candidates` at least APART from each other, fewer if the draw finds no more."""
+    rng.shuffle(candidates)
+    centres: list[int] = []
+    for cell in candidates:
+        if len(centres) < len(ZONES.treasures) and all(apart(cell, other, size) >= APART for other in centres):
+            centres.append(cell)
+    return centres
+
+
+def _tours(board: Maze, centres: list[int]) -> list[int] | None:
+    """Per number of centres, from 1, the steps of the shortest walk from S to E through that many of them; None if
+    some cannot be reached without passing E."""
+    end = frozenset((board.end,))
+    steps = {centre: board.distances(centre, end) for centre in centres}
+    if any(away[other] < 0 for away in steps.values() for other in (board.start, *centres)):
+        return None
+
+    def walked(order: tuple[int, ...]) -> int:
+        between = sum(steps[a][b] for a, b in zip(order, order[1:], strict=False))
+        return steps[order[0]][board.start] + between + board.to_end[order[-1]]
+
+    return [
+        min(walked(order) for chosen in combinations(centres, count) for order in permutations(chosen))
+        for count in range(1, len(centres) + 1)
+    ]

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 
 from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
-from problems.maze.board import Maze, Walk, fitness_of, simulate
-from problems.maze.moves import UnreadableRoute, parse_moves
+from problems.maze.board import NAMES, PAPER, PLURALS, Maze, UnreadableRoute, Walk, fitness_of, parse_moves, simulate
 from problems.maze.optimum import best_route
 from problems.maze.planner import draw_route
-from problems.maze.rules import NAMES, PAPER, PLURALS
 
 TOLERANCE = 1e-9
 """The target is this far below the optimum, so that a sum in another order still reaches it."""

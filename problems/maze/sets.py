@@ -10,7 +10,7 @@ in the choice.
 maze:compromise and maze:compromise-train are mazes whose optimum is above ONE_ZONE, so no route that collects in
 only one zone earns it: the best takes items of both and leaves some. About 4 boards in 100 are like that.
 
-maze:large and maze:large-train are the 13x13 boards of problems.maze.large, as they are drawn.
+maze:large and maze:large-train are the 13x13 boards of problems.maze.generator, as they are drawn.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from pathlib import Path
 from problems.address import did_you_mean
 from problems.contract import BadAddress
 from problems.family import ProblemFamily, ProblemSet, Sandboxes
-from problems.maze import generator, large
-from problems.maze.board import Maze
+from problems.maze.board import PAPER, ZONES, Maze, Rules
+from problems.maze.generator import attempt, attempt_large
 from problems.maze.optimum import optimum
 from problems.maze.planner import tries_to_reach
 from problems.maze.problem import TOLERANCE, MazeProblem
-from problems.maze.rules import PAPER, ZONES, Rules
 
 FIRST_SEED = {
     "train": 42,
@@ -128,7 +127,7 @@ def draw_set(name: str, size: int | None = None) -> list[tuple[int, Maze, float]
 
 def _attempt(name: str, seed: int) -> Maze | None:
     """The board that the set's generator draws from `seed`."""
-    draw = large.attempt if rules_of(name) is ZONES else generator.attempt
+    draw = attempt_large if rules_of(name) is ZONES else attempt
     return draw(random.Random(seed))
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from problems.contract import Problem, Score, ScorerFault
 from problems.programs.cases import CallCase, Case, StdinCase, Task, TestCase
-from problems.programs.comparison import call_passes, same_output
-from problems.programs.feedback import CaseReport, clip, feedback
+from problems.programs.comparison import CaseReport, call_passes, clip, feedback, same_output
 from problems.python_syntax import code_features, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 

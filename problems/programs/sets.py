@@ -11,20 +11,95 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from problems.address import NAMES, did_you_mean, parse_place, user_path
 from problems.contract import BadAddress
 from problems.family import ProblemFamily, ProblemSet, Sandboxes
+from problems.fingerprint import fingerprint_of
+from problems.programs.cases import Task, Unusable
+from problems.programs.livecodebench import is_livecodebench, livecodebench_task
 from problems.programs.problem import ProgramProblem
-from problems.programs.reader import PRIVATE_TESTS, DateWindow, Row, read_tasks, rows_of, tasks_of
-from problems.rows import read_hub
+from problems.programs.shapes import humaneval_task, is_humaneval, is_mbpp, mbpp_task
+from problems.rows import read_hub, rows_of
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
+
+
+Row = Mapping[str, Any]
+Shape = tuple[Callable[[Row], bool], Callable[[Row], Task]]
+SHAPES: tuple[Shape, ...] = (
+    (is_humaneval, humaneval_task),
+    (is_livecodebench, livecodebench_task),
+    (is_mbpp, mbpp_task),
+)
+PRIVATE_TESTS: tuple[Shape, ...] = ((is_livecodebench, lambda row: livecodebench_task(row, private=True)),)
+"""LiveCodeBench alone, judged as in the VPO paper."""
+
+
+@dataclass(frozen=True)
+class DateWindow:
+    """Dates, each as YYYY-MM-DD or "" for no bound: rows from `since` on and before `until`."""
+
+    since: str = ""
+    until: str = ""
+
+    def holds(self, row: Row, where: str) -> bool:
+        """Whether the row is dated within it. Raises BadAddress for a row without a date if one is needed."""
+        if not (self.since or self.until):
+            return True
+        date = str(row.get("contest_date") or row.get("estimated_date") or "")[:10]
+        if not date:
+            raise BadAddress(f"{where}: has no contest_date or estimated_date, so that from and to leave it open")
+        return self.since <= date and (not self.until or date < self.until)
+
+
+def read_tasks(
+    path: Path, window: DateWindow = DateWindow(), shapes: Iterable[Shape] = SHAPES
+) -> Iterator[tuple[int, Task]]:
+    """(index from 0, task) of every row of a file (JSON Lines, such a file packed by gzip, a JSON list, Parquet) whose
+    date is in the window. Raises BadAddress naming file and line."""
+    yield from tasks_of(rows_of(path), window, shapes)
+
+
+def tasks_of(
+    rows: Iterable[tuple[str, Row]], window: DateWindow, shapes: Iterable[Shape]
+) -> Iterator[tuple[int, Task]]:
+    """The same of rows, each with where it stands."""
+    for index, (where, row) in enumerate(rows):
+        if not window.holds(row, where):
+            continue
+        try:
+            yield index, _task(row, where, shapes)
+        except Unusable as reason:
+            warnings.warn(f"{where}: skipped: {reason}", stacklevel=2)
+
+
+def _task(row: Row, where: str, shapes: Iterable[Shape]) -> Task:
+    for fits, convert in shapes:
+        if fits(row):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", SyntaxWarning)  # "\d" in a published test is not ours to report
+                    return replace(convert(row), fingerprint=fingerprint_of(row))
+            except Unusable:
+                raise
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
+                raise BadAddress(f"{where}: {error}") from None
+    keys = f"its keys are {', '.join(sorted(map(str, row))) or 'none'}"
+    if tuple(shapes) == PRIVATE_TESTS:
+        raise BadAddress(f"{where}: not LiveCodeBench (question_content, private_test_cases): {keys}")
+    raise BadAddress(
+        f"{where}: neither HumanEval (prompt, entry_point, test) nor MBPP (text, test_list) nor LiveCodeBench "
+        f"(question_content, public_test_cases): {keys}; examples/programs/convert.py makes rows of EvalPlus and "
+        f"LeetCodeDataset"
+    )
+
 
 DIFFICULTIES = ("easy", "medium", "hard")
 _NAMES = ("shipped", *DIFFICULTIES)

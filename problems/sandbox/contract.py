@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,7 +29,7 @@ WALL_FACTOR = 10
 class Limits:
     """Bounds on one candidate. Times are per case; sizes in bytes.
 
-    cpu_seconds: decide; a candidate that only sleeps has as much wall time (problems.sandbox.deadline)
+    cpu_seconds: decide; a candidate that only sleeps has as much wall time (problems.sandbox.worker)
     """
 
     cpu_seconds: float = 6.0
@@ -123,3 +124,11 @@ class ScratchFile:
     """An argument of Evaluator.call: arrives as the absolute path of that file in the evaluation's scratch folder."""
 
     name: str
+
+
+def signal_name(number: int) -> str:
+    """The name, such as SIGSEGV; a real-time signal has none, and a program may end by one too."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

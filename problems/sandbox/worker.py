@@ -11,15 +11,16 @@ import struct
 import subprocess
 import tempfile
 import termios
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from problems.sandbox import launch, scratch
 from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
-from problems.sandbox.deadline import Deadline
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
@@ -70,7 +71,6 @@ class Worker:
         self._sequence = 0
         self._unsent = memoryview(b"")
         self._frames = Frames(0)
-        self._unread: Heard | None = None
         self.scratch: str | None = None
         self._limits = limits
         self._open: set[int] = set()
@@ -136,7 +136,7 @@ class Worker:
                 self.process.wait(1.0)
         size = os.fstat(self._stderr.fileno()).st_size
         text = os.pread(self._stderr.fileno(), 2000, max(0, size - 2000)).decode("utf-8", "replace").strip()
-        return text or "it said nothing on its standard error"
+        return text or "no output on stderr"
 
     def close(self) -> None:
         """End the worker and all it started, remove its scratch folder, release its descriptors."""
@@ -169,7 +169,6 @@ class Worker:
         self._sequence += 1
         self._exit = None
         self._frames = Frames(16 * limits.output + (1 << 16))  # a value and an output, each as JSON inside JSON
-        self._unread = None
         self._limits = limits
         self._watched = time.monotonic()
         # most candidates end within this time, and then their results and their end are read at one awakening
@@ -208,15 +207,8 @@ class Worker:
         except BlockingIOError:
             return None
 
-    def unread(self, heard: Heard) -> None:
-        """Have the next `listen` return this."""
-        self._unread = heard
-
     def listen(self) -> Heard:
         """The fork's next messages, output or end; empty when its deadline has to be checked."""
-        if self._unread is not None:
-            heard, self._unread = self._unread, None
-            return heard
         heard, until = Heard(), self.deadline.next_look
         while True:
             wait = until - time.perf_counter()
@@ -310,3 +302,196 @@ class Worker:
         for fd in (self._results, self._output):
             while self._read(fd):
                 pass
+
+
+_STARTS = 3
+_Result = TypeVar("_Result")
+
+
+def outlive_workers(work: Callable[[], _Result], over: str) -> _Result:
+    """The result of `work`, tried a bounded number of times while workers die under it. Raises SandboxFault, which
+    names what they died `over`."""
+    died = ""
+    for _ in range(_STARTS):
+        try:
+            return work()
+        except WorkerDied as error:
+            died = str(error)
+    raise SandboxFault(f"a sandbox worker died {_STARTS} times over {over}: {died}")
+
+
+class WorkerPool:
+    """At most `most` workers at work. Thread-safe.
+
+    start: a new worker, ready; may raise SandboxFault or WorkerDied
+    closed_message: of the fault that callers get once it is closed
+    costly: a start costs more than most callers' turns (each worker loads a scorer's file). A further worker is then
+        begun only once callers have waited for the others, all in all, as long as a start takes. It starts in a thread,
+        and a waiting caller takes whichever worker is free first. The first worker starts with the pool. Without
+        `costly`, a caller that finds none idle starts one.
+    """
+
+    def __init__(self, start: Callable[[], Worker], most: int, closed_message: str, costly: bool = False) -> None:
+        """Raises what `start` does, if it is costly."""
+        self._start, self._most, self._closed_message, self._costly = start, most, closed_message, costly
+        self._changed = threading.Condition()
+        self._closed = False
+        self._lent = 0  # workers that count towards `most`
+        self._starting = False
+        self._waited = 0.0  # seconds, by all callers, since the last start
+        self._start_seconds = 0.0
+        self.idle: list[Worker] = []
+        if costly:
+            began = time.perf_counter()
+            first = self.take()
+            self._start_seconds = time.perf_counter() - began
+            self.give(first)
+
+    @contextlib.contextmanager
+    def lend(self, extra: bool = False) -> Iterator[Worker]:
+        """A worker for one request. extra: beyond `most` if need be (a session may wait for another session)"""
+        worker = self.take(extra)
+        try:
+            yield worker
+        except BaseException:
+            worker.soiled = True  # somewhere in the middle of something
+            raise
+        finally:
+            self.give(worker, extra)
+
+    def take(self, extra: bool = False) -> Worker:
+        with self._changed:
+            while not self._may_take(extra):
+                self._wait()
+            self._lent += not extra
+            if self.idle:
+                return self.idle.pop()
+        try:
+            return self._started()
+        except BaseException:
+            self._return(extra)
+            raise
+
+    def give(self, worker: Worker, extra: bool = False) -> None:
+        """Take it back; one that is soiled ends."""
+        self._return(extra, worker)
+
+    def close(self) -> None:
+        """End the idle ones; those lent end when they are given back, and waiting callers get a SandboxFault."""
+        with self._changed:
+            self._closed = True
+            idle, self.idle = self.idle, []
+            self._changed.notify_all()
+        for worker in idle:
+            worker.close()
+
+    def _may_take(self, extra: bool) -> bool:
+        if self._closed:
+            raise SandboxFault(self._closed_message)
+        if self._costly:
+            return bool(self.idle) or self._lent + self._starting == 0
+        return extra or self._lent < self._most
+
+    def _return(self, extra: bool, worker: Worker | None = None) -> None:
+        with self._changed:
+            self._lent -= not extra
+            kept = worker is not None and not worker.soiled and not self._closed and len(self.idle) < self._most
+            if worker is not None and kept:
+                self.idle.append(worker)
+                self._changed.notify()
+            else:
+                self._changed.notify_all()
+        if worker is not None and not kept:
+            worker.close()
+
+    def _wait(self) -> None:
+        """Until something changes, or it is time for a further worker. The condition is held."""
+        left = None
+        if self._costly and not self._starting and self._lent + len(self.idle) < self._most:
+            left = self._start_seconds - self._waited
+            if left <= 0:
+                self._waited, self._starting, left = 0.0, True, None
+                threading.Thread(target=self._start_further, name="sandbox-start", daemon=True).start()
+        began = time.perf_counter()
+        self._changed.wait(left)
+        self._waited += time.perf_counter() - began
+
+    def _start_further(self) -> None:
+        worker = None
+        with contextlib.suppress(SandboxFault):  # a caller that finds no other worker starts one, and learns why not
+            worker = self._started()
+        with self._changed:
+            self._starting = False
+            self._lent += 1
+        self._return(False, worker)
+
+    def _started(self) -> Worker:
+        return outlive_workers(self._start, "its start")
+
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_LOOKS, _BETWEEN = 8, 0.01
+
+
+class Deadline:
+    """The time of one candidate, or of one case after another of it.
+
+    root: the process below which the candidate is to be started
+    seconds: of CPU time; longest: of wall time
+    """
+
+    def __init__(self, root: int, seconds: float, longest: float) -> None:
+        self._root, self._seconds, self._longest = root, seconds, longest
+        self._start = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS) - 1
+        self.restart(0.0)
+
+    def restart(self, used: float) -> None:
+        """Begin the time of the next case; the candidate has used that many CPU seconds before."""
+        self._used = used
+        self._began = time.perf_counter()
+        self.next_look = self._began + min(self._seconds, self._longest)
+
+    def pause(self, seconds: float) -> None:
+        """Leave out so much of the wall time: what the candidate waited for the parent."""
+        self._began += seconds
+        self.next_look += seconds
+
+    @property
+    def wall(self) -> float:
+        """Seconds since it began."""
+        return time.perf_counter() - self._began
+
+    def over(self) -> str | None:
+        """Which limit it has reached, None while it may continue. Cheap before `next_look`, on perf_counter's clock."""
+        if time.perf_counter() < self.next_look:
+            return None
+        if self.wall >= self._longest:
+            return f"still running after {self._longest:g} s"
+        for _ in range(_LOOKS):
+            used, busy = processes_below(self._root, self._start)
+            if used - self._used >= self._seconds:
+                return f"more than {self._seconds:g} s of CPU time"
+            if busy:
+                self.next_look = time.perf_counter() + max(0.05, self._seconds / 20)
+                return None
+            time.sleep(_BETWEEN)
+        return f"still running after {self._seconds:g} s"
+
+
+def processes_below(root: int, since: int) -> tuple[float, bool]:
+    """The CPU seconds of the processes below `root` that began `since` (in clock ticks after boot), with those of
+    children they waited for; and whether any process below it runs, is ready to, or waits for a disk."""
+    rows: dict[int, list[str]] = {}
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            try:
+                rows[int(place.name)] = (place / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # ended meanwhile
+    inside, rest = {root}, set(rows)
+    while more := {pid for pid in rest if int(rows[pid][1]) in inside}:
+        inside |= more
+        rest -= more
+    all_below = [rows[pid] for pid in inside if pid in rows]
+    ticks = sum(sum(map(int, fields[11:15])) for fields in all_below if int(fields[19]) >= since)
+    return ticks / _TICKS, any(fields[0] in "RD" for fields in all_below)

@@ -16,10 +16,9 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from problems.shims import deferred_package, user_file
+    from problems.shims import user_file
 else:
-    import deferred_package  # next to this file, which is loaded by its path
-    import user_file
+    import user_file  # next to this file, which is loaded by its path
 
 FILE = os.environ["EVO_EVALUATOR_FILE"]
 FOLDER = os.path.dirname(FILE)
@@ -29,7 +28,7 @@ LONGEST_ARTIFACT = 20_000
 STAGES = ("evaluate", "evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 COROUTINE = 0x80  # inspect.CO_COROUTINE
 sys.path.insert(0, FOLDER)
-deferred_package.defer("openevolve")
+user_file.defer("openevolve")
 
 
 host_call: Any = None  # set in every evaluation
@@ -39,7 +38,9 @@ try:
     _module = user_file.load(FILE, "evaluation_module")
 except Exception as error:
     _broken = user_file.fault(error, FILE)
-deferred_package.load_named("openevolve")
+_package = sys.modules.get("openevolve")
+if any(value is _package for value in vars(_module or apart).values()):
+    getattr(_package, "__version__", None)  # loads it, once and not anew in every fork
 _codes = [getattr(getattr(_module, name, None), "__code__", None) for name in STAGES]
 if any(code.co_flags & COROUTINE for code in _codes if code is not None):
     import asyncio  # noqa: F401  (once here, and not in every evaluation)
@@ -61,7 +62,7 @@ def run(stage: str, path: str) -> dict[str, Any]:
     try:
         result = getattr(_module, stage)(path)
         if not isinstance(result, dict) and not hasattr(result, "metrics"):
-            result = _finished(result)
+            result = user_file.awaited(result)
     except MemoryError:
         raise  # a limit of the sandbox, reported as such
     except BaseException as error:
@@ -84,16 +85,6 @@ def run(stage: str, path: str) -> dict[str, Any]:
             numeric[str(name)] = number
     shown = {str(name): _text(value) for name, value in artifacts.items()}
     return {"metrics": numeric, "texts": texts, "artifacts": shown}
-
-
-def _finished(result: Any) -> Any:
-    import asyncio
-    import inspect
-
-    async def awaited() -> Any:
-        return await result
-
-    return asyncio.run(awaited()) if inspect.isawaitable(result) else result
 
 
 def _number(value: Any) -> float | None:

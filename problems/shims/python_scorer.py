@@ -6,7 +6,6 @@ a `score` function in a file and a function of a notebook look alike from outsid
 """
 
 import importlib.util
-import inspect
 import os
 import pickle
 import sys
@@ -91,7 +90,7 @@ def held_out(answer: str) -> dict[str, Any]:
 def _judge(function: Any, answer: str) -> dict[str, Any]:
     apart.host_call = host_call
     try:
-        value = _awaited(function(answer))
+        value = user_file.awaited(function(answer))
     except MemoryError:
         raise  # a limit of the sandbox, reported as such
     except Exception as error:
@@ -115,7 +114,7 @@ def score_batch(answers: list[str]) -> dict[str, Any]:
     """{"values": one score of each answer}, or {"fault", "line"}. An exception is never an answer's fault: of which
     one?"""
     try:
-        values = list(_awaited(_target.batch_scorer(list(answers))))
+        values = list(user_file.awaited(_target.batch_scorer(list(answers))))
     except MemoryError:
         raise
     except Exception as error:
@@ -128,18 +127,6 @@ def score_batch(answers: list[str]) -> dict[str, Any]:
 def canonical(answer: str) -> Any:
     """The object's own canonical form."""
     return _target.canonical(answer)
-
-
-def _awaited(value: Any) -> Any:
-    """The result of a coroutine, run to its end; any other value as it is."""
-    if not inspect.isawaitable(value):
-        return value
-    import asyncio
-
-    async def wait() -> Any:
-        return await value
-
-    return asyncio.run(wait())
 
 
 def _plain(value: Any) -> Any:

@@ -12,8 +12,7 @@ import pytest
 from snippets import ROOT
 
 import evo.prompts.openevolve  # noqa: F401 - openevolve.config without the rest of that package
-from problems.openevolve.config import _HONOURED
-from problems.openevolve.models import OF_MODELS, OF_THE_SERVER
+from problems.openevolve.config import _HONOURED, OF_MODELS, OF_THE_SERVER
 
 PAGE = (ROOT / "docs/tutorial/openevolve.md").read_text()
 SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")

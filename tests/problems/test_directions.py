@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from problems import resolve
-from problems.directions import doubts, is_timing, reward_of, suggests_lower
+from problems.custom.scorer_problem import doubts, is_timing, reward_of, suggests_lower
 
 PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
 

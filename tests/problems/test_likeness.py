@@ -2,7 +2,7 @@
 
 import pytest
 
-from problems.likeness import LONGEST, kept, share_kept
+from problems.identity import LONGEST, kept, share_kept
 
 PROGRAM = "def f(x):\n    y = x + 1\n\n    z = y * 2\n    return z\n"
 

@@ -5,9 +5,8 @@ import random
 
 import pytest
 
-from problems.maze.board import Maze, fitness_of, simulate
+from problems.maze.board import BONUS, DIAMOND, GOLD, LAVA, PAPER, WALL, ZONES, Maze, fitness_of, simulate
 from problems.maze.generator import SLACK, attempt, generate
-from problems.maze.rules import BONUS, DIAMOND, GOLD, LAVA, PAPER, WALL, ZONES
 
 BOARDS = [generate(random.Random(seed)) for seed in range(7_000_000, 7_000_400)]
 CORNERS = (0, 8, 72, 80)

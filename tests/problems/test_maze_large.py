@@ -3,11 +3,13 @@
 import hashlib
 import random
 
-from problems.maze.large import APART, IN_REACH, ITEMS, LAVA_TILES, LEAST_SPARE, SIZE, attempt, generate
+from problems.maze.board import BONUS, END, START, ZONES
+from problems.maze.generator import APART, IN_REACH, LAVA_TILES, LEAST_SPARE, attempt_large, generate
+from problems.maze.generator import LARGE_SIZE as SIZE
+from problems.maze.generator import ZONE_ITEMS as ITEMS
 from problems.maze.optimum import fewest_steps
-from problems.maze.rules import BONUS, END, START, ZONES
 
-BOARDS = [generate(random.Random(seed)) for seed in range(7_100_000, 7_100_060)]
+BOARDS = [generate(random.Random(seed), SIZE, attempt_large) for seed in range(7_100_000, 7_100_060)]
 LAST = SIZE - 1
 
 
@@ -47,5 +49,5 @@ def test_the_seeds_give_known_boards():
 
 
 def test_a_draw_that_fails_a_condition_is_none():
-    refused = sum(attempt(random.Random(seed)) is None for seed in range(100))
+    refused = sum(attempt_large(random.Random(seed)) is None for seed in range(100))
     assert 10 < refused < 80

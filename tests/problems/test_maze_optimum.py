@@ -6,11 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from problems.maze import large
-from problems.maze.board import Maze, fitness_of, rewards_of, simulate
-from problems.maze.generator import generate
-from problems.maze.optimum import best_route, fewest_steps, optimum, outcomes, pareto
-from problems.maze.rules import (
+from problems.maze.board import (
     BONUS,
     DIAMOND,
     EMPTY,
@@ -23,8 +19,14 @@ from problems.maze.rules import (
     START,
     WALL,
     ZONES,
+    Maze,
     Rules,
+    fitness_of,
+    rewards_of,
+    simulate,
 )
+from problems.maze.generator import LARGE_SIZE, attempt_large, generate
+from problems.maze.optimum import best_route, fewest_steps, optimum, outcomes, pareto
 
 
 def small_board(seed: int, rules: Rules = PAPER) -> Maze:
@@ -70,7 +72,7 @@ def lava_of(maze: Maze, rewards: tuple[float, ...]) -> int:
 def test_on_a_large_board_the_fewest_steps_are_those_of_a_search_through_all_states():
     """Breadth first through (cell, items held), an item set at a time, on boards thinned to eight items."""
     for seed in range(3):
-        whole = large.generate(random.Random(seed))
+        whole = generate(random.Random(seed), LARGE_SIZE, attempt_large)
         rng, tiles = random.Random(seed), list(whole.tiles)
         items = [cell for group in (*whole.treasures, whole.lava) for cell in group]
         for cell in rng.sample(items, len(items) - 8):
@@ -92,7 +94,7 @@ def test_on_a_large_board_the_fewest_steps_are_those_of_a_search_through_all_sta
 
 def test_the_optimum_of_a_large_board_is_attained_and_no_zone_is_free():
     for seed in range(4):
-        maze = large.generate(random.Random(seed))
+        maze = generate(random.Random(seed), LARGE_SIZE, attempt_large)
         value = optimum(maze)
         assert fitness_of(simulate(maze, best_route(maze)).rewards) == pytest.approx(value)
         earned = fewest_steps(maze)

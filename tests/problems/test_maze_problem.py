@@ -8,10 +8,8 @@ from support.run_limited import DONE, run_limited
 
 from problems.contract import Problem
 from problems.maze import MazeProblem, problem_set
-from problems.maze.board import Maze
-from problems.maze.moves import MOST_CHARACTERS, UnreadableRoute, parse_moves
+from problems.maze.board import MOST_CHARACTERS, ZONES, Maze, UnreadableRoute, parse_moves
 from problems.maze.optimum import best_route, optimum
-from problems.maze.rules import ZONES
 
 HAND = Maze.from_rows(["S.G.", "#L#D", ".G.L", "B.DE"], budget=9)
 PROBLEM = MazeProblem("maze:hand/0", HAND, optimum(HAND))

@@ -7,9 +7,8 @@ import pytest
 from support.run_limited import DONE, run_limited
 
 from problems.contract import BadAddress
-from problems.maze import generator, large
 from problems.maze.board import fitness_of, rewards_of, simulate
-from problems.maze.generator import generate
+from problems.maze.generator import attempt, attempt_large, generate
 from problems.maze.optimum import best_route, optimum, outcomes
 from problems.maze.planner import Planner, moves_between, tries_to_reach
 from problems.maze.sets import (
@@ -88,7 +87,7 @@ def test_a_wrong_address_is_one_clear_line(address):
 def test_the_shipped_file_is_what_drawing_gives(name, first):
     shipped = stored_instances()[name]
     assert [[seed, best] for seed, _, best in draw_set(name, first)] == shipped[:first]
-    draw = large.attempt if "large" in name else generator.attempt
+    draw = attempt_large if "large" in name else attempt
     for seed, best in random.Random(name).sample(shipped, 12 if "large" in name else 20):
         maze = draw(random.Random(seed))
         assert maze is not None and optimum(maze) == best

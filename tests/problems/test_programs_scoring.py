@@ -8,7 +8,7 @@ from problems import BadAddress, Problem, resolve
 from problems.programs.cases import StdinCase, Task, TestCase
 from problems.programs.problem import ProgramProblem
 from problems.programs.sets import DIFFICULTIES, set_sizes
-from problems.sandbox.shared import shared_sandbox
+from problems.sandbox import shared_sandbox
 
 SHIPPED = [f"programs:{level}/{index}" for level in DIFFICULTIES for index in range(set_sizes()[level])]
 

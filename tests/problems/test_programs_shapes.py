@@ -9,7 +9,7 @@ import pytest
 
 from problems import BadAddress, resolve
 from problems.programs.cases import CallCase, StdinCase, TestCase
-from problems.programs.reader import read_tasks
+from problems.programs.sets import read_tasks
 
 HUMANEVAL = {
     "task_id": "own/0",
@@ -171,7 +171,7 @@ def test_a_task_without_usable_tests_is_skipped_with_a_warning_and_keeps_its_ind
 
 
 def test_an_empty_or_missing_file_is_a_bad_address(tmp_path):
-    with pytest.raises(BadAddress, match="holds no tasks"):
+    with pytest.raises(BadAddress, match="holds no rows"):
         list(read_tasks(written(tmp_path)))
     with pytest.raises(BadAddress, match="cannot read"):
         list(read_tasks(tmp_path / "none.jsonl"))

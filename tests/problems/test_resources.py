@@ -11,7 +11,7 @@ from problems.contract import BadAddress
 from problems.custom.scorer_function import ScorerFunctionProblem
 from problems.openevolve.config import read_config
 from problems.registry import resolve, shared_sandbox
-from problems.resources import lacking, most_of
+from problems.scoring import lacking, most_of
 
 SCORER = "objectives = ('a',)\ndef score(answer):\n    return {'a': 1}\n"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from problems.sandbox import deadline
+from problems.sandbox import worker
 from problems.sandbox.contract import EvaluatorSpec, Limits, Program
-from problems.sandbox.deadline import Deadline, processes_below
 from problems.sandbox.isolation import choose_mode
 from problems.sandbox.pool import Sandbox
+from problems.sandbox.worker import Deadline, processes_below
 
 BURNERS = 4
 """A fifth of a CPU is left: less than a time limit asks for, and more than a tenth, where wall time does decide."""
@@ -113,8 +113,8 @@ def test_an_evaluator_that_works_is_stopped_by_its_cpu_time_and_one_that_sleeps_
 )
 def test_what_decides(monkeypatch: pytest.MonkeyPatch, used: float, busy: bool, says: str | None) -> None:
     clock = [100.0]
-    monkeypatch.setattr(deadline.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(deadline, "processes_below", lambda root, since: (used + 7.0, busy))
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(worker, "processes_below", lambda root, since: (used + 7.0, busy))
     given = Deadline(1, seconds=0.5, longest=5.0)
     given.restart(7.0)
     assert given.over() is None

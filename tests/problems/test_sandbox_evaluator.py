@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
-from problems.sandbox.evaluator import Evaluator
 from problems.sandbox.isolation import probe
-from problems.sandbox.pool import Sandbox
+from problems.sandbox.pool import Evaluator, Sandbox
 
 SCORER = '''
 """A scorer."""

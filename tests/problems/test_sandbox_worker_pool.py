@@ -6,9 +6,9 @@ import types
 
 import pytest
 
-from problems.sandbox import worker_pool
+from problems.sandbox import worker
 from problems.sandbox.contract import SandboxFault
-from problems.sandbox.worker_pool import WorkerPool
+from problems.sandbox.worker import WorkerPool
 
 
 class Starts:
@@ -17,7 +17,7 @@ class Starts:
     def __init__(self, monkeypatch, seconds):
         self.now, self.seconds, self.made = 0.0, seconds, []
         self.begun, self.let, self.fault = threading.Event(), threading.Event(), None
-        monkeypatch.setattr(worker_pool.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(worker.time, "perf_counter", lambda: self.now)
 
     def __call__(self):
         if self.made:

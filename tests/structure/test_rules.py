@@ -43,7 +43,7 @@ BY_NAME = {
     "vpo/policies/mutation.py": "syntax trees",
     # modules, commands and columns by name, all of them ours
     "evo/__init__.py": "exports that load when used",
-    "problems/lazy.py": "exports that load when used",
+    "problems/entry_points.py": "exports that load when used",
     "evo/cli/": "commands that load when used, and a stream's methods",
     "evo/cluster/": "methods of a remote actor, which Ray names",
     "evo/comparison/": "arrays, settings and messages by name",

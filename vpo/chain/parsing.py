@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from problems.identity import identity
-from problems.maze.moves import UnreadableRoute, parse_moves
+from problems.maze.board import UnreadableRoute, parse_moves
 from vpo.chain.edits import EditFault, apply_edits, has_edits
 from vpo.chain.programs import MOST, read_programs
 from vpo.chain.wording import check_request

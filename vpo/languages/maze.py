@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from problems.contract import Problem
-from problems.maze.board import Maze, simulate
-from problems.maze.moves import UnreadableRoute, parse_moves
+from problems.maze.board import Maze, UnreadableRoute, parse_moves, simulate
 from problems.maze.problem import MazeProblem
 from vpo.languages import maze_words
 from vpo.languages.contract import StartGrammar, require

@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from problems.maze import large
-from problems.maze.board import MOVES, SIZE, beside
-from problems.maze.rules import END, START, WALL
+from problems.maze.board import END, MOVES, SIZE, START, WALL, beside
+from problems.maze.generator import LARGE_SIZE
 from vpo.languages.contract import MOST_ANSWERS, STOP, AnswerGrammar
 from vpo.languages.maze_words import (
     BUDGETS,
@@ -42,7 +41,7 @@ _WORDS = vocabulary(EDIT_DIALECT)
 """The longest of the vocabularies; the others are its beginning."""
 _ID = {word: number for number, word in enumerate(_WORDS)}
 _REQUESTS = {f"m{answers}": answers for answers in range(1, MOST_ANSWERS + 1)}
-_BOARDS = (SIZE, large.SIZE)
+_BOARDS = (SIZE, LARGE_SIZE)
 _CELLS = _BOARDS[-1] ** 2
 _FAR = 1_000
 """More steps than any budget."""

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from problems.maze import generator, large
-from problems.maze.board import MOVES, Maze, simulate
+from problems.maze.board import MOVES, TILES, Maze, simulate
+from problems.maze.generator import LARGE_SIZE, attempt_large, generate
 from problems.maze.planner import Planner, moves_between
-from problems.maze.rules import TILES
 from problems.maze.sets import held_out_tiles
 from problems.types import Prompt
 from vpo.languages.contract import STOP
@@ -106,8 +105,8 @@ class Lessons:
 
     def _drawn(self) -> Maze:
         if self._dialect == EDIT_DIALECT and self._rng.random() < LARGE_SHARE:
-            return large.generate(self._rng)
-        return generator.generate(self._rng)
+            return generate(self._rng, LARGE_SIZE, attempt_large)
+        return generate(self._rng)
 
     def _lesson(self, planner: Planner) -> Lesson:
         rng, maze = self._rng, planner.maze

@@ -37,13 +37,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from problems.maze import large
-from problems.maze.board import MOVES, SIZE, Maze, Walk, beside, simulate
-from problems.maze.rules import DIAMOND, END, GOLD, JADE, LAVA, PAPER, PEARL, START, WALL
+from problems.maze.board import (
+    DIAMOND,
+    END,
+    GOLD,
+    JADE,
+    LAVA,
+    MOVES,
+    PAPER,
+    PEARL,
+    SIZE,
+    START,
+    WALL,
+    Maze,
+    Walk,
+    beside,
+    simulate,
+)
+from problems.maze.generator import LARGE_SIZE
 from vpo.languages.contract import MOST_ANSWERS, PARENT, SPECIAL, STOP
 
 DIALECT, EDIT_DIALECT = "maze-compact", "maze-edit"
-SIZES: Mapping[str, tuple[int, ...]] = {DIALECT: (SIZE,), EDIT_DIALECT: (SIZE, large.SIZE)}
+SIZES: Mapping[str, tuple[int, ...]] = {DIALECT: (SIZE,), EDIT_DIALECT: (SIZE, LARGE_SIZE)}
 """Per language, the sizes of the boards that it has words for."""
 REACHED, FAILED = "ok", "fail"
 COPY, REST = "k", "="
@@ -95,7 +110,7 @@ def grid_of(size: int) -> Grid:
 @cache
 def vocabulary(dialect: str = DIALECT) -> tuple[str, ...]:
     """Every token of a language, in the order of its id."""
-    small, whole = grid_of(SIZE), grid_of(large.SIZE)
+    small, whole = grid_of(SIZE), grid_of(LARGE_SIZE)
     words = [
         *SPECIAL,
         *(role + name for role in _ON_CELLS for name in small.names),

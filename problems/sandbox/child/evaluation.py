@@ -7,20 +7,26 @@ whatever it wrote. landlock and unisolated: it runs under a supervisor (supervis
 
 from __future__ import annotations
 
+import ctypes
+import importlib.util
 import os
 import resource
+import select
+import signal
+import struct
 import sys
+import time
 import traceback
+import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
 from . import confinement
-from .channels import Channels, Feed, host_caller
-from .scorer import ChildScorer, home
-from .supervision import BROKEN, run_supervised
+from .channels import Channels, Feed, host_caller, send
+from .program import describe
 from .syscalls import Installer, evaluation_filter
-from .wire import Request
+from .wire import RESULT, Request, TooLarge, Unplain, decode, encode
 
 USES = 64
 """Evaluations that one ruleset serves (Confinement)."""
@@ -219,3 +225,218 @@ def _work_as_init(work: Callable[[], NoReturn]) -> NoReturn:
     if os.getpid() != 1:
         os._exit(97)
     work()
+
+
+def home(scratch: str) -> dict[str, str]:
+    """The home and the place for temporary files of a scorer that names no others: its user has neither."""
+    return {"HOME": scratch, "TMPDIR": scratch}
+
+
+class ChildScorer:
+    """The user's file as a module of this worker."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        """Execute the file. Whatever it raises goes to the parent."""
+        self._hooked = False  # whether it has functions of its own called at a fork
+        self._plain_fork = ctypes.PyDLL(None).fork
+        path, environment = config["path"], config["environment"]
+        os.environ.clear()
+        os.environ.update({**home(config["scratch"]), **environment})
+        sys.path[:0] = [os.path.dirname(path), *filter(None, environment.get("PYTHONPATH", "").split(":"))]
+        sys.argv = [path]
+        name = os.path.splitext(os.path.basename(path))[0]
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} is not a Python file")
+        self.module: types.ModuleType = importlib.util.module_from_spec(spec)
+        sys.modules[name] = self.module
+        register = os.register_at_fork
+        os.register_at_fork = self._noticing(register)
+        try:
+            spec.loader.exec_module(self.module)
+        finally:
+            os.register_at_fork = register
+
+    def _noticing(self, register: Callable[..., None]) -> Callable[..., None]:
+        def register_at_fork(**hooks: Callable[[], object]) -> None:
+            module = str(sys._getframe(1).f_globals.get("__name__"))
+            self._hooked |= module.partition(".")[0] not in sys.stdlib_module_names
+            register(**hooks)
+
+        return register_at_fork
+
+    def fork(self) -> int:
+        """As os.fork, of the process that the scorer is loaded in; by the C library's fork if that will do.
+
+        The interpreter's own fork renews locks that other threads might hold, over a hundred pages that every
+        evaluation would copy. With one thread there are none; what is left of it is a new state for `random`.
+        """
+        if self._hooked or len(sys._current_frames()) > 1:
+            return os.fork()
+        pid: int = self._plain_fork()
+        if pid < 0:
+            raise OSError("no process can be started")
+        if pid == 0 and "random" in sys.modules:
+            sys.modules["random"].seed()
+        return pid
+
+    def call(self, task: dict[str, Any], scratch: str, results: int, limit: int) -> None:
+        """In the evaluation, confined: call the function that the task names and send [status, value, message]."""
+        status, value, message = "error", "null", ""
+        try:
+            arguments = [os.path.join(scratch, name) if file else decode(name) for file, name in task["arguments"]]
+            function: Any = self.module
+            for part in task["function"].split("."):
+                function = getattr(function, part)
+            value = encode(function(*arguments), limit, objects=True)
+            status = "ok"
+        except MemoryError:
+            status, message = "memory", "more memory than allowed"
+        except (Unplain, TooLarge) as error:
+            message = f"the scorer returned {error}"
+        except BaseException as error:
+            message = describe(error)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except BaseException:
+            pass  # the answer has replaced them
+        send(results, RESULT, [status, value, message])
+
+
+BROKEN = 97 << 8
+"""The wait status where a process could not be started or confined."""
+_SECONDS = 18.0
+_ENDED = struct.Struct("<id")  # wait status, CPU seconds
+
+
+def run_supervised(
+    channels: Channels, fork: Callable[[], int], sequence: int, work: Callable[[], NoReturn]
+) -> tuple[int, float]:
+    """(wait status, CPU seconds) of a process that does `work`, when nothing of its tree is left."""
+    told, tell = os.pipe()
+    hold, held = os.pipe()  # the supervisor ends the tree when our end closes, by our will or by our death
+    supervisor = fork()
+    if supervisor == 0:
+        os.close(told)
+        os.close(held)
+        status, used = BROKEN, 0.0
+        try:
+            status, used = _supervise(channels, fork, work, hold, tell)
+        finally:
+            os.write(tell, _ENDED.pack(status, used))
+            os._exit(0)
+    os.close(tell)
+    os.close(hold)
+    holding = [held]
+
+    def let_go() -> None:
+        while holding:
+            os.close(holding.pop())
+
+    channels.wait(told, sequence, let_go)
+    answer = os.read(told, 64)
+    os.close(told)
+    let_go()
+    os.waitpid(supervisor, 0)
+    if len(answer) != _ENDED.size:
+        return BROKEN, 0.0
+    status, used = _ENDED.unpack(answer)
+    return status, used
+
+
+def _supervise(
+    channels: Channels, fork: Callable[[], int], work: Callable[[], NoReturn], hold: int, tell: int
+) -> tuple[int, float]:
+    confinement.adopt_orphans()
+    os.close(channels.requests)
+    os.close(channels.control)
+    pid = fork()
+    if pid == 0:
+        os.close(hold)
+        os.close(tell)
+        os.setsid()
+        work()
+    os.close(channels.feed)
+    os.close(channels.results)
+    os.close(channels.output)
+    ended = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.register(hold, select.POLLIN)
+    poll.poll()
+    os.kill(pid, signal.SIGKILL)
+    _, status, used = os.wait4(pid, 0)
+    end_children()
+    return status, used.ru_utime + used.ru_stime
+
+
+def end_children() -> None:
+    """Kill and reap until this process, which adopts orphans, has no children; gives up after some seconds."""
+    until = time.monotonic() + _SECONDS
+    while time.monotonic() < until:
+        _kill_all()
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.0005)
+
+
+def _kill_all() -> None:
+    """One pass: first everything is found, then everything is killed: what is killed one by one forks meanwhile."""
+    me = os.getpid()
+    handles: list[int] = []
+    proved: list[int] = []
+    pending = [(me, -1)]
+    try:
+        while pending:
+            parent, parent_handle = pending.pop()
+            for pid in _children(parent):
+                try:
+                    handle = os.pidfd_open(pid)
+                except OSError:
+                    continue  # gone, or no descriptors left: the next pass will find it
+                handles.append(handle)
+                if parent == me or (_parent(pid) == parent and not _ended(parent_handle)):
+                    proved.append(handle)
+                    pending.append((pid, handle))
+        for handle in proved:
+            try:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _ended(handle: int) -> bool:
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as status:
+            return int(status.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return -1
+
+
+def _children(parent: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{parent}/task"):
+            with open(f"/proc/{parent}/task/{task}/children") as listed:
+                found += [int(pid) for pid in listed.read().split()]
+        return found
+    except FileNotFoundError:
+        if not os.path.exists(f"/proc/{parent}"):
+            return []
+    except OSError:
+        return []
+    # a kernel without that file
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(int(name)) == parent]

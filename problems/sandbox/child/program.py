@@ -25,7 +25,7 @@ from os import _exit
 from typing import Any
 
 from . import confinement, judge
-from .channels import Channels, Feed, host_caller, send
+from .channels import Channels, Feed, send
 from .syscalls import Installer, candidate_filter, zygote_filter
 from .wire import FAILED, LOADED, RESULT, Request, TooLarge, decode, encode
 
@@ -290,20 +290,14 @@ def run_calls(runner: ProgramRunner, task: dict[str, Any], output: int) -> None:
 
 
 def run_session(runner: ProgramRunner, task: dict[str, Any], feed: Feed) -> None:
-    """Answer {"expression", "bindings"} requests until killed. `host_call` among the candidate's names asks the
-    parent."""
-    builtins.host_call = host_caller(runner.results, feed, task["output"])  # type: ignore[attr-defined]
+    """Load the code, then answer {"expression", "bindings"} requests until killed."""
     if not runner.load(task["setup"], task["code"]):
         return
-    send(runner.results, LOADED, None)
-    while True:
-        answer_request(runner, feed.read())
-
-
-def answer_request(runner: ProgramRunner, request: dict[str, Any]) -> None:
     space = runner.module.__dict__
-    space.update(decode(request["bindings"]))
-    runner.case(request["expression"], space)
+    while True:
+        request = feed.read()
+        space.update(decode(request["bindings"]))
+        runner.case(request["expression"], space)
 
 
 def take_stdin(case: str, output: int) -> None:

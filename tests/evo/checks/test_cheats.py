@@ -2,10 +2,9 @@
 
 import pytest
 
-from evo.checks.cheats import check_cheats
 from evo.checks.check import ranked
-from evo.checks.finding import faulty, note, ok
-from evo.checks.subject import Subject
+from evo.checks.soundness import check_cheats
+from evo.checks.subject import Subject, faulty, note, ok
 from problems import resolve
 
 SEED = "def f(n):\n    return n + 1\n"

@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
-from evo.checks.cost import check_cost
-from evo.checks.determinism import RepeatedScores, check_determinism, repeat
-from evo.checks.objectives import check_objectives, distinct_vectors
-from evo.checks.sampled import check_sampled
-from evo.checks.soundness import check_seed, check_values
-from evo.checks.steps import check_steps
+from evo.checks.determinism import RepeatedScores, check_cost, check_determinism, repeat
+from evo.checks.objectives import check_objectives, check_sampled, check_steps, distinct_vectors
+from evo.checks.soundness import check_seed, check_trivial, check_values
 from evo.checks.subject import Outcome, Subject
-from evo.checks.trivial import check_trivial
 from evo.evaluation.metrics import ProblemAnswers
 from problems import Problem, Score, resolve
 

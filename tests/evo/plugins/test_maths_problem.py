@@ -16,7 +16,7 @@ from evo.plugins.maths.problem import MathsProblem
 from evo.plugins.maths.task import Best
 from evo.testing import ProblemContract
 from problems import BadAddress, describe_sets, resolve
-from problems.sandbox.shared import shared_sandbox
+from problems.sandbox import shared_sandbox
 
 GRID = "[((i % 6 + 0.5) / 6, (i // 6 + 0.5) / 6, 1 / 12) for i in range({n})]"
 
