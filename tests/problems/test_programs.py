@@ -1,13 +1,19 @@
 """Programs through the sandbox: the shipped problems, judged cases, feedback, and what an answer can see."""
 
+from __future__ import annotations
+
+import ast
 import json
+import math
 
 import pytest
 
 from problems import BadAddress, Problem, resolve
-from problems.programs.cases import StdinCase, Task, TestCase
+from problems.programs.cases import CallCase, StdinCase, Task, TestCase
+from problems.programs.comparison import call_passes, equal, same_json, same_output
 from problems.programs.problem import ProgramProblem
 from problems.programs.sets import DIFFICULTIES, set_sizes
+from problems.programs.tests import call_case
 from problems.sandbox import shared_sandbox
 
 SHIPPED = [f"programs:{level}/{index}" for level in DIFFICULTIES for index in range(set_sizes()[level])]
@@ -258,3 +264,247 @@ def test_a_long_list_of_failing_cases_is_cut(tmp_path):
     problem = posed(tmp_path, text="Square.", test_list=tests)
     feedback = problem.score("def square(n):\n    return n\n").feedback
     assert feedback.endswith(" and 77 more") and len(feedback) < 400
+
+
+def posed_livecodebench_harness(
+    tmp_path, tests, starter="class Solution:\n    def f(self, x: List[int]) -> List[int]:\n        ", stdin=False
+):
+    cases = [{"input": i, "output": o, "testtype": "stdin" if stdin else "functional"} for i, o in tests]
+    row = {"question_content": "Do it.", "starter_code": "" if stdin else starter, "private_test_cases": "[]"}
+    row |= {"public_test_cases": json.dumps(cases), "metadata": "{}" if stdin else '{"func_name": "f"}'}
+    (tmp_path / "own.jsonl").write_text(json.dumps(row))
+    (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
+    return problem
+
+
+def solution(body):
+    return f"class Solution:\n    def f(self, x):\n        return {body}\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Counter(x).most_common(1)[0][0]",  # collections, and every other star import
+        "heappop(x) and reduce(add, [1]) and gcd(1, 1) and inf and bisect_left([1], 1) or 1",
+        "datetime.datetime(1, 1, 1).year",  # `import datetime` comes after the class of that name
+        "pow(1, 1, 7)",  # the builtin, not math's
+        "math.floor(collections.deque([1.0])[0])",
+        "sys.getrecursionlimit() // 50000",
+        "int(open is builtins.open) if 'builtins' in globals() else 1",
+    ],
+)
+def test_answers_run_after_the_official_preamble(tmp_path, body):
+    assert posed_livecodebench_harness(tmp_path, [("[1]", "1")]).score(solution(body)).fitness == 1
+
+
+def test_a_deep_recursion_is_allowed(tmp_path):
+    code = "class Solution:\n    def f(self, x):\n        return 1 if x == 0 else self.f(x - 1)\n"
+    assert posed_livecodebench_harness(tmp_path, [("20000", "1")]).score(code).fitness == 1
+    program = "def f(x):\n    return 1 if x == 0 else f(x - 1)\nprint(f(int(input())), Counter('a')['a'])"
+    assert posed_livecodebench_harness(tmp_path, [("20000", "1 1")], stdin=True).score(program).fitness == 1
+
+
+def test_one_solution_object_serves_all_tests(tmp_path):
+    code = "class Solution:\n    n = 0\n    def f(self, x):\n        self.n += 1\n        return self.n\n"
+    problem = posed_livecodebench_harness(tmp_path, [("[1]", "1"), ("[2]", "2")])
+    assert problem.score(code).fitness == 1
+    assert problem.score("def f(x):\n    return x[0]\n").fitness == 1
+    assert "has no attribute 'f'" in problem.score("class Solution:\n    pass\n").error
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "passes"),
+    [
+        ("Fraction(1, 2)", "0.5", True),
+        ("Fraction(1, 3)", "0.3333333333333333", False),
+        ("[Fraction(4, 2), Decimal('0.5')]", "[2, 0.5]", True),
+        ("Decimal('0.1')", "0.1", False),  # the float is another number
+        ("(1, 2)", "[1, 2]", True),
+        ("[(1, 2)]", "[[1, 2]]", False),  # the outermost tuple alone becomes a list
+        ("{1: 2}.keys()", "[1]", False),
+        ("{1: 2}.values()", "[2]", False),
+        ("OrderedDict(a=1)", '{"a": 1}', True),
+        ("Counter('a')", '{"a": 1}', True),
+        ("deque([1])", "[1]", False),
+        ("{1, 2}", "[1, 2]", False),
+        ("True", "1", True),
+        ("1.0", "1", True),
+        ("numpy.array([1, 2])", "[1, 2]", False),  # the truth value of their comparison raises
+        ("numpy.array([7])", "[7]", True),
+        ("numpy.array([7])", "7", True),
+        ("numpy.array([7])", "[8]", False),
+        ("[numpy.array([1, 2])]", "[[1, 2]]", False),
+        ("numpy.array([])", "[]", False),
+        ("numpy.int64(7)", "7", True),
+        ("numpy.float64(0.5)", "0.5", True),
+        ("[numpy.int64(7)]", "[7]", True),
+        ("-inf", "-Infinity", True),
+        ("(x for x in [1])", "[1]", False),
+        ("sys.exit(1)", "null", False),
+    ],
+)
+def test_results_are_compared_by_pythons_rules(tmp_path, body, expected, passes):
+    code = "from fractions import Fraction\nfrom decimal import Decimal\nimport numpy\n" + solution(body)
+    assert posed_livecodebench_harness(tmp_path, [("[1]", expected)]).score(code).fitness == passes
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(1)", "exit(2)", "raise SystemExit('no')", "quit()"])
+def test_a_program_that_exits_is_judged_by_what_it_printed(tmp_path, ending):
+    problem = posed_livecodebench_harness(tmp_path, [("1 2\n", "3\n"), ("2 3\n", "5\n")], stdin=True)
+    assert problem.score(f"print(sum(map(int, input().split())))\n{ending}").fitness == 1
+    assert problem.score(f"print(3)\n{ending}").fitness == 0.5
+    assert problem.score(f"print(3)\nraise ValueError\n{ending}").fitness == 0
+
+
+def test_a_program_may_read_dev_stdin(tmp_path):
+    problem = posed_livecodebench_harness(tmp_path, [("1 2\n", "3\n")], stdin=True)
+    assert problem.score("print(sum(map(int, open('/dev/stdin').read().split())))").fitness == 1
+    assert problem.score("with open('/dev/stdin') as f:\n    print(sum(map(int, f.readline().split())))").fitness == 1
+
+
+@pytest.mark.parametrize("where", ["root: Optional[TreeNode]) -> int", "x: List[int]) -> Optional['ListNode']"])
+def test_a_task_whose_tests_would_need_objects_is_refused_when_it_is_loaded(tmp_path, where):
+    starter = f"# class TreeNode: ...\nclass Solution:\n    def f(self, {where}:\n        "
+    with pytest.warns(UserWarning, match=r":1: skipped: f takes or returns a (TreeNode|ListNode), an object"):
+        assert not list(resolve_all(tmp_path, starter))
+
+
+def resolve_all(tmp_path, starter):
+    try:
+        yield posed_livecodebench_harness(tmp_path, [("[1]", "1")], starter)
+    except ValueError:
+        return
+
+
+@pytest.mark.parametrize(
+    ("row", "wrong"),
+    [
+        (
+            {
+                "text": "t",
+                "code": "class Solution:\n    def f(self, x):\n        return 2.0",
+                "test_list": ["assert abs(Solution().f(3) - 2) < 1e-6"],
+            },
+            "class Solution:\n    def f(self, x):\n        return 2.1",
+        ),
+        (
+            {
+                "prompt": "class Node:\n    pass\n\ndef same(a):\n    return type(a) is Node\n\ndef f(x):\n    pass\n",
+                "entry_point": "f",
+                "canonical_solution": "    return Node()",
+                "test": "def check(candidate):\n    assert same(candidate(1)) is True\n",
+            },
+            "def f(x):\n    return 1",
+        ),
+    ],
+)
+def test_a_test_may_make_objects_of_a_class(tmp_path, row, wrong):
+    (tmp_path / "own.jsonl").write_text(json.dumps(row))
+    (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
+    assert problem.score(problem.task.reference).fitness == 1
+    assert problem.score(wrong).fitness == 0
+
+
+def test_infinities_and_objects_made_beside_the_answer_are_compared(tmp_path):
+    code = "class Solution:\n    def f(self, x):\n        return -inf\n\nfrom math import inf\n"
+    row = {"text": "t", "code": code, "test_list": ["assert Solution().f(3) == -inf", "assert Solution().f(1) < 0"]}
+    (tmp_path / "own.jsonl").write_text(json.dumps({**row, "test_list": row["test_list"][:1]}))
+    (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
+    assert problem.score(code).fitness == 1
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "same"),
+    [
+        (1, True, True),
+        (1.0, 1, True),
+        ((1, 2), [1, 2], False),
+        (0.1 + 0.2, 0.3, False),
+        (float("nan"), float("nan"), False),
+        ([float("nan")], [1.0], False),
+        ("1", 1, False),
+        (nested(50_000), nested(50_000), False),
+    ],
+)
+def test_equality_is_pythons(value, expected, same):
+    assert equal(value, expected) is same
+
+
+def test_json_has_no_tuples():
+    assert same_json((1, [2, 3]), [1, [2, 3]])
+    assert not same_json((1, (2, 3)), [1, [2, 3]]), "the benchmark's harness makes a list of the outermost alone"
+    assert not same_json("12", ["1", "2"])
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "same"),
+    [
+        ("3\n", "3", True),
+        ("  3  \n\n", "3\n", True),
+        ("1  2\n", "1 2", True),
+        ("* *", "*  *", False),
+        ("[1, 2]", "[1,  2]", False),
+        ("a\tb", "a b", False),
+        ("a\x0cb", "a\nb", False),
+        ("a\u2028b", "a\nb", False),
+        ("0", "1e-9", False),
+        ("1000001.4", "1000000.5", False),
+        ("1 x", "1.0 x", False),
+        ("1 2", "1\n2", False),
+        ("3.0", "3", True),
+        ("0.3333334", "0.3333333", False),
+        ("0.334", "0.333", False),
+        ("3.0000001", "3", False),
+        ("1e3", "1000.0", True),
+        ("nan", "1.0", False),
+        ("1_000", "1000", True),
+        ("YES", "Yes", False),
+        ("", "", True),
+        ("9" * 5000, "1.5", False),
+        ("1e999999", "2.5", False),
+    ],
+)
+def test_printed_output_is_compared_as_the_benchmarks_harness_does(printed, expected, same):
+    assert same_output(printed, expected) is same
+
+
+NAMES = frozenset({"f", "Tree"})
+
+
+@pytest.mark.parametrize(
+    ("source", "case"),
+    [
+        ("assert f(1) == 2", CallCase("f(1)", 2)),
+        ("assert [1] == f(g(2))", CallCase("f(g(2))", [1])),
+        ("assert f(1) is None", CallCase("f(1)", None, "is")),
+        ("assert f(1)", CallCase("f(1)", None, "true")),
+        ("assert not f(1), 'why'", CallCase("f(1)", None, "false")),
+        ("assert Tree([1]).depth() == -1", CallCase("Tree([1]).depth()", -1)),
+        ("assert f(1) == 2 == 2", None),
+        ("assert f(1) != 2", None),
+        ("assert sorted(f(1)) == [1]", None),
+        ("assert f(1) == g(1)", None),
+        ("assert math.isclose(f(1), 2)", None),
+        ("assert Tree().f(1) == -inf", CallCase("Tree().f(1)", -math.inf)),
+        ("assert f(1) == [math.inf, float('-inf'), 2]", CallCase("f(1)", [math.inf, -math.inf, 2])),
+        ("assert f(1) == float('nan')", None),
+        ("assert f(1) == float(g)", None),
+        ("assert f(1) is True or f(2)", None),
+        ("x = f(1)", None),
+    ],
+)
+def test_only_a_plain_call_against_a_literal_is_compared_in_the_parent(source, case):
+    assert call_case(ast.parse(source).body[0], NAMES) == case
+
+
+def test_relations():
+    assert call_passes(CallCase("f()", None, "true"), [0]) and not call_passes(CallCase("f()", None, "true"), [])
+    assert call_passes(CallCase("f()", None, "false"), 0) and not call_passes(CallCase("f()", None, "false"), 1)
+    assert call_passes(CallCase("f()", True, "is"), True) and not call_passes(CallCase("f()", True, "is"), 1)

@@ -1,8 +1,19 @@
 """OpenEvolve problem directories, unchanged: objectives, fitness, cascade, artifacts, and whose fault a failure is."""
 
-import pytest
+from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from islands.population.config import PopulationConfig
 from problems import BadAddress, Problem, ScorerFault, resolve
+from problems.openevolve.config import DEFAULTS, OpenEvolveConfig, read_config
+from problems.openevolve.evolve_block import NotSpliceable, regions, splice
+from vpo.policies.address import parse_address, parse_addresses
+from vpo.servers.address import endpoint
 
 PROGRAM = """# EVOLVE-BLOCK-START
 def value():
@@ -387,3 +398,305 @@ def test_what_the_sandbox_refuses_an_evaluator_has_a_remedy(tmp_path):
     (tmp_path / "evaluator.py").write_text(body)
     (problem,) = resolve(str(tmp_path))
     assert "--sandbox none" in str(problem.fault) and "working directory" in str(problem.fault)
+
+
+PROGRAM_OPENEVOLVE_BLOCKS = """import math  
+
+# EVOLVE-BLOCK-START
+def pick(n):
+    return n
+# EVOLVE-BLOCK-END
+
+
+def fixed(n):
+    return math.sqrt(pick(n))
+
+
+if __name__ == "__main__":
+    print(fixed(4))
+"""
+TWO = """a = 0
+# EVOLVE-BLOCK-START
+b = 1
+# EVOLVE-BLOCK-END
+c = 2
+// EVOLVE-BLOCK-START
+d = 3
+// EVOLVE-BLOCK-END
+"""
+
+
+def fixed_parts(text):
+    return regions(text).fixed
+
+
+def test_the_seed_is_its_own_splice():
+    for program in (PROGRAM_OPENEVOLVE_BLOCKS, TWO, "no blocks at all\n"):
+        assert splice(program, program) == program
+
+
+def test_changes_outside_the_block_are_dropped():
+    answer = (
+        PROGRAM_OPENEVOLVE_BLOCKS.replace("return n\n", "return n + 1\n")
+        .replace("sqrt", "cbrt")
+        .replace("print", "exec")
+    )
+    assert splice(PROGRAM_OPENEVOLVE_BLOCKS, answer) == PROGRAM_OPENEVOLVE_BLOCKS.replace(
+        "return n\n", "return n + 1\n"
+    )
+
+
+def test_a_block_alone_with_its_markers_is_enough():
+    answer = "# EVOLVE-BLOCK-START\ndef pick(n):\n    return 7\n# EVOLVE-BLOCK-END"
+    assert splice(PROGRAM_OPENEVOLVE_BLOCKS, answer) == PROGRAM_OPENEVOLVE_BLOCKS.replace("return n\n", "return 7\n")
+
+
+def test_a_whole_program_that_lost_its_markers_is_cut_at_what_stands_outside():
+    lines = [line.rstrip() for line in PROGRAM_OPENEVOLVE_BLOCKS.split("\n") if "EVOLVE" not in line]
+    answer = "\n\n" + "\n".join(lines).replace("return n\n", "return 3\n") + "\n\n"
+    assert splice(PROGRAM_OPENEVOLVE_BLOCKS, answer) == PROGRAM_OPENEVOLVE_BLOCKS.replace("return n\n", "return 3\n")
+
+
+def test_a_blocks_content_alone_is_taken_unless_it_would_repeat_what_stands_outside():
+    assert "return 5" in splice(PROGRAM_OPENEVOLVE_BLOCKS, "def pick(n):\n    return 5\n")
+    with pytest.raises(NotSpliceable, match="fixed, which stands outside"):
+        splice(PROGRAM_OPENEVOLVE_BLOCKS, "def pick(n):\n    return 5\n\ndef fixed(n):\n    return 1\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "answer", "says"),
+    [
+        (TWO, "b = 9\n", "2 EVOLVE-BLOCKs and the answer no markers"),
+        (TWO, "# EVOLVE-BLOCK-START\nb = 9\n# EVOLVE-BLOCK-END\n", "2 EVOLVE-BLOCK.* and the answer 1 blocks"),
+        (PROGRAM_OPENEVOLVE_BLOCKS, TWO, "1 EVOLVE-BLOCK.* and the answer 2 blocks"),
+        (PROGRAM_OPENEVOLVE_BLOCKS, "# EVOLVE-BLOCK-START\nx = 1\n", "unmatched markers"),
+        (PROGRAM_OPENEVOLVE_BLOCKS, "# EVOLVE-BLOCK-END\n# EVOLVE-BLOCK-START\n", "unmatched markers"),
+        ("# EVOLVE-BLOCK-START\n", "x = 1\n", "own EVOLVE-BLOCK markers"),
+    ],
+)
+def test_what_cannot_be_put_back_says_why(program, answer, says):
+    with pytest.raises(NotSpliceable, match=says):
+        splice(program, answer)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["x = 1", "", "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END", "def fixed(n):", "    pass", "import math  "]
+        ),
+        max_size=14,
+    ).map("\n".join)
+)
+def test_nothing_outside_the_blocks_ever_changes_and_splicing_twice_changes_nothing(answer):
+    for program in (PROGRAM_OPENEVOLVE_BLOCKS, TWO):
+        try:
+            spliced = splice(program, answer)
+        except NotSpliceable:
+            continue
+        assert fixed_parts(spliced) == fixed_parts(program)
+        assert splice(program, spliced) == spliced
+
+
+FULL = """
+max_iterations: 12
+random_seed: 7
+language: python
+checkpoint_interval: 5
+diff_based_evolution: false
+max_code_length: 500
+enforce_evolve_blocks: true
+allow_full_rewrites: true
+llm:
+  primary_model: some-model
+  api_key: ${NOT_SET_ANYWHERE}
+  temperature: 0.4
+prompt:
+  system_message: Be brief.
+  template_dir: templates
+  num_top_programs: 2
+  num_diverse_programs: 1
+  include_artifacts: false
+database:
+  population_size: 60
+  archive_size: 20
+  num_islands: 4
+  feature_dimensions: [complexity, speed]
+  feature_bins: {complexity: 5, speed: 7}
+  elite_selection_ratio: 0.3
+  exploration_ratio: 0.6
+  exploitation_ratio: 0.7
+  migration_interval: 9
+  migration_rate: 0.2
+  db_path: null
+evaluator:
+  timeout: 5
+  cascade_evaluation: true
+  cascade_thresholds: [0.1, 0.2]
+  parallel_evaluations: 3
+  use_llm_feedback: false
+target: 0.9
+"""
+
+
+def config(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_honoured_keys_come_in_our_terms_and_the_rest_in_one_warning(tmp_path):
+    path = config(tmp_path, FULL)
+    read = read_config(path)
+    assert read.settings == {
+        "enable_artifacts": True,
+        "file_suffix": ".py",
+        "max_iterations": 12,
+        "seed": 7,
+        "language": "python",
+        "diff_based_evolution": False,
+        "max_code_length": 500,
+        "temperature": 0.4,
+        "policy": "openai:some-model?key=NOT_SET_ANYWHERE",
+        "system_message": "Be brief.",
+        "template_dir": str(tmp_path / "templates"),
+        "num_top_programs": 2,
+        "num_diverse_programs": 1,
+        "include_artifacts": False,
+        "population_size": 60,
+        "archive_size": 20,
+        "islands": 4,
+        "feature_dimensions": ["complexity", "speed"],
+        "feature_bins": {"complexity": 5, "speed": 7},
+        "elite_selection_ratio": 0.3,
+        "exploration_ratio": 0.6,
+        "exploitation_ratio": 0.4,
+        "migration_interval": 9,
+        "migration_rate": 0.2,
+        "timeout": 5,
+        "cascade_evaluation": True,
+        "cascade_thresholds": [0.1, 0.2],
+        "parallel_evaluations": 3,
+        "target": 0.9,
+    }
+    assert set(read.ignored) == {
+        "checkpoint_interval",
+        "allow_full_rewrites",
+        "database.db_path",
+        "evaluator.use_llm_feedback",
+    }
+    warning = read.warning(path)
+    assert "\n" not in warning and all(key in warning for key in read.ignored)
+
+
+def test_the_population_accepts_what_is_carried_over(tmp_path):
+    settings = read_config(config(tmp_path, FULL)).settings
+    fields = {key: value for key, value in settings.items() if key in PopulationConfig.model_fields}
+    assert PopulationConfig.model_validate(fields).islands == 4
+    assert {"islands", "population_size", "migration_rate", "feature_bins"} <= fields.keys()
+
+
+def test_an_empty_file_is_all_defaults_without_a_warning(tmp_path):
+    path = config(tmp_path, "")
+    read = read_config(path)
+    assert read.settings == DEFAULTS and read.warning(path) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("database:\n  num_islands: many", "database.num_islands is 'many'; it must be a whole number"),
+        ("database:\n  migration_rate: 1.5", "share between 0 and 1"),
+        ("evaluator:\n  timeout: 0", "positive number"),
+        ("evaluator:\n  cascade_thresholds: 0.5", "list of numbers"),
+        ("max_iterations: true", "whole number"),
+        ("- a\n- b", "holds a list"),
+        ("a: [1", "is no YAML"),
+        ("a: \x00", "is no YAML"),
+    ],
+)
+def test_a_broken_config_is_one_line(tmp_path, text, says):
+    with pytest.raises(BadAddress, match=says) as caught:
+        read_config(config(tmp_path, text))
+    assert "\n" not in str(caught.value) and "config.yaml" in str(caught.value)
+
+
+def test_a_section_of_the_wrong_kind_is_named(tmp_path):
+    assert read_config(config(tmp_path, "database: 5\n")).ignored == ("database",)
+
+
+def read(tmp_path: Path, text: str) -> OpenEvolveConfig:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return read_config(path)
+
+
+def test_models_with_weights_and_servers_become_an_ensemble(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROXY", "http://proxy:4000/v1")
+    found = read(
+        tmp_path,
+        """
+llm:
+  api_base: https://generativelanguage.googleapis.com/v1beta/openai/
+  api_key: ${GEMINI_API_KEY}
+  timeout: 90
+  max_tokens: 4000
+  top_p: 0.95
+  temperature: 0.7
+  models:
+    - {name: gemini-2.5-flash-lite, weight: 0.8}
+    - {name: o4-mini, weight: 0.2, api_base: "${PROXY}", api_key: "${OPENAI_API_KEY}", max_tokens: 8192,
+       reasoning_effort: high}
+    - {name: never, weight: 0}
+""",
+    )
+    first, second = parse_addresses(found.settings["policy"])
+    assert (first.common.weight, second.common.weight, second.common.max_tokens) == (0.8, 0.2, 8192)
+    flash, mini = endpoint(first), endpoint(second)
+    assert (flash.model, flash.url) == (
+        "gemini-2.5-flash-lite",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+    )
+    assert (flash.options.key, flash.options.timeout) == ("GEMINI_API_KEY", 90)
+    assert (mini.url, mini.options.key, mini.options.reasoning_effort) == (
+        "http://proxy:4000/v1",
+        "OPENAI_API_KEY",
+        "high",
+    )
+    assert [found.settings[key] for key in ("max_tokens", "top_p", "temperature")] == [4000, 0.95, 0.7]
+    assert found.ignored == ()
+
+
+def test_primary_and_secondary_model(tmp_path):
+    text = "llm: {primary_model: a, primary_model_weight: 3, secondary_model: b, secondary_model_weight: 1}"
+    assert [one.common.weight for one in parse_addresses(read(tmp_path, text).settings["policy"])] == [3, 1]
+    assert read(tmp_path, "llm: {primary_model: a}").settings["policy"] == "openai:a"
+    assert "policy" not in read(tmp_path, "llm: {api_base: http://h}").settings
+
+
+def test_an_address_as_a_name_stays_one(tmp_path):
+    text = "llm: {models: [{name: ./runs/code, provider: evo, temperature: 0.5}]}"
+    address = parse_address(read(tmp_path, text).settings["policy"])
+    assert (address.kind, address.model, address.common.temperature) == ("transformers", "./runs/code", 0.5)
+
+
+def test_a_key_that_is_written_out_is_not_used(tmp_path):
+    found = read(tmp_path, "llm: {primary_model: a, api_key: sk-something-secret}")
+    assert found.ignored == ("llm.api_key",) and "secret" not in found.settings["policy"]
+    assert "environment" in found.warning(Path("config.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("llm: {models: some}", "list of models"),
+        ("llm: {models: [{weight: 1}]}", "needs a name"),
+        ("llm: {primary_model: 5}", "model's name"),
+        ("llm: {models: [{name: a, weight: heavy}]}", "weight is 'heavy'"),
+        ("llm: {max_tokens: many}", "whole number"),
+    ],
+)
+def test_wrong_models_are_one_line(text, said, tmp_path):
+    with pytest.raises(BadAddress, match=said) as caught:
+        read(tmp_path, text)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,285 @@
+"""Parsing from several threads at once, and parsing once what is looked at several times."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import json
+import re
+import shutil
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+import problems
+from problems import Score, python_syntax, register, resolve
+from problems import registry as registry_module
+from problems.identity import LONGEST, identity, kept, share_kept, tree_text
+from problems.python_syntax import SHARED_CHARACTERS, parse_python, parse_source, shared_tree
+
+
+def test_threads_may_parse_while_the_garbage_collector_lets_others_run():
+    """In CPython 3.11 two trees under construction at once end in a SystemError."""
+    code = "def f(n):\n" + "".join(f"    x{i} = [(a + {i}) * n for a in range({i})]\n" for i in range(100))
+    raised = []
+
+    def parse():
+        for _ in range(10):
+            try:
+                parse_python(code)
+            except SystemError as error:
+                raised.append(error)
+
+    def give_way(phase, info):
+        time.sleep(0)
+
+    before = gc.get_threshold()
+    gc.set_threshold(50)
+    gc.callbacks.append(give_way)
+    try:
+        threads = [threading.Thread(target=parse) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.callbacks.remove(give_way)
+        gc.set_threshold(*before)
+    assert not raised
+
+
+def test_a_text_is_parsed_once_for_all_who_leave_its_tree_unchanged(monkeypatch):
+    parsed = []
+    monkeypatch.setattr(python_syntax, "parse_python", lambda code: parsed.append(code) or parse_python(code))
+    code = "def run():\n    return 'parsed once'\n"
+    tree = shared_tree(code)
+    assert ast.dump(tree) == ast.dump(ast.parse(code))
+    assert shared_tree(code) is tree
+    assert identity(code, "python") == identity(f"# a comment\n{code}", "python")
+    assert parsed == [code.rstrip(), f"# a comment\n{code}".rstrip()]
+    assert parse_python(code) is not tree  # for those who change it
+    assert shared_tree("def (") is None
+
+
+def test_trees_that_are_kept_stay_few():
+    for i in range(200):
+        shared_tree(f"x = {i}\n" + "pass\n" * 200)
+        assert sum(map(len, python_syntax._shared)) <= SHARED_CHARACTERS
+    long = "pass\n" * SHARED_CHARACTERS
+    shared_tree(long)
+    assert long not in python_syntax._shared
+    newest = f"x = {199}\n" + "pass\n" * 200
+    assert newest.rstrip() in python_syntax._shared
+
+
+def test_nothing_else_in_this_process_parses():
+    """Two threads that parse at once can meet in a SystemError (CPython 3.11). A shim is a process of one thread."""
+    root = Path(problems.__file__).parents[1]
+    files = [file for name in ("problems", "evo", "vpo", "islands") for file in (root / name).rglob("*.py")]
+    found = {
+        str(file.relative_to(root)) for file in files if re.search(r"\bast\.parse\(", file.read_text(encoding="utf-8"))
+    }
+    assert found - {"problems/shims/openevolve_evaluator.py"} == {"problems/python_syntax.py"}
+
+
+def test_what_is_vouched_for_raises_as_ast_does():
+    assert isinstance(parse_source("f(1)", mode="eval"), ast.Expression)
+    with warnings.catch_warnings(), pytest.raises(SyntaxError):
+        warnings.simplefilter("error")
+        parse_source("'\\d'\n1 +")
+
+
+def test_a_tree_is_written_as_its_dump():
+    """Identities that are stored are of what ast.dump wrote, empty lists included."""
+    empty = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    package = Path(problems.__file__).parent
+    for file in [*package.rglob("*.py"), *Path(ast.__file__).parent.glob("[a-d]*.py")]:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        assert tree_text(tree) == ast.dump(tree, **empty), file
+    assert tree_text(ast.parse("x = None, ..., 'a\\udc80', 1e400, b'\\x00', f'{x!r:>{y}}'")).startswith("Module(body=[")
+    assert tree_text(ast.Module()) == ast.dump(ast.Module(), **empty)
+
+
+def test_line_ends_at_the_end_make_no_other_tree(monkeypatch):
+    parsed = []
+    monkeypatch.setattr(python_syntax, "parse_python", lambda code: parsed.append(code) or parse_python(code))
+    one = f"x = {time.monotonic_ns()}\n"
+    assert shared_tree(one) is shared_tree(one + "\n\n") is shared_tree(one.rstrip())
+    assert len(parsed) == 1
+    open_line = one.rstrip() + " \\\n"
+    assert shared_tree(open_line) is None and shared_tree(open_line + "\n") is not None
+
+
+PROGRAM = "def f(x):\n    y = x + 1\n\n    z = y * 2\n    return z\n"
+
+
+@pytest.mark.parametrize(
+    ("parent", "child", "share"),
+    [
+        ("RRDD", "RRDD", 1.0),
+        ("RRDD", "RRUU", 0.5),
+        ("RRDDLL", "RULL", 0.5),  # R at its beginning, LL at its end
+        ("RRRR", "RR", 0.5),  # nothing is counted twice
+        ("RRDD", "", 0.0),
+        ("RRDD", "ULUL", 0.0),
+    ],
+)
+def test_of_a_route_its_beginning_and_its_end(parent, child, share):
+    assert share_kept(parent, child, "route") == share == sum(kept(parent, child))
+
+
+@pytest.mark.parametrize(
+    ("child", "share"),
+    [
+        (PROGRAM, 1.0),
+        (PROGRAM.replace("y * 2", "y * 3"), 0.75),
+        (PROGRAM.replace("\n", "   \n\n"), 1.0),  # space at line ends and blank lines are not the program
+        ("    return z\n    z = y * 2\ndef f(x):\n", 0.25),  # the same order, or it is no longer that program
+        ("pass", 0.0),
+        ("", 0.0),
+    ],
+)
+@pytest.mark.parametrize("form", ["python", "text"])
+def test_of_code_and_text_the_lines_in_their_order(child, share, form):
+    assert share_kept(PROGRAM, child, form) == share
+
+
+def test_of_a_single_line_its_words():
+    assert share_kept("a long line of words", "a short line of words", "text") == 0.8
+    assert share_kept("a long line of words", "a\nlong\nline", "text") == 0.6
+
+
+def test_what_cannot_be_compared_is_unknown():
+    assert share_kept("", "R", "route") is None and share_kept("\n \n", "x = 1", "python") is None
+    many = "x = 1\n" * (LONGEST + 1)
+    assert share_kept(many, PROGRAM, "python") is None and share_kept(PROGRAM, many, "python") is None
+
+
+SCORER = """
+from pathlib import Path
+import helper
+readable = ["."]
+def score(answer):
+    return len(answer) + len(Path(__file__).with_name("table.csv").read_text()) + helper.BONUS
+"""
+EVALUATOR = """
+import json, pathlib
+from measures import size
+def evaluate(path):
+    known = json.loads(pathlib.Path("known.json").read_text())
+    return {"combined_score": size(path) / known["best"]}
+"""
+
+
+@pytest.fixture
+def scorer(tmp_path):
+    folder = tmp_path / "scorer"
+    folder.mkdir()
+    for name, text in {"scorer.py": SCORER, "helper.py": "BONUS = 1\n", "table.csv": "1,2\n"}.items():
+        (folder / name).write_text(text)
+    return folder / "scorer.py"
+
+
+@pytest.fixture
+def directory(tmp_path):
+    folder = tmp_path / "directory"
+    folder.mkdir()
+    files = {
+        "initial_program.py": "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n",
+        "evaluator.py": EVALUATOR,
+        "measures.py": "def size(path):\n    return len(open(path).read())\n",
+        "known.json": '{"best": 100}',
+        "config.yaml": "max_iterations: 10\nevaluator: {timeout: 20}\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def fingerprint(address):
+    (problem,) = resolve(str(address))
+    assert problem.fault is None
+    print_ = problem.fingerprint()
+    assert len(print_) == 16 and int(print_, 16) >= 0
+    return print_
+
+
+def test_a_moved_scorer_keeps_its_fingerprint(scorer, directory, tmp_path):
+    for made, entry in ((scorer.parent, "scorer.py"), (directory, "")):
+        before = fingerprint(made / entry)
+        shutil.copytree(made, tmp_path / "elsewhere" / made.name)
+        assert fingerprint(tmp_path / "elsewhere" / made.name / entry) == before
+
+
+@pytest.mark.parametrize("name", ["scorer.py", "helper.py", "table.csv"])
+def test_an_edit_of_what_a_scorer_uses_changes_it(scorer, name):
+    before = fingerprint(scorer)
+    file = scorer.with_name(name)
+    file.write_text(file.read_text() + ("# other\n" if name.endswith("py") else "3,4\n"))
+    assert fingerprint(scorer) != before
+
+
+@pytest.mark.parametrize("name", ["initial_program.py", "evaluator.py", "measures.py", "known.json"])
+def test_an_edit_in_an_openevolve_directory_changes_it(directory, name):
+    before = fingerprint(directory)
+    file = directory / name
+    file.write_text(file.read_text() + ("# other\n" if name.endswith("py") else " "))
+    assert fingerprint(directory) != before
+
+
+def test_what_a_run_leaves_beside_its_scorer_changes_nothing(scorer, directory):
+    for made in (scorer, directory):
+        before = fingerprint(made)
+        place = made if made.is_dir() else made.parent
+        for name in ("evo.db", "evo.db-wal", "report.html", "best.py", ".hidden.json", "openevolve_output/a.json"):
+            (place / name).parent.mkdir(exist_ok=True)
+            (place / name).write_text("x")
+        assert fingerprint(made) == before
+
+
+def test_of_a_config_only_what_decides_scores_counts(directory):
+    config, before = directory / "config.yaml", fingerprint(directory)
+    config.write_text("max_iterations: 99\nevaluator: {timeout: 20}  # a note\n")
+    assert fingerprint(directory) == before
+    config.write_text("max_iterations: 10\nevaluator: {timeout: 21}\n")
+    assert fingerprint(directory) != before
+
+
+def test_a_data_sets_line_by_its_content(tmp_path):
+    rows = [
+        {"text": "Add.", "test_list": ["assert add(1, 2) == 3"], "code": "def add(a, b):\n    return a + b"},
+        {"text": "Add.", "test_list": ["assert add(1, 2) == 4"], "code": "def add(a, b):\n    return a + b"},
+    ]
+    (tmp_path / "one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "two.jsonl").write_text("".join(json.dumps(row, indent=None, sort_keys=True) + "\n" for row in rows))
+    one, two = ([p.fingerprint() for p in resolve(f"programs:{tmp_path / name}.jsonl")] for name in ("one", "two"))
+    assert one == two and len(set(one)) == 2
+
+
+def test_mazes_by_their_boards():
+    assert resolve("maze:test/0")[0].fingerprint() == "ee20883c7e71cf0c", "on every machine"
+    assert len({problem.fingerprint() for problem in resolve("maze:test", limit=20)}) == 20
+
+
+def test_problems_made_in_code_by_their_source(monkeypatch):
+    monkeypatch.setattr(registry_module, "_registered", {})
+
+    class Small:
+        name, objectives = "small", ("length",)
+
+        def __init__(self, text="Write."):
+            self.text = text
+
+        def statement(self):
+            return self.text
+
+        def score(self, answer):
+            return Score((float(len(answer)),), float(len(answer)))
+
+    register("small")(Small)
+    small, again, other = resolve("small")[0], resolve("small")[0], resolve("small:Write more.")[0]
+    assert small.fingerprint() == again.fingerprint() != other.fingerprint()

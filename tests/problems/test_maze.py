@@ -1,0 +1,633 @@
+"""The generator's promises on hundreds of boards, and walks worked by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+from support.run_limited import DONE, run_limited
+
+from problems.contract import BadAddress, Problem
+from problems.maze import MazeProblem
+from problems.maze.board import (
+    BONUS,
+    DIAMOND,
+    EMPTY,
+    END,
+    GOLD,
+    JADE,
+    LAVA,
+    MOST_CHARACTERS,
+    PAPER,
+    PEARL,
+    START,
+    WALL,
+    ZONES,
+    Maze,
+    Rules,
+    UnreadableRoute,
+    fitness_of,
+    parse_moves,
+    rewards_of,
+    simulate,
+)
+from problems.maze.generator import (
+    APART,
+    IN_REACH,
+    LARGE_SIZE,
+    LAVA_TILES,
+    LEAST_SPARE,
+    SLACK,
+    attempt,
+    attempt_large,
+    generate,
+)
+from problems.maze.generator import LARGE_SIZE as SIZE
+from problems.maze.generator import ZONE_ITEMS as ITEMS
+from problems.maze.optimum import best_route, fewest_steps, optimum, outcomes, pareto
+from problems.maze.planner import Planner, moves_between, tries_to_reach
+from problems.maze.sets import (
+    FIRST_SEED,
+    HARD_TRIES,
+    ONE_ZONE,
+    SIZES,
+    belongs,
+    draw_set,
+    held_out_tiles,
+    problem_set,
+    stored_instances,
+)
+
+BOARDS = [generate(random.Random(seed)) for seed in range(7_000_000, 7_000_400)]
+CORNERS = (0, 8, 72, 80)
+
+
+def apart(a: int, b: int) -> int:
+    return abs(a // 9 - b // 9) + abs(a % 9 - b % 9)
+
+
+def zone_corners(maze: Maze) -> tuple[int, int]:
+    """(gold corner, diamond corner), by where the items lie."""
+    others = [c for c in CORNERS if c not in (maze.start, maze.end)]
+    others.sort(key=lambda corner: apart(corner, maze.cells(GOLD)[0]))
+    return others[0], others[1]
+
+
+def test_start_and_end_are_opposite_corners_and_every_diagonal_and_direction_occurs():
+    assert all(maze.start in CORNERS and maze.start + maze.end == 80 for maze in BOARDS)
+    # S is drawn at the top only: the diagonal is random, its direction is not
+    assert {(maze.start, maze.end) for maze in BOARDS} == {(0, 80), (8, 72)}
+
+
+def test_gold_and_diamonds_lie_near_the_two_other_corners():
+    sides = set()
+    for maze in BOARDS:
+        gold_corner, diamond_corner = zone_corners(maze)
+        sides.add(gold_corner)
+        gold, diamond = maze.treasures
+        assert 3 <= len(gold) <= 5 and 3 <= len(diamond) <= 5
+        assert all(apart(cell, gold_corner) <= 2 for cell in gold)
+        assert all(apart(cell, diamond_corner) <= 2 for cell in diamond)
+    assert sides == set(CORNERS)
+
+
+def test_lava_lies_inside_and_the_bonus_in_the_centre():
+    for maze in BOARDS:
+        assert maze.cells(BONUS) == (40,)
+        assert 3 <= len(maze.lava) <= 5
+        assert all(2 <= cell // 9 <= 6 and 2 <= cell % 9 <= 6 for cell in maze.lava)
+
+
+def test_budget_fits_each_corner_and_a_safe_path_and_never_both_corners():
+    for maze in BOARDS:
+        gold, diamond = zone_corners(maze)
+        to_gold, to_diamond = maze.distances(gold), maze.distances(diamond)
+        detours = to_gold[maze.start] + to_gold[maze.end], to_diamond[maze.start] + to_diamond[maze.end]
+        assert min(detours) >= 16
+        assert maze.budget == max(detours) + SLACK
+        assert to_gold[maze.start] + to_gold[diamond] + to_diamond[maze.end] > maze.budget
+        assert to_diamond[maze.start] + to_gold[diamond] + to_gold[maze.end] > maze.budget
+        assert 16 <= maze.distances(maze.end, frozenset(maze.lava))[maze.start] <= maze.budget
+
+
+def test_most_walls_are_opened_and_their_number_varies():
+    walls = [maze.tiles.count(WALL) for maze in BOARDS]
+    assert 0 <= min(walls) <= 1 and 10 <= max(walls) <= 20
+    assert 4 < sum(walls) / len(walls) < 7
+
+
+def test_the_seeds_of_the_paper_give_known_boards():
+    """Pinned: the draws come in the order of the authors' generator, so these are their boards."""
+    maze = attempt(random.Random(4242))
+    assert maze is not None and maze.budget == 27
+    assert " ".join(maze.rows()) == (
+        "S......D. #.#....DD ..##....D .#L...L#. ....B.... .....L... G........ GG....... GG....#.E"
+    )
+    digest = hashlib.sha256(repr([(m.tiles, m.budget) for m in BOARDS]).encode()).hexdigest()
+    assert digest[:16] == "113fda8c61bdcdb4"
+
+
+def test_a_draw_that_fails_a_condition_is_none_and_generate_goes_on():
+    draws = [attempt(random.Random(seed)) for seed in range(300)]
+    refused = sum(maze is None for maze in draws)
+    assert 0 < refused < 90
+    rng = random.Random(next(seed for seed, maze in enumerate(draws) if maze is None))
+    assert generate(rng).budget >= 23
+
+
+@pytest.mark.parametrize("tiles", ["S..", "S...E...X", "S.......S", "........E"])
+def test_a_board_that_is_none_is_refused(tiles):
+    with pytest.raises(ValueError):
+        Maze(tiles, 5, 3)
+
+
+# S . G .
+# # L # D
+# . G . L
+# B . D E
+HAND = Maze.from_rows(["S.G.", "#L#D", ".G.L", "B.DE"], budget=9)
+
+
+def test_a_walk_with_gold_and_lava():
+    walk = simulate(HAND, "RDDDRR")  # lava at (1,1), gold at (2,1), diamond at (3,2), then E
+    assert walk.cells == (0, 1, 5, 9, 13, 14, 15)
+    assert walk.reached and walk.bumps == () and walk.steps == 6
+    assert walk.collected == (1, 1) and walk.lava == 1
+    assert walk.rewards == (1.0, 0.5, 0.5, 0.5)
+    assert fitness_of(walk.rewards) == 0.625
+
+
+def test_a_walk_along_the_border_takes_the_other_gold():
+    walk = simulate(HAND, "RRRDDD")
+    assert walk.cells == (0, 1, 2, 3, 7, 11, 15)
+    assert walk.rewards == (1.0, 0.5, 0.5, 0.5)
+
+
+def test_walls_and_the_border_block_and_cost_a_step():
+    walk = simulate(HAND, "UDLRRRDDD")
+    assert walk.bumps == (1, 2, 3)
+    assert walk.reached and walk.steps == 9
+    assert simulate(HAND, "UDLURRRDDD").rewards == (0.0, 0.0, 0.0, 0.0)  # one bump more than the budget has room for
+
+
+def test_an_item_counts_once():
+    walk = simulate(HAND, "RRLRRDDD")
+    assert walk.reached and walk.collected[0] == 1
+    assert simulate(HAND, "RDUDUD").lava == 1
+
+
+def test_all_is_zero_without_the_exit_but_the_counts_are_told():
+    walk = simulate(HAND, "RR")
+    assert not walk.reached and walk.collected[0] == 1 and walk.rewards == (0.0,) * 4
+    assert simulate(HAND, "").rewards == (0.0,) * 4
+
+
+def test_the_walk_ends_at_the_exit():
+    assert simulate(HAND, "RRRDDDUUU").steps == 6
+    assert simulate(HAND, "RRRDDDUUU").rewards == simulate(HAND, "RRRDDD").rewards
+
+
+def test_the_bonus_tile_changes_nothing():
+    plain = Maze(HAND.tiles.replace(BONUS, "."), HAND.budget, HAND.size)
+    route = "RDDDLRRR"
+    assert 12 in simulate(HAND, route).cells
+    assert simulate(HAND, route).rewards == simulate(plain, route).rewards
+
+
+def test_a_board_without_items_pays_completion_and_safety():
+    maze = Maze.from_rows(["S.", ".E"], budget=2)
+    assert simulate(maze, "RD").rewards == (1.0, 0.0, 0.0, 1.0)
+    assert not {GOLD, DIAMOND, LAVA} & set(maze.tiles)
+
+
+# S J P
+# G # L
+# D . E
+SEVEN = Maze.from_rows(["SJP", "G#L", "D.E"], budget=8, rules=ZONES)
+
+
+def test_the_rules_name_the_components():
+    assert PAPER.objectives == ("completion", "gold", "diamond", "safety")
+    assert ZONES.objectives == ("completion", "gold", "diamond", "jade", "pearl", "safety", "thrift")
+
+
+def test_four_treasures_safety_and_thrift_are_paid():
+    assert simulate(SEVEN, "RRDD").rewards == (1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0)  # by the lava, 4 steps are the fewest
+    assert simulate(SEVEN, "DDRR").rewards == (1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    assert simulate(SEVEN, "RRLLDDRR").rewards == (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)  # all, and the whole budget
+    assert simulate(SEVEN, "RLDDRR").rewards == (1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.5)
+    assert simulate(SEVEN, "UDDRR").rewards[-1] == 0.75  # a bump is a step
+    assert simulate(SEVEN, "DD").rewards == (0.0,) * 7 and simulate(SEVEN, "DD").collected == (1, 1, 0, 0)
+
+
+def test_a_budget_without_a_spare_step_leaves_thrift_whole():
+    maze = Maze("S..E", 2, 2, ZONES)
+    assert simulate(maze, "RD").rewards[-1] == 1.0
+
+
+BOARDS_MAZE_LARGE = [generate(random.Random(seed), SIZE, attempt_large) for seed in range(7_100_000, 7_100_060)]
+LAST = SIZE - 1
+
+
+def apart_maze_large(a: int, b: int) -> int:
+    return abs(a // SIZE - b // SIZE) + abs(a % SIZE - b % SIZE)
+
+
+def test_start_and_end_are_opposite_corners():
+    assert {(maze.start, maze.end) for maze in BOARDS_MAZE_LARGE} == {(0, SIZE**2 - 1), (LAST, SIZE * LAST)}
+
+
+def test_every_treasure_lies_in_a_zone_of_its_own_that_can_be_walked_to():
+    for maze in BOARDS_MAZE_LARGE:
+        assert maze.rules is ZONES and maze.size == SIZE and BONUS not in maze.tiles
+        assert [len(cells) for cells in maze.treasures] == [ITEMS] * 4 and len(maze.lava) == LAVA_TILES
+        for cells in maze.treasures:
+            assert all(apart_maze_large(a, b) <= 4 for a in cells for b in cells)  # two cells of radius 2
+            assert all(maze.to_end[cell] > 0 for cell in cells)
+            assert all(
+                min(apart_maze_large(cell, maze.start), apart_maze_large(cell, maze.end)) >= APART - 2 for cell in cells
+            )
+        assert not any(apart_maze_large(lava, end) <= 1 for lava in maze.lava for end in (maze.start, maze.end))
+
+
+def test_the_budget_leaves_steps_to_weigh_up_and_never_fits_all_four_zones():
+    for maze in BOARDS_MAZE_LARGE:
+        assert maze.budget - maze.shortest >= LEAST_SPARE
+    assert len({maze.budget for maze in BOARDS_MAZE_LARGE}) > 2
+    for maze in BOARDS_MAZE_LARGE[:12]:
+        found = [counts[:-1] for counts in fewest_steps(maze)]
+        assert (ITEMS,) * 4 not in found
+        assert any(sum(count > 0 for count in counts) >= IN_REACH for counts in found)
+
+
+def test_the_seeds_give_known_boards():
+    digest = hashlib.sha256(repr([(m.tiles, m.budget) for m in BOARDS_MAZE_LARGE]).encode()).hexdigest()
+    assert digest[:16] == "d642e81aed136c3e"
+    assert all(maze.tiles.count(START) == maze.tiles.count(END) == 1 for maze in BOARDS_MAZE_LARGE)
+
+
+def test_a_draw_that_fails_a_condition_is_none():
+    refused = sum(attempt_large(random.Random(seed)) is None for seed in range(100))
+    assert 10 < refused < 80
+
+
+def small_board(seed: int, rules: Rules = PAPER) -> Maze:
+    rng = random.Random(seed)
+    if rules is PAPER:
+        tiles = rng.choices([EMPTY, WALL, GOLD, DIAMOND, LAVA, BONUS], [5, 2, 1, 1, 1.5, 0.3], k=9)
+    else:
+        tiles = rng.choices([EMPTY, WALL, GOLD, DIAMOND, JADE, PEARL, LAVA], [4, 2, 1, 1, 1, 1, 1], k=9)
+    start, end = rng.sample(range(9), 2)
+    tiles[start], tiles[end] = START, END
+    return Maze("".join(tiles), rng.randint(2, 8), 3, rules)
+
+
+def every_walk(maze: Maze) -> set[tuple[float, ...]]:
+    """The vectors of all move lists of the budget's length (shorter ones are prefixes that bump on)."""
+    walks = (simulate(maze, moves) for moves in product("UDLR", repeat=maze.budget))
+    return {walk.rewards for walk in walks if walk.reached}
+
+
+@pytest.mark.parametrize("rules", [PAPER, ZONES])
+@pytest.mark.parametrize("seed", range(24))
+def test_outcomes_are_those_of_all_walks(seed, rules):
+    maze = small_board(seed, rules)
+    vectors = every_walk(maze)
+    sizes = [len(cells) for cells in maze.treasures]
+    counts = {
+        (*(round(share * size) for share, size in zip(r[1:], sizes, strict=False)), lava_of(maze, r)) for r in vectors
+    }
+    assert outcomes(maze) == counts
+    assert optimum(maze) == pytest.approx(max(map(fitness_of, vectors), default=0.0))
+    weights = np.random.default_rng(seed).dirichlet(np.ones(len(rules.objectives)))
+    assert optimum(maze, weights) == pytest.approx(max((float(weights @ v) for v in vectors), default=0.0))
+    route = best_route(maze)
+    assert fitness_of(simulate(maze, route).rewards) == pytest.approx(optimum(maze))
+    best = [v for v in vectors if not any(w != v and all(a >= b for a, b in zip(w, v, strict=True)) for w in vectors)]
+    assert sorted(best) == pareto(maze)
+
+
+def lava_of(maze: Maze, rewards: tuple[float, ...]) -> int:
+    return round((1 - rewards[len(maze.treasures) + 1]) * len(maze.lava))
+
+
+def test_on_a_large_board_the_fewest_steps_are_those_of_a_search_through_all_states():
+    """Breadth first through (cell, items held), an item set at a time, on boards thinned to eight items."""
+    for seed in range(3):
+        whole = generate(random.Random(seed), LARGE_SIZE, attempt_large)
+        rng, tiles = random.Random(seed), list(whole.tiles)
+        items = [cell for group in (*whole.treasures, whole.lava) for cell in group]
+        for cell in rng.sample(items, len(items) - 8):
+            tiles[cell] = EMPTY
+        maze = Maze("".join(tiles), whole.budget, whole.size, ZONES)
+        groups = [frozenset(group) for group in (*maze.treasures, maze.lava)]
+        countable = frozenset().union(*groups)
+        found: dict[tuple[int, ...], int] = {}
+        states = seen = {(maze.start, frozenset())}
+        for step in range(1, maze.budget + 1):
+            reached = {(n, held | ({n} & countable)) for cell, held in states for n in maze.neighbours[cell]} - seen
+            for cell, held in reached:
+                if cell == maze.end:
+                    found.setdefault(tuple(len(held & group) for group in groups), step)
+            states = {state for state in reached if state[0] != maze.end}
+            seen = seen | reached
+        assert len(found) > 20 and fewest_steps(maze) == found
+
+
+def test_the_optimum_of_a_large_board_is_attained_and_no_zone_is_free():
+    for seed in range(4):
+        maze = generate(random.Random(seed), LARGE_SIZE, attempt_large)
+        value = optimum(maze)
+        assert fitness_of(simulate(maze, best_route(maze)).rewards) == pytest.approx(value)
+        earned = fewest_steps(maze)
+        assert value > max(fitness_of(rewards_of(maze, c[:-1], c[-1], s)) for c, s in earned.items() if not any(c[:-1]))
+        assert not any(all(counts[:-1]) for counts, steps in earned.items() if steps == maze.shortest)
+        assert len(pareto(maze)) > 4
+
+
+def test_the_small_boards_are_worth_checking():
+    boards = [small_board(seed) for seed in range(24)]
+    assert sum(not outcomes(maze) for maze in boards) >= 2  # some cannot be finished
+    assert sum(len(outcomes(maze)) > 3 for maze in boards) >= 3
+
+
+def test_the_best_route_is_a_shortest_one():
+    maze = Maze.from_rows(["S.G", "...", "..E"], budget=8)
+    assert len(best_route(maze)) == 4 and simulate(maze, best_route(maze)).collected == (1, 0)
+
+
+def test_lava_is_paid_once_and_worth_it_where_gold_lies_behind():
+    maze = Maze.from_rows(["SLG", ".##", "..E"], budget=8)
+    # (1, 1, 0, 0) = .5 through the lava and back; (1, 0, 0, 1) = .5 around it
+    assert set(pareto(maze)) == {(1.0, 1.0, 0.0, 0.0), (1.0, 0.0, 0.0, 1.0)}
+    assert optimum(maze, (0.1, 0.6, 0.1, 0.2)) == pytest.approx(0.7)
+
+
+def test_the_optimum_of_a_real_board_is_attained():
+    boards = [generate(random.Random(seed)) for seed in range(8_000_000, 8_000_020)]
+    for maze in boards:
+        value = optimum(maze)
+        assert 0.5 < value < 1.0  # never both: the conflict is real
+        assert fitness_of(simulate(maze, best_route(maze)).rewards) == pytest.approx(value)
+
+
+def test_the_pareto_set_holds_the_specialists_and_nothing_dominated():
+    for seed in range(8_000_000, 8_000_010):
+        vectors = pareto(generate(random.Random(seed)))
+        assert len(vectors) >= 2
+        for v in vectors:
+            assert not any(w != v and all(a >= b for a, b in zip(w, v, strict=True)) for w in vectors)
+
+
+HAND_MAZE_PROBLEM = Maze.from_rows(["S.G.", "#L#D", ".G.L", "B.DE"], budget=9)
+PROBLEM = MazeProblem("maze:hand/0", HAND_MAZE_PROBLEM, optimum(HAND_MAZE_PROBLEM))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RRD",
+        "R, R, D",
+        "rrd",
+        "right right down",
+        "Right, RIGHT then".replace(" then", ", Down"),
+        "→ → ↓",
+        "➡️➡️⬇️",
+        "R R D\n",
+        "['R', 'R', 'D']",
+        "1. R 2. R 3. D",
+        "R-R-D",
+        "R; R | D.",
+        "RR down",
+    ],
+)
+def test_moves_are_read_in_many_hands(text):
+    assert parse_moves(text) == "RRD"
+    assert PROBLEM.canonical(text) == "RRD"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "go right", "R3", "RRX", "E", "123", "R" * 5 + "!", "\x00", "ÜR", "ﬀ"])
+def test_what_is_no_route_is_an_error_of_the_answer(text):
+    with pytest.raises(UnreadableRoute):
+        parse_moves(text)
+    assert PROBLEM.canonical(text) == text
+    score = PROBLEM.score(text).check(PROBLEM)
+    assert score.error and score.rewards == (0.0,) * 4 and score.fitness == 0.0
+
+
+def test_an_endless_answer_is_refused_or_read_at_once():
+    def score() -> None:
+        assert PROBLEM.score("right " * MOST_CHARACTERS).error
+        assert PROBLEM.score("(" * 10_000_000).error
+        assert PROBLEM.score("R" * 1_000_000).error is None
+
+    assert run_limited(score) == DONE
+
+
+def test_the_contract():
+    problem = problem_set("maze:test/17")[0]
+    assert isinstance(problem, Problem)
+    assert problem.name == "maze:test/17" and problem.answer_format == "route" and problem.seed_answer() == ""
+    assert problem.objectives == ("completion", "gold", "diamond", "safety")
+    assert 0 < problem.optimum - problem.target < 1e-8
+
+
+def test_score_features_and_fitness():
+    score = PROBLEM.score("RDDDRR").check(PROBLEM)
+    assert score.rewards == (1.0, 0.5, 0.5, 0.5) and score.fitness == 0.625 and score.error is None
+    assert score.features == {"gold": 0.5, "diamond": 0.5, "length": 6 / 9}
+    stopped = PROBLEM.score("RR").check(PROBLEM)
+    assert stopped.fitness == 0.0 and stopped.error is None
+    assert stopped.features == {"gold": 0.5, "diamond": 0.0, "length": 2 / 9}
+
+
+def test_the_optimum_solves_and_less_does_not():
+    for problem in problem_set("maze:test", 10):
+        route = best_route(problem.maze)
+        assert problem.score(route).fitness >= problem.target
+        assert problem.score(route[:-1]).fitness < problem.target
+    assert PROBLEM.score(best_route(HAND_MAZE_PROBLEM)).fitness >= PROBLEM.target
+
+
+def test_feedback_says_what_happened():
+    assert PROBLEM.score("UDRRRDDD").feedback == (
+        "Hit a wall at step 1 (U), step 2 (D); collected 1/2 gold and 1/2 diamonds, stepped on 1/2 lava; "
+        "reached E in 8 of 9 steps."
+    )
+    assert PROBLEM.score("RD").feedback == (
+        "Collected 0/2 gold and 0/2 diamonds, stepped on 1/2 lava; the moves ended at row 2, column 2 of 4 "
+        "(counted from the top left), 4 steps from E, so everything scores zero."
+    )
+    assert "and 6 more times" in PROBLEM.score("U" * 9).feedback
+    assert "the 9 steps were used up" in PROBLEM.score("U" * 12).feedback
+    assert "the last 2 moves came after E" in PROBLEM.score("RRRDDDUU").feedback
+
+
+def test_the_statement_shows_the_board_and_sells_the_bonus():
+    problem = problem_set("maze:test/0")[0]
+    text = problem.statement()
+    assert "\n".join(" ".join(row) for row in problem.maze.rows()) in text
+    assert f"{problem.maze.budget} steps" in text and "bonus" in text.lower()
+    assert all(word in text for word in ("U (up)", "D (down)", "L (left)", "R (right)", "completion", "safety"))
+    assert "<route" not in text  # the tags belong to the chain's prompt
+    example = text.rsplit(":", 1)[1]
+    assert set(parse_moves(example)) == set("RDL")
+
+
+def test_a_large_maze_states_scores_and_tells_seven_components():
+    rows = ["SJP..", "G#L..", "D..#.", "...G.", "P.J.E"]
+    maze = Maze.from_rows(rows, budget=12, rules=ZONES)
+    problem = MazeProblem("maze:seven/0", maze, optimum(maze))
+    assert problem.objectives == ZONES.objectives
+    text = problem.statement()
+    assert "\n".join(" ".join(row) for row in rows) in text and "bonus" not in text.lower()
+    assert (
+        "2 gold, 1 diamond, 2 jade, 2 pearl and 1 lava tiles" in text and "G gold, D diamond, J jade, P pearl" in text
+    )
+    assert text.count("Seven scores") == 1 and "8 steps, down to 0 for one of 12" in text
+    assert all(name in text for name in problem.objectives) and max(map(len, text.splitlines())) <= 120
+    score = problem.score("DDRRDDRR").check(problem)
+    assert score.rewards == (1.0, 0.5, 1.0, 0.5, 0.0, 1.0, 1.0) and score.fitness == pytest.approx(5 / 7)
+    assert score.features == {"gold": 0.5, "diamond": 1.0, "others": 0.25}
+    assert score.feedback == (
+        "Collected 1/2 gold, 1/1 diamonds, 1/2 jade and 0/2 pearls, stepped on 0/1 lava; reached E in 8 of 12 steps."
+    )
+    assert problem.score("no").rewards == (0.0,) * 7
+    assert problem.fingerprint() != MazeProblem("maze:four/0", Maze(maze.tiles, 12, 5), 0.5).fingerprint()
+
+
+def test_scoring_is_quick():
+    problem = problem_set("maze:test/0")[0]
+    route = best_route(problem.maze)
+    problem.score(route)
+    best = math.inf
+    for _ in range(5):
+        started = time.process_time()
+        for _ in range(200):
+            problem.score(route)
+        best = min(best, (time.process_time() - started) / 200)
+    assert best < 200e-6
+
+
+def digest(name: str, limit: int | None = None) -> str:
+    problems = problem_set(f"maze:{name}", limit)
+    text = "\n".join(f"{p.maze.tiles} {p.maze.budget} {p.optimum!r}" for p in problems)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "pinned"),
+    [
+        ("train", 1000, "564651f9269e01de"),
+        ("test", 100, "f252ec4799556f33"),
+        ("hard", 1000, "ac8ec7f7f7c2288a"),
+        ("compromise", 2000, "43ab04b17188cce7"),
+        ("large", 100, "a0ca84ce79139cfd"),
+        ("large-train", 1000, "20eb5f24377bbccc"),
+        ("compromise-train", 1000, "808c97f125aad888"),
+    ],
+)
+def test_sets_are_pinned(name, size, pinned):
+    assert len(problem_set(f"maze:{name}")) == size
+    assert digest(name) == pinned
+
+
+def test_what_results_were_measured_on_stays():
+    assert digest("hard", 200) == "b0368ff60484b396" and digest("compromise", 100) == "5f0f9c31c2891b10"
+    assert digest("compromise", 1000) == "254e30e9a963d873"
+
+
+def test_no_board_is_in_two_sets():
+    assert len(held_out_tiles()) == sum(SIZES.values())
+
+
+def test_names_and_limits():
+    assert [p.name for p in problem_set("maze:hard", 3)] == ["maze:hard/0", "maze:hard/1", "maze:hard/2"]
+    assert len(problem_set("maze:test", 1000)) == 100
+    (one,) = problem_set("maze:test/17")
+    assert one is problem_set("maze:test")[17]
+
+
+@pytest.mark.parametrize(
+    "address", ["maze:none", "maze:test/100", "maze:test/x", "maze:test/-1", "maze:", "maze:test/"]
+)
+def test_a_wrong_address_is_one_clear_line(address):
+    with pytest.raises(BadAddress) as caught:
+        problem_set(address)
+    assert "\n" not in str(caught.value) and "maze:t" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("train", 25),
+        ("test", 25),
+        ("hard", 25),
+        ("compromise", 6),
+        ("compromise-train", 6),
+        ("large", 12),
+        ("large-train", 12),
+    ],
+)
+def test_the_shipped_file_is_what_drawing_gives(name, first):
+    shipped = stored_instances()[name]
+    assert [[seed, best] for seed, _, best in draw_set(name, first)] == shipped[:first]
+    draw = attempt_large if "large" in name else attempt
+    for seed, best in random.Random(name).sample(shipped, 12 if "large" in name else 20):
+        maze = draw(random.Random(seed))
+        assert maze is not None and optimum(maze) == best
+        assert seed >= FIRST_SEED[name]
+
+
+@pytest.mark.parametrize("name", ["compromise", "compromise-train"])
+def test_the_optimum_of_a_compromise_takes_items_of_both_zones_and_leaves_some(name):
+    for problem in random.Random(name).sample(problem_set(f"maze:{name}"), 20):
+        maze = problem.maze
+        earned = {counts: fitness_of(rewards_of(maze, counts[:2], counts[2], 0)) for counts in outcomes(maze)}
+        best = [counts for counts, fitness in earned.items() if fitness >= problem.target]
+        assert best and all(gold and diamond for gold, diamond, _ in best)
+        assert not any(counts[:2] == tuple(map(len, maze.treasures)) for counts in best)
+        assert max(earned[counts] for counts in earned if not counts[0] or not counts[1]) <= ONE_ZONE
+
+
+def test_a_board_whose_best_routes_stay_in_one_zone_is_no_compromise():
+    plain = next(p for p in problem_set("maze:test") if p.optimum <= ONE_ZONE)
+    mixed = next(p for p in problem_set("maze:test") if p.optimum > ONE_ZONE)
+    assert not belongs("compromise", plain.maze, plain.optimum, 0) and belongs("test", plain.maze, plain.optimum, 0)
+    assert belongs("compromise-train", mixed.maze, mixed.optimum, 0)
+
+
+@pytest.mark.long
+def test_the_planner_misses_the_hard_ones_and_not_the_rest():
+    for problem, (seed, _) in list(zip(problem_set("maze:hard"), stored_instances()["hard"], strict=True))[::50]:
+        assert tries_to_reach(problem.maze, problem.target, HARD_TRIES, random.Random(f"planner {seed}")) is None
+    easy = [tries_to_reach(p.maze, p.target, HARD_TRIES, random.Random(1)) for p in problem_set("maze:test")]
+    assert 60 < sum(found is not None for found in easy) < 95
+
+
+def test_planner_routes_reach_the_exit_within_the_budget_and_differ():
+    rng = random.Random(5)
+    for seed in range(30):
+        maze = generate(random.Random(9_000_000 + seed))
+        planner = Planner(maze)
+        routes = [moves_between(maze, planner.route(rng)) for _ in range(20)]
+        assert all(simulate(maze, route).reached and simulate(maze, route).steps == len(route) for route in routes)
+        assert len(set(routes)) > 5
+
+
+def test_large_mazes_are_not_solved_in_one_go_and_a_solver_solves_them():
+    """30 routes of the planner are what one-shot planning may try."""
+    problems = problem_set("maze:large")
+    found = [tries_to_reach(p.maze, p.target, 30, random.Random(f"one shot {p.name}")) for p in problems]
+    assert sum(tries is not None for tries in found) <= 4
+    for problem in problems[::20]:
+        assert problem.score(best_route(problem.maze)).fitness >= problem.target
+
+
+def test_a_set_is_loaded_from_its_file_and_not_drawn_again():
+    assert run_limited(lambda: problem_set("maze:train")) == DONE  # drawing it takes minutes

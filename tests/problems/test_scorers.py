@@ -1,0 +1,668 @@
+"""A user's scorer file: what score() may return, what the file may declare, and whose fault a failure is."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+
+import pytest
+from support.stored_rows import stored_answers
+
+import evo
+from evo.errors import BadInput
+from problems import AnswerError, BadAddress, Problem, Score, ScorerFault, resolve
+from problems.custom.scorer_function import ScorerFunctionProblem, describe_value
+from problems.custom.scorer_problem import doubts, is_timing, reward_of, suggests_lower
+from problems.registry import given, shared_sandbox
+from problems.scoring import Scorer
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "scorers" / "short_primes.py"
+
+
+@pytest.fixture
+def scorer(tmp_path):
+    def write(text, name="scorer.py"):
+        (tmp_path / name).write_text(text)
+        (problem,) = resolve(str(tmp_path / name))
+        return problem
+
+    return write
+
+
+def test_the_example_scores_and_is_a_problem():
+    (problem,) = resolve(str(EXAMPLE))
+    assert isinstance(problem, Problem) and problem.objectives == ("brevity", "primes")
+    assert problem.score("n*n + n + 41").rewards[1] == 1.0
+    failed = problem.score("n +")
+    assert failed == Score.failure(2, failed.error) and failed.error.startswith("SyntaxError")
+
+
+@pytest.mark.parametrize(
+    ("body", "objectives", "expected"),
+    [
+        ("return {'b': 1, 'a': 0.5}", ("a", "b"), Score((0.5, 1.0), 0.75)),
+        ("return 3", ("score",), Score((3.0,), 3.0)),
+        ("return {'a': 1, 'fitness': 9}", ("a",), Score((1.0,), 9.0)),
+        ("return {'a': 1, 'combined_score': 8, 'feedback': 'hm'}", ("a",), Score((1.0,), 8.0, {}, "hm")),
+        ("return {'combined_score': 2.5}", ("combined_score",), Score((2.5,), 2.5)),
+        ("return {'a': 1, 'features': {'size': 4}}", ("a",), Score((1.0,), 1.0, {"size": 4.0})),
+        ("return {'rewards': [1, 2], 'fitness': 7}", ("reward_1", "reward_2"), Score((1.0, 2.0), 7.0)),
+        ("return {'rewards': {'y': 1, 'x': 3}}", ("x", "y"), Score((3.0, 1.0), 2.0)),
+        ("return {'a': 0, 'error': 'too long'}", ("a",), Score((0.0,), 0.0, {}, "too long", "too long")),
+        ("import numpy; return {'a': numpy.float64(0.5)}", ("a",), Score((0.5,), 0.5)),
+        ("from problems import Score; return Score((1, 2), 5)", ("reward_1", "reward_2"), Score((1.0, 2.0), 5.0)),
+        ("return True", ("score",), Score((1.0,), 1.0)),
+    ],
+)
+def test_what_score_may_return(scorer, body, objectives, expected):
+    problem = scorer(f"def score(answer):\n    {body}\n")
+    assert problem.score("x").check(problem) == expected
+    assert problem.objectives == objectives
+
+
+def test_what_the_file_may_declare(scorer):
+    problem = scorer(
+        "objectives = ('x', 'y')\nweights = {'x': 3, 'y': 1}\ntarget = 2\nanswer_format = 'python'\n"
+        "def statement():\n    return 'Do it.'\nseed_answer = '```python\\na = 1\\n```'\n"
+        "def score(answer):\n    return {'x': 1, 'y': len(answer)}\n"
+    )
+    assert problem.objectives == ("x", "y") and problem.target == 2.0 and problem.answer_format == "python"
+    assert problem.statement() == "Do it." and problem.seed_answer() == "a = 1\n"
+    assert problem.score("12345").fitness == (3 * 1 + 5) / 4
+    assert problem.canonical("```python\nb\n```") == "b\n"
+
+
+OBJECT = """
+from problems import Score
+
+class {kind}:
+    name = "mine"
+    objectives = ("up", "down")
+    target = 3.0
+    answer_format = "text"
+
+    def statement(self):
+        return "Say something."
+
+    def seed_answer(self):
+        return "hello"
+
+    def canonical(self, answer):
+        return answer.strip().lower()
+
+    def score(self, answer):
+        return Score((len(answer), -1.0), 2.0, {{"n": 1.0}}, "fine")
+"""
+
+
+@pytest.mark.parametrize("text", [OBJECT.format(kind="Problem"), OBJECT.format(kind="Mine") + "\nproblem = Mine()\n"])
+def test_a_problem_object_or_class(scorer, text):
+    problem = scorer(text)
+    assert problem.objectives == ("up", "down") and problem.target == 3.0
+    assert problem.seed_answer() == "hello" and problem.canonical("  HI ") == "hi"
+    assert problem.score("hey") == Score((3.0, -1.0), 2.0, {"n": 1.0}, "fine")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("return 1 / (len(answer) - 1)", r"scorer\.py, line 2: ZeroDivisionError: .*answer of 1 char"),
+        ("return None if answer else 1", "returned None"),
+        ("return {'a': float('nan') if answer else 1}", "a = nan"),
+        ("return {'a': 1, 'fitness': float('inf') if answer else 1}", "fitness = inf"),
+        ("return {'b' if answer else 'a': 1}", "the objectives are a"),
+        ("return {'a': 'high' if answer else 1}", "a = 'high'"),
+        ("return {'a': 1, 'features': {'f': float('nan') if answer else 1}}", "f = nan"),
+        ("return {'a': 1, 'more': 1} if answer else {'a': 1}", "the objectives are a"),
+        ("return object() if answer else 1", "object"),
+        ("raise ValueError('plain')", "ValueError: plain"),
+    ],
+)
+def test_faults_of_the_scorer_name_the_file_and_the_value(scorer, body, says):
+    problem = scorer(f"def score(answer):\n    {body}\n")
+    with pytest.raises(ScorerFault, match=says) as caught:
+        problem.score("x")
+    assert "scorer.py" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = 1\n", r"no function score"),
+        ("import no_such_module_here\n", r"scorer\.py, line 1: ModuleNotFoundError.*readable"),
+        ("answer_format = 'poem'\ndef score(a):\n    return 1\n", "answer_format is 'poem'"),
+        ("weights = [1, 2]\ndef score(a):\n    return 1\n", "weights is"),
+        ("weights = {'z': 1}\ndef score(a):\n    return 1\n", "weights names z"),
+        ("target = 'high'\ndef score(a):\n    return 1\n", "target is 'high'"),
+        ("timeout = 0.3\ndef score(a):\n    while True: pass\n", "seed answer itself fails.*timeout is 0.3"),
+    ],
+)
+def test_a_file_that_cannot_score_its_seed_is_told_when_it_scores(scorer, text, says):
+    problem = scorer(text)  # does not raise: the other problems of a run go on
+    with pytest.raises(ScorerFault, match=says):
+        problem.score("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def score(:\n", "is not Python"),
+        ("timeout = -1\ndef score(a): return 1\n", "timeout is -1"),
+        ("isolated = 'no'\ndef score(a): return 1\n", "isolated is 'no'"),
+        ("timeout = compute()\ndef score(a): return 1\n", "written out as a plain value"),
+        ("readable = ['gone.txt']\ndef score(a): return 1\n", "does not exist"),
+    ],
+)
+def test_a_file_that_is_wrong_before_it_runs_is_a_bad_address(scorer, text, says):
+    with pytest.raises(BadAddress, match=says) as caught:
+        scorer(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_time_memory_and_death_are_the_answers_fault_and_the_worker_comes_back(scorer):
+    problem = scorer(
+        "import os\ntimeout = 1\nobjectives = ('a',)\ndef score(answer):\n    exec(answer)\n    return {'a': 1}\n"
+    )
+    assert problem.score("pass").rewards == (1.0,)
+    slow = problem.score("while True: pass")
+    assert slow.rewards == (0.0,) and "timeout is 1 s" in slow.error
+    assert problem.score("x = bytearray(1 << 36)").error
+    assert problem.score("os._exit(3)").error
+    assert problem.score("import ctypes; ctypes.string_at(0)").error
+    assert problem.score("pass").rewards == (1.0,)
+
+
+def test_calls_do_not_see_one_another(scorer):
+    problem = scorer("seen = []\ndef score(answer):\n    seen.append(answer)\n    return len(seen)\n")
+    assert [problem.score(a).fitness for a in "abc"] == [1, 1, 1]
+
+
+def test_an_isolated_scorer_sees_its_own_file_and_what_it_names(scorer, tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "table.txt").write_text("42")
+    body = (
+        "from pathlib import Path\nhere = Path(__file__).parent\n"
+        "def score(answer):\n"
+        "    try:\n        (here / 'secret.txt').read_text()\n        return {'secret': 1, 'table': 0}\n"
+        "    except OSError:\n        pass\n"
+        "    return {'secret': 0, 'table': int((here / 'table.txt').read_text())}\n"
+    )
+    problem = scorer("readable = ['table.txt']\n" + body)
+    assert dict(zip(problem.objectives, problem.score("x").rewards, strict=True)) == {"secret": 0, "table": 42}
+    trusted = scorer("isolated = False\n" + body, "trusted.py")
+    assert dict(zip(trusted.objectives, trusted.score("x").rewards, strict=True)) == {"secret": 1, "table": 0}
+
+
+def problem_of(function, **declared):
+    return ScorerFunctionProblem(function, declared, shared_sandbox)
+
+
+def test_a_closure_is_scored_in_another_process():
+    import os
+
+    wanted, here = {"a": 2}, os.getpid()
+
+    def letters(answer):
+        return {name: answer.count(name) / count for name, count in wanted.items()} | {"away": os.getpid() != here}
+
+    problem = problem_of(letters, statement="Write.", seed_answer="a", target=1.0, weights={"a": 3, "away": 1})
+    assert problem.name == "score:letters" and problem.objectives == ("a", "away") and problem.target == 1.0
+    assert problem.statement() == "Write." and problem.seed_answer() == "a"
+    assert problem.score("aa") == Score((1.0, 1.0), 1.0)
+    assert problem.score("aaaa").fitness == (3 * 2 + 1) / 4
+
+
+def test_helpers_of_the_same_module_go_along():
+    assert problem_of(uses_a_helper).score("abc") == Score((6.0,), 6.0)
+
+
+def uses_a_helper(answer):
+    return doubled(len(answer))
+
+
+def doubled(number):
+    return 2 * number
+
+
+def test_a_module_of_one_s_own_goes_along_and_counts_in_the_fingerprint(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "my_weights.py"
+    file.write_text("import math\n\n\ndef weigh(text):\n    return math.floor(2.5 * len(text))\n")
+    my_weights = importlib.import_module("my_weights")
+    monkeypatch.setitem(sys.modules, "my_weights", my_weights)
+
+    def weighed(answer):
+        return my_weights.weigh(answer)
+
+    problem = problem_of(weighed)
+    assert problem.score("ab") == Score((5.0,), 5.0)
+    before = problem.fingerprint()
+    assert problem_of(weighed).fingerprint() == before
+    file.write_text(file.read_text().replace("2.5", "3.5"))
+    assert problem.fingerprint() != before
+
+
+class Longer:
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, answer):
+        return len(answer) + self.by
+
+
+@pytest.mark.parametrize(
+    ("function", "title", "expected"),
+    [(lambda answer: len(answer), "lambda", 2.0), (Longer(5), "Longer", 7.0), (functools.partial(pow, 2), "pow", None)],
+)
+def test_anything_that_can_be_called(function, title, expected):
+    problem = problem_of(function, objectives=["score"])
+    assert problem.name == f"score:{title}"
+    if expected is not None:
+        assert problem.score("ab").fitness == expected
+
+
+def fails_in_its_own_way(answer):
+    if answer == "rejected":
+        raise AnswerError("not this one")
+    if answer == "endless":
+        while True:
+            pass
+    if answer == "dead":
+        import os
+
+        os._exit(3)
+    if answer == "broken":
+        return 1 / 0
+    return {"b": 1.0} if answer == "other" else {"a": 1.0}
+
+
+def test_faults_of_the_answer_are_scores_and_those_of_the_function_raise_with_their_line():
+    problem = problem_of(fails_in_its_own_way, seed_answer="x", timeout=1.0)
+    assert problem.score("rejected").error == "not this one"
+    assert "timeout is 1 s" in problem.score("endless").error
+    assert problem.score("dead").error
+    line = fails_in_its_own_way.__code__.co_firstlineno + 11
+    with pytest.raises(ScorerFault, match=rf"line {line} \(return 1 / 0\): ZeroDivisionError: division by zero"):
+        problem.score("broken")
+    with pytest.raises(ScorerFault, match="objectives are a"):
+        problem.score("other")
+
+
+def test_a_function_that_cannot_score_its_seed_says_so():
+    problem = problem_of(fails_in_its_own_way, seed_answer="broken")
+    assert "ZeroDivisionError" in str(problem.fault)
+    with pytest.raises(ScorerFault, match="ZeroDivisionError"):
+        problem.score("fine")
+
+
+def test_it_sees_the_files_that_are_named_alone(tmp_path):
+    file = tmp_path / "numbers.txt"
+    file.write_text("7")
+
+    def reads(answer, path=str(file)):
+        with open(path) as opened:
+            return float(opened.read())
+
+    assert problem_of(reads, readable=[str(file)]).score("x").fitness == 7.0
+    assert 'readable=["data.csv"]' in str(problem_of(reads).fault)
+    assert problem_of(reads, isolated=False).score("x").fitness == 7.0
+
+
+@pytest.mark.parametrize(
+    ("function", "declared", "message"),
+    [
+        (3, {}, "must be a function"),
+        (int, {}, "must be a function"),
+        (functools.partial(print, file=sys.stdout), {}, "cannot be sent to its process"),
+        (doubled, {"timeout": -1}, "not a number of seconds"),
+        (doubled, {"readable": ["nowhere.csv"]}, "does not exist"),
+    ],
+)
+def test_what_cannot_be_is_told_at_once(function, declared, message):
+    with pytest.raises(BadAddress, match=message):
+        problem_of(function, **declared)
+
+
+def test_its_address_names_it_where_it_is_given():
+    problem = problem_of(doubled, objectives=["score"])
+    with given([problem]):
+        assert resolve("score:doubled") == [problem]
+    with pytest.raises(BadAddress, match="given again"):
+        resolve("score:doubled")
+
+
+def made_from(source):
+    space = {}
+    exec(textwrap.dedent(source), space)
+    return next(value for name, value in space.items() if name == "f")
+
+
+def closing_over(value):
+    def score(answer):
+        return len(answer) * value
+
+    return score
+
+
+def test_a_fingerprint_changes_with_the_code_and_what_it_refers_to():
+    assert describe_value(closing_over(2)) == describe_value(closing_over(2))
+    assert describe_value(closing_over(2)) != describe_value(closing_over(3))
+    assert describe_value(closing_over({"a": [1]})) != describe_value(closing_over({"a": [2]}))
+    same = "def f(a):\n    return helper(a)\ndef helper(a):\n    return {}\n"
+    assert describe_value(made_from(same.format(1))) == describe_value(made_from(same.format(1)))
+    assert describe_value(made_from(same.format(1))) != describe_value(made_from(same.format(2)))
+    assert describe_value(lambda a: 1) != describe_value(lambda a: 2)
+
+
+def test_a_fingerprint_ends_for_what_refers_to_itself():
+    def again(answer):
+        return again(answer)
+
+    loop = [1]
+    loop.append(loop)
+    assert "again" in describe_value(again) and "..." in describe_value(loop)
+
+
+def test_the_problem_s_fingerprint_counts_what_was_declared(tmp_path):
+    data = tmp_path / "data.txt"
+    data.write_text("1")
+
+    def prints(**declared):
+        return problem_of(doubled, objectives=["score"], **declared).fingerprint()
+
+    assert prints(statement="a") == prints(statement="a") != prints(statement="b")
+    before = prints(readable=[str(data)])
+    data.write_text("2")
+    assert prints(readable=[str(data)]) != before
+
+
+ASYNC = """
+import asyncio
+seed_answer = "ab"
+
+async def length(answer):
+    await asyncio.sleep(0)
+    if answer == "wrong":
+        raise KeyError("wrong")
+    return len(answer)
+
+async def score(answer):
+    first, second = await asyncio.gather(length(answer), length(answer + "c"))
+    return {"first": first, "second": second}
+"""
+
+
+def opened(tmp_path: Path, text: str) -> Problem:
+    (tmp_path / "scorer.py").write_text(text)
+    (problem,) = resolve(str(tmp_path / "scorer.py"))
+    return problem
+
+
+def test_score_may_be_a_coroutine_function(tmp_path: Path) -> None:
+    problem = opened(tmp_path, ASYNC)
+    assert problem.fault is None and problem.score("abcd").rewards == (4, 5)
+    with pytest.raises(ScorerFault, match=r"scorer\.py.*line 8.*KeyError"):
+        problem.score("wrong")
+
+
+def test_a_batch_scorer_may_be_one_too(tmp_path: Path) -> None:
+    problem = opened(
+        tmp_path,
+        "isolated = False\nseed_answer = 'a'\nasync def batch_scorer(answers):\n    return [len(a) for a in answers]\n",
+    )
+    assert [score.fitness for score in problem.score_batch(["a", "abc"])] == [1, 3]
+
+
+def test_a_list_of_seeds_is_where_the_search_starts(tmp_path: Path) -> None:
+    problem = opened(tmp_path, "seed_answer = ['a', 'bb', 'ccc']\ndef score(answer):\n    return len(answer)\n")
+    assert problem.seed_answer() == "a" and problem.further_seeds() == ["bb", "ccc"]
+    assert opened(tmp_path, "seed_answer = 'a'\ndef score(answer):\n    return 1\n").further_seeds() == []
+    assert "not text" in str(opened(tmp_path, "seed_answer = ['a', 5]\ndef score(answer):\n    return 1\n").fault)
+
+
+FILE = """
+from pathlib import Path
+isolated = False
+statement, seed_answer, target = "Write a long word.", "a", 100
+CALLS = Path(__file__).with_name("calls.txt")
+
+def batch_scorer(answers):
+    with CALLS.open("a") as calls:
+        calls.write(f"{len(answers)}\\n")
+    return [BODY for answer in answers]
+"""
+GOOD = '{"long": len(answer), "vowels": sum(c in "aeiou" for c in answer)}'
+
+
+def written(folder: Path, body: str = GOOD, text: str = FILE) -> Path:
+    file = folder / "scorer.py"
+    file.write_text(text.replace("BODY", body))
+    return file
+
+
+def opened_batch_scorer(file: Path) -> Problem:
+    (problem,) = resolve(str(file))
+    return problem
+
+
+def scored(problem: Problem, *lists: list[str], workers: int = 2) -> list[list[Score]]:
+    async def run() -> list[list[Score]]:
+        scorer = Scorer(workers)
+        try:
+            found = await asyncio.gather(*(scorer.score(problem, answers) for answers in lists))
+            assert scorer.queued == 0 and scorer.scored == sum(map(len, lists))
+        finally:
+            scorer.close()
+        return [[score for score, _ in one] for one in found]
+
+    return asyncio.run(run())
+
+
+def test_answers_of_several_callers_share_a_call(tmp_path):
+    problem = opened_batch_scorer(written(tmp_path))
+    assert problem.batched and problem.objectives == ("long", "vowels")
+    before = len((tmp_path / "calls.txt").read_text().split())
+    first, second = scored(problem, ["ab", "abc"], ["eee", "x", ""])
+    assert [score.rewards for score in first + second] == [(2, 1), (3, 1), (3, 3), (1, 0), (0, 0)]
+    assert (tmp_path / "calls.txt").read_text().split()[before:] == ["5"]
+
+
+def test_a_score_may_fail_one_answer(tmp_path):
+    body = '{"error": "no word"} if answer == "x" else ' + GOOD
+    ((bad, good),) = scored(opened_batch_scorer(written(tmp_path, body)), ["x", "ab"])
+    assert bad.error == "no word" and good.error is None and good.rewards == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"long": float("nan") if answer == "x" else 1}', "must be a finite number"),
+        ('{"long": 1, "other": 2} if answer == "x" else {"long": 1}', "the objectives are long"),
+        ('{"long": 1 / (answer != "x")}', "ZeroDivisionError: division by zero for 2 answers"),
+        ('{"long": exit(3) if answer == "x" else 1}', "SystemExit: 3"),
+    ],
+)
+def test_a_fault_is_raised_and_is_no_answers_score(tmp_path, body, said):
+    problem = opened_batch_scorer(written(tmp_path, body))
+    with pytest.raises(ScorerFault, match=said):
+        scored(problem, ["ab", "x"])
+
+
+def test_too_few_scores_are_a_fault(tmp_path):
+    text = FILE.replace("for answer in answers]", "for answer in answers[:1]]")
+    problem = opened_batch_scorer(written(tmp_path, text=text))
+    with pytest.raises(ScorerFault, match="gave 1 scores for 2 answers"):
+        scored(problem, ["ab", "x"])
+
+
+def test_two_problems_of_one_name_are_each_scored_by_themselves(tmp_path):
+    long = opened_batch_scorer(written(tmp_path, '{"long": len(answer)}'))
+    short = opened_batch_scorer(written(tmp_path, '{"long": -len(answer)}'))
+    assert long.name == short.name
+
+    async def run() -> list[float]:
+        scorer = Scorer(2)
+        try:
+            return [(await scorer.score(problem, ["ab"]))[0][0].fitness for problem in (long, short)]
+        finally:
+            scorer.close()
+
+    assert asyncio.run(run()) == [2.0, -2.0]
+
+
+def test_it_must_be_said_to_be_trusted(tmp_path):
+    problem = opened_batch_scorer(written(tmp_path, text=FILE.replace("isolated = False", "")))
+    assert problem.fault is not None and "isolated = False" in str(problem.fault)
+
+
+def test_a_search_is_the_one_that_a_plain_scorer_gives(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def one(answer: str) -> dict[str, float]:
+        return {"long": float(len(answer)), "vowels": float(sum(c in "aeiou" for c in answer))}
+
+    def many(answers: list[str]) -> list[dict[str, float]]:
+        return [{"long": float(len(a)), "vowels": float(sum(c in "aeiou" for c in a))} for a in answers]
+
+    settings = {"statement": "Write a word.", "seed_answer": "word", "policy": "scripted:mutate", "iterations": 8}
+    for db, scorer in (("one", {"score": one}), ("many", {"batch_scorer": many})):
+        found = evo.run(**scorer, **settings, rollouts=3, db=f"sqlite:///{db}.db", name="r", progress=False)
+        assert found.frame is not None
+
+    def rows(db: str) -> list[tuple]:
+        return [(*row[:1], *row[2:]) for row in stored_answers(f"sqlite:///{db}.db", "r")]
+
+    assert rows("one") == rows("many")
+    again = evo.resume("r", score=many, iterations=10, db="sqlite:///many.db", progress=False)
+    assert again.name == "r" and len(rows("many")) > len(rows("one"))
+
+
+def test_one_of_the_two_is_given():
+    with pytest.raises(BadInput, match="score= or batch_scorer=, not both"):
+        evo.run(score=len, batch_scorer=lambda answers: [], progress=False)
+
+
+PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
+
+
+@pytest.mark.parametrize("name", ["error", "val_loss", "lag", "meanLag", "total_ms", "eval_time", "RMSE", "error_rate"])
+def test_names_that_suggest_lower(name):
+    assert suggests_lower(name) == (name != "error_rate")
+    assert is_timing(name) == (name in ("total_ms", "eval_time"))
+
+
+@pytest.mark.parametrize(
+    "name", ["accuracy", "time_score", "speed", "timeliness", "terror", "speedup_ms", "loss_reduction"]
+)
+def test_names_that_do_not(name):
+    assert not suggests_lower(name) and not is_timing(name)
+
+
+def test_a_minimised_metric_is_a_reward_that_falls_and_stays_above_a_failures():
+    values = [-1e6, -1.0, -1e-9, 0.0, 1e-9, 0.5, 3.0, 1e12]
+    rewards = [reward_of(value, "min") for value in values]
+    assert rewards == sorted(set(rewards), reverse=True) and min(rewards) > 0
+    assert reward_of(0.0, "min") == 1.0 and reward_of(3.0, "max") == reward_of(3.0, None) == 3.0
+
+
+@pytest.fixture
+def scorer_directions(tmp_path):
+    def write(text):
+        (tmp_path / "scorer_directions.py").write_text(text)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            (problem,) = resolve(str(tmp_path / "scorer_directions.py"))
+        return problem, [str(warning.message) for warning in told]
+
+    return write
+
+
+@pytest.fixture
+def directory(tmp_path):
+    def write(metrics, config=""):
+        (tmp_path / "initial_program.py").write_text(PROGRAM)
+        (tmp_path / "evaluator.py").write_text(
+            f"def evaluate(path):\n    n = len(open(path).read())\n    return {metrics}\n"
+        )
+        (tmp_path / "config.yaml").write_text(config)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            (problem,) = resolve(str(tmp_path))
+        return problem, [str(warning.message) for warning in told]
+
+    return write
+
+
+ERROR = "def score(answer):\n    return {'error': float(len(answer)), 'size': 1.0}\ndirections = {'error': 'min'}\n"
+
+
+def test_a_scorer_declares_a_direction(scorer_directions):
+    problem, told = scorer_directions(ERROR)
+    assert problem.fault is None and told == [] and problem.objectives == ("error", "size")
+    assert problem.score("abc").rewards == (0.25, 1.0) and problem.score("abc").error is None
+    assert problem.score("a").fitness > problem.score("abc").fitness > 0
+    assert "Lower is better in error" in problem.statement()
+    problem, told = scorer_directions("directions = {'score': 'min'}\ndef score(answer):\n    return len(answer)\n")
+    assert problem.score("abc").fitness == 0.25 and told == []
+
+
+def test_a_scorer_whose_name_suggests_lower_is_warned_of(scorer_directions):
+    problem, told = scorer_directions("def score(answer):\n    return {'loss': 1.0, 'size': 2.0}\n")
+    assert problem.score("a").rewards == (1.0, 2.0), "a guess changes nothing"
+    (line,) = told
+    assert "higher counts as better in loss" in line and 'directions: {loss: "min"}' in line and "\n" not in line
+    assert scorer_directions("directions = {'loss': 'max'}\ndef score(answer):\n    return {'loss': 1.0}\n")[1] == []
+    assert doubts(("size",), {}) == ""
+
+
+def test_timings_of_a_scorer_are_objectives_only_where_they_are_named(scorer_directions):
+    body = "def score(answer):\n    return {'eval_time': 3.0, 'size': 2.0}\n"
+    problem, told = scorer_directions(body)
+    assert problem.objectives == ("size",) and problem.score("a").rewards == (2.0,)
+    assert len(told) == 1 and "eval_time: timings" in told[0]
+    for named in ("objectives = ['eval_time', 'size']\n", "weights = {'eval_time': 1, 'size': 1}\n"):
+        assert scorer_directions(named + body)[0].objectives == ("eval_time", "size")
+    problem, told = scorer_directions("directions = {'eval_time': 'min'}\n" + body)
+    assert problem.score("a").rewards == (0.25, 2.0) and told == []
+    assert scorer_directions("def score(answer):\n    return {'runtime': 3.0}\n")[0].objectives == ("runtime",)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("directions = {'size': 'low'}", "it must map names"),
+        ("directions = ['size']", "it must map names"),
+        ("directions = {'other': 'min'}", "directions names other; the objectives are size"),
+    ],
+)
+def test_a_wrong_declaration_is_a_fault_that_names_the_file(scorer_directions, line, says):
+    problem, _ = scorer_directions(line + "\ndef score(answer):\n    return {'size': 2.0}\n")
+    assert says in str(problem.fault) and "scorer_directions.py" in str(problem.fault)
+
+
+def test_a_directory_declares_directions_in_its_config(directory):
+    problem, told = directory("{'error': 3.0, 'gain': 2.0, 'eval_time': 9.0}", "directions: {error: min}\n")
+    assert problem.fault is None and problem.objectives == ("error", "gain")
+    assert problem.score(PROGRAM).rewards == (0.25, 2.0) and problem.score(PROGRAM).fitness == 1.125
+    assert len(told) == 1 and "eval_time: timings, no objectives unless named" in told[0]
+    assert "Lower is better in error" in problem.statement()
+
+
+def test_a_directory_names_its_objectives_in_its_config(directory):
+    problem, told = directory("{'lag': 3.0, 'gain': 2.0, 'eval_time': 9.0}", "objectives: [eval_time, gain]\n")
+    assert problem.objectives == ("eval_time", "gain") and len(told) == 1 and "in eval_time" in told[0]
+    problem, _ = directory("{'gain': 2.0}", "objectives: [other]\n")
+    assert "no metric named other; there are gain" in str(problem.fault)
+    problem, told = directory("{'lag': 3.0, 'gain': 2.0}")
+    assert problem.score(PROGRAM).rewards == (2.0, 3.0) and "higher counts as better in lag" in told[0]
+
+
+def test_a_combined_score_to_be_lowered(directory):
+    problem, _ = directory("{'combined_score': float(n)}", "directions: {combined_score: min}\n")
+    longer = problem.canonical("x = 1111\n")
+    assert 0 < problem.score(longer).fitness < problem.score(PROGRAM).fitness < 1
