@@ -22,7 +22,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every row of a file (JSON Lines, such a file packed by gzip, a JSON list, Parquet) with where it is, one at a
+    """Every row of a file (JSON Lines, such a file packed by gzip, a JSON list, Parquet) and its place, one at a
     time where the file has a line for each. Raises BadAddress, one line, naming the file and the line."""
     empty = True
     try:

@@ -118,7 +118,7 @@ def score_in_fresh_process(asked: dict[str, Any]) -> dict[str, Any]:
     """{"scores": per time, per answer (the seed first) [rewards, fitness, failed] or a fault's text, "memory": bytes of
     the largest of its processes}. Raises OSError if the process fails.
 
-    asked: "name" of the problem, "answers" beside the seed, sandbox "mode", "hash_seed", "times"
+    asked: "name" of the problem, "answers" next to the seed, sandbox "mode", "hash_seed", "times"
     """
     environment = {**os.environ, "PYTHONHASHSEED": str(asked["hash_seed"]), "PYTHONPATH": python_path()}
     folder = temp_dirs.make("check")

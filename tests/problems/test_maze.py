@@ -230,45 +230,43 @@ def test_a_budget_without_a_spare_step_leaves_thrift_whole():
     assert simulate(maze, "RD").rewards[-1] == 1.0
 
 
-BOARDS_MAZE_LARGE = [generate(random.Random(seed), SIZE, attempt_large) for seed in range(7_100_000, 7_100_060)]
+LARGE_BOARDS = [generate(random.Random(seed), SIZE, attempt_large) for seed in range(7_100_000, 7_100_060)]
 LAST = SIZE - 1
 
 
-def apart_maze_large(a: int, b: int) -> int:
+def apart_large(a: int, b: int) -> int:
     return abs(a // SIZE - b // SIZE) + abs(a % SIZE - b % SIZE)
 
 
 def test_start_and_end_are_opposite_corners():
-    assert {(maze.start, maze.end) for maze in BOARDS_MAZE_LARGE} == {(0, SIZE**2 - 1), (LAST, SIZE * LAST)}
+    assert {(maze.start, maze.end) for maze in LARGE_BOARDS} == {(0, SIZE**2 - 1), (LAST, SIZE * LAST)}
 
 
 def test_every_treasure_lies_in_a_zone_of_its_own_that_can_be_walked_to():
-    for maze in BOARDS_MAZE_LARGE:
+    for maze in LARGE_BOARDS:
         assert maze.rules is ZONES and maze.size == SIZE and BONUS not in maze.tiles
         assert [len(cells) for cells in maze.treasures] == [ITEMS] * 4 and len(maze.lava) == LAVA_TILES
         for cells in maze.treasures:
-            assert all(apart_maze_large(a, b) <= 4 for a in cells for b in cells)  # two cells of radius 2
+            assert all(apart_large(a, b) <= 4 for a in cells for b in cells)  # two cells of radius 2
             assert all(maze.to_end[cell] > 0 for cell in cells)
-            assert all(
-                min(apart_maze_large(cell, maze.start), apart_maze_large(cell, maze.end)) >= APART - 2 for cell in cells
-            )
-        assert not any(apart_maze_large(lava, end) <= 1 for lava in maze.lava for end in (maze.start, maze.end))
+            assert all(min(apart_large(cell, maze.start), apart_large(cell, maze.end)) >= APART - 2 for cell in cells)
+        assert not any(apart_large(lava, end) <= 1 for lava in maze.lava for end in (maze.start, maze.end))
 
 
 def test_the_budget_leaves_steps_to_weigh_up_and_never_fits_all_four_zones():
-    for maze in BOARDS_MAZE_LARGE:
+    for maze in LARGE_BOARDS:
         assert maze.budget - maze.shortest >= LEAST_SPARE
-    assert len({maze.budget for maze in BOARDS_MAZE_LARGE}) > 2
-    for maze in BOARDS_MAZE_LARGE[:12]:
+    assert len({maze.budget for maze in LARGE_BOARDS}) > 2
+    for maze in LARGE_BOARDS[:12]:
         found = [counts[:-1] for counts in fewest_steps(maze)]
         assert (ITEMS,) * 4 not in found
         assert any(sum(count > 0 for count in counts) >= IN_REACH for counts in found)
 
 
 def test_the_seeds_give_known_boards():
-    digest = hashlib.sha256(repr([(m.tiles, m.budget) for m in BOARDS_MAZE_LARGE]).encode()).hexdigest()
+    digest = hashlib.sha256(repr([(m.tiles, m.budget) for m in LARGE_BOARDS]).encode()).hexdigest()
     assert digest[:16] == "d642e81aed136c3e"
-    assert all(maze.tiles.count(START) == maze.tiles.count(END) == 1 for maze in BOARDS_MAZE_LARGE)
+    assert all(maze.tiles.count(START) == maze.tiles.count(END) == 1 for maze in LARGE_BOARDS)
 
 
 def test_a_draw_that_fails_a_condition_is_none():
@@ -384,8 +382,8 @@ def test_the_pareto_set_holds_the_specialists_and_nothing_dominated():
             assert not any(w != v and all(a >= b for a, b in zip(w, v, strict=True)) for w in vectors)
 
 
-HAND_MAZE_PROBLEM = Maze.from_rows(["S.G.", "#L#D", ".G.L", "B.DE"], budget=9)
-PROBLEM = MazeProblem("maze:hand/0", HAND_MAZE_PROBLEM, optimum(HAND_MAZE_PROBLEM))
+HAND_PROBLEM = Maze.from_rows(["S.G.", "#L#D", ".G.L", "B.DE"], budget=9)
+PROBLEM = MazeProblem("maze:hand/0", HAND_PROBLEM, optimum(HAND_PROBLEM))
 
 
 @pytest.mark.parametrize(
@@ -451,7 +449,7 @@ def test_the_optimum_solves_and_less_does_not():
         route = best_route(problem.maze)
         assert problem.score(route).fitness >= problem.target
         assert problem.score(route[:-1]).fitness < problem.target
-    assert PROBLEM.score(best_route(HAND_MAZE_PROBLEM)).fitness >= PROBLEM.target
+    assert PROBLEM.score(best_route(HAND_PROBLEM)).fitness >= PROBLEM.target
 
 
 def test_feedback_says_what_happened():

@@ -400,7 +400,7 @@ def test_what_the_sandbox_refuses_an_evaluator_has_a_remedy(tmp_path):
     assert "--sandbox none" in str(problem.fault) and "working directory" in str(problem.fault)
 
 
-PROGRAM_OPENEVOLVE_BLOCKS = """import math  
+BLOCK_PROGRAM = """import math  
 
 # EVOLVE-BLOCK-START
 def pick(n):
@@ -431,36 +431,30 @@ def fixed_parts(text):
 
 
 def test_the_seed_is_its_own_splice():
-    for program in (PROGRAM_OPENEVOLVE_BLOCKS, TWO, "no blocks at all\n"):
+    for program in (BLOCK_PROGRAM, TWO, "no blocks at all\n"):
         assert splice(program, program) == program
 
 
 def test_changes_outside_the_block_are_dropped():
-    answer = (
-        PROGRAM_OPENEVOLVE_BLOCKS.replace("return n\n", "return n + 1\n")
-        .replace("sqrt", "cbrt")
-        .replace("print", "exec")
-    )
-    assert splice(PROGRAM_OPENEVOLVE_BLOCKS, answer) == PROGRAM_OPENEVOLVE_BLOCKS.replace(
-        "return n\n", "return n + 1\n"
-    )
+    answer = BLOCK_PROGRAM.replace("return n\n", "return n + 1\n").replace("sqrt", "cbrt").replace("print", "exec")
+    assert splice(BLOCK_PROGRAM, answer) == BLOCK_PROGRAM.replace("return n\n", "return n + 1\n")
 
 
 def test_a_block_alone_with_its_markers_is_enough():
     answer = "# EVOLVE-BLOCK-START\ndef pick(n):\n    return 7\n# EVOLVE-BLOCK-END"
-    assert splice(PROGRAM_OPENEVOLVE_BLOCKS, answer) == PROGRAM_OPENEVOLVE_BLOCKS.replace("return n\n", "return 7\n")
+    assert splice(BLOCK_PROGRAM, answer) == BLOCK_PROGRAM.replace("return n\n", "return 7\n")
 
 
 def test_a_whole_program_that_lost_its_markers_is_cut_at_what_stands_outside():
-    lines = [line.rstrip() for line in PROGRAM_OPENEVOLVE_BLOCKS.split("\n") if "EVOLVE" not in line]
+    lines = [line.rstrip() for line in BLOCK_PROGRAM.split("\n") if "EVOLVE" not in line]
     answer = "\n\n" + "\n".join(lines).replace("return n\n", "return 3\n") + "\n\n"
-    assert splice(PROGRAM_OPENEVOLVE_BLOCKS, answer) == PROGRAM_OPENEVOLVE_BLOCKS.replace("return n\n", "return 3\n")
+    assert splice(BLOCK_PROGRAM, answer) == BLOCK_PROGRAM.replace("return n\n", "return 3\n")
 
 
 def test_a_blocks_content_alone_is_taken_unless_it_would_repeat_what_stands_outside():
-    assert "return 5" in splice(PROGRAM_OPENEVOLVE_BLOCKS, "def pick(n):\n    return 5\n")
+    assert "return 5" in splice(BLOCK_PROGRAM, "def pick(n):\n    return 5\n")
     with pytest.raises(NotSpliceable, match="fixed, which stands outside"):
-        splice(PROGRAM_OPENEVOLVE_BLOCKS, "def pick(n):\n    return 5\n\ndef fixed(n):\n    return 1\n")
+        splice(BLOCK_PROGRAM, "def pick(n):\n    return 5\n\ndef fixed(n):\n    return 1\n")
 
 
 @pytest.mark.parametrize(
@@ -468,9 +462,9 @@ def test_a_blocks_content_alone_is_taken_unless_it_would_repeat_what_stands_outs
     [
         (TWO, "b = 9\n", "2 EVOLVE-BLOCKs and the answer no markers"),
         (TWO, "# EVOLVE-BLOCK-START\nb = 9\n# EVOLVE-BLOCK-END\n", "2 EVOLVE-BLOCK.* and the answer 1 blocks"),
-        (PROGRAM_OPENEVOLVE_BLOCKS, TWO, "1 EVOLVE-BLOCK.* and the answer 2 blocks"),
-        (PROGRAM_OPENEVOLVE_BLOCKS, "# EVOLVE-BLOCK-START\nx = 1\n", "unmatched markers"),
-        (PROGRAM_OPENEVOLVE_BLOCKS, "# EVOLVE-BLOCK-END\n# EVOLVE-BLOCK-START\n", "unmatched markers"),
+        (BLOCK_PROGRAM, TWO, "1 EVOLVE-BLOCK.* and the answer 2 blocks"),
+        (BLOCK_PROGRAM, "# EVOLVE-BLOCK-START\nx = 1\n", "unmatched markers"),
+        (BLOCK_PROGRAM, "# EVOLVE-BLOCK-END\n# EVOLVE-BLOCK-START\n", "unmatched markers"),
         ("# EVOLVE-BLOCK-START\n", "x = 1\n", "own EVOLVE-BLOCK markers"),
     ],
 )
@@ -489,7 +483,7 @@ def test_what_cannot_be_put_back_says_why(program, answer, says):
     ).map("\n".join)
 )
 def test_nothing_outside_the_blocks_ever_changes_and_splicing_twice_changes_nothing(answer):
-    for program in (PROGRAM_OPENEVOLVE_BLOCKS, TWO):
+    for program in (BLOCK_PROGRAM, TWO):
         try:
             spliced = splice(program, answer)
         except NotSpliceable:

@@ -266,7 +266,7 @@ def test_a_long_list_of_failing_cases_is_cut(tmp_path):
     assert feedback.endswith(" and 77 more") and len(feedback) < 400
 
 
-def posed_livecodebench_harness(
+def posed_as_published(
     tmp_path, tests, starter="class Solution:\n    def f(self, x: List[int]) -> List[int]:\n        ", stdin=False
 ):
     cases = [{"input": i, "output": o, "testtype": "stdin" if stdin else "functional"} for i, o in tests]
@@ -294,19 +294,19 @@ def solution(body):
     ],
 )
 def test_answers_run_after_the_official_preamble(tmp_path, body):
-    assert posed_livecodebench_harness(tmp_path, [("[1]", "1")]).score(solution(body)).fitness == 1
+    assert posed_as_published(tmp_path, [("[1]", "1")]).score(solution(body)).fitness == 1
 
 
 def test_a_deep_recursion_is_allowed(tmp_path):
     code = "class Solution:\n    def f(self, x):\n        return 1 if x == 0 else self.f(x - 1)\n"
-    assert posed_livecodebench_harness(tmp_path, [("20000", "1")]).score(code).fitness == 1
+    assert posed_as_published(tmp_path, [("20000", "1")]).score(code).fitness == 1
     program = "def f(x):\n    return 1 if x == 0 else f(x - 1)\nprint(f(int(input())), Counter('a')['a'])"
-    assert posed_livecodebench_harness(tmp_path, [("20000", "1 1")], stdin=True).score(program).fitness == 1
+    assert posed_as_published(tmp_path, [("20000", "1 1")], stdin=True).score(program).fitness == 1
 
 
 def test_one_solution_object_serves_all_tests(tmp_path):
     code = "class Solution:\n    n = 0\n    def f(self, x):\n        self.n += 1\n        return self.n\n"
-    problem = posed_livecodebench_harness(tmp_path, [("[1]", "1"), ("[2]", "2")])
+    problem = posed_as_published(tmp_path, [("[1]", "1"), ("[2]", "2")])
     assert problem.score(code).fitness == 1
     assert problem.score("def f(x):\n    return x[0]\n").fitness == 1
     assert "has no attribute 'f'" in problem.score("class Solution:\n    pass\n").error
@@ -345,19 +345,19 @@ def test_one_solution_object_serves_all_tests(tmp_path):
 )
 def test_results_are_compared_by_pythons_rules(tmp_path, body, expected, passes):
     code = "from fractions import Fraction\nfrom decimal import Decimal\nimport numpy\n" + solution(body)
-    assert posed_livecodebench_harness(tmp_path, [("[1]", expected)]).score(code).fitness == passes
+    assert posed_as_published(tmp_path, [("[1]", expected)]).score(code).fitness == passes
 
 
 @pytest.mark.parametrize("ending", ["sys.exit(1)", "exit(2)", "raise SystemExit('no')", "quit()"])
 def test_a_program_that_exits_is_judged_by_what_it_printed(tmp_path, ending):
-    problem = posed_livecodebench_harness(tmp_path, [("1 2\n", "3\n"), ("2 3\n", "5\n")], stdin=True)
+    problem = posed_as_published(tmp_path, [("1 2\n", "3\n"), ("2 3\n", "5\n")], stdin=True)
     assert problem.score(f"print(sum(map(int, input().split())))\n{ending}").fitness == 1
     assert problem.score(f"print(3)\n{ending}").fitness == 0.5
     assert problem.score(f"print(3)\nraise ValueError\n{ending}").fitness == 0
 
 
 def test_a_program_may_read_dev_stdin(tmp_path):
-    problem = posed_livecodebench_harness(tmp_path, [("1 2\n", "3\n")], stdin=True)
+    problem = posed_as_published(tmp_path, [("1 2\n", "3\n")], stdin=True)
     assert problem.score("print(sum(map(int, open('/dev/stdin').read().split())))").fitness == 1
     assert problem.score("with open('/dev/stdin') as f:\n    print(sum(map(int, f.readline().split())))").fitness == 1
 
@@ -371,7 +371,7 @@ def test_a_task_whose_tests_would_need_objects_is_refused_when_it_is_loaded(tmp_
 
 def resolve_all(tmp_path, starter):
     try:
-        yield posed_livecodebench_harness(tmp_path, [("[1]", "1")], starter)
+        yield posed_as_published(tmp_path, [("[1]", "1")], starter)
     except ValueError:
         return
 

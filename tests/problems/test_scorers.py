@@ -445,7 +445,7 @@ def written(folder: Path, body: str = GOOD, text: str = FILE) -> Path:
     return file
 
 
-def opened_batch_scorer(file: Path) -> Problem:
+def opened_at(file: Path) -> Problem:
     (problem,) = resolve(str(file))
     return problem
 
@@ -464,7 +464,7 @@ def scored(problem: Problem, *lists: list[str], workers: int = 2) -> list[list[S
 
 
 def test_answers_of_several_callers_share_a_call(tmp_path):
-    problem = opened_batch_scorer(written(tmp_path))
+    problem = opened_at(written(tmp_path))
     assert problem.batched and problem.objectives == ("long", "vowels")
     before = len((tmp_path / "calls.txt").read_text().split())
     first, second = scored(problem, ["ab", "abc"], ["eee", "x", ""])
@@ -474,7 +474,7 @@ def test_answers_of_several_callers_share_a_call(tmp_path):
 
 def test_a_score_may_fail_one_answer(tmp_path):
     body = '{"error": "no word"} if answer == "x" else ' + GOOD
-    ((bad, good),) = scored(opened_batch_scorer(written(tmp_path, body)), ["x", "ab"])
+    ((bad, good),) = scored(opened_at(written(tmp_path, body)), ["x", "ab"])
     assert bad.error == "no word" and good.error is None and good.rewards == (2, 1)
 
 
@@ -488,21 +488,21 @@ def test_a_score_may_fail_one_answer(tmp_path):
     ],
 )
 def test_a_fault_is_raised_and_is_no_answers_score(tmp_path, body, said):
-    problem = opened_batch_scorer(written(tmp_path, body))
+    problem = opened_at(written(tmp_path, body))
     with pytest.raises(ScorerFault, match=said):
         scored(problem, ["ab", "x"])
 
 
 def test_too_few_scores_are_a_fault(tmp_path):
     text = FILE.replace("for answer in answers]", "for answer in answers[:1]]")
-    problem = opened_batch_scorer(written(tmp_path, text=text))
+    problem = opened_at(written(tmp_path, text=text))
     with pytest.raises(ScorerFault, match="gave 1 scores for 2 answers"):
         scored(problem, ["ab", "x"])
 
 
 def test_two_problems_of_one_name_are_each_scored_by_themselves(tmp_path):
-    long = opened_batch_scorer(written(tmp_path, '{"long": len(answer)}'))
-    short = opened_batch_scorer(written(tmp_path, '{"long": -len(answer)}'))
+    long = opened_at(written(tmp_path, '{"long": len(answer)}'))
+    short = opened_at(written(tmp_path, '{"long": -len(answer)}'))
     assert long.name == short.name
 
     async def run() -> list[float]:
@@ -516,7 +516,7 @@ def test_two_problems_of_one_name_are_each_scored_by_themselves(tmp_path):
 
 
 def test_it_must_be_said_to_be_trusted(tmp_path):
-    problem = opened_batch_scorer(written(tmp_path, text=FILE.replace("isolated = False", "")))
+    problem = opened_at(written(tmp_path, text=FILE.replace("isolated = False", "")))
     assert problem.fault is not None and "isolated = False" in str(problem.fault)
 
 
@@ -571,12 +571,12 @@ def test_a_minimised_metric_is_a_reward_that_falls_and_stays_above_a_failures():
 
 
 @pytest.fixture
-def scorer_directions(tmp_path):
+def write_scorer(tmp_path):
     def write(text):
-        (tmp_path / "scorer_directions.py").write_text(text)
+        (tmp_path / "scorer.py").write_text(text)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            (problem,) = resolve(str(tmp_path / "scorer_directions.py"))
+            (problem,) = resolve(str(tmp_path / "scorer.py"))
         return problem, [str(warning.message) for warning in told]
 
     return write
@@ -601,35 +601,35 @@ def directory(tmp_path):
 ERROR = "def score(answer):\n    return {'error': float(len(answer)), 'size': 1.0}\ndirections = {'error': 'min'}\n"
 
 
-def test_a_scorer_declares_a_direction(scorer_directions):
-    problem, told = scorer_directions(ERROR)
+def test_a_scorer_declares_a_direction(write_scorer):
+    problem, told = write_scorer(ERROR)
     assert problem.fault is None and told == [] and problem.objectives == ("error", "size")
     assert problem.score("abc").rewards == (0.25, 1.0) and problem.score("abc").error is None
     assert problem.score("a").fitness > problem.score("abc").fitness > 0
     assert "Lower is better in error" in problem.statement()
-    problem, told = scorer_directions("directions = {'score': 'min'}\ndef score(answer):\n    return len(answer)\n")
+    problem, told = write_scorer("directions = {'score': 'min'}\ndef score(answer):\n    return len(answer)\n")
     assert problem.score("abc").fitness == 0.25 and told == []
 
 
-def test_a_scorer_whose_name_suggests_lower_is_warned_of(scorer_directions):
-    problem, told = scorer_directions("def score(answer):\n    return {'loss': 1.0, 'size': 2.0}\n")
+def test_a_scorer_whose_name_suggests_lower_is_warned_of(write_scorer):
+    problem, told = write_scorer("def score(answer):\n    return {'loss': 1.0, 'size': 2.0}\n")
     assert problem.score("a").rewards == (1.0, 2.0), "a guess changes nothing"
     (line,) = told
     assert "higher counts as better in loss" in line and 'directions: {loss: "min"}' in line and "\n" not in line
-    assert scorer_directions("directions = {'loss': 'max'}\ndef score(answer):\n    return {'loss': 1.0}\n")[1] == []
+    assert write_scorer("directions = {'loss': 'max'}\ndef score(answer):\n    return {'loss': 1.0}\n")[1] == []
     assert doubts(("size",), {}) == ""
 
 
-def test_timings_of_a_scorer_are_objectives_only_where_they_are_named(scorer_directions):
+def test_timings_of_a_scorer_are_objectives_only_where_they_are_named(write_scorer):
     body = "def score(answer):\n    return {'eval_time': 3.0, 'size': 2.0}\n"
-    problem, told = scorer_directions(body)
+    problem, told = write_scorer(body)
     assert problem.objectives == ("size",) and problem.score("a").rewards == (2.0,)
     assert len(told) == 1 and "eval_time: timings" in told[0]
     for named in ("objectives = ['eval_time', 'size']\n", "weights = {'eval_time': 1, 'size': 1}\n"):
-        assert scorer_directions(named + body)[0].objectives == ("eval_time", "size")
-    problem, told = scorer_directions("directions = {'eval_time': 'min'}\n" + body)
+        assert write_scorer(named + body)[0].objectives == ("eval_time", "size")
+    problem, told = write_scorer("directions = {'eval_time': 'min'}\n" + body)
     assert problem.score("a").rewards == (0.25, 2.0) and told == []
-    assert scorer_directions("def score(answer):\n    return {'runtime': 3.0}\n")[0].objectives == ("runtime",)
+    assert write_scorer("def score(answer):\n    return {'runtime': 3.0}\n")[0].objectives == ("runtime",)
 
 
 @pytest.mark.parametrize(
@@ -640,9 +640,9 @@ def test_timings_of_a_scorer_are_objectives_only_where_they_are_named(scorer_dir
         ("directions = {'other': 'min'}", "directions names other; the objectives are size"),
     ],
 )
-def test_a_wrong_declaration_is_a_fault_that_names_the_file(scorer_directions, line, says):
-    problem, _ = scorer_directions(line + "\ndef score(answer):\n    return {'size': 2.0}\n")
-    assert says in str(problem.fault) and "scorer_directions.py" in str(problem.fault)
+def test_a_wrong_declaration_is_a_fault_that_names_the_file(write_scorer, line, says):
+    problem, _ = write_scorer(line + "\ndef score(answer):\n    return {'size': 2.0}\n")
+    assert says in str(problem.fault) and "scorer.py" in str(problem.fault)
 
 
 def test_a_directory_declares_directions_in_its_config(directory):
