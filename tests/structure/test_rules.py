@@ -12,7 +12,7 @@ BUDGETS = {
     "evo/plugins": 8_200,
     "vpo": 13_500,
     "islands": 7_500,
-    "problems": 13_200,
+    "problems": 12_000,
     "tests": 42_000,
     "bench": 7_300,
 }
