@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evo.api.ask_tell import Search as Search
+    from evo.api.ask_tell import SearchPrompt as SearchPrompt
+    from evo.api.ask_tell import TellResult as TellResult
     from evo.api.background import Interrupted as Interrupted
     from evo.api.background import ScorerWarning as ScorerWarning
     from evo.api.compare import compare as compare
     from evo.api.compare import load_comparison as load_comparison
-    from evo.api.comparison_result import ComparisonResult as ComparisonResult
     from evo.api.evaluate import EvaluateResult as EvaluateResult
     from evo.api.evaluate import evaluate as evaluate
     from evo.api.load import load_policy as load_policy
     from evo.api.load import load_problems as load_problems
-    from evo.api.result import Answer as Answer
-    from evo.api.result import RunResult as RunResult
+    from evo.api.results import Answer as Answer
+    from evo.api.results import ComparisonResult as ComparisonResult
+    from evo.api.results import RunResult as RunResult
     from evo.api.run import load_run as load_run
     from evo.api.run import resume as resume
     from evo.api.run import run as run
-    from evo.api.session import SearchPrompt as SearchPrompt
-    from evo.api.session import TellResult as TellResult
     from evo.api.train import TrainResult as TrainResult
     from evo.api.train import train as train
     from evo.config.run import RunConfig as RunConfig
@@ -56,14 +56,12 @@ if TYPE_CHECKING:
     FormulaRegressor: Any  # of a plug-in: type checkers read no entry points
 else:
     _HOMES = {
-        "evo.api.ask_tell": "Search",
-        "evo.api.session": "SearchPrompt TellResult",
+        "evo.api.ask_tell": "Search SearchPrompt TellResult",
         "evo.api.compare": "compare load_comparison",
-        "evo.api.comparison_result": "ComparisonResult",
+        "evo.api.results": "Answer ComparisonResult RunResult",
         "evo.api.background": "Interrupted ScorerWarning",
         "evo.api.evaluate": "EvaluateResult evaluate",
         "evo.api.load": "load_policy load_problems",
-        "evo.api.result": "Answer RunResult",
         "evo.api.run": "load_run resume run",
         "evo.api.train": "TrainResult train",
         "evo.config.run": "RunConfig",

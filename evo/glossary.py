@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 SHARED: Mapping[str, str] = {
-    "arm": "one side of a comparison: a policy with its settings; all arms search the same problems",
+    "arm": "one side of a comparison: a policy with its settings. It has the same colour and mark everywhere",
     "seed": "one repetition of a search, with its own random choices",
     "iteration": "one prompt for one problem, its sampled answers, their scores, and their places in the population",
-    "mean best": "best fitness so far, averaged over searches",
-    "busy": "share of the time in which the policy was sampling",
+    "mean best": "best fitness so far, averaged over searches; a search without a valid answer counts 0",
+    "busy": "share of the time in which the policy was sampling; the rest is waiting for scores and for the database",
     "queue": "answers that wait for their score",
     "cells": "places of the archive that hold an answer, sorted by features; each keeps its fittest answer",
-    "kept": "share of the parent's text that an answer keeps",
+    "kept": "share of the parent's text that an answer keeps: a route's beginning and end, a program's lines",
     "copies": "answers identical to one in their prompt",
     "repeats": "answers that the search had stored before; they are not scored again",
     "alone": "answers whose prompt showed no parent",
 }
 
 PAGE: Mapping[str, str] = {
-    "arm": SHARED["arm"],
+    **SHARED,
     "reference": "the arm that the others are compared with: the one named grpo, else the first",
-    "seed": SHARED["seed"],
-    "iteration": SHARED["iteration"],
     "answer, rollout": "a rollout is one text written by the policy; it holds one answer or a chain of several",
     "fitness, target": "fitness is the number that answers are ranked by; an answer at the target solves the problem",
     "reward vector": "an answer's value for each objective; fitness is computed from it",
@@ -30,7 +28,6 @@ PAGE: Mapping[str, str] = {
     "solve rate": "share of searches solved by the horizon",
     "area": "mean solve rate over all iterations up to the horizon: 1 if everything is solved at once",
     "median time": "the iteration by which half of the searches were solved; evo compare calls it half",
-    "mean best": SHARED["mean best"] + "; a search without a valid answer counts 0",
     "95% interval, band": "where the value lies, judging from these problems (from the seeds, for a single problem)",
     "shown": "the difference is larger than chance explains: p is at most 0.05, and the interval excludes 0",
     "p": "how often chance would give so large a difference, corrected for the number of arms (Bonferroni)",
@@ -38,19 +35,12 @@ PAGE: Mapping[str, str] = {
     "archive L1": "mean L1 distance between the reward vectors of two answers that the archive keeps",
     "valid": "an answer that was parsed and scored without an error",
     "unreadable reply": "a rollout whose answers could not be parsed; the other kinds are errors of answers",
-    "cells": SHARED["cells"],
     "island, migration": "a part of the population that evolves separately, and a copy from one part to another",
     "parent, lineage": "the answer that a prompt asked to improve, and an answer's line of parents",
     "better": "share of answers that are better than the parent in their prompt",
-    "kept": SHARED["kept"] + ": a route's beginning and end, a program's lines",
-    "copies": SHARED["copies"],
-    "repeats": SHARED["repeats"],
-    "alone": SHARED["alone"],
     "missing": "answers that were requested and that no rollout held",
     "sampling, scoring, commit": "seconds in which the policy wrote, answers were scored, and the database stored them",
     "wall": "seconds from the start of a run to its end",
-    "busy": SHARED["busy"],
-    "queue": SHARED["queue"],
     "policy version": "a policy that learns while it searches has a new version after every update",
     "loss, kl, entropy, clipped": "the trainer's objective, distance from the start, spread, share of clipped steps",
     "only": "problems that only this arm has solved",
@@ -58,16 +48,11 @@ PAGE: Mapping[str, str] = {
 """In the order of the page. Headings of tables explain more under the pointer."""
 
 SCREEN: Mapping[str, Mapping[str, str]] = {
+    "Everywhere": SHARED,
     "The head": {
-        "arm": SHARED["arm"] + ". It has the same colour and mark everywhere",
-        "seed": SHARED["seed"],
-        "iteration": SHARED["iteration"],
         "solved": "searches (a problem under one seed) that reached the target, and how many there are",
         "rate [95%]": "the share solved, estimated by the curve (Kaplan-Meier), and its 95% interval",
-        "mean best": SHARED["mean best"],
         "ans/s, tok/s": "answers and tokens sampled per second, over all runs of the arm",
-        "busy": SHARED["busy"] + "; the rest is waiting for scores and for the database",
-        "queue": SHARED["queue"],
         "errors": "answers that could not be scored; the panel errors counts their kinds",
         "in flight": "iterations that have started and are not stored yet; sampled: those that wait for an older one",
         "→": "a verdict: the difference to the reference, its 95% interval over problems, and p, the chance of so large"
@@ -90,7 +75,6 @@ SCREEN: Mapping[str, Mapping[str, str]] = {
         "curves": "solve rates over iterations, with 95% bands in dots for up to three arms; curves that overlap take"
         " turns",
         "population": "the archives of the chosen problem, with a bar for each island",
-        "cells": SHARED["cells"],
         "archive L1": "archive diversity: mean L1 distance between the reward vectors of two kept answers, the sum of"
         " the differences of their components",
         "island": "a part of the population that evolves separately; migrations: answers copied from one to the next",
@@ -98,7 +82,6 @@ SCREEN: Mapping[str, Mapping[str, str]] = {
         " of the reward vector against the parent",
         "operators": "share of answers better than the parent in their prompt; the columns are the parent's share of"
         " the target: <50% is from a quarter to a half",
-        "kept": SHARED["kept"],
         "copied": SHARED["copies"],
         "repeated": SHARED["repeats"],
         "no parent": SHARED["alone"],

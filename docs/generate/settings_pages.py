@@ -9,8 +9,7 @@ from markdown_table import plain, table
 from pydantic import BaseModel
 
 from evo.config.compare import CompareOptions
-from evo.config.evaluate import EvaluateConfig
-from evo.config.run import RunConfig
+from evo.config.run import EvaluateConfig, RunConfig
 from evo.config.train import TrainRun
 from evo.pipelines.file import ReportSettings
 

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any, get_type_hints
 
 from evo.config.parse import OPTIONS, parse
-from evo.config.scorer import ScorerSettings
+from evo.config.run import ScorerSettings
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord

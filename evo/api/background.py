@@ -14,23 +14,24 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from evo.api.drive import Job, ShownSearch
-from evo.comparison.arms import planned
-from evo.search.status import SearchStatus
+from evo.api.drive import Driver
+from evo.progress.model import Progress
+from evo.progress.snapshot import Snapshot
 from evo.search.stop import FINISHING, Stop
 from islands.errors import DatabaseUnavailable
-from islands.runs import read_totals
 from islands.store import Store
-from islands.types import RunRecord
 
 T = TypeVar("T")
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_BETWEEN_READS = 1.0
+STOPPING = "finishing the iterations in flight; press again to stop at once"
+LOG_SECONDS = 10.0
+"""Between two lines of an output that is no terminal."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -49,12 +50,64 @@ class ScorerWarning(UserWarning):
     """A scorer failed on some problems of a run; the others continued."""
 
 
-def resumes(name: str) -> str:
-    return f"{name}: interrupted with everything committed; evo.resume({name!r}) continues it"
+@dataclass(frozen=True)
+class ProgressLine:
+    """title: names the work; detail: figures next to it; done, total: in `unit`"""
+
+    title: str
+    done: int
+    total: int
+    unit: str
+    detail: str = ""
+
+
+class StoredProgress:
+    """The progress of a run or a comparison, from its database, which is read at most once a second."""
+
+    def __init__(self, db: str, name: str) -> None:
+        self._db, self._name = db, name
+        self._next = 0.0
+        self._store: Store | None = None
+        self._last: ProgressLine | None = None
+
+    def __call__(self) -> ProgressLine | None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + SECONDS_BETWEEN_READS  # before it reads: `expire` may come meanwhile
+            with contextlib.suppress(DatabaseUnavailable):  # busy; if it is gone, the searches report that
+                if self._store is None:
+                    self._store = Store.open(self._db, read_only=True)
+                    self._progress = Progress(self._store, self._name)
+                self._progress.read_all()
+                self._last = _describe(self._progress.snapshot(statistics=False))
+        return self._last
+
+    def expire(self) -> None:
+        """Read again at the next call."""
+        self._next = 0.0
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+
+def _describe(snapshot: Snapshot) -> ProgressLine:
+    """A run's solved problems, best fitness and answers; the problems that each arm of a comparison solved."""
+    solved = {arm.name: arm.solved or (0, 0) for arm in snapshot.arms}
+    if len(solved) > 1:
+        by_arm = ", ".join(f"{arm} {count}" for arm, (count, _) in solved.items())
+        detail = f"solved: {by_arm}" if any(count for count, _ in solved.values()) else ""
+    else:
+        (arm,) = snapshot.arms
+        count, known = solved[arm.name]
+        title = "best" if len(snapshot.problems) == 1 else "mean best"
+        detail = f"{count} of {known} solved, " if known else ""
+        detail += "" if arm.mean_best is None else f"{title} {arm.mean_best:.4g}, "
+        detail += f"{arm.telemetry.totals.answers:,} answers"
+    return ProgressLine(snapshot.name, snapshot.groups, snapshot.planned, "iterations", detail)
 
 
 class Background:
-    """A driver (evo.api.drive) for Python callers, and the job that its work sees. Used once.
+    """A driver (evo.api.drive) for Python callers. Used once.
 
     name: of the stored run, once there is one
     interrupts: how often Ctrl-C was pressed
@@ -64,7 +117,7 @@ class Background:
     def __init__(
         self,
         shown: bool,
-        after: Callable[[str], str] = resumes,
+        after: str = "{0}: interrupted with everything committed; evo.resume({0!r}) continues it",
         before: str = "interrupted before anything was stored",
     ) -> None:
         """shown: whether to show progress
@@ -75,13 +128,14 @@ class Background:
         self.name: str | None = None
         self.interrupts = 0
         self.progress: Callable[[], ProgressLine | None] = lambda: None
+        self._stored: StoredProgress | None = None
         self._display = Display(shown)
         self._interrupt: Callable[[Stop], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._ended = threading.Event()
 
-    def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
+    def drive(self, work: Callable[[Driver], Coroutine[Any, Any, T]]) -> T:
         """The result of the work. Raises its errors; Interrupted after a Ctrl-C, once it has ended."""
         outcome: list[T] = []
         errors: list[BaseException] = []
@@ -114,6 +168,8 @@ class Background:
                     self._press()
             thread.join()
             self._show()
+            if self._stored is not None:
+                self._stored.close()
         if errors:
             raise errors[0]
         if self.interrupts or not outcome:
@@ -129,19 +185,15 @@ class Background:
             self._interrupt = None
 
     @contextlib.asynccontextmanager
-    async def showing(self, search: ShownSearch) -> AsyncIterator[None]:
-        self.name = search.name
-        if (status := search.status) is not None:
-            self.progress = lambda: progress_of(status)
-            yield
-            return
-        stored = StoredProgress(search.db, search.name, search.comparison)
-        self.progress = stored
+    async def showing(self, db: str, name: str, against: str | None = None) -> AsyncIterator[None]:
+        self.name = name
+        self.progress = self._stored = StoredProgress(db, name)
         yield
-        stored.expire()  # the last counts are shown too
+        self._stored.expire()  # the last counts are shown too
 
     def _show(self) -> None:
-        self._display.update(self.progress(), stopping=self.interrupts > 0)
+        if self._display.shown:
+            self._display.update(self.progress(), stopping=self.interrupts > 0)
 
     def _press(self) -> None:
         """One Ctrl-C, in the caller's thread."""
@@ -159,7 +211,7 @@ class Background:
     def _interrupted(self) -> Interrupted:
         if self.name is None:
             return Interrupted(self._before)
-        return Interrupted(self._after(self.name), self.name)
+        return Interrupted(self._after.format(self.name), self.name)
 
     @contextlib.contextmanager
     def _handling_interrupts(self) -> Iterator[None]:
@@ -174,78 +226,11 @@ class Background:
             signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
-def progress_of(status: SearchStatus) -> ProgressLine:
-    """A search's counters. Read while another thread writes them."""
-    known = sum(problem.target is not None for problem in status.problem_runs)
-    best = [problem.best for problem in status.problem_runs if problem.best is not None]
-    parts = [f"{status.solved} of {known} solved" if known else ""]
-    if best:
-        title = "best" if len(status.problem_runs) == 1 else "mean best"
-        parts.append(f"{title} {sum(best) / len(best):.4g}")
-    parts.append(f"{status.answers:,} answers")
-    return ProgressLine(status.run, status.groups, status.planned, "iterations", ", ".join(filter(None, parts)))
-
-
-class StoredProgress:
-    """The progress of a comparison or a run, from the metrics that its runs store about once a second. The database
-    is read at most once a second."""
-
-    def __init__(self, db: str, name: str, comparison: bool) -> None:
-        """comparison: whether `name` is a comparison's, and not one run's"""
-        self._db, self._name, self._comparison = db, name, comparison
-        self._read = 0.0
-        self._last: ProgressLine | None = None
-
-    def expire(self) -> None:
-        """Read again at the next call."""
-        self._read = 0.0
-
-    def __call__(self) -> ProgressLine | None:
-        now = time.monotonic()
-        if now - self._read >= SECONDS_BETWEEN_READS:
-            self._read = now
-            try:
-                with Store.open(self._db, read_only=True) as store:
-                    runs = store.runs(comparison=self._name) if self._comparison else [store.run(self._name)]
-                    with store.read() as connection:
-                        committed = read_totals(connection, [run.id for run in runs])
-                    self._last = self._of(runs, {id: totals.groups for id, totals in committed.items()})
-            except DatabaseUnavailable:
-                pass  # busy for a moment; if it is gone, the searches report that
-        return self._last
-
-    def _of(self, runs: list[RunRecord], groups: Mapping[int, int]) -> ProgressLine:
-        plans = [planned(run) * len(run.config.get("problems", ())) for run in runs]
-        done = sum(plan if run.status == "done" else groups[run.id] for run, plan in zip(runs, plans, strict=True))
-        solved: dict[str, int] = {}
-        for run in runs:
-            arm = str(run.arm or run.name)
-            solved[arm] = solved.get(arm, 0) + int(run.summary.get("solved", 0))
-        by_arm = ", ".join(f"{arm} {count}" for arm, count in solved.items()) if any(solved.values()) else ""
-        return ProgressLine(self._name, done, sum(plans), "iterations", f"solved: {by_arm}" if by_arm else "")
-
-
-STOPPING = "finishing the iterations in flight; press again to stop at once"
-LOG_SECONDS = 10.0
-"""Between two lines of an output that is no terminal."""
-
-
-@dataclass(frozen=True)
-class ProgressLine:
-    """title: names the work; detail: figures next to it; done, total: in `unit`"""
-
-    title: str
-    done: int
-    total: int
-    unit: str
-    detail: str = ""
-
-
 class Display:
     """A bar of tqdm: on a terminal, below a notebook's cell, or as a line now and then; used in a `with` block."""
 
     def __init__(self, shown: bool) -> None:
-        self._shown = shown
+        self.shown = shown
         self._bar: Any = None
         self._stopping = False
 
@@ -260,8 +245,6 @@ class Display:
 
     def update(self, progress: ProgressLine | None, *, stopping: bool = False) -> None:
         """progress: None while it loads. stopping: Ctrl-C was pressed"""
-        if not self._shown:
-            return
         if stopping and not self._stopping:
             self._stopping = True
             print(f"interrupted; {STOPPING}", file=sys.stderr)

@@ -22,15 +22,14 @@ from evo.api.arguments import (
     take_scorer_settings,
 )
 from evo.api.background import Background
-from evo.api.comparison_result import ComparisonResult, read_comparison
 from evo.api.drive import run_comparison
+from evo.api.results import ComparisonResult, read_comparison
 from evo.api.run import comparison_result_of
 from evo.comparison.plan import begin, planned_runs
 from evo.config.compare import OF_EACH_ARM, OWN
 from evo.config.compare import load_comparison as load_settings
 from evo.config.parse import parse
-from evo.config.run import RunConfig
-from evo.config.scorer import ScorerSettings
+from evo.config.run import RunConfig, ScorerSettings
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_comparison
 from islands.names import check_name

@@ -1,8 +1,8 @@
 """Drives searches and comparisons to their end, for a Python caller or the command line.
 
 A driver runs the work on an event loop and shows it: evo.api.background in a thread while the caller waits, and
-evo.cli.live in the foreground with a live screen. It ends in an outcome, which the Python functions turn into a result
-or an exception, and the command line into lines and an exit code.
+evo.cli.live in the foreground. The work ends in an outcome, which the Python functions turn into a result or an
+exception, and the command line into lines and an exit code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from evo.cluster import open_runner
 from evo.config.run import RunConfig
 from evo.runs.finish import Ended, SearchOutcome, run_to_end
 from evo.runs.start import UNCHANGED, Changes, OpenRun
-from evo.search.status import SearchStatus
 from evo.search.stop import Stop
 
 if TYPE_CHECKING:
@@ -27,49 +26,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ShownSearch:
-    """A stored run or comparison that is being searched.
+class Driver(Protocol):
+    """Runs work to its end, once, and is what the work reports to."""
 
-    status: its counters, if it is a run that is searched in this process
-    against: the reference arm of a comparison
-    """
-
-    db: str
-    name: str
-    status: SearchStatus | None = None
-    against: str | None = None
-    comparison: bool = False
-
-
-class Job(Protocol):
-    """The reports of running work to its driver."""
+    def drive(self, work: Callable[[Driver], Coroutine[Any, Any, T]]) -> T:
+        """The result of the work. Raises its errors, and `asyncio.CancelledError` if it was cancelled."""
+        ...
 
     def interruptible(self, interrupt: Callable[[Stop], None]) -> AbstractContextManager[None]:
         """While the block runs, a first Ctrl-C calls `interrupt`, on the event loop of the work, and a second one
         cancels the work. Outside it the first one cancels."""
         ...
 
-    def showing(self, search: ShownSearch) -> AbstractAsyncContextManager[None]:
-        """In this block the search is shown."""
-        ...
-
-
-class Driver(Protocol):
-    """Runs work to its end."""
-
-    def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
-        """The result of the work. Raises its errors, and `asyncio.CancelledError` if it was cancelled."""
+    def showing(self, db: str, name: str, against: str | None = None) -> AbstractAsyncContextManager[None]:
+        """In this block the stored run or comparison is shown. against: its reference arm"""
         ...
 
 
 @dataclass(frozen=True)
 class ComparisonOutcome:
-    """A comparison whose runs have ended, in the order of `ended`. cancelled: it was stopped in the middle of them"""
+    """A comparison whose runs have ended, in the order of `ended`."""
 
     name: str
     ended: list[Ended]
-    cancelled: bool
     interrupted: bool
 
     @property
@@ -85,11 +64,11 @@ class ComparisonOutcome:
 def run_search(prepare: Callable[[], Coroutine[Any, Any, OpenRun]], driver: Driver, db: str) -> SearchOutcome:
     """Search one run, which `prepare` opens."""
 
-    async def work(job: Job) -> SearchOutcome:
+    async def work(driver: Driver) -> SearchOutcome:
         run = await prepare()
         try:
-            async with job.showing(ShownSearch(db, run.run.name, run.status)):
-                with job.interruptible(run.interrupt):
+            async with driver.showing(db, run.run.name):
+                with driver.interruptible(run.interrupt):
                     return await run_to_end(run)
         finally:
             await run.close()
@@ -117,16 +96,16 @@ def run_comparison(
 
     runner = runner_for(configs, processes) if ray is None else open_runner(ray, db)
 
-    async def work(job: Job) -> ComparisonOutcome | None:
+    async def work(driver: Driver) -> ComparisonOutcome | None:
         ended: list[Ended] = []
         cancelled = False
         try:
-            with job.interruptible(runner.interrupt):
+            with driver.interruptible(runner.interrupt):
                 await runner.prepare(configs)
                 if runner.stopping:
                     return None
                 name, batches = begin()
-                async with job.showing(ShownSearch(db, name, against=against, comparison=True)):
+                async with driver.showing(db, name, against):
                     try:
                         ended = await runner.search(db, batches, changes)
                     except asyncio.CancelledError:
@@ -134,7 +113,7 @@ def run_comparison(
         finally:
             await runner.close()
         interrupted = cancelled or bool(runner.stopping) or any(run.outcome == "interrupted" for run in ended)
-        return ComparisonOutcome(name, ended, cancelled, interrupted)
+        return ComparisonOutcome(name, ended, interrupted)
 
     return driver.drive(work)
 

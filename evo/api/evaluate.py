@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import Problems, call_text, check_keywords, plain, split_problems
 from evo.api.background import Background, ProgressLine, ScorerWarning
-from evo.api.drive import Job
-from evo.api.notebook import data_frame
-from evo.config.evaluate import EvaluateConfig
+from evo.api.drive import Driver
+from evo.api.results import data_frame
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import RunConfig
+from evo.config.run import EvaluateConfig, RunConfig
 from evo.evaluation.evaluate import Progress as OnProgress
 from evo.evaluation.record import Evaluated, execute_evaluation, prepare_evaluation
 from problems.registry import given
@@ -107,7 +106,7 @@ def evaluate(
         **settings,
     )  # fmt: skip
 
-    async def work(job: Job) -> Evaluated:
+    async def work(_: Driver) -> Evaluated:
         @contextlib.contextmanager
         def showing(config: RunConfig) -> Iterator[OnProgress]:
             title = f"{config.policy} on {' '.join(config.problems[:3])}"

@@ -27,12 +27,10 @@ from evo.api.arguments import (
     take_scorer_settings,
 )
 from evo.api.background import Background, ScorerWarning
-from evo.api.comparison_result import ComparisonResult, read_comparison
 from evo.api.drive import ComparisonOutcome, resume_comparison, resume_search, run_search
-from evo.api.result import RunResult, read_run
+from evo.api.results import ComparisonResult, RunResult, read_comparison, read_run
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import RunConfig, load_config
-from evo.config.scorer import ScorerSettings
+from evo.config.run import RunConfig, ScorerSettings, load_config
 from evo.errors import BadInput, SearchFailed
 from evo.runs.finish import SearchOutcome
 from evo.runs.preflight import check_new_run

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import Problems, call_text, check_keywords, plain, split_problems
 from evo.api.background import Background, ProgressLine
-from evo.api.drive import Job
-from evo.api.notebook import data_frame
+from evo.api.drive import Driver
+from evo.api.results import data_frame
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_training
@@ -149,14 +149,14 @@ def train(
 
 
 def _train(prepare: Callable[[], Training[Any]], objects: list[Problem], folder: str, progress: bool) -> TrainResult:
-    async def work(job: Job) -> TrainResult:
+    async def work(_: Driver) -> TrainResult:
         training = prepare()
         driver.name, driver.progress = folder, lambda: _progress(training)
         await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
-        stop = await training.run_to_end(job.interruptible)
+        stop = await training.run_to_end(driver.interruptible)
         return TrainResult.of(summarize(training, stop), training.record.lines)
 
-    driver = Background(progress, lambda name: f"{name}: interrupted; evo.train(resume={name!r}) continues it")
+    driver = Background(progress, "{0}: interrupted; evo.train(resume={0!r}) continues it")
     with given(objects):
         return driver.drive(work)
 

@@ -8,6 +8,7 @@ import gc
 import importlib
 import keyword
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -34,13 +35,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),
     "ui": ("evo.cli.ui", "Show runs, charts and candidates in a browser."),
     "runs": ("evo.cli.runs", "List the runs in a database; delete or rename them."),
-    "show": ("evo.cli.inspect", "Show a run, a comparison, or a candidate with its lineage."),
-    "best": ("evo.cli.best", "Print the best answers of a run or a comparison."),
+    "show": ("evo.cli.show", "Show a run, a comparison, or a candidate with its lineage."),
+    "best": ("evo.cli.show", "Print the best answers of a run or a comparison."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "check": ("evo.cli.check", "Check a scorer before a search: repeats, objectives, cheats."),
     "export": ("evo.cli.export", "Write a run's iterations as training traces."),
     "import": ("evo.cli.export", "Make a finished run of OpenEvolve's programs or traces."),
-    "report": ("evo.cli.inspect", "Write a run or a comparison as one HTML page, with its plots."),
+    "report": ("evo.cli.show", "Write a run or a comparison as one HTML page, with its plots."),
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
     "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
     "train": ("evo.cli.train", "Fine-tune a policy by reward (vpo, grpo, ...) or by what searches found (improve)."),
@@ -130,6 +131,7 @@ def evo() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 a fault of ours, 2 bad input, 130 interrupted with everything committed."""
+    end_with_parent()
     prepare_streams()
     sys.excepthook = print_traceback
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read every installed package's files
@@ -140,6 +142,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.argv[1:] = argv  # a run records its command, and a screen gives it to its search
     code[0] = invoke(sys.argv[1:])
     sys.exit(code[0])
+
+
+def end_with_parent() -> None:
+    """Let the kernel kill a pipeline's stage when the process that EVO_PARENT names ends. This works on Linux;
+    elsewhere the stage continues, which only costs time. All results survive a kill at any moment."""
+    if (parent := os.environ.pop("EVO_PARENT", "")) and sys.platform == "linux":
+        import ctypes  # only here
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
+        if os.getppid() != int(parent):  # it ended before the call
+            os._exit(1)
 
 
 def _leave(code: list[int]) -> None:

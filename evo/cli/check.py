@@ -13,8 +13,8 @@ from evo.checks.check import check_problem
 from evo.checks.subject import CheckReport, Finding
 from evo.cli.flags import collect_given, flag, flags
 from evo.cli.options import json_option, open_console, plain_option, print_json
-from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
+from evo.config.run import EvaluateConfig
 from evo.search.resources import resolve_problems
 from vpo.policies.address import parse_address
 from vpo.policies.registry import check_policy

@@ -6,31 +6,30 @@ The first act is the mazes'. Plug-ins add acts (`DemoAct`) by entry points of th
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import click
 from rich.console import Console
 
-from evo.api.drive import run_comparison
-from evo.cli.live import choose_name, foreground, search_on_screen, wants_screen
+from evo.cli import evo
+from evo.cli.live import choose_name, search_on_screen, wants_screen
 from evo.cli.options import (
     OutputOptions,
     db_option,
+    format_arguments,
     json_option,
     open_console,
     plain_option,
     print_json,
+    print_table,
 )
-from evo.cli.outcome import report_comparison
-from evo.cli.tables import print_table
 from evo.cli.train import drive_training
-from evo.comparison.plan import begin, planned_runs
-from evo.config.compare import load_comparison
 from evo.config.parse import parse
-from evo.config.run import RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.report.page import write_report
@@ -58,14 +57,12 @@ class DemoContext:
 
     folder: for files
     limit, iterations, seed: as the user gave them
-    command: the demo's own, which runs keep as what made them
     """
 
     folder: Path
     limit: int
     iterations: int
     seed: int
-    command: str
     output: OutputOptions
     console: Console
 
@@ -85,38 +82,18 @@ class ActResult:
 
 
 class DemoAct(Protocol):
-    """A part of the demo.
+    """A part of the demo. key: of its record in --json; title: its headline; shows: what follows "It shows" """
 
-    key: of its record in --json
-    title: its headline
-    shows: what it shows, after "It shows"
-    """
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def shows(self) -> str: ...
+    key: str
+    title: str
+    shows: str
 
     def play(self, context: DemoContext) -> ActResult:
         """Play it. Raises click.exceptions.Exit with an exit code if the demo ends here."""
         ...
 
 
-@dataclass(frozen=True)
-class Standing:
-    """A comparison's end: the share of problems that each arm solved, all verdicts, and whether `model` is ahead of the
-    reference, or behind it; None if no difference is shown."""
-
-    name: str
-    problems: int
-    solved: Mapping[str, float]
-    verdicts: Sequence[str]
-    model_ahead: bool | None
-
-
-@dataclass(frozen=True)
+@dataclass
 class ComparisonAct:
     """A comparison of a model with a policy that has none.
 
@@ -145,70 +122,64 @@ class ComparisonAct:
         return next(iter(self.policies))
 
     def play(self, context: DemoContext) -> ActResult:
-        """Compare, and print the standing."""
-        limit = min(context.limit, self.most or context.limit)
-        config = load_comparison(
-            None,
-            {
-                "problems": (self.problems,),
-                "limit": limit,
-                "iterations": self.iterations or context.iterations,
-                "seed": context.seed,
-                "until_solved": True,
-            },
-            arms={name: {"policy": policy} for name, policy in self.policies.items()},
-            baselines=list(self.baselines),
-            seeds=1,
-            against=self.reference,
-        )
-        runs, db = planned_runs(config), context.output.db
-        configs = [parse(RunConfig, run.config, run.arm) for run in runs]
-        standings: list[Standing] = []
-
-        def show(console: Console, name: str) -> None:
-            standings.append(_read_standing(name, db, self.reference))
-            self._print(standings[-1], console)
-
-        if wants_screen(context.output):
-            name = choose_name(db)
-            arguments = self._arguments(config.search, name, db)
+        """Compare, as `evo compare` does, and print how each arm did."""
+        output = context.output
+        name, limit = choose_name(output.db), min(context.limit, self.most or context.limit)
+        settings = {
+            **{"limit": limit, "iterations": self.iterations or context.iterations, "seed": context.seed},
+            **{"seeds": 1, "name": name, "against": self.reference, "db": output.db},
+        }
+        arguments = [
+            "compare",
+            self.problems,
+            "--until-solved",
+            *(f"--{key}={value}" for key, value in settings.items()),
+        ]
+        arguments += [f"--arm={arm}={policy}" for arm, policy in self.policies.items()]
+        arguments += [f"--baseline={baseline}" for baseline in self.baselines or ("none",)]
+        if wants_screen(output):
             loading = f"{limit} {self.key}"
-            code = search_on_screen(name, context.output, loading, arguments, against=self.reference, quiet=True)
-            if not code:
-                show(open_console(), name)
+            code = search_on_screen(name, output, loading, arguments, against=self.reference, quiet=True)
         else:
-            console, driver = foreground(context.output)
-            outcome = run_comparison(
-                lambda: begin(db, None, runs, configs, context.command), configs, driver, db, against=self.reference
-            )
-            code = report_comparison(outcome, context.output, console, show=show)
+            with contextlib.redirect_stdout(io.StringIO()):
+                code = evo.main(args=[*arguments, "--plain", "--json"], prog_name="evo", standalone_mode=False)
+            if code:
+                context.console.print(f"Resume with: evo resume {format_arguments(name, output.db)}", soft_wrap=True)
         if code:
             raise click.exceptions.Exit(code)
-        return ActResult(asdict(standings[-1]), self.describe(standings[-1]))
+        record = read_standing(name, output.db, self.reference)
+        rows = [(arm, self.meaning[arm], f"{share:.0%}") for arm, share in record["solved"].items()]
+        titles = ("arm", "description", f"solved of {record['problems']}")
+        print_table(context.console, titles, rows, right=titles[2:])
+        for text in record["verdicts"]:
+            context.console.print(f"  {text}", soft_wrap=True, markup=False)
+        return ActResult(record, self.describe(record))
 
-    def _arguments(self, search: RunConfig, name: str, db: str) -> list[str]:
-        """Of `evo compare`, which makes the same comparison."""
-        values = {"limit": search.limit, "iterations": search.iterations, "seed": search.seed, "seeds": 1, "name": name}
-        flags = [f"--{key}={value}" for key, value in {**values, "against": self.reference, "db": db}.items()]
-        arms = [part for arm, policy in self.policies.items() for part in ("--arm", f"{arm}={policy}")]
-        baselines = [f"--baseline={baseline}" for baseline in self.baselines or ("none",)]
-        return ["compare", self.problems, "--until-solved", *flags, *arms, *baselines]
-
-    def _print(self, standing: Standing, console: Console) -> None:
-        rows = [(arm, self.meaning[arm], f"{share:.0%}") for arm, share in standing.solved.items()]
-        titles = ("arm", "description", f"solved of {standing.problems}")
-        print_table(console, titles, rows, right=titles[2:])
-        for text in standing.verdicts:
-            console.print(f"  {text}", soft_wrap=True, markup=False)
-
-    def describe(self, standing: Standing) -> str:
-        """The standing as a part of a sentence."""
+    def describe(self, record: Mapping[str, Any]) -> str:
+        """What `read_standing` gives, as a part of a sentence."""
         verdicts = {True: "so the model helps", False: "so the model does worse", None: "so no difference is shown"}
-        model, other = (standing.solved.get(arm, 0.0) for arm in ("model", self.reference))
+        model, other = (record["solved"].get(arm, 0.0) for arm in ("model", self.reference))
         return (
-            f"on {standing.problems} {self.key} the model solved {model:.0%} and {self.rival} {other:.0%}, "
-            f"{verdicts[standing.model_ahead]}"
+            f"on {record['problems']} {self.key} the model solved {model:.0%} and {self.rival} {other:.0%}, "
+            f"{verdicts[record['model_ahead']]}"
         )
+
+
+def read_standing(name: str, db: str, reference: str) -> dict[str, Any]:
+    """A comparison's end: the share of problems that each arm solved, all verdicts, and whether `model` is ahead of the
+    reference, or behind it; None if no difference is shown."""
+    from evo.progress.model import Progress  # verdicts: scipy
+
+    with Store.open(db, read_only=True) as store:
+        progress = Progress.open(store, name, reference)
+    summary, solved, ahead = progress.summary, dict[str, float](), None
+    if summary is not None:
+        solved = {arm: each.solved.mean for arm, each in summary.arms.items() if each.solved is not None}
+        gap = summary.against.get("model", {}).get("solved")
+        ahead = gap.interval.mean > 0 if gap is not None and gap.shown else None
+    verdicts = [each.text for each in progress.verdicts] if summary is not None else []
+    problems = len(progress.comparison.problems)
+    return {"name": name, "problems": problems, "solved": solved, "verdicts": verdicts, "model_ahead": ahead}
 
 
 MAZES = ComparisonAct(
@@ -265,9 +236,7 @@ def demo(
         if code := _train(method, place, steps, seed, console, plain):
             return code
         acts[0] = _with_arm(acts[0], method, str(place), f"plans routes, trained by {method}")
-    given = f"--limit {limit} --iterations {iterations} --seed {seed}" + (f" --train --steps {steps}" if trains else "")
-    shown = OutputOptions(db, plain, as_json)
-    context = DemoContext(folder, limit, iterations, seed, f"evo demo {given}", shown, console)
+    context = DemoContext(folder, limit, iterations, seed, OutputOptions(db, plain, as_json), console)
     results: list[ActResult] = []
     for number, act in enumerate(acts, 1):
         console.print(f"\n[bold]{number}. {act.title}[/bold]", soft_wrap=True)
@@ -284,20 +253,6 @@ def demo(
 def _with_arm(act: DemoAct, arm: str, policy: str, meaning: str) -> DemoAct:
     assert isinstance(act, ComparisonAct)
     return replace(act, policies={**act.policies, arm: policy}, meaning={**act.meaning, arm: meaning})
-
-
-def _read_standing(name: str, db: str, reference: str) -> Standing:
-    from evo.progress.model import Progress  # verdicts: scipy
-
-    with Store.open(db, read_only=True) as store:
-        progress = Progress.open(store, name, reference)
-    problems, summary = len(progress.comparison.problems), progress.summary
-    if summary is None:
-        return Standing(name, problems, {}, [], None)
-    solved = {arm: each.solved.mean for arm, each in summary.arms.items() if each.solved is not None}
-    gap = summary.against.get("model", {}).get("solved")
-    ahead = gap.interval.mean > 0 if gap is not None and gap.shown else None
-    return Standing(name, problems, solved, [each.text for each in progress.verdicts], ahead)
 
 
 def _train(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:

@@ -5,26 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
-from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
-from evo.config.evaluate import EvaluateConfig
+from evo.cli.options import json_option, open_console, plain_option, print_json, print_table, read_command
 from evo.config.parse import OPTIONS, parse
+from evo.config.run import EvaluateConfig
 from evo.errors import INTERRUPTED
 from evo.evaluation.metrics import Evaluation
 from evo.evaluation.record import execute_evaluation, prepare_evaluation
 from evo.search.status import clock, describe_usage
 
-PLAIN_SECONDS = 10.0
 SEEDS_SHOWN = 5
 
 
@@ -83,37 +78,25 @@ def evaluate(
 @contextlib.contextmanager
 def _show_progress(console: Console, live: bool, title: str) -> Iterator[Callable[[int, int], None]]:
     """Yields a function that shows the progress of an evaluation: as a bar, or as a line every ten seconds."""
-    if live:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
-            task = bar.add_task(escape(title), total=None)
-            yield lambda done, of: bar.update(task, completed=done, total=of)
-        return
-    console.print(title, soft_wrap=True)
-    started = last = time.monotonic()
+    from evo.api.background import Display, ProgressLine  # the database, which an evaluation does without
 
-    def print_line(done: int, of: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= PLAIN_SECONDS and done < of:
-            last = now
-            console.print(f"{now - started:.0f} s  {done}/{of} problems", soft_wrap=True)
-
-    yield print_line
+    if not live:
+        console.print(title, soft_wrap=True)
+    with Display(True) as display:
+        yield lambda done, of: display.update(ProgressLine(title, done, of, "problems"))
 
 
 def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:
     seeds = record["seeds"]
     listed = seeds if 1 < len(seeds) <= SEEDS_SHOWN else []
-    table = Table(box=None, pad_edge=False)
-    for title in ("", "mean", "95% interval", *(f"seed {seed}" for seed in listed)):
-        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    rows = []
     for name in evaluation.metrics:
         low_high = record["intervals"].get(name)
         interval = f"[{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else "-"
         means = [evaluation.per_seed[seed][name] for seed in listed]
-        table.add_row(name, _format(record[name]), interval, *map(_format, means))
-    console.print(table)
+        rows.append((name, _format(record[name]), interval, *map(_format, means)))
+    titles = ("", "mean", "95% interval", *(f"seed {seed}" for seed in listed))
+    print_table(console, titles, rows, right=titles[1:])
     named = ", ".join(map(str, seeds)) if len(seeds) <= SEEDS_SHOWN else f"{seeds[0]} to {seeds[-1]}"
     count = record["problems"]
     console.print(

@@ -13,6 +13,7 @@ import signal
 import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
@@ -23,7 +24,7 @@ from evo.tui.child import SearchProcess, can_show, is_shown, obey_screen
 from problems.address import name_few
 
 if TYPE_CHECKING:
-    from evo.api.drive import Job, ShownSearch
+    from evo.api.drive import Driver
     from evo.config.run import RunConfig
     from evo.progress.model import Progress
 
@@ -91,13 +92,9 @@ def _open_progress(db: str, name: str, against: str | None) -> Progress | None:
         return None
 
 
-@contextlib.contextmanager
-def silent_if(shown: bool) -> Iterator[None]:
+def silent_if(shown: bool) -> AbstractContextManager[object]:
     """Keep warnings of checks silent that the child of a screen repeats."""
-    with warnings.catch_warnings():
-        if shown:
-            warnings.simplefilter("ignore")
-        yield
+    return warnings.catch_warnings(action="ignore") if shown else contextlib.nullcontext()
 
 
 def choose_name(db: str) -> str:
@@ -112,52 +109,6 @@ def choose_name(db: str) -> str:
     except DatabaseUnavailable:
         taken = set()
     return next(name for attempt in range(100) if (name := readable_name(attempt)) not in taken)
-
-
-class Foreground:
-    """A driver (evo.api.drive) for commands, and the job that the driven work gets. It is used once."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
-        gc.freeze()  # the libraries of the database, imported after the command
-        if is_shown():
-            obey_screen()
-        return asyncio.run(self._drive(work))
-
-    async def _drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
-        try:
-            return await work(self)
-        finally:
-            _leave_closed_terminal()
-
-    @contextlib.contextmanager
-    def interruptible(self, interrupt: Callable[[Stop], None]) -> Iterator[None]:
-        with handling_interrupts(interrupt):
-            yield
-
-    @contextlib.asynccontextmanager
-    async def showing(self, search: ShownSearch) -> AsyncIterator[None]:
-        """Lines read the database, as `evo watch` does; a screen does so itself."""
-        if is_shown():
-            yield
-            return
-        db, name, against = search.db, search.name, search.against
-        hint = f"Started {name}. Watch it with: evo watch {format_arguments(name, db)}"
-        self._console.print(hint, soft_wrap=True, markup=False)
-        lines = asyncio.create_task(_print_lines(db, name, self._console, against))
-        try:
-            yield
-        finally:
-            lines.cancel()
-            await asyncio.gather(lines, return_exceptions=True)
-
-
-def foreground(output: OutputOptions) -> tuple[Console, Foreground]:
-    """(the console that the outcome is printed on, the driver of the command's work)"""
-    console = open_console(stderr=output.as_json)
-    return console, Foreground(console)
 
 
 @contextlib.contextmanager
@@ -193,6 +144,46 @@ def handling_interrupts(interrupt: Callable[[Stop], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+class Foreground:
+    """A driver (evo.api.drive) for commands. It is used once."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def drive(self, work: Callable[[Driver], Coroutine[Any, Any, T]]) -> T:
+        gc.freeze()  # the libraries of the database, imported after the command
+        if is_shown():
+            obey_screen()
+        try:
+            return asyncio.run(work(self))
+        finally:
+            _leave_closed_terminal()
+
+    def interruptible(self, interrupt: Callable[[Stop], None]) -> AbstractContextManager[None]:
+        return handling_interrupts(interrupt)
+
+    @contextlib.asynccontextmanager
+    async def showing(self, db: str, name: str, against: str | None = None) -> AsyncIterator[None]:
+        """Lines read the database, as `evo watch` does; a screen does so itself."""
+        if is_shown():
+            yield
+            return
+        hint = f"Started {name}. Watch it with: evo watch {format_arguments(name, db)}"
+        self._console.print(hint, soft_wrap=True, markup=False)
+        lines = asyncio.create_task(_print_lines(db, name, self._console, against))
+        try:
+            yield
+        finally:
+            lines.cancel()
+            await asyncio.gather(lines, return_exceptions=True)
+
+
+def foreground(output: OutputOptions) -> tuple[Console, Foreground]:
+    """(the console that the outcome is printed on, the driver of the command's work)"""
+    console = open_console(stderr=output.as_json)
+    return console, Foreground(console)
+
+
 def name_configs(configs: Sequence[RunConfig]) -> str:
     """The policies and problems that are loaded, in a few words."""
     policies = list(dict.fromkeys(config.policy for config in configs))
@@ -215,6 +206,6 @@ def _leave_closed_terminal() -> None:
 async def _print_lines(db: str, name: str, console: Console, against: str | None) -> None:
     began = asyncio.get_running_loop().time()
     await asyncio.sleep(FIRST_LINES_SECONDS)
-    from evo.cli.lines import print_lines_during
+    from evo.cli.watch import print_lines_during
 
     await print_lines_during(db, name, console, against, began)

@@ -6,14 +6,17 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from evo.errors import BadInput
+from evo.tui.line import clean
 from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -95,6 +98,22 @@ def open_console(**settings: Any) -> Console:
 def open_wide_console(**settings: Any) -> Console:
     """A console for tables: no name or reason is cut or wrapped to fit a terminal."""
     return Console(highlight=False, markup=False, width=WIDE, **settings)
+
+
+def format_number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def print_table(
+    console: Console, titles: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
+) -> None:
+    """Print the table; on a terminal, texts that are too long are wrapped. right: titles of right-aligned columns"""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if console.is_terminal else "")
+    for title in titles:
+        table.add_column(Text(title), justify="right" if title in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(clean(" ".join(cell.splitlines()))) for cell in row))
+    console.print(table, width=Console().width if console.is_terminal else None)
 
 
 def read_command() -> str:

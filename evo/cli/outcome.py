@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from evo.api.drive import ComparisonOutcome
-from evo.cli.options import OutputOptions, format_arguments, print_json
-from evo.cli.tables import print_table
+from evo.cli.options import OutputOptions, format_arguments, format_number, print_json, print_table
 from evo.errors import INTERRUPTED
 from evo.runs.finish import SearchOutcome
 from evo.search.status import clock, describe_errors, describe_usage
@@ -101,35 +100,22 @@ def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str
         state = f"solved at {problem['solved_at']}"
     elif state.startswith("failed"):
         state = "its scorer failed"  # the fault is printed at the end
-    best, target = ("-" if problem[key] is None else f"{problem[key]:.4g}" for key in ("best", "target"))
+    best, target = (format_number(problem[key]) for key in ("best", "target"))
     return problem["name"], f"{problem['iterations']}{of}", best, target, state
 
 
 def report_comparison(
-    outcome: ComparisonOutcome | None,
-    output: OutputOptions,
-    console: Console,
-    *,
-    against: str | None = None,
-    show: Callable[[Console, str], None] | None = None,
+    outcome: ComparisonOutcome | None, output: OutputOptions, console: Console, *, against: str | None = None
 ) -> int:
-    """Print the standings of a comparison; returns the exit code.
-
-    outcome: None if nothing was stored
-    show: prints the comparison of that name, instead of its standings and of commands that look at it
-    """
+    """Print the standings of a comparison; returns the exit code. outcome: None if nothing was stored"""
     if outcome is None:
         return INTERRUPTED
-    if show is not None:
-        show(console, outcome.name)
-    else:
-        print_standings(outcome.name, output, console, against)
+    print_standings(outcome.name, output, console, against)
     if not output.as_json:
         named = format_arguments(outcome.name, output.db)
         if outcome.interrupted or outcome.failed:
             console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
-        if show is None:
-            console.print(f"Next: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
+        console.print(f"Next: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
     _print_faults(f"{run.run}: {run.reason}" for run in outcome.failed)
     _print_faults(outcome.faults)
     return INTERRUPTED if outcome.interrupted else 1 if outcome.failed or outcome.faults else 0

@@ -11,9 +11,8 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from evo.cli.options import json_option, open_console, plain_option, print_json
+from evo.cli.options import json_option, open_console, plain_option, print_json, print_table
 from evo.errors import INTERRUPTED, BadInput
 from evo.pipelines.check import check_pipeline
 from evo.pipelines.file import SEARCHES, Pipeline, Stage, read_pipeline
@@ -139,14 +138,12 @@ def _print(console: Console, record: dict[str, Any], as_json: bool, again: str) 
     if as_json:
         print_json(record)
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("stage", "kind", "state", "seconds", "reads", "makes"):
-        table.add_column(title, justify="right" if title == "seconds" else "left", overflow="fold")
+    rows = []
     for stage in record["stages"]:
         seconds = f"{stage['seconds']:.0f}" if stage["seconds"] else "-"
         reads = ", ".join(stage["reads"]) or "-"
-        table.add_row(stage["name"], stage["kind"], stage["state"], seconds, reads, stage["reason"] or stage["output"])
-    console.print(table, soft_wrap=False)
+        rows.append((stage["name"], stage["kind"], stage["state"], seconds, reads, stage["reason"] or stage["output"]))
+    print_table(console, ("stage", "kind", "state", "seconds", "reads", "makes"), rows, right=["seconds"])
     runs = [stage["output"] for stage in record["stages"] if stage["output"].startswith("run ")]
     if again and record["outcome"] != Status.DONE:
         console.print(f"Resume with: {again}")

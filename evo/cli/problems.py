@@ -8,9 +8,8 @@ from itertools import groupby
 from typing import Any
 
 import click
-from rich.table import Table
 
-from evo.cli.options import json_option, open_console, print_json
+from evo.cli.options import format_number, json_option, open_console, print_json, print_table
 from problems.contract import Problem
 from problems.registry import describe_sets, families, resolve
 from problems.retired import COMMANDS, replace_hint
@@ -38,7 +37,6 @@ class _Problems(click.Command):
 def problems(address: str | None, limit: int | None, as_json: bool) -> None:
     """List the problem sets, or the problems that ADDRESS names (a single problem is shown with its statement)."""
     console = open_console(markup=False)
-    table = Table(box=None, pad_edge=False)
     if address is None:
         sets = describe_sets()
         if as_json:
@@ -57,7 +55,7 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         problem = chosen[0]
         if problem.fault is not None:
             raise problem.fault
-        target = "none" if problem.target is None else f"{problem.target:.4g}"
+        target = "none" if problem.target is None else format_number(problem.target)
         known = "" if problem.best_known is None else f"; best known {problem.best_known:.12g}"
         console.print(f"{problem.name}: objectives {', '.join(problem.objectives)}; target {target}{known}")
         if problem.source:
@@ -65,12 +63,9 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         console.print()
         console.print(problem.statement())
         return
-    for title in ("problem", "objectives", "target"):
-        table.add_column(title, justify="left" if title == "problem" else "right")
-    for problem in chosen:
-        target = "-" if problem.target is None else f"{problem.target:.4g}"
-        table.add_row(problem.name, str(len(problem.objectives)), target)
-    console.print(table)
+    titles = ("problem", "objectives", "target")
+    rows = [(problem.name, str(len(problem.objectives)), format_number(problem.target)) for problem in chosen]
+    print_table(console, titles, rows, right=titles[1:])
 
 
 def draw_sets(sets: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:

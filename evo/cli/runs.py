@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from evo.cli.inspect import format_number, open_store
-from evo.cli.options import db_option, json_option, open_wide_console, print_json
-from evo.cli.tables import print_table
+from evo.cli.options import db_option, format_number, json_option, open_wide_console, print_json, print_table
 from evo.errors import BadInput
 from evo.search.status import format_time
 from islands.comparisons import runs_named
@@ -43,7 +41,7 @@ def runs(context: click.Context, db: str, as_json: bool) -> None:
     """List the runs in a database; delete or rename them; upgrade the database."""
     if context.invoked_subcommand is not None:
         return
-    with open_store(db) as store:
+    with Store.open(db, read_only=True) as store:
         lines = overview(store)
     if as_json:
         print_json([_to_dict(line) for line in lines])

@@ -10,8 +10,7 @@ import click
 from evo.cli.flags import GroupedCommand, collect_given, flag, together
 from evo.cli.live import handling_interrupts
 from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
-from evo.config.traces import TraceSettings
-from evo.config.train import TrainRun, check_resumable, plan_training
+from evo.config.train import TraceSettings, TrainRun, check_resumable, plan_training
 from evo.errors import INTERRUPTED, BadInput
 from evo.runs.preflight import check_new_training
 from evo.search.stop import StopReason

@@ -1,16 +1,28 @@
-"""`evo watch`: show a run or a comparison on a live screen, from another terminal or machine. It only reads."""
+"""`evo watch`: a run or a comparison on a live screen, as a line every few seconds, or as a picture. It only reads."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 
 import click
+from rich.console import Console
 
-from evo.cli.options import db_option, json_option, open_console, plain_option
+from evo.cli.options import db_option, json_option, open_console, plain_option, print_json
 from evo.errors import BadInput
+from evo.progress.model import Progress
+from evo.progress.snapshot import ArmSnapshot, Snapshot
+from evo.search.status import clock, describe_errors
 from evo.tui.child import can_show
+from evo.tui.draw import picture, solved_text
+from evo.tui.line import clean
+from evo.tui.numbers import fitness, rate
+from evo.tui.palette import TERMINAL
+from islands.errors import NoRuns
+from islands.lock import LOST
+from islands.store import Store
 
 OFFERED = 9
 """Runs to choose from if none is named, unless more are running."""
@@ -49,16 +61,12 @@ def watch(
     if name is None:
         name = choose_run(db, ask=sys.stdin.isatty() and can_show(console) and not as_json)
     if plain or as_json or once or svg is not None or not can_show(console):
-        from evo.cli import lines
-
         if once:
-            return lines.print_picture(name, db, against, console, as_json)
+            return print_picture(name, db, against, console, as_json)
         if svg is not None:
-            return lines.write_picture(name, db, against, Path(svg))
-        return lines.print_lines(name, db, against, console, as_json)
-    from evo.progress.model import Progress
+            return write_picture(name, db, against, Path(svg))
+        return print_lines(name, db, against, console, as_json)
     from evo.tui.app import ScreenApp, run_screen
-    from islands.store import Store
 
     with Store.open(db, read_only=True) as store:
         progress = Progress(store, name, against, live=True)
@@ -68,9 +76,6 @@ def watch(
 def choose_run(db: str, ask: bool) -> str:
     """The run or comparison to watch: the running ones are offered first, then the newest others. ask: let the user
     choose if there are several; else it is the first of them, whose name is printed to stderr. Raises NoRuns."""
-    from islands.errors import NoRuns
-    from islands.store import Store
-
     with Store.open(db, read_only=True) as store:
         newest: dict[str, set[str]] = {}
         for run in reversed(store.runs()):
@@ -90,3 +95,118 @@ def choose_run(db: str, ask: bool) -> str:
         click.echo(f"{number:3}  {name}  {'running' if name in running else '/'.join(sorted(newest[name]))}")
     number = click.prompt("Watch which one", type=click.IntRange(1, len(offered)), default=1)
     return offered[number - 1]
+
+
+PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
+ONCE_WIDTH, ONCE_HEIGHT = 100, 40
+
+
+async def print_lines_during(db: str, name: str, console: Console, against: str | None, began: float) -> None:
+    """Print lines of a run that works on this event loop, until cancelled. began: its start on the loop's clock"""
+    with await asyncio.to_thread(Store.open, db, read_only=True) as store:
+        progress = await asyncio.to_thread(Progress, store, name, against, live=True)
+        while True:
+            await asyncio.to_thread(progress.refresh)
+            _print_line(await asyncio.to_thread(progress.snapshot, statistics=False), console)
+            await asyncio.sleep(choose_pause(asyncio.get_running_loop().time() - began))
+
+
+def _print_line(snapshot: Snapshot, console: Console) -> None:
+    console.print(format_line(snapshot, time.time()), soft_wrap=True, markup=False)
+
+
+def choose_pause(elapsed: float) -> float:
+    """Seconds until the next lines, `elapsed` seconds after the first."""
+    return PLAIN_SECONDS if elapsed < 60 else PLAIN_SECONDS_LATER
+
+
+def format_line(snapshot: Snapshot, now: float) -> str:
+    """The snapshot as one line: time, share done, time left, iterations, and the arms' solved problems, or mean best
+    fitness if no problem has a target; for a single run also its rates."""
+    arms, elapsed, left = snapshot.arms, clock(snapshot.elapsed(now)), snapshot.eta()
+    several = len(arms) > 1
+    parts = [elapsed, f"{snapshot.groups / max(1, snapshot.planned):4.0%}"]
+    if left:
+        parts.append(f"about {clock(left)} left")
+    parts.append(f"{snapshot.groups:,}/{snapshot.planned:,} iterations")
+    parts.append(", ".join(f"{n} {status}" for status, n in snapshot.statuses.items()))
+    solved = [(arm.name, solved_text(arm)) for arm in arms if arm.results is not None and arm.results.judged.any()]
+    best = [(arm.name, fitness(arm.mean_best)) for arm in arms] if not (solved and several) else []
+    for title, values in (("solved", solved), ("mean best", best)):
+        if values:
+            parts.append(f"{title} " + ", ".join(f"{name} {text}" if several else text for name, text in values))
+    if snapshot.failed:
+        parts.append(f"{len({problem.name for problem in snapshot.failed})} left out, scorer failed")
+    if not several:
+        parts += _rates(arms[0])
+    if cost := sum(arm.telemetry.totals.cost for arm in arms):
+        parts.append(f"cost {cost:.4g}")
+    flying = sum(arm.telemetry.in_flight or 0 for arm in arms)
+    if flying and not several:
+        ahead = sum(arm.telemetry.sampled_ahead or 0 for arm in arms)
+        parts.append(f"{ahead:,} of {flying:,} iterations in flight sampled")
+    if errors := snapshot.errors:
+        parts.append(describe_errors(errors))
+    if snapshot.ended and LOST in snapshot.reasons:
+        parts.append(LOST)
+    return "  ".join(clean(part) for part in parts)
+
+
+def _rates(arm: ArmSnapshot) -> list[str]:
+    telemetry = arm.telemetry
+    rates = [(telemetry.answers_per_second, "answers/s"), (telemetry.tokens_per_second, "tokens/s")]
+    parts = [f"{rate(value)} {unit}" for value, unit in rates if value is not None]
+    if telemetry.policy_busy is not None:
+        parts.append(f"waiting for the model {telemetry.policy_busy:.0%} of the time")
+    return parts
+
+
+def print_lines(name: str, db: str, against: str | None, console: Console, as_json: bool) -> int:
+    """Print a line every few seconds, until every run has ended. as_json: each line is an object"""
+    began = time.monotonic()
+    with Store.open(db, read_only=True) as store:
+        progress = Progress(store, name, against)
+        while True:
+            progress.read_all()
+            snapshot = progress.snapshot()
+            if as_json:
+                print_json(snapshot.as_dict(time.time()))
+            else:
+                _print_line(snapshot, console)
+            if snapshot.ended:
+                for verdict in () if as_json else snapshot.verdict:
+                    console.print(verdict.text, soft_wrap=True)
+                return 0
+            time.sleep(choose_pause(time.monotonic() - began))
+
+
+def read_snapshot(name: str, db: str, against: str | None) -> Snapshot:
+    with Store.open(db, read_only=True) as store:
+        return Progress.open(store, name, against).snapshot()
+
+
+def print_picture(name: str, db: str, against: str | None, console: Console, as_json: bool) -> int:
+    """Print the screen as text, without its keys, which would do nothing. as_json: print its values instead"""
+    snapshot, now = read_snapshot(name, db, against), time.time()
+    if as_json:
+        print_json(snapshot.as_dict(now))
+        return 0
+    width, height = (console.width, console.height) if console.is_terminal else (ONCE_WIDTH, ONCE_HEIGHT)
+    page = Console(width=width, highlight=False, markup=False, emoji=False)
+    with page.capture() as captured:
+        page.print(picture(snapshot, width, height, now, TERMINAL))
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    print("\n".join(lines))
+    return 0
+
+
+def write_picture(name: str, db: str, against: str | None, file: Path) -> int:
+    """Write the screen as an SVG. Raises BadInput if the file cannot be written."""
+    from evo.tui.app import save_svg  # Textual: lines do not need it
+
+    snapshot = read_snapshot(name, db, against)
+    try:
+        file.write_text(save_svg(snapshot, time.time()), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write {file}: {error.strerror or error}") from None
+    return 0

@@ -2,7 +2,7 @@
 
 In an iteration every arm gives the same number of answers, in chains of a length m: G rollouts of m answers, with
 equal G m for all arms. Problems, prompts and seeds are the same. Islands are the same unless an arm has other settings
-for them. The baselines (evo.config.baselines) are arms like any other.
+for them. The baselines (evo.config.compare) are arms like any other.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evo.config.baselines import CLASSIC, CLASSIC_POLICY
-from evo.config.compare import CompareConfig, arms_of
+from evo.config.compare import CLASSIC, CLASSIC_POLICY, CompareConfig, arms_of
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
 from evo.provenance import source_commit

@@ -1,23 +1,153 @@
-"""The configuration of a run: one validated object, filled from YAML, then flags, each overriding the one before.
-
-The object is stored with the run, so `evo resume` needs nothing but the database.
+"""The configurations of a run and of an evaluation: validated objects, from YAML, then flags, each overriding the one
+before. A run's is stored with it, so `evo resume` needs nothing but the database.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from evo.config.colocated import SearchTraining, complete_trainer
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
-from evo.config.sampling import Count, Fresh, Rollouts, SamplingConfig, Share
-from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from islands.population.config import ISLANDS, PopulationConfig
 from problems.retired import drop_retired
+from problems.sandbox.contract import Mode
 from problems.scoring import check_resources
+from vpo.advantage import METHODS
+from vpo.training.config import Reward, TrainerSettings
+
+Rollouts = Annotated[int, Field(ge=1, le=1024)]
+Answers = Annotated[int, Field(ge=1, le=32)]
+Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
+TopP = Annotated[float, Field(gt=0.0, le=1.0)]
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+
+def _fresh(given: Any) -> Any:
+    """auto, or a share: one message for both, since pydantic's would name neither."""
+    try:
+        share = given if given == "auto" else float(given)
+    except (TypeError, ValueError):
+        share = -1.0
+    if share != "auto" and not 0.0 <= share <= 1.0:
+        raise ValueError("expected a share from 0 to 1, or auto")
+    return share
+
+
+Fresh = Annotated[float | Literal["auto"], BeforeValidator(_fresh)]
+
+
+class SamplingConfig(BaseModel):
+    """Which policy answers which problems, and how it samples."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    problems: list[str] = Field(default_factory=list, description="Problem addresses.")
+    policy: str = Field(
+        "embedded:base",
+        description="The policy: embedded:NAME (mazes), a hub id or directory, vllm:ID, openai:MODEL@URL, or "
+        "scripted:mutate (random edits, no model).",
+    )
+    answers: Answers = Field(3, description="Answers per rollout (m).")
+    seed: int = Field(0, ge=0, description="The seed of every random choice.")
+    limit: Count | None = Field(None, description="Use only the first K problems of each set.")
+    temperature: Temperature | None = Field(
+        None, description="The sampling temperature; default: an OpenEvolve config's, else the model's own, else 1."
+    )
+    top_p: TopP = Field(1.0, description="Sample from the smallest set of tokens with this much probability.")
+    max_new_tokens: Count | None = Field(
+        None, description="Tokens per rollout at most; default by answer format and count."
+    )
+    sandbox: Mode = Field("auto", description="How code that models write is isolated.")
+    device: str | None = Field(None, description="The device of a transformers model: cpu, cuda, cuda:1.")
+    dtype: Dtype | None = Field(None, description="The number format of a transformers model's weights.")
+
+
+class ScorerSettings(BaseModel):
+    """Kept with the run, so that a resume needs only the function."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    statement: str | None = Field(None, description="The task in English, as a prompt shows it.")
+    seed_answer: str | list[str] | None = Field(None, description="The answer that the search starts from.")
+    target: float | None = Field(None, description="The fitness at which the problem counts as solved.")
+    answer_format: Literal["text", "python"] = Field("text", description="How an answer is written.")
+    objectives: list[str] | None = Field(None, description="The names of the scores; default: those of the seed.")
+    directions: dict[str, Literal["max", "min"]] | None = Field(
+        None, description="min for an objective that is better when lower."
+    )
+    weights: dict[str, float] | list[float] | None = Field(
+        None, description="The objectives' weights in the fitness; default: the plain mean."
+    )
+    timeout: float | None = Field(None, gt=0, description="Seconds per answer; default 30.")
+    readable: list[str] | None = Field(None, description="Files and folders that the function reads.")
+    batched: bool = Field(False, description="The function takes a list of answers and gives a list of scores.")
+    isolated: bool = Field(True, description="Run in the sandbox; off: trusted.")
+    resources: dict[str, float] = Field(
+        default_factory=dict, description="What scoring an answer takes, as in {gpus: 1}; see scoring_resources."
+    )
+
+
+class SearchTraining(TrainerSettings):
+    """Training during a search: its stored iterations are the batches.
+
+    The newest version of the policy learns from a group once enough groups are there. The PPO ratio, the truncated
+    importance weights and the cap correct for the version that wrote it.
+    """
+
+    method: str = Field(description="Train the policy during the search by this method: vpo, grpo, ...")
+    every: int = Field(16, ge=1, description="Iterations per training step.")
+    steps: int | None = Field(None, ge=1, description="Training steps at most; the search continues after them.")
+    max_staleness: int | None = Field(
+        8, ge=0, description="Drop (and count) groups of versions that are older than this many."
+    )
+    truncate: float | None = Field(2.0, gt=0.0, description="The cap of truncated importance weights.")
+    reward: Reward = Field(
+        "value",
+        description="The reward of an answer to a prompt with a parent: its value, or its gain over the parents shown.",
+    )
+    shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
+    unsolved: bool = Field(False, description="Learn only from problems that are not solved yet.")
+    tolerance: float = Field(
+        0.05, gt=0.0, description="Nats per token by which sampler and trainer may differ on the probe after a sync."
+    )
+    save_every: int = Field(
+        10, ge=1, description="Steps between checkpoints; a resume repeats the steps since the last."
+    )
+    keep: int = Field(2, ge=1, description="Checkpoints to keep, in addition to the version promoted last.")
+    check: list[str] = Field(
+        default_factory=list, description="Held-out problems: a version that does worse on them is rolled back."
+    )
+    check_every: int = Field(4, ge=1, description="Steps between checks; versions between them do not search.")
+    check_limit: int | None = Field(None, ge=1, description="Use only the first K problems of each held-out address.")
+    check_answers: int = Field(12, ge=1, description="Answers per problem in a check.")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> SearchTraining:
+        if self.reward == "gain" and self.method in METHODS and not METHODS[self.method].gains:
+            raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
+        if self.reward == "solve" or (self.method in METHODS and METHODS[self.method].success):
+            raise ValueError(
+                "reward solve takes its goals from a stored search: evo train pass_at_k --reward solve "
+                "--parents-from archive:RUN"
+            )
+        if self.check and self.max_staleness is not None and self.check_every > self.max_staleness:
+            raise ValueError(
+                f"check_every {self.check_every} must be at most max_staleness {self.max_staleness}: between checks "
+                "the groups are those of the version that was promoted last"
+            )
+        return self
+
+
+def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A trainer's settings as they were stored, completed: before there was a scale, training ran at the plain one, and
+    a resumed run keeps it. max_staleness was called most_behind."""
+    kept = {"max_staleness" if key == "most_behind" else key: value for key, value in drop_retired(values).items()}
+    return {"scale": "plain", **kept}
 
 
 class PromptConfig(BaseModel):
@@ -168,3 +298,15 @@ def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
         "prompt": {"fresh": 0.0, **(values.get("prompt") or {})},
         **({"train": complete_trainer(train)} if train else {}),
     }
+
+
+class EvaluateConfig(SamplingConfig):
+    """The settings of `evo evaluate`."""
+
+    answers_total: int = Field(30, ge=1, le=100_000, description="Answers per problem.")
+    seeds: int = Field(1, ge=1, le=1000, description="How many seeds, from --seed on.")
+    against: str | None = Field(None, description="Compare problem by problem with a file that -o wrote.")
+
+    def run_config(self) -> RunConfig:
+        """The same as a run's configuration; settings left open stay open."""
+        return RunConfig.model_validate(self.model_dump(include=set(SamplingConfig.model_fields), exclude_unset=True))

@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evo.config.parse import OPTIONS, parse, read_yaml
-from evo.config.sampling import Answers, Count, Rollouts, Share
-from evo.config.traces import TraceSettings
+from evo.config.run import Answers, Count, Rollouts, Share
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
 from vpo.training.config import IMPROVE, Reward, TrainerSettings
+
+TRUNCATE = 2.0
+"""The cap of the importance weights for training on traces, if the user sets none."""
+
+_RUN_AT = re.compile(r"(?P<run>[^@]+)@(?P<address>[A-Za-z][A-Za-z0-9+]*://.*)")
+
+
+class TraceSettings(BaseModel):
+    """The place of the traces, and which of them to learn from. A group is taken whole or not at all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    from_traces: list[str] = Field(
+        default_factory=list,
+        description="Learn from the stored answers of these runs (RUN, a comparison's name, RUN@DATABASE; commas), "
+        "instead of sampling.",
+    )
+    db: str = Field(DEFAULT_DB, description="The database of runs that name no other.")
+    trace_problems: list[str] = Field(
+        default_factory=list,
+        description="Use only traces of these problems (a name, an address, a set or part of one).",
+    )
+    passes: int = Field(1, ge=1, description="Passes over the traces, each in another order.")
+
+    @field_validator("from_traces", "trace_problems")
+    @classmethod
+    def _parted(cls, given: list[str]) -> list[str]:
+        """Repeated or parted by commas. An address of a database that holds a comma goes to --db."""
+        return list(dict.fromkeys(part.strip() for item in given for part in item.split(",") if part.strip()))
+
+
+def run_and_address(given: str, db: str) -> tuple[str, str]:
+    """`RUN@DATABASE` in its two parts; the database is `db` if it names none."""
+    matched = _RUN_AT.fullmatch(given)
+    return (matched["run"], matched["address"]) if matched else (given, db)
+
 
 _OF_SAMPLING = (
     "problems",
@@ -139,24 +175,25 @@ class TrainRun(TraceSettings, TrainerSettings):
         if not self.from_traces:
             raise ValueError(f"{self.method} learns from stored searches: name them with --from-traces RUN")
         self._as_stored()
-        for name in TraceSettings.model_fields:
-            default = TraceSettings.model_fields[name].get_default(call_default_factory=True)
-            if name not in _OF_EXAMPLES and getattr(self, name) != default:
-                key = name.replace("_", "-")
-                raise ValueError(f"{key} chooses among stored iterations; {self.method} takes all answers")
+        for name in self._changed(name for name in TraceSettings.model_fields if name not in _OF_EXAMPLES):
+            key = name.replace("_", "-")
+            raise ValueError(f"{key} chooses among stored iterations; {self.method} takes all answers")
 
     def _as_stored(self) -> None:
-        for name in _OF_SAMPLING:
-            if getattr(self, name) != TrainRun.model_fields[name].get_default(call_default_factory=True):
-                instead = "; --trace-problems chooses among them" if name == "problems" else ""
-                raise ValueError(f"stored traces are already sampled: {name} cannot be set{instead}")
+        for name in self._changed(_OF_SAMPLING):
+            instead = "; --trace-problems chooses among them" if name == "problems" else ""
+            raise ValueError(f"stored traces are already sampled: {name} cannot be set{instead}")
 
     def _without_traces(self) -> None:
         if self.archive_run is None:
             self.db = DEFAULT_DB  # ignored, whatever the environment sets
-        for name, field in TraceSettings.model_fields.items():
-            if name != "db" and getattr(self, name) != field.get_default(call_default_factory=True):
-                raise ValueError(f"{name.replace('_', '-')} is for --from-traces RUN, which is not given")
+        for name in self._changed(name for name in TraceSettings.model_fields if name != "db"):
+            raise ValueError(f"{name.replace('_', '-')} is for --from-traces RUN, which is not given")
+
+    def _changed(self, names: Iterable[str]) -> list[str]:
+        """Those of the settings that are not their defaults."""
+        fields = TrainRun.model_fields
+        return [name for name in names if getattr(self, name) != fields[name].get_default(call_default_factory=True)]
 
     def stored(self) -> dict[str, Any]:
         """Plain values as they may be kept: without the passwords of databases."""

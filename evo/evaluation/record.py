@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evo.config.evaluate import EvaluateConfig
-from evo.config.run import RunConfig
+from evo.config.run import EvaluateConfig, RunConfig
 from evo.errors import BadInput
 from evo.evaluation.evaluate import Progress, check_request, evaluate, open_formats
 from evo.evaluation.metrics import Evaluation, compare_problems
@@ -145,7 +144,8 @@ def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[
         raise refused("has no results; name a file that evo evaluate -o wrote")
     theirs, ours = {row["problem"]: row for row in rows}, {problem.name: problem for problem in problems}
     left_out = record.get("faults")
-    for name in ours.keys() - theirs.keys() - (left_out.keys() if isinstance(left_out, dict) else set()):
+    known = {**theirs, **(left_out if isinstance(left_out, dict) else {})}
+    for name in [name for name in ours if name not in known]:
         raise refused(f"has no {name}; compare on the same problems")
     for name, row in theirs.items():
         if name not in ours:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from evo.comparison.plan import planned_runs
 from evo.config.compare import ArmConfig
@@ -10,28 +11,27 @@ from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig
 from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import TASK_ALONE, check_request
-from evo.pipelines.file import Pipeline, Stage, addresses, stage_named
+from evo.pipelines.file import Pipeline, Stage, stage_named
 from evo.prompts.registry import open_format
 from evo.runs.preflight import prompt_format_at
 from evo.search.defaults import resolve_settings
 from evo.search.resources import check_apart, problems_at
 from problems.contract import BadAddress, Problem
-from vpo.policies.address import NoOptions, parse_address
+from vpo.policies.address import NoOptions, parse_address, split_policies
 
 
 def check_pipeline(pipeline: Pipeline) -> None:
     """Raises BadInput, in one line, for the first stage that could not begin."""
     for stage in pipeline.stages.values():
         try:
-            _Check(pipeline).stage(stage)
+            _Check(pipeline.stages).stage(stage)
         except (BadInput, BadAddress) as error:
             message = " ".join(str(error).split()).removeprefix("the options: ")
             raise BadInput(f"{pipeline.path}: stage {stage.name}: {stage.kind}: {message}") from error
 
 
-class _Check:
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.stages = pipeline.stages
+class _Check(NamedTuple):
+    stages: Mapping[str, Stage]
 
     def stage(self, stage: Stage) -> None:
         settings = stage.settings
@@ -79,7 +79,7 @@ class _Check:
         return list(found.values())
 
     def fit(self, policy: str, problems: Sequence[Problem], prompt: PromptConfig, answers: int) -> None:
-        for prompt_format in {self.prompt_format(address) for address in addresses(policy)}:
+        for prompt_format in {self.prompt_format(address) for address in split_policies(policy)}:
             for problem in problems:
                 open_format(problem, prompt_format, prompt, answers)
 

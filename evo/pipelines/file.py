@@ -11,22 +11,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
 from evo.config.compare import CompareOptions, parse_comparison, shape_comparison
-from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import parse
-from evo.config.run import RunConfig
+from evo.config.run import EvaluateConfig, RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from problems.address import did_you_mean
 from problems.retired import STAGE_KINDS, replace_hint
 from vpo.policies.address import split_policies
 
-POLICY, RUN, FILE, PROBLEMS = "policy", "run", "file", "file with a filter"
+POLICY, RUN, FILE = "policy", "run", "file"
 
 
 class ReportSettings(BaseModel):
@@ -79,40 +78,39 @@ def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[Ba
     return settings, settings.model_dump(mode="json", exclude_unset=True)
 
 
+class ReferencePlace(NamedTuple):
+    """A key whose value may be a reference. wants: the kind of result; before, after: the text that must precede
+    a reference, and that may follow it"""
+
+    wants: str
+    before: str = ""
+    after: str = ""
+
+
 _REFERENCE = re.compile(r"(?P<before>archive:)?\$\{\s*(?P<stage>[^{}\s]+)\s*\}(?P<after>/[^,]+|\?[^,]*)?")
-_PLACES: Mapping[str, str] = {
-    "train.policy": POLICY,
-    "train.problems.*": PROBLEMS,
-    "train.evaluate.*": PROBLEMS,
-    "train.from_traces.*": RUN,
-    "train.parents_from": RUN,
-    "evaluate.policy": POLICY,
-    "evaluate.problems.*": PROBLEMS,
-    "evaluate.against": FILE,
-    "search.policy": POLICY,
-    "search.problems.*": PROBLEMS,
-    "compare.problems.*": PROBLEMS,
-    "compare.arms.*.policy": POLICY,
-    "report.run": RUN,
+_POLICY, _RUN = ReferencePlace(POLICY, after="?OPTION=VALUE"), ReferencePlace(RUN, after="/ARM/sSEED")
+_PROBLEMS = ReferencePlace(FILE, after="?METRIC=VALUE")
+_PLACES: Mapping[str, ReferencePlace] = {
+    **dict.fromkeys(("train.policy", "evaluate.policy", "search.policy", "compare.arms.policy"), _POLICY),
+    **dict.fromkeys((f"{kind}.problems" for kind in ("train", "evaluate", "search", "compare")), _PROBLEMS),
+    "train.evaluate": _PROBLEMS,
+    "train.from_traces": _RUN,
+    "train.parents_from": _RUN._replace(before="archive:"),
+    "evaluate.against": ReferencePlace(FILE),
+    "report.run": _RUN,
 }
-"""Keys whose value may be the result of another stage."""
-_FOLLOWS: Mapping[str, str] = {POLICY: "?OPTION=VALUE", RUN: "/ARM/sSEED", PROBLEMS: "?METRIC=VALUE"}
-"""Text that may follow a reference."""
-_LEADS: Mapping[str, str] = {"train.parents_from": "archive:"}
-"""Text that must precede a reference."""
 _LISTS = ("problems", "evaluate")
 """Keys that take addresses of problems; there an evaluation means a list of its problems."""
-_STARRED = (("train", "from_traces"), ("train", "evaluate"), ("compare", "arms"))
 
 
 @dataclass(frozen=True)
 class Reference:
-    """key: of its setting; wants: the kind of result that the key needs; part: "/ARM/sSEED" of a comparison's run."""
+    """key: of its setting; wants: the kind of result that the key needs; after: the text that follows it."""
 
     key: str
     stage: str
     wants: str
-    part: str = ""
+    after: str
 
 
 def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Reference, ...]:
@@ -122,46 +120,37 @@ def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Refer
         if "${" not in text:
             continue
         key = ".".join(path)
-        wants = _PLACES.get(_place(kind, path))
-        if wants is None:
-            here = sorted(place.split(".", 1)[1] for place in _PLACES if place.startswith(f"{kind}."))
-            where = f"; in {kind} it can in {', '.join(here)}" if here else ""
-            raise BadInput(f"{source}: {key} = {text!r}: a reference is not allowed here{where}")
-        for part in addresses(text) if wants == POLICY and kind in ("search", "compare") else [text]:
-            matched = _REFERENCE.fullmatch(part)
-            if matched is None and "${" in part:
-                raise BadInput(
-                    f"{source}: {key} = {text!r}: a reference must be the whole value, as in policy: ${{STAGE}}"
-                )
-            if matched is None:
+        said = f"{source}: {key} = {text!r}"
+        place = _PLACES.get(f"{kind}.arms.{path[-1]}" if path[0] == "arms" else f"{kind}.{path[0]}")
+        if place is None:
+            here = ", ".join(name.partition(".")[2] for name in _PLACES if name.startswith(f"{kind}."))
+            raise BadInput(f"{said}: a reference is not allowed here; in {kind} it can in {here}")
+        for part in split_policies(text) if place.wants == POLICY else [text]:
+            if "${" not in part:
                 continue
-            if (matched["before"] or "") != (lead := _LEADS.get(_place(kind, path), "")):
-                raise BadInput(f"{source}: {key} = {text!r}: expected {lead}${{STAGE}}")
+            matched = _REFERENCE.fullmatch(part)
+            if matched is None:
+                raise BadInput(f"{said}: a reference must be the whole value, as in policy: ${{STAGE}}")
+            if (matched["before"] or "") != place.before:
+                raise BadInput(f"{said}: expected {place.before}${{STAGE}}")
             after = matched["after"] or ""
-            if after and after[0] != _FOLLOWS.get(wants, "")[:1]:
-                what = f"only {_FOLLOWS[wants]}" if wants in _FOLLOWS else "nothing"
-                raise BadInput(f"{source}: {key} = {text!r}: {what} can follow a reference to a {wants}")
-            found.append(Reference(key, matched["stage"], wants, after if wants == RUN else ""))
+            if after and after[0] != place.after[:1]:
+                what = f"only {place.after}" if place.after else "nothing"
+                raise BadInput(f"{said}: {what} can follow a reference to a {place.wants}")
+            found.append(Reference(key, matched["stage"], place.wants, after))
     return tuple(found)
 
 
 def replace_references(value: Any, given: Callable[[str], str]) -> Any:
     """The same values with each reference replaced by the stage's result in `given`."""
     if isinstance(value, str):
-        return ",".join(_replaced(part, given) for part in addresses(value)) if "${" in value else value
+        return ",".join(_replaced(part, given) for part in split_policies(value)) if "${" in value else value
     if isinstance(value, Mapping):
         return {
             key: replace_references(inner, (lambda name: f"list:{given(name)}") if key in _LISTS else given)
             for key, inner in value.items()
         }
-    if isinstance(value, list | tuple):
-        return [replace_references(inner, given) for inner in value]
-    return value
-
-
-def addresses(policies: str) -> list[str]:
-    """The policies of a search: one, or several separated by commas."""
-    return split_policies(policies)
+    return [replace_references(inner, given) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def stage_named(policy: str) -> str | None:
@@ -177,20 +166,12 @@ def _replaced(part: str, given: Callable[[str], str]) -> str:
     return (matched["before"] or "") + given(matched["stage"]) + (matched["after"] or "")
 
 
-def _place(kind: str, path: tuple[str, ...]) -> str:
-    starred = path[0] == "problems" or (kind, path[0]) in _STARRED
-    return ".".join((kind, *("*" if i == 1 and starred else part for i, part in enumerate(path))))
-
-
 def _strings(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(value, str):
         yield path, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
+    elif isinstance(value, Mapping | list | tuple):
+        for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
             yield from _strings(inner, (*path, str(key)))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from _strings(inner, (*path, str(index)))
 
 
 _UNQUOTED = re.compile(r"[\[{].*\$\{")
@@ -298,40 +279,20 @@ def _stage(path: str, name: str, content: object) -> Stage:
 
 def _check_references(path: str, stages: Mapping[str, Stage]) -> None:
     order = list(stages)
-    for stage in stages.values():
+    for number, stage in enumerate(stages.values()):
         for reference in stage.references:
             source = f"{path}: stage {stage.name}: {stage.kind}: {reference.key}"
             if reference.stage not in stages:
                 hint = did_you_mean(reference.stage, order, most=1) or f"; there are {', '.join(order)}"
                 raise BadInput(f"{source}: there is no stage {reference.stage}{hint}")
-            cycle = _way(stages, reference.stage, stage.name)
-            if cycle:
-                raise BadInput(f"{source}: a cycle: {' reads '.join([stage.name, *cycle])}")
-            if order.index(reference.stage) > order.index(stage.name):
-                raise BadInput(
-                    f"{source}: reads {reference.stage}, which comes later; move {reference.stage} before it"
-                )
+            if order.index(reference.stage) >= number:
+                raise BadInput(f"{source}: reads {reference.stage}, which does not come before it")
             kind = stages[reference.stage].kind
-            given = KINDS[kind].gives
-            if given != (FILE if reference.wants == PROBLEMS else reference.wants):
-                gives = f"gives a {given}" if given else "gives nothing to read"
+            gives = KINDS[kind].gives
+            if gives != reference.wants:
+                result = f"gives a {gives}" if gives else "gives nothing to read"
                 raise BadInput(
-                    f"{source}: this key needs a {reference.wants}; {reference.stage} is a {kind} stage and {gives}"
+                    f"{source}: this key needs a {reference.wants}; {reference.stage} is a {kind} stage and {result}"
                 )
-            if reference.part and kind != "compare":
+            if reference.after and gives == RUN and kind != "compare":
                 raise BadInput(f"{source}: {reference.stage} is one run; only a comparison's runs have /ARM/sSEED")
-
-
-def _way(stages: Mapping[str, Stage], start: str, goal: str) -> list[str]:
-    """A path of stages from `start` to `goal`, each reading the next; [] if there is none."""
-    trail: list[list[str]] = [[start]]
-    seen = {start}
-    while trail:
-        way = trail.pop(0)
-        if way[-1] == goal:
-            return way
-        for name in stages[way[-1]].reads if way[-1] in stages else ():
-            if name not in seen:
-                seen.add(name)
-                trail.append([*way, name])
-    return []

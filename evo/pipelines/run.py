@@ -11,6 +11,9 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +25,6 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from evo.command_process import CommandProcess
 from evo.config.parse import parse
 from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
@@ -35,6 +37,7 @@ from islands.errors import DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
 from islands.names import hide_password
 from islands.store import Store
 from islands.types import RunRecord
+from problems.child_process import python_path
 
 STATE, LOCK = "pipeline.json", ".lock"
 LOCK_SECONDS, BUSY_SECONDS = 10.0, 30.0
@@ -253,6 +256,41 @@ def lock_folder(folder: Path) -> Iterator[int]:
 # -- the work ----------------------------------------------------------------------------------------------------------
 
 
+class StageProcess:
+    """`evo ARGUMENTS` as a separate process, which ends with this one (evo.cli.end_with_parent)."""
+
+    def __init__(self, arguments: Sequence[str], db: str, lock: int, *, quiet: bool) -> None:
+        """db: passed in the environment, since lists of processes would show its password; quiet: stdout to stderr"""
+        paths = {"PYTHONPATH": python_path(), "EVO_DB": db, "EVO_PARENT": str(os.getpid())}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "evo", *arguments],
+            env={**os.environ, **paths},
+            pass_fds=(lock,),
+            stdout=2 if quiet else None,  # 2: stderr
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        self._last_line = ""
+        self._reader = threading.Thread(target=self._pass_on, daemon=True)
+        self._reader.start()
+
+    def _pass_on(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._last_line = line.strip() or self._last_line
+            sys.stderr.write(line)
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)  # nothing if it has ended
+
+    def wait(self) -> tuple[int, str]:
+        """Its exit code (negative: the signal that killed it) and the last line that it wrote to stderr."""
+        code = self._process.wait()
+        self._reader.join(timeout=1.0)  # a process that it started may still hold the pipe
+        return code, self._last_line.removeprefix("evo: ")
+
+
 class PipelineRunner:
     """Does stages in their order, once. options: of every command that has a screen
 
@@ -272,7 +310,7 @@ class PipelineRunner:
         self.place, self.state, self.lock = place, state, lock
         self.options, self.quiet, self.report = options, quiet, report
         self.interrupted = False
-        self._process: CommandProcess | None = None
+        self._process: StageProcess | None = None
 
     def run(self, pipeline: Pipeline, left: Sequence[Stage]) -> Status:
         """DONE, FAILED or INTERRUPTED. After a failure no further stage is begun."""
@@ -318,12 +356,7 @@ class PipelineRunner:
     def _run_command(self, arguments: Sequence[str]) -> tuple[int, str]:
         """Run `evo ARGUMENTS`: its exit code (negative: the signal that killed it) and its last line on stderr."""
         shown = [] if arguments[0] == "report" else self.options
-        self._process = CommandProcess(
-            [*arguments, *shown],
-            environment={"EVO_DB": self.place.db},
-            held=(self.lock,),
-            stdout=2 if self.quiet else None,  # stderr
-        )
+        self._process = StageProcess([*arguments, *shown], self.place.db, self.lock, quiet=self.quiet)
         if self.interrupted:  # before the process could get the signal
             self._process.send_signal(signal.SIGINT)
         try:

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evo.config.colocated import SearchTraining
-from evo.config.run import RunConfig
+from evo.config.run import RunConfig, SearchTraining
 from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import evaluate
 from evo.search.core import SearchCore

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.config.traces import run_and_address
-from evo.config.train import TrainRun
+from evo.config.train import TrainRun, run_and_address
 from evo.errors import BadInput
 from islands.comparisons import runs_named
 from islands.groups import Child, children

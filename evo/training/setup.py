@@ -8,9 +8,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evo.config.colocated import complete_trainer
 from evo.config.parse import parse
-from evo.config.run import PromptConfig, RunConfig
+from evo.config.run import PromptConfig, RunConfig, complete_trainer
 from evo.config.train import TrainRun
 from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import open_formats

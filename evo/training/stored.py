@@ -28,8 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from evo.config.traces import TRUNCATE, run_and_address
-from evo.config.train import TrainRun
+from evo.config.train import TRUNCATE, TrainRun, run_and_address
 from evo.errors import BadInput
 from evo.training.loop import Batch, Training
 from islands.comparisons import runs_named

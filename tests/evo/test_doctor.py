@@ -8,7 +8,7 @@ from support.command_line import evo
 from support.completion_server import CompletionServer
 from support.misbehaving_server import misbehaving_server, scripted
 
-from evo import doctor
+from evo.cli import doctor
 from islands.store import Store
 from problems.sandbox.contract import SandboxUnavailable
 

@@ -16,8 +16,7 @@ import click
 from rich.console import Console
 
 from evo.cli.flags import GroupedCommand
-from evo.cli.options import json_option, open_wide_console, plain_option, print_json, read_command
-from evo.cli.tables import print_table
+from evo.cli.options import json_option, open_wide_console, plain_option, print_json, print_table, read_command
 from evo.errors import INTERRUPTED, BadInput
 from evo.plugins.formulas import fit as fits
 from evo.plugins.formulas.fit import FitSettings, SavedFit, SplitTable

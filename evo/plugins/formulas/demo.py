@@ -14,7 +14,7 @@ import click
 
 from evo.cli import evo as commands
 from evo.cli.demo import ActResult, ComparisonAct, DemoContext
-from evo.cli.tables import print_table
+from evo.cli.options import print_table
 
 SEARCH = ComparisonAct(
     "formulas",

@@ -11,7 +11,7 @@ from support.child_processes import begin, wait_for_groups
 from support.command_line import evo
 
 from evo.cli import COMMANDS, invoke
-from evo.cli.demo import MAZES, Standing
+from evo.cli.demo import MAZES
 from islands.names import hide_password
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
@@ -317,10 +317,10 @@ def test_a_search_that_trains_chooses_a_group_by_itself(here, capsys):
 
 
 def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
-    assert MAZES.describe(Standing("a", 2, {"random": 0.0, "model": 1.0}, [], True)) == (
+    assert MAZES.describe({"problems": 2, "solved": {"random": 0.0, "model": 1.0}, "model_ahead": True}) == (
         "on 2 mazes the model solved 100% and random edits 0%, so the model helps"
     )
-    assert MAZES.describe(Standing("b", 3, {"random": 0.5, "model": 0.25}, [], None)) == (
+    assert MAZES.describe({"problems": 3, "solved": {"random": 0.5, "model": 0.25}, "model_ahead": None}) == (
         "on 3 mazes the model solved 25% and random edits 50%, so no difference is shown"
     )
     assert invoke(["problems"]) == 0

@@ -59,8 +59,7 @@ def test_a_run_whose_process_was_killed_has_stopped(db, capsys):
 
 
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
-    from evo.cli import lines as plain
-    from evo.cli import lines as watch
+    from evo.cli import watch as command
 
     pauses = []
 
@@ -69,11 +68,11 @@ def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
         if len(pauses) == 3:
             finish(db, "interrupted")
 
-    monkeypatch.setattr(watch.time, "sleep", pause)
+    monkeypatch.setattr(command.time, "sleep", pause)
     assert invoke(["watch", "run", "--db", db, "--plain"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and "1 running" in lines[0] and "1 interrupted" in lines[3]
-    assert pauses == [plain.PLAIN_SECONDS] * 3
+    assert pauses == [command.PLAIN_SECONDS] * 3
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,7 @@ def test_a_database_that_is_not_there(tmp_path, capsys):
 
 
 def test_plain_lines_are_harmless():
-    from evo.cli.lines import format_line
+    from evo.cli.watch import format_line
     from evo.progress.snapshot import ArmSnapshot
 
     shown = Snapshot("x\x1b[2J", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 2, 3),), remaining=61.0)
@@ -105,7 +104,7 @@ def test_plain_lines_are_harmless():
 
 
 def test_a_plain_line_tells_what_waits_for_the_oldest_group():
-    from evo.cli.lines import format_line
+    from evo.cli.watch import format_line
     from evo.progress.snapshot import ArmSnapshot, Telemetry
 
     arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
@@ -114,7 +113,7 @@ def test_a_plain_line_tells_what_waits_for_the_oldest_group():
 
 
 def test_the_cost_so_far_is_live():
-    from evo.cli.lines import format_line
+    from evo.cli.watch import format_line
     from evo.progress.snapshot import ArmSnapshot, Telemetry
     from evo.tui.draw import head
     from evo.tui.palette import DARK

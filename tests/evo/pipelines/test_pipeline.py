@@ -11,7 +11,7 @@ from support.stored_rows import committed_groups, stored_answers
 from support.training_runs import SMALL_POLICY
 from support.warm_processes import Forked, ForkedWithModels, in_place_of_subprocess
 
-from evo import command_process
+from evo.pipelines import run
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
 EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"
@@ -21,13 +21,13 @@ EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy
 def here(here, monkeypatch):
     """Stages of pipelines in a test's own process are forks; those of a pipeline in a child start from nothing."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(command_process, "subprocess", in_place_of_subprocess(Forked))
+    monkeypatch.setattr(run, "subprocess", in_place_of_subprocess(Forked))
     return here
 
 
 @pytest.fixture
 def with_models(monkeypatch):
-    monkeypatch.setattr(command_process, "subprocess", in_place_of_subprocess(ForkedWithModels))
+    monkeypatch.setattr(run, "subprocess", in_place_of_subprocess(ForkedWithModels))
 
 
 def written(**stages):
@@ -275,8 +275,6 @@ def test_a_name_that_something_else_has_is_a_clear_error(here, capsys):
 
 
 def test_two_at_once_in_a_directory_cannot_be(here, capsys, monkeypatch):
-    from evo.pipelines import run
-
     monkeypatch.setattr(run, "LOCK_SECONDS", 0.2)
     written(slow=SEARCH % (500, "scripted:mutate?latency=0.05"))
     child = begun()

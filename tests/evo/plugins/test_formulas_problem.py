@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from evo.cli import invoke
-from evo.cli.best import best as best_command
+from evo.cli.show import best as best_command
 from evo.config.run import PromptConfig
 from evo.plugins.formulas import parse
 from evo.plugins.formulas.evaluation import evaluate

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from evo.api.comparison_result import read_comparison
+from evo.api.results import read_comparison
 from evo.cli import invoke
 from evo.progress.model import Progress
 from evo.report.page import build_page

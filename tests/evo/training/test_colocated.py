@@ -12,8 +12,7 @@ import torch
 from support.training_runs import SMALL_POLICY
 
 from evo.cli import invoke
-from evo.config.colocated import SearchTraining
-from evo.config.run import RunConfig
+from evo.config.run import RunConfig, SearchTraining
 from evo.errors import SearchFailed
 from evo.runs.resume import relaunch
 from evo.runs.start import launch

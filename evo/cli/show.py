@@ -1,8 +1,11 @@
-"""`evo show` and `evo report`: show a run or a comparison. They only read, and may do so while a run writes."""
+"""`evo show`, `evo best` and `evo report`: a run or a comparison, its answers, its page. They only read, and may do so
+while a run writes."""
 
 from __future__ import annotations
 
 import difflib
+import json
+import re
 import shlex
 import time
 from collections import Counter
@@ -14,12 +17,28 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.syntax import Syntax
-from rich.table import Table
 
-from evo.cli.options import WIDE, db_option, details_option, json_option, open_console, open_wide_console, print_json
-from evo.cli.tables import print_table
+from evo.cli.options import (
+    WIDE,
+    db_option,
+    details_option,
+    format_number,
+    json_option,
+    open_console,
+    open_wide_console,
+    print_json,
+    print_table,
+)
 from evo.comparison.operators import operator_dict, pooled, print_operators
-from evo.progress.answer import best_known_of, describe_best_known, read_answers, verify_best
+from evo.errors import BadInput
+from evo.progress.answer import (
+    best_known_of,
+    choose_held_out,
+    describe_best_known,
+    read_answers,
+    score_held_out,
+    verify_best,
+)
 from evo.progress.model import Progress
 from evo.search.status import clock, describe_usage, format_time
 from islands.browse import Ancestor, ancestors, failed_candidates, run_of_candidate
@@ -27,27 +46,17 @@ from islands.browse import candidate as detail_of
 from islands.comparisons import runs_named
 from islands.errors import UnknownRun
 from islands.rescoring import scorer_changes
-from islands.runs import best, current_summary, format_errors
+from islands.runs import best as best_of
+from islands.runs import current_summary, format_errors
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.contract import Score
 
 LINEAGE_SHOWN = 20
 VERSIONS_SHOWN = 10
 FAILED_SHOWN = 10
 IDS_NAMED = 3
-
-
-def open_store(db: str) -> Store:
-    return Store.open(db, read_only=True)
-
-
-def _plain_console() -> Console:
-    return open_console(markup=False)
-
-
-def format_number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
 
 
 @click.command()
@@ -59,7 +68,7 @@ def format_number(value: float | None) -> str:
 def show(name: str, candidate_id: int | None, db: str, details: bool, as_json: bool) -> None:
     """Show RUN, a run or a comparison, or its candidate ID: reward vector, feedback, lineage, and the difference to its
     parent."""
-    with open_store(db) as store:
+    with Store.open(db, read_only=True) as store:
         runs = runs_named(store, name)
         if candidate_id is not None:
             _show_candidate(store, find_run(store, runs, candidate_id), candidate_id, as_json)
@@ -76,7 +85,7 @@ def find_run(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunR
         if run.id == run_id:
             return run
     name = runs[0].comparison or runs[0].name
-    known = [str(held.id) for _, held in best(store, runs[0].id) if held is not None]
+    known = [str(held.id) for _, held in best_of(store, runs[0].id) if held is not None]
     hint = f"; its best ones are {', '.join(known[:IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
     raise UnknownRun(f"{name} has no candidate {candidate_id}{hint}")
 
@@ -85,7 +94,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
     versions = versions_used(store, run.id)
     progress = Progress.open(store, run.name)
     totals, searches = progress.totals, {search.problem_id: search for search in progress.searches(failed=True)}
-    best_answers = best(store, run.id)
+    best_answers = best_of(store, run.id)
     misread = format_errors(store, run.id)
     changes = scorer_changes(store, run.id)
     failed = failed_candidates(store, run.id, FAILED_SHOWN)
@@ -174,8 +183,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
     if details:
         print_operators(console, [pooled(operator.policy, operator) for operator in operators])
     if len(versions) > 1:
-        console.print()
-        console.print(_make_versions_table(versions))
+        _print_versions(console, versions)
     if saved:
         console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
     if failed:
@@ -213,23 +221,19 @@ def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[st
     }
 
 
-def _make_versions_table(versions: Sequence[VersionUse]) -> Table:
+def _print_versions(console: Console, versions: Sequence[VersionUse]) -> None:
     """The policy versions that answered in the run; if there are many, only the first and the last."""
-    table = Table(box=None, pad_edge=False, title="policy versions", title_justify="left", title_style="bold")
-    for title in ("version", "iterations", "from", "to", "mean fitness", "checkpoint"):
-        table.add_column(title, justify="left" if title in ("version", "checkpoint") else "right", overflow="fold")
-    shown: list[VersionUse | None] = list(versions)
-    if len(versions) > VERSIONS_SHOWN:
-        shown = [*versions[: VERSIONS_SHOWN // 2], None, *versions[-VERSIONS_SHOWN // 2 :]]
-    for use in shown:
-        if use is None:
-            table.add_row(f"... {len(versions) - VERSIONS_SHOWN} more")
-            continue
-        root = versions[0].version
-        name = use.version.removeprefix(root) or root
+    root, rows = versions[0].version, list[tuple[str, ...]]()
+    for use in versions:
         saved = Path(use.checkpoint).name if use.checkpoint else ""
-        table.add_row(name, str(use.groups), str(use.first), str(use.last), format_number(use.fitness), saved)
-    return table
+        name = use.version.removeprefix(root) or root
+        rows.append((name, str(use.groups), str(use.first), str(use.last), format_number(use.fitness), saved))
+    if len(rows) > VERSIONS_SHOWN:
+        more = (f"... {len(rows) - VERSIONS_SHOWN} more", "", "", "", "", "")
+        rows = [*rows[: VERSIONS_SHOWN // 2], more, *rows[-VERSIONS_SHOWN // 2 :]]
+    console.print("\npolicy versions", style="bold")
+    titles = ("version", "iterations", "from", "to", "mean fitness", "checkpoint")
+    print_table(console, titles, rows, right=titles[1:-1])
 
 
 def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:
@@ -255,7 +259,7 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
         }
         print_json(shown)
         return
-    console = _plain_console()
+    console = open_console(markup=False)
     born = "the seed" if detail.iteration is None else f"iteration {detail.iteration + 1}, {detail.policy_version}"
     console.print(
         f"candidate {candidate.id} of {problem.name}: {born}, island {candidate.island}, "
@@ -344,10 +348,133 @@ def report(name: str, output: str, against: str | None, db: str, as_json: bool) 
     from evo.report.page import write_report  # slow to import
 
     started = time.perf_counter()
-    with open_store(db) as store:
+    with Store.open(db, read_only=True) as store:
         size = write_report(store, name, output, against)
     seconds = time.perf_counter() - started
     if as_json:
         print_json({"run": name, "page": output, "bytes": size, "seconds": round(seconds, 3)})
     else:
         click.echo(f"{output}: {size / 1e6:.1f} MB, made in {seconds:.1f} s")
+
+
+SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write to FILE.jsonl, a directory (one file per problem), or one answer's file.",
+)
+@click.option(
+    "--held-out",
+    is_flag=True,
+    help="Choose among the answers that were the best at some time, by their held-out score (the scorer's held_out).",
+)
+@db_option
+@json_option
+def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) -> None:
+    """Print the best answer of each problem of RUN, or write it with -o. A comparison counts as one
+    run: the best answer of any of its runs."""
+    with Store.open(db, read_only=True) as store:
+        runs = runs_named(store, name)
+        best_answers = find_best(store, runs)
+        if held_out:
+            best_answers = [choose_held_out(store, run, problem) for run, problem, _ in best_answers]
+    if not best_answers:
+        raise BadInput(f"run {name} holds no problems")
+    tested = {candidate.id: score_held_out(problem, candidate) for _, problem, candidate in best_answers if candidate}
+    rows = [
+        {
+            **best_as_dict(problem, candidate),
+            "best_known": best_known_of(problem),
+            **_held_out_dict(problem, None if candidate is None else tested[candidate.id]),
+            **({} if len(runs) == 1 else {"run": run.name}),
+        }
+        for run, problem, candidate in best_answers
+    ]
+    if output is not None:
+        click.echo(_write(rows, [problem.answer_format for _, problem, _ in best_answers], output))
+    elif as_json:
+        print_json(rows)
+    else:
+        for run, problem, candidate in best_answers:
+            if candidate is None:
+                click.echo(f"# {problem.name}: no valid answer yet")
+                continue
+            where = "" if len(runs) == 1 else f", by {run.name}"
+            click.echo(
+                f"# {problem.name}: fitness {candidate.fitness:.6g} ({format_vector(problem, candidate)}){where}"
+            )
+            if known := verify_best(problem, candidate.fitness, candidate.text):
+                click.echo(f"# {known}")
+            if (test := tested[candidate.id]) is not None:
+                click.echo(f"# held out: {_describe_test(problem, test)}")
+            click.echo(candidate.text.rstrip("\n"))
+
+
+def _held_out_dict(problem: ProblemRecord, test: Score | None) -> dict[str, Any]:
+    if test is None:
+        return {}
+    rewards = dict(zip(problem.objectives, test.rewards, strict=True))
+    return {"held_out": {"fitness": test.fitness, "rewards": rewards, "error": test.error}}
+
+
+def _describe_test(problem: ProblemRecord, test: Score) -> str:
+    vector = ", ".join(f"{name} {value:.4g}" for name, value in zip(problem.objectives, test.rewards, strict=True))
+    return f"fitness {test.fitness:.6g} ({vector})" + (f", {test.error}" if test.error else "")
+
+
+def find_best(store: Store, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, ProblemRecord, Candidate | None]]:
+    """Each problem with its fittest valid answer in any of the runs; of equal answers, that of the first run."""
+    best_by_index: dict[int, tuple[RunRecord, ProblemRecord, Candidate | None]] = {}
+    for run in runs:
+        for problem, candidate in best_of(store, run.id):
+            held = best_by_index.setdefault(problem.index, (run, problem, candidate))[2]
+            if candidate is not None and (held is None or candidate.fitness > held.fitness):
+                best_by_index[problem.index] = (run, problem, candidate)
+    return [best_by_index[index] for index in sorted(best_by_index)]
+
+
+def _write(rows: list[dict[str, Any]], formats: list[str], output: str) -> str:
+    answered = [row for row in rows if row["answer"] is not None]
+    if not answered:
+        raise BadInput("this run has no valid answer yet")
+    path = Path(output)
+    try:
+        if path.suffix in (".jsonl", ".json"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(
+                "".join(json.dumps(row) + "\n" for row in rows) if path.suffix == ".jsonl" else json.dumps(rows),
+                encoding="utf-8",
+            )
+            return f"{path}: {len(answered)} answers"
+        if len(rows) == 1 and not path.is_dir() and not output.endswith("/"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(answered[0]["answer"].rstrip("\n") + "\n", encoding="utf-8")
+            return f"{path}: fitness {answered[0]['fitness']:.6g}"
+        if path.suffix and not path.is_dir():
+            raise BadInput(f"-o {output}: the run has {len(rows)} problems; name a directory or a FILE.jsonl")
+        path.mkdir(parents=True, exist_ok=True)
+        taken: set[str] = set()
+        for row, answer_format in zip(rows, formats, strict=True):
+            if row["answer"] is not None:
+                file = _free_name(row["problem"], SUFFIXES[answer_format], taken)
+                (path / file).write_text(row["answer"].rstrip("\n") + "\n", encoding="utf-8")
+        return f"{path}: {len(answered)} answers, one file each"
+    except OSError as error:
+        raise BadInput(f"-o {output}: {error.strerror or error}") from error
+
+
+def _free_name(problem: str, suffix: str, taken: set[str]) -> str:
+    """A file's name of a problem's, which no other problem of this call has: names may differ only in characters that a
+    file's name cannot hold, or in case."""
+    stem = re.sub(r"[^\w.-]+", "_", problem).strip("_") or "problem"
+    file, number = f"{stem}{suffix}", 1
+    while file.lower() in taken:
+        number += 1
+        file = f"{stem}-{number}{suffix}"
+    taken.add(file.lower())
+    return file

@@ -1,0 +1,350 @@
+"""The results of runs and comparisons, read from their database, as tables for pandas and as pages of notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evo.comparison.table import as_dict
+from evo.encoding import visible
+from evo.errors import BadInput
+from evo.progress.model import Progress, SearchRecord
+from evo.report.page import write_report
+from evo.search.status import clock
+from islands.browse import candidates_table
+from islands.runs import best, current_summary
+from islands.store import Store
+from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.retired import NAMES, replace_hint
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """The best answer to one problem.
+
+    text: as it is scored, a program without its fence
+    fitness: what the search maximises; rewards: the vector by objective, higher is better
+    target: the fitness that solves the problem; None if it is unknown
+    candidate: its id, as `evo show RUN ID` takes it
+    """
+
+    problem: str
+    text: str
+    fitness: float
+    rewards: Mapping[str, float]
+    target: float | None
+    candidate: int
+
+    def __repr__(self) -> str:
+        rewards = ", ".join(f"{name} {value:.6g}" for name, value in self.rewards.items())
+        target = "" if self.target is None else f" of {self.target:.6g}"
+        return (
+            f"Answer({self.problem}, {self.text!r}, fitness {self.fitness:.6g}{target}, {rewards}, id {self.candidate})"
+        )
+
+    @property
+    def solved(self) -> bool:
+        """Whether the fitness is at least the target; False without one."""
+        return self.target is not None and self.fitness >= self.target
+
+
+@dataclass(frozen=True, repr=False)
+class RunResult:
+    """A run as it was when this was made; `evo.load_run(name)` reads it again.
+
+    name, db: for `evo.resume`, `evo.load_run` and the command line
+    outcome: done, interrupted or failed; running while another process searches on
+    reason: why it ended, if there is more to say
+    best: the best valid answer of every problem that has one, in the problems' order
+    problems: every problem's name with its status (solved, done, failed, active)
+    summary: counts and rates of the search: groups, answers, tokens, seconds (searched), errors by kind ...
+
+    Example:
+        result = evo.run("maze:hard", limit=3, iterations=20)
+        result.best[0].fitness, result.best[0].rewards
+        result.frame().groupby("problem").fitness.max()
+    """
+
+    name: str
+    db: str
+    outcome: str
+    reason: str
+    best: list[Answer]
+    problems: Mapping[str, str]
+    summary: Mapping[str, Any]
+
+    @property
+    def best_answer(self) -> Answer:
+        """The best answer of a run of one problem. Raises ValueError for several problems, or no valid answer."""
+        if len(self.problems) != 1:
+            raise BadInput(f"{self.name} searched {len(self.problems)} problems; result.best has an answer of each")
+        if not self.best:
+            raise BadInput(f"{self.name} has no valid answer yet; result.frame() shows why the others failed")
+        return self.best[0]
+
+    @property
+    def solved(self) -> int:
+        """Problems whose target was reached."""
+        return sum(status == "solved" for status in self.problems.values())
+
+    def frame(self) -> DataFrame:
+        """All candidates, one row each: problem, candidate, iteration (missing for seeds), sequence, island,
+        generation, parent, policy_version, fitness, error, feedback, answer, created (a datetime in UTC), a column
+        reward.NAME for every objective and feature.NAME for every feature. Raises ImportError without pandas."""
+        with Store.open(self.db, read_only=True) as store:
+            rows = candidate_rows(store, [store.run(self.name)])
+        return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
+
+    def report(self, path: str) -> Path:
+        """Write the run as one HTML page, as `evo report` does. Raises BadInput."""
+        with Store.open(self.db, read_only=True) as store:
+            write_report(store, self.name, path)
+        return Path(path)
+
+    def __getattr__(self, name: str) -> Any:
+        raise retired_method(self, name)
+
+    def __str__(self) -> str:
+        """The result in one line."""
+        count = len(self.problems)
+        parts = [f"{self.solved} of {count} solved" if count > 1 else "", _figures(self.summary)]
+        if len(self.best) == 1:
+            parts.insert(0, f"best {self.best[0].fitness:.6g}")
+        why = f" ({self.reason})" if self.reason and self.reason != self.outcome else ""
+        return f"{self.outcome}{why}: run {self.name}, {', '.join(filter(None, parts))}"
+
+    def __repr__(self) -> str:
+        return f"RunResult({self})"
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: the line above, one row per problem, and the curves."""
+        best = {answer.problem: answer for answer in self.best}
+        rows = [
+            (name, status, f"{best[name].fitness:.6g}" if name in best else "-", _vector(best.get(name)))
+            for name, status in self.problems.items()
+        ]
+        table = html_table(str(self), ("problem", "status", "best", "rewards"), rows)
+        return table + draw_curves(self.db, self.name)
+
+
+def read_run(name: str, db: str) -> RunResult:
+    """The run as the database has it now. Raises UnknownRun, DatabaseUnavailable."""
+    with Store.open(db, read_only=True) as store:
+        run = store.run(name)
+        answers = best_answers(store, run.id)
+        problems = {problem.name: problem.status for problem in store.problems(run.id)}
+        summary = current_summary(store, run)
+    return RunResult(run.name, db, run.status, run.reason, answers, problems, summary)
+
+
+def best_answers(store: Store, run_id: int) -> list[Answer]:
+    """The best valid answer of every problem that has one, in the problems' order."""
+    return [_answer(problem, candidate) for problem, candidate in best(store, run_id) if candidate is not None]
+
+
+def _answer(problem: ProblemRecord, candidate: Candidate) -> Answer:
+    rewards = dict(zip(problem.objectives, candidate.rewards, strict=True))
+    return Answer(problem.name, candidate.text, candidate.fitness, rewards, problem.target, candidate.id)
+
+
+def _figures(summary: Mapping[str, Any]) -> str:
+    if "groups" not in summary:
+        return ""
+    seconds = clock(float(summary.get("seconds", 0.0)))
+    return f"{summary['groups']:,} iterations, {summary.get('answers', 0):,} answers in {seconds}"
+
+
+def _vector(answer: Answer | None) -> str:
+    return "" if answer is None else ", ".join(f"{name} {value:.4g}" for name, value in answer.rewards.items())
+
+
+NOT_YET = "no search has come far enough yet"
+ALONE = "only one arm: nothing to compare"
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonResult:
+    """A comparison as it was when this was made; `evo.load_comparison(name)` reads it again.
+
+    name, db: for `evo.resume`, `evo.load_comparison` and the command line
+    against: the arm that the others are measured against
+    verdicts: a line for every other arm, as in "vpo - grpo = +0.12 [0.03, 0.21]" (difference in the solve rate, or in
+        the mean best fitness if there are no targets, with its 95% interval) or "no difference shown"
+    summary: all metrics with intervals and p-values, as `evo compare --json` prints them
+
+    Example:
+        result = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}, limit=20, seeds=3)
+        print(result.verdict)
+        result.frame().groupby("arm").solved.mean()
+    """
+
+    name: str
+    db: str
+    against: str | None
+    verdicts: list[str]
+    summary: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """The verdicts, one a line."""
+        return "\n".join(self.verdicts) or (ALONE if self.against is None else NOT_YET)
+
+    def frame(self, *, candidates: bool = False) -> DataFrame:
+        """A row for every search: arm, seed, problem, policy, status (of its run), iterations (done), solved, solved_at
+        (iterations it took; 0 for the seed answer), best (fitness).
+
+        candidates: a row for every candidate of all searches instead, as RunResult.frame() has them, with arm and seed
+
+        Raises ImportError without pandas.
+        """
+        with Store.open(self.db, read_only=True) as store:
+            progress = Progress.open(store, self.name, self.against)
+            rows = candidate_rows(store, progress.comparison.runs) if candidates else _search_rows(progress)
+        return data_frame(rows, ("arm", "seed", "problem"))
+
+    def curves(self) -> DataFrame:
+        """Best fitness so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
+        rose, and one at the last iteration. Raises ImportError without pandas."""
+        with Store.open(self.db, read_only=True) as store:
+            rows = _curve_rows(Progress.open(store, self.name, self.against))
+        return data_frame(rows, ("arm", "seed", "problem", "iteration", "best"))
+
+    def report(self, path: str) -> Path:
+        """Write the comparison as one HTML page, as `evo report` does. Raises BadInput."""
+        with Store.open(self.db, read_only=True) as store:
+            write_report(store, self.name, path, self.against)
+        return Path(path)
+
+    def __getattr__(self, name: str) -> Any:
+        raise retired_method(self, name)
+
+    def __str__(self) -> str:
+        """Name and verdict."""
+        return f"{self.name}: {self.verdict}"
+
+    def __repr__(self) -> str:
+        return f"ComparisonResult({self})"
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: the verdict, one row per arm, and the curves."""
+        arms = self.summary["arms"]
+        rows = [(name, arm["policy"], _interval(arm["solved"]), _interval(arm["best"])) for name, arm in arms.items()]
+        table = html_table(str(self), ("arm", "policy", "solved", "mean best"), rows)
+        return table + draw_curves(self.db, self.name, self.against)
+
+
+def read_comparison(name: str, db: str, against: str | None = None) -> ComparisonResult:
+    """The comparison as the database has it now. Raises UnknownRun, DatabaseUnavailable, BadInput."""
+    with Store.open(db, read_only=True) as store:
+        progress = Progress.open(store, name, against)
+        figures = as_dict(progress)
+    return ComparisonResult(name, db, progress.comparison.reference, figures["verdicts"], figures)
+
+
+def _search_rows(progress: Progress) -> list[dict[str, Any]]:
+    return [
+        {
+            **_named(progress, search),
+            "policy": progress.comparison.arms[search.arm].policy,
+            "status": search.run.status,
+            "iterations": search.iterations,
+            "solved": search.solved_at is not None if search.problem.target is not None else None,
+            "solved_at": search.solved_at,
+            "best": None if search.best is None else search.best.fitness,
+        }
+        for search in progress.searches()
+    ]
+
+
+def _curve_rows(progress: Progress) -> list[dict[str, Any]]:
+    rows = []
+    for search in progress.searches():
+        steps = [(rise.iteration, rise.fitness) for rise in search.rises]
+        if steps and steps[-1][0] < search.iterations:
+            steps.append((search.iterations, steps[-1][1]))
+        rows += [{**_named(progress, search), "iteration": at, "best": fitness} for at, fitness in steps]
+    return rows
+
+
+def _named(progress: Progress, search: SearchRecord) -> dict[str, Any]:
+    """The columns that name a search."""
+    arm = progress.comparison.arms[search.arm].name
+    return {"arm": arm, "seed": search.run.seed, "problem": search.problem.name}
+
+
+def _interval(metric: Mapping[str, float | None] | None) -> str:
+    """The mean, and its interval unless a single problem gives none."""
+    if metric is None or metric["mean"] is None:
+        return "-"
+    band = "" if metric["low"] is None else f" [{metric['low']:.3f}, {metric['high']:.3f}]"
+    return f"{metric['mean']:.3f}{band}"
+
+
+NULLABLE = {"iteration": "Int64", "parent": "Int64", "solved_at": "Int64", "solved": "boolean"}
+"""Columns that keep their type although a value, or every value, may be missing."""
+TIMES = ("created",)
+"""Columns of seconds since 1970, which become datetimes in UTC."""
+
+
+def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> DataFrame:
+    """rows as a DataFrame: numbers that are whole stay so where values are missing (Int64), and times are datetimes.
+    columns: those of a table without rows. Raises ImportError naming the package to install."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError('frame() needs pandas: pip install pandas, or pip install "evo-search[pandas]"') from error
+    rows = list(rows)
+    names = dict.fromkeys(name for row in rows for name in row) or columns
+    frame = pandas.DataFrame(rows, columns=list(names))
+    for name in names:
+        kinds = {type(row.get(name)) for row in rows}
+        if name in TIMES:
+            frame[name] = pandas.to_datetime(frame[name], unit="s", utc=True)
+        elif name in NULLABLE or kinds == {int, type(None)}:
+            frame[name] = frame[name].astype(NULLABLE.get(name, "Int64"))
+    return frame
+
+
+def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, Any]]:
+    """A row for every candidate of the runs: its reward vector and features in separate columns."""
+    rows = []
+    for run in runs:
+        of_run = {"arm": run.arm, "seed": run.seed} if run.arm else {}
+        for candidate in candidates_table(store, run.id):
+            values = vars(candidate)
+            rewards = {f"reward.{name}": value for name, value in candidate.rewards.items()}
+            features = {f"feature.{name}": value for name, value in candidate.features.items()}
+            kept = {name: value for name, value in values.items() if name not in ("rewards", "features")}
+            rows.append({**of_run, **kept, **rewards, **features})
+    return rows
+
+
+def draw_curves(db: str, name: str, against: str | None = None) -> str:
+    """Solve rate, if there are targets, and mean best fitness, as SVG: the curves of the report's page."""
+    from evo.report.page import draw_progress
+
+    with Store.open(db, read_only=True) as store:
+        return "".join(f"<figure>{plot.svg}</figure>" for plot in draw_progress(Progress.open(store, name, against)))
+
+
+def retired_method(result: object, name: str) -> AttributeError:
+    """The error for an attribute that a result lacks."""
+    kind = type(result).__name__
+    return AttributeError(replace_hint(NAMES, f"{kind}.{name}") or f"{kind!r} object has no attribute {name!r}")
+
+
+def html_table(line: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A line of text above a table. Every text is escaped, and every character of it visible."""
+    top = "".join(f"<th>{_escape(title)}</th>" for title in head)
+    body = "".join(f"<tr>{''.join(f'<td>{_escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<p>{_escape(line)}</p><table><tr>{top}</tr>{body}</table>"
+
+
+def _escape(text: str) -> str:
+    return html.escape(visible(text)).replace("\n", "<br>")
