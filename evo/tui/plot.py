@@ -17,7 +17,7 @@ from evo.tui.line import clean, shorten, width_of
 from evo.tui.palette import Palette
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # [row, column] of a dot in a cell
-NOBODY = -1
+NO_CURVE = -1
 DASH = 2
 """Cells that a curve is drawn in before the next one's turn, where they overlap."""
 NamedCurve = tuple[int, str, Curve]
@@ -49,13 +49,13 @@ def trace(ys: npt.ArrayLike, height: int, every: int = 1) -> Ints:
 
 
 def overlay(curves: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """(height, W) the dots drawn in each cell, and the number of their curve, NOBODY for a blank cell. A cell has one
+    """(height, W) the dots drawn in each cell, and the number of their curve, NO_CURVE for a blank cell. A cell has one
     colour, so curves that share it take turns, DASH cells each."""
     cells = np.stack(curves)
     there = cells > 0
     turn = np.arange(cells.shape[2]) // DASH % np.maximum(1, there.sum(axis=0))
     drawn = there & (np.cumsum(there, axis=0) - there == turn)
-    return (cells * drawn).sum(axis=0), np.where(drawn.any(axis=0), drawn.argmax(axis=0), NOBODY)
+    return (cells * drawn).sum(axis=0), np.where(drawn.any(axis=0), drawn.argmax(axis=0), NO_CURVE)
 
 
 def draw_plot(curves: Sequence[NamedCurve], unit: str, share: bool, width: int, height: int, palette: Palette) -> Text:

@@ -3,7 +3,7 @@ import pytest
 
 from evo.comparison.summary import Curve
 from evo.tui.palette import DARK
-from evo.tui.plot import NOBODY, draw_plot, overlay, trace
+from evo.tui.plot import NO_CURVE, draw_plot, overlay, trace
 
 
 def chars(dots):
@@ -33,7 +33,7 @@ def test_curves_that_overlap_take_turns_so_that_each_keeps_its_colour():
     dots, owner = overlay(curves)
     assert owner.tolist() == [[0, 0, 1, 1, 2, 2, 0, 3]]
     assert chars(dots) == ["⠉⠉⠒⠒⠤⠤⠉⣀"], "a cell has the dots of its curve only"
-    assert overlay([dot(0, 0, width=2)])[1].tolist() == [[0, NOBODY]]
+    assert overlay([dot(0, 0, width=2)])[1].tolist() == [[0, NO_CURVE]]
 
 
 def test_a_line_hides_the_bands_of_its_cell():
