@@ -154,9 +154,16 @@ def test_official_gdpo_is_whitened_over_the_batch(checkpoint: Path, tmp_path: Pa
     np.testing.assert_allclose(batch["advantages"].numpy(), [row[0] for row in trainer._credit], atol=1e-6)
 
 
-@pytest.mark.parametrize(("loss_type", "aggregation"), [("dapo", "token"), ("bnpo", "token"), ("grpo", "sequence")])
-@pytest.mark.parametrize("beta", [0.0, 0.2])
-@pytest.mark.parametrize("stale", ["", "ratio", "truncated"])
+@pytest.mark.parametrize(
+    ("loss_type", "aggregation", "beta", "stale"),
+    [
+        ("dapo", "token", 0.2, ""),
+        ("bnpo", "token", 0.0, "ratio"),
+        ("bnpo", "token", 0.2, "truncated"),
+        ("grpo", "sequence", 0.2, "ratio"),
+        ("grpo", "sequence", 0.0, "truncated"),
+    ],
+)
 def test_its_loss_and_gradients_are_policy_trainers(
     checkpoint: Path, tmp_path: Path, loss_type: str, aggregation: Any, beta: float, stale: str
 ) -> None:

@@ -225,8 +225,3 @@ def test_arms_of_different_cost_on_one_axis():
     assert got.low == pytest.approx([nan, *wilson([0.25, 0.25, 0.5], 4)[0], nan], nan_ok=True)
     with pytest.raises(ValueError, match="at least one"):
         solve_curve(chain).over_answers(0, [1])
-
-
-def test_no_target_no_curve():
-    with pytest.raises(ValueError, match="target"):
-        solve_curve(arm([[nan]]))

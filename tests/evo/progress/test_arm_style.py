@@ -31,25 +31,20 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_no_two_of_the_first_arms_share_colour_and_mark() -> None:
-    looks = [(style.colour, style.mark) for style in map(style_of, range(len(COLOURS) * len(MARKS)))]
-    assert len(set(looks)) == len(looks)
-
-
-def test_the_first_arms_differ_by_mark_alone() -> None:
-    assert len({style_of(index).mark for index in range(len(MARKS))}) == len(MARKS)
-
-
 @pytest.mark.parametrize("ground", [LIGHT, DARK])
 def test_every_colour_is_seen_on_both_grounds(ground: str) -> None:
     for place, colour in enumerate(COLOURS):
         assert contrast(colour, ground) >= (3.0 if place < 4 else LEAST_CONTRAST), colour
 
 
-def test_terminal_and_page_have_the_same_colour() -> None:
-    for index in range(len(COLOURS)):
-        style = style_of(index)
-        assert style.rich.get_truecolor().hex == style.colour.lower()
+def test_arms_differ_by_mark_then_by_colour_as_neighbours_do() -> None:
+    styles = list(map(style_of, range(len(COLOURS) * len(MARKS))))
+    assert len({(style.colour, style.mark) for style in styles}) == len(styles)
+    assert len({style.mark for style in styles[: len(MARKS)]}) == len(MARKS)
+    assert all(one.colour != other.colour for one, other in itertools.pairwise(styles[:20]))
+    assert all(style.rich.get_truecolor().hex == style.colour.lower() for style in styles)
+    with pytest.raises(ValueError, match="from 0"):
+        style_of(-1)
 
 
 def test_a_chart_draws_the_marks_shape() -> None:
@@ -63,16 +58,6 @@ def test_the_screen_has_the_same_good_and_bad() -> None:
     for style, colour in ((TERMINAL.good, GOOD), (TERMINAL.bad, BAD), (TERMINAL.warn, WARN)):
         assert style.color is not None and style.color.get_truecolor().hex == colour.lower()
     assert {GOOD, BAD, WARN} <= set(COLOURS)
-
-
-def test_neighbours_differ_in_colour() -> None:
-    for one, other in itertools.pairwise(range(20)):
-        assert style_of(one).colour != style_of(other).colour
-
-
-def test_places_before_the_first_are_refused() -> None:
-    with pytest.raises(ValueError, match="from 0"):
-        style_of(-1)
 
 
 @pytest.mark.parametrize(("palette", "theme"), [(palette.DARK, "textual-dark"), (palette.LIGHT, "textual-light")])

@@ -3,7 +3,7 @@
 import http.client
 import re
 import sqlite3
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pytest
 from support.hostile_text import Elements
@@ -70,6 +70,15 @@ def test_a_comparison_is_listed_and_shown(client, made):
     assert "made:grpo" in one_run.text and "the run has ended" in one_run.text
 
 
+@pytest.fixture
+def digits_client(connect, search_with, digits, digits_policy, tmp_path):
+    """A client of a database with a finished run, and its address."""
+    address = f"sqlite:///{tmp_path / 'evo.db'}"
+    search_with([digits("a", target=0.9), digits("b")], digits_policy(), address, iterations=30)
+    with connect(address) as client:
+        yield client, address
+
+
 @pytest.mark.parametrize(
     ("query", "holds"),
     [
@@ -81,11 +90,10 @@ def test_a_comparison_is_listed_and_shown(client, made):
         ("sort=fitness", lambda one: True),
     ],
 )
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_candidates_are_picked_by_filters(digits_runs, kind, query, holds):
+def test_candidates_are_picked_by_filters(digits_client, query, holds):
     from islands.browse import candidates_table
 
-    client, address = digits_runs(kind)
+    client, address = digits_client
     with Store.open(address, read_only=True) as store:
         every = list(candidates_table(store, store.run("run").id))
     for one in every:
@@ -105,34 +113,8 @@ def test_candidates_are_picked_by_filters(digits_runs, kind, query, holds):
         )
 
 
-@pytest.fixture(scope="module")
-def opened():
-    """Kind of database -> its client and address; what ends them."""
-    with ExitStack() as ends:
-        yield {}, ends
-
-
-@pytest.fixture
-def digits_runs(opened, connect, search_with, digits, digits_policy, request, tmp_path_factory):
-    """digits_runs(kind) -> a client of a database with a finished run, and its address; made once."""
-    made, ends = opened
-
-    def find(kind):
-        if kind not in made:
-            if kind == "postgres":
-                address = ends.enter_context(request.getfixturevalue("postgres").database())
-            else:
-                address = f"sqlite:///{tmp_path_factory.mktemp('ui') / 'evo.db'}"
-            search_with([digits("a", target=0.9), digits("b")], digits_policy(), address, iterations=30)
-            made[kind] = ends.enter_context(connect(address)), address
-        return made[kind]
-
-    return find
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_one_candidate_has_its_prompt_scores_and_line(digits_runs, kind):
-    client, address = digits_runs(kind)
+def test_one_candidate_has_its_prompt_scores_and_line(digits_client):
+    client, address = digits_client
     with Store.open(address, read_only=True) as store:
         best = store.problems(store.run("run").id)[0]
     shown = client.page(f"/run/0/run/candidate/{best.best}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from support.run_limited import DONE, FAILED, MEMORY, NO_MEMORY, run_each_limited
@@ -67,27 +68,6 @@ WAYS: dict[str, Callable[[str], object]] = {
 }
 
 
-SIZES = {"longest read": MOST_CHARACTERS - 100, "1 MB": 1_000_000}
-"""The larger is refused by its length before it is read."""
-
-
-def of_shape(shape: str, size: int) -> list[Callable[[], object]]:
-    text: list[str] = []  # made in the child
-    return [lambda: text.append(SHAPES[shape](size)), *(lambda way=way: way(text[0]) for way in WAYS.values())]
-
-
-@pytest.fixture(scope="module")
-def statuses() -> dict[str, int]:
-    return run_each_limited({f"{shape}-{size}": of_shape(shape, SIZES[size]) for shape in SHAPES for size in SIZES})
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_reading_is_bounded_in_time_and_memory(statuses: dict[str, int], shape: str, size: str) -> None:
-    assert statuses[f"{shape}-{size}"] == DONE, [*WAYS]
-
-
 SIZE = 40_000
 
 
@@ -111,17 +91,22 @@ LOOSE = [
 
 
 @pytest.fixture(scope="module")
-def loose_statuses() -> dict[str, int]:
-    ways = (("python", 3), ("python", 1), ("text", 3), ("route", 3))
-    return run_each_limited(
-        {str(i): [lambda text=text, way=way: parse(text, *way) for way in ways] for i, text in enumerate(LOOSE)}
-    )
+def statuses() -> dict[str, int]:
+    """Of every text, each made in the child, by all ways of reading."""
+
+    def readings(make: Callable[[], str]) -> list[Callable[[], object]]:
+        text: list[str] = []
+        return [lambda: text.append(make()), *(lambda way=way: way(text[0]) for way in WAYS.values())]
+
+    shapes = {shape: partial(make, MOST_CHARACTERS - 100) for shape, make in SHAPES.items()}
+    loose = {str(place): partial(str, text) for place, text in enumerate(LOOSE)}
+    return run_each_limited({name: readings(make) for name, make in {**shapes, **loose}.items()})
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(len(LOOSE)))
-def test_loose_layouts_are_read_in_bounded_time(loose_statuses: dict[str, int], number: int) -> None:
-    assert loose_statuses[str(number)] == DONE, LOOSE[number][:100]
+@pytest.mark.parametrize("text", [*SHAPES, *(str(place) for place in range(len(LOOSE)))])
+def test_reading_is_bounded_in_time_and_memory(statuses: dict[str, int], text: str) -> None:
+    assert statuses[text] == DONE, [*WAYS]
 
 
 def test_a_case_that_breaks_a_limit_stops_no_other() -> None:

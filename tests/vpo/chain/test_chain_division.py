@@ -70,10 +70,6 @@ def test_a_layout_copied_from_the_prompt_is_no_answer() -> None:
     assert parse(fence(copied), "python", 1).answers == ()
 
 
-def test_code_without_fences_after_and_before_prose() -> None:
-    assert parse(f"Here is one:\n\n{ONE}\n\nDone. It works.", "python", 1).answers == (ONE,)
-
-
 def test_repeats_that_differ_in_layout_or_comments_are_dropped() -> None:
     again = "def f( x ):  # adds one\n\n    # here\n    return (x+1)"
     chain = parse(f"{fence(ONE)}\n{fence(again)}", "python", 2)

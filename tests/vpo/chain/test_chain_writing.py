@@ -14,7 +14,12 @@ PROGRAMS = [
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize(
     ("kind", "answers"),
-    [("python", PROGRAMS), ("route", ["RRDD", "DDRR", "RDRD"]), ("text", ["one", "two\nlines", "3"])],
+    [
+        ("python", PROGRAMS),
+        ("route", ["RRDD", "DDRR", "RDRD"]),
+        ("text", ["one", "two\nlines", "3"]),
+        ("tagged", ["<think>x</think>\n<response>hi</response>", "<answer>Rome</answer>", "<answer>x</answer>"]),
+    ],
 )
 def test_a_chain_is_read_as_it_was_written(kind, answers, count):
     chain = parse(write_chain(answers[:count], kind), kind, count)

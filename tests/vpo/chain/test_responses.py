@@ -1,8 +1,6 @@
 """Answers of the format `tagged`: VPO's `<response_i>` blocks around fields in tags."""
 
-import pytest
-
-from vpo.chain import draw_prefill, instructions, parse, write_chain
+from vpo.chain import draw_prefill, instructions, parse
 
 A, B = "<think>x</think>\n<response>hi</response>", "<support>1, 2</support>\n<answer>Rome</answer>"
 
@@ -51,11 +49,6 @@ def test_a_thought_that_the_template_opened_is_opened_again():
     assert read("so</think>\n<response>hi</response>", 1).answers == ("<think>so</think>\n<response>hi</response>",)
 
 
-@pytest.mark.parametrize("answers", [[A], [A, B], [B, A, "<answer>x</answer>"]])
-def test_what_is_written_is_read_back(answers):
-    assert list(read(write_chain(answers, "tagged"), len(answers)).answers) == answers
-
-
 def test_the_request_names_the_tags_and_a_begun_answer_is_read():
     import numpy as np
 
@@ -64,8 +57,3 @@ def test_the_request_names_the_tags_and_a_begun_answer_is_read():
     begun = draw_prefill(B, "tagged", np.random.default_rng(0))
     assert begun.startswith("<response_1><support>1")
     assert read(begun + " x</response_1>", 1).answers[0].startswith("<support>1")
-
-
-@pytest.mark.parametrize("text", ["<think>" * 9000, "<response_1>" * 5000, "<response_1" * 5900, "</think>" * 8000])
-def test_hostile_texts_are_read(text):
-    assert len(read(text).answers) <= 2

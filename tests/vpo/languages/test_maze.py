@@ -284,11 +284,3 @@ def test_what_needs_too_many_new_steps_cannot_be_said():
         prompt = prompt_text(problem, parent, dialect=EDIT_DIALECT)
         texts.append(write_routes(problem.maze, [other], prompt, EDIT_DIALECT))
     assert None in texts
-
-
-def test_several_routes_are_a_chain_and_bumps_are_kept():
-    (problem,) = problem_set("maze:train/3")
-    routes_of = ["UU" + moves_between(problem.maze, Planner(problem.maze).route(random.Random(n))) for n in range(3)]
-    prompt = prompt_text(problem)
-    text = write_routes(problem.maze, routes_of, prompt, DIALECT)
-    assert text is not None and routes(text, prompt) == routes_of

@@ -80,7 +80,7 @@ def test_the_routes_and_edits_of_a_planner_are_allowed(name):
 def test_most_lessons_keep_to_the_grammar():
     """Not all: a lesson's noise makes some routes longer than their budget."""
     kept = 0
-    for lesson in (lessons := Lessons(3, frozenset(), EDIT_DIALECT).batch(100)):
+    for lesson in (lessons := Lessons(3, frozenset(), EDIT_DIALECT).batch(30)):
         grammar = DIALECT.grammar([ids_of(" ".join(lesson.prompt))], torch.zeros(1, dtype=torch.long))
         legal = []
         for token in map(WORDS.index, lesson.chain):
@@ -133,7 +133,7 @@ def test_sampling_and_training_keep_to_the_grammar():
     (problem,) = problem_set("maze:hard/5")
     texts = [DIALECT.prompt(problem, parent, None, 2) for parent in parents_of(problem)]
     prompts = [Prompt(text, stream=place) for place, text in enumerate(texts)]
-    groups = asyncio.run(policy.sample(prompts, rollouts=16, answers=2, seed=0))
+    groups = asyncio.run(policy.sample(prompts, rollouts=6, answers=2, seed=0))
     for text, group in zip(texts, groups, strict=True):
         for rollout in group:
             answers = DIALECT.read(rollout.text, text)

@@ -10,8 +10,6 @@ from vpo.policies.registry import load_policy
 
 
 class TestPolicies(PolicyContract):
-    """Every kind of policy there is."""
-
     @pytest.fixture(autouse=True)
     def _named(self, address: str) -> None:
         self.address = address

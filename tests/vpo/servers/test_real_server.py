@@ -24,6 +24,7 @@ from vpo.policies.registry import load_policy
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
+pytestmark = pytest.mark.long
 PROMPTS = [Prompt(f"Count to {i}.", "Be brief.", i) for i in range(3)]
 
 

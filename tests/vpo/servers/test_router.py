@@ -158,14 +158,6 @@ def test_the_search_ends_where_no_server_is_left(three: list[CompletionServer]) 
             sample(policy)
 
 
-def test_a_refused_key_is_no_dead_server(three: list[CompletionServer]) -> None:
-    policy = opened(three)
-    for one in three:
-        one.manners.key = "another"
-    with pytest.raises(PolicyUnavailable, match="refuses the key"):
-        sample(policy)
-
-
 def test_servers_of_two_kinds_are_refused(three: list[CompletionServer]) -> None:
     three[1].manners.engine = "llamacpp"
     with pytest.raises(BadAddress, match="of different kinds"):
