@@ -53,8 +53,6 @@ from vpo.training.config import IMPROVE, TrainConfig, default_rate
 from vpo.training.examples import SearchContext
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from vpo.training.trainer import PolicyTrainer
 
 CHECK_SEED = 1_000_003
@@ -133,20 +131,10 @@ class CoLocated(Learner):
     learns = True
 
     def __init__(
-        self,
-        *,
-        store: Store,
-        run_id: int,
-        policy: TrainablePolicy,
-        trainer: PolicyTrainer,
-        settings: SearchTraining,
-        solved_at: Callable[[int], int | None],
-        status: SearchStatus,
-        folder: Path,
-        card: str,
-        answers: int,
+        self, *, store: Store, run_id: int, policy: TrainablePolicy, trainer: PolicyTrainer, settings: SearchTraining,
+        solved_at: Callable[[int], int | None], status: SearchStatus, folder: Path, card: str, answers: int,
         promotion: Promotion | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.store, self.run_id, self.policy, self.trainer = store, run_id, policy, trainer
         self.settings, self.status, self.folder, self.promotion = settings, status, folder, promotion
         self._solved_at, self._card, self._answers = solved_at, card, answers
@@ -409,68 +397,39 @@ def policies_folder(store: Store, run: RunRecord) -> Path:
 
 
 def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocated:
-    """A trainer of the search's policy, for a search that check_trainable has accepted."""
-    store, config, policy = core.store, core.config, core.operators[0].policy
-    settings = config.train
+    """A trainer of a copy of the weights of the search's policy, for a search that check_trainable has accepted. Its
+    default learning rate is the paper's, or that of the embedded policies."""
+    from vpo.training.trainer import PolicyTrainer  # imported here: torch takes seconds, and only training needs it
+
+    store, config, policy, settings = core.store, core.config, core.operators[0].policy, core.config.train
     assert isinstance(policy, TrainablePolicy) and settings is not None  # check_trainable
-    folder = policies_folder(store, run)
-    trainer = open_trainer(policy, settings, store, seed=config.seed, folder=folder)
+    if settings.lr is None:
+        settings = settings.model_copy(update={"lr": default_rate(policy.prompt_format)})
+    gain, folder = settings.reward == "gain", policies_folder(store, run)
+    decided = {name: getattr(settings, name) for name in ("max_staleness", "reward", "shaping")}
+    trainer = PolicyTrainer(
+        policy.learner(), policy.tokenizer, TrainConfig.of(settings, seed=config.seed, **decided),
+        version=policy.version, folder=folder,
+        # gains are over the parent and the inspirations in the group's prompt
+        context=lambda group: SearchContext(shown_answers(store, group) if gain else ()),
+    )  # fmt: skip
     promotion = None
     if held_out := problems_at(settings.check, settings.check_limit):
-        budget = (settings.check_every, config.answers, settings.check_answers)
-        promotion = Promotion(open_candidate(policy, trainer.model), held_out, scorer, *budget)
+        from vpo.hf.policy import TransformersPolicy
+
+        # never a server, even if the policy is on one: to start one for each check would take longer than the check
+        candidate = TransformersPolicy(
+            trainer.model, policy.tokenizer, version=f"{policy.version}+learner", temperature=policy.temperature,
+            top_p=policy.top_p, max_tokens=policy.max_tokens,
+        )  # fmt: skip
+        promotion = Promotion(candidate, held_out, scorer, settings.check_every, config.answers, settings.check_answers)
     searched = {problem_run.record.id: problem_run for problem_run in core.problem_runs}
     card = (
-        f"# {settings.method} from {policy.version}\n\nTrained during the search {run.name}, on its stored iterations, "
+        f"# {settings.method} from {policy.version}\n\nTrained during the search {run.name}, on its own prompt groups, "
         f"by evo, commit {run.commit}, seed {run.seed}:\n\n    {run.command}\n"
     )
     return CoLocated(
-        store=store,
-        run_id=run.id,
-        policy=policy,
-        trainer=trainer,
-        settings=settings,
-        solved_at=lambda problem: searched[problem].solved_sequence,
-        status=core.status,
-        folder=folder,
-        card=card,
-        answers=config.answers,
-        promotion=promotion,
-    )
-
-
-def open_trainer(
-    policy: TrainablePolicy, settings: SearchTraining, store: Store, *, seed: int, folder: Path
-) -> PolicyTrainer:
-    """A trainer of a copy of the policy's weights. Its default learning rate is the paper's, or that of the embedded
-    policies. A reward of gains measures them over the parent and the inspirations in the group's prompt."""
-    from vpo.training.trainer import PolicyTrainer  # imported here: torch takes seconds, and only training needs it
-
-    if settings.lr is None:
-        settings = settings.model_copy(update={"lr": default_rate(policy.prompt_format)})
-    decided = {name: getattr(settings, name) for name in ("max_staleness", "reward", "shaping")}
-    config = TrainConfig.of(settings, seed=seed, **decided)
-    model = policy.learner()
-    return PolicyTrainer(
-        model,
-        policy.tokenizer,
-        config,
-        version=policy.version,
-        folder=folder,
-        context=lambda group: SearchContext(shown_answers(store, group) if settings.reward == "gain" else ()),
-    )
-
-
-def open_candidate(policy: TrainablePolicy, model: PreTrainedModel) -> Policy:
-    """A policy that samples from the learner's current weights, with the settings of the policy that searches. It never
-    uses a vLLM engine, even if that policy does: to start one for each check would take longer than the check."""
-    from vpo.hf.policy import TransformersPolicy
-
-    return TransformersPolicy(
-        model,
-        policy.tokenizer,
-        version=f"{policy.version}+learner",
-        temperature=policy.temperature,
-        top_p=policy.top_p,
-        max_tokens=policy.max_tokens,
-    )
+        store=store, run_id=run.id, policy=policy, trainer=trainer, settings=settings,
+        solved_at=lambda problem: searched[problem].solved_sequence, status=core.status, folder=folder, card=card,
+        answers=config.answers, promotion=promotion,
+    )  # fmt: skip
