@@ -392,19 +392,9 @@ def row(**changes):
         "contest_date": "2025-02-01T00:00:00",
         "starter_code": "",
         "public_test_cases": json.dumps([{"input": "1\n", "output": "1\n", "testtype": "stdin"}]),
-        "private_test_cases": packed_tests(pickle.dumps(private)),
+        "private_test_cases": packed(pickle.dumps(private)),
         "metadata": "{}",
     } | changes
-
-
-def packed_tests(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data)).decode()
-
-
-def written_tests(tmp_path, *rows):
-    path = tmp_path / "test.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
-    return path
 
 
 def test_a_folder_of_the_official_files_is_one_set_named_by_question_ids():
@@ -430,11 +420,11 @@ def test_a_question_has_one_name_whatever_window_it_was_chosen_by():
 
 
 def test_private_tests_alone_decide_and_public_ones_where_there_are_no_others(tmp_path):
-    (problem,) = resolve(f"livecodebench:{written_tests(tmp_path, row())}")
+    (problem,) = resolve(f"livecodebench:{written(tmp_path, row())}")
     assert [case.stdin for case in problem.task.cases] == ["3\n", "4\n", "5\n"]
-    (problem,) = resolve(f"livecodebench:{written_tests(tmp_path, row(private_test_cases='[]'))}")
+    (problem,) = resolve(f"livecodebench:{written(tmp_path, row(private_test_cases='[]'))}")
     assert [case.stdin for case in problem.task.cases] == ["1\n"]
-    (problem,) = resolve(f"programs:{written_tests(tmp_path, row())}")
+    (problem,) = resolve(f"programs:{written(tmp_path, row())}")
     assert [case.stdin for case in problem.task.cases] == ["1\n", "3\n", "4\n", "5\n"]
 
 
@@ -449,7 +439,7 @@ def test_both_forms_are_judged_by_what_the_answer_does():
 
 @pytest.mark.parametrize("named", ["abc326_d", "abc337_e", "abc350_c"])
 def test_errata_are_left_out_with_the_reason(tmp_path, named):
-    path = written_tests(tmp_path, row(), row(question_id=named))
+    path = written(tmp_path, row(), row(question_id=named))
     with pytest.warns(UserWarning, match=f":2: skipped: {named} is in the data set's errata: {ERRATA[named]}"):
         assert [p.name for p in resolve(f"livecodebench:{path}")] == [f"livecodebench:{path}/own_a"]
     with pytest.warns(UserWarning, match="errata"), pytest.raises(BadAddress, match="no question that can be posed"):
@@ -457,7 +447,7 @@ def test_errata_are_left_out_with_the_reason(tmp_path, named):
 
 
 def test_errata_of_leetcode_go_by_title(tmp_path):
-    path = written_tests(tmp_path, row(question_id="3194", question_title="find-words-containing-character"), row())
+    path = written(tmp_path, row(question_id="3194", question_title="find-words-containing-character"), row())
     with pytest.warns(UserWarning, match="several outputs are right"):
         assert len(resolve(f"livecodebench:{path}")) == 1
 
@@ -484,8 +474,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_pickle_of_anything_but_one_text_is_refused_in_one_line(tmp_path, data):
-    path = written_tests(tmp_path, row(private_test_cases=packed_tests(data)))
-    with pytest.raises(BadAddress, match=r"test\.jsonl:1: `private_test_cases` is neither JSON nor packed") as caught:
+    path = written(tmp_path, row(private_test_cases=packed(data)))
+    with pytest.raises(BadAddress, match=r"tasks\.jsonl:1: `private_test_cases` is neither JSON nor packed") as caught:
         resolve(f"livecodebench:{path}")
     assert "\n" not in str(caught.value)
 
@@ -539,13 +529,13 @@ def test_programs_that_the_benchmark_graded_correct_pass_here(tmp_path):
         {
             **submitted[name],
             "metadata": "{}",
-            "private_test_cases": packed_tests(pickle.dumps(json.dumps(own))),
+            "private_test_cases": packed(pickle.dumps(json.dumps(own))),
         }
         for name, own in tests.items()
     ]
     with warnings.catch_warnings(record=True) as skipped:
         warnings.simplefilter("always")
-        problems = resolve(f"livecodebench:{written_tests(tmp_path, *rows)}")
+        problems = resolve(f"livecodebench:{written(tmp_path, *rows)}")
     correct = [one for one in problems if submitted[one.task.extra["id"]]["graded_list"][0]]
     assert (len(tests), len(problems), len(skipped), len(correct)) == (219, 212, 7, 108)
     failing = [one.name for one in correct if one.score(submitted[one.task.extra["id"]]["code_list"][0]).fitness < 1]
