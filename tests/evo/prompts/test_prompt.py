@@ -121,7 +121,7 @@ def test_the_maze_language_shows_a_parent_that_worked_and_no_other():
 
 
 def test_an_answer_is_begun_with_a_part_of_the_parent_and_read_whole():
-    from problems.maze import parse_moves
+    from problems.maze.board import parse_moves
     from problems.registry import resolve
     from vpo.languages.maze_words import decode_chain
 

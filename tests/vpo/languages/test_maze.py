@@ -4,8 +4,10 @@ import random
 
 import pytest
 
-from problems.maze import Maze, generate, problem_set, simulate
+from problems.maze.board import Maze, simulate
+from problems.maze.generator import generate
 from problems.maze.planner import Planner, moves_between
+from problems.maze.sets import problem_set
 from vpo.languages.contract import MOST_ANSWERS, open_dialect
 from vpo.languages.maze import write_routes
 from vpo.languages.maze_lessons import edit

@@ -9,9 +9,9 @@ import random
 import pytest
 
 from problems.contract import BadAddress
-from problems.maze import problem_set, simulate
+from problems.maze.board import simulate
 from problems.maze.planner import moves_between
-from problems.maze.sets import held_out_tiles
+from problems.maze.sets import held_out_tiles, problem_set
 from problems.types import Prompt
 from vpo.languages.contract import checkpoint_path, dialect_of, open_dialect, shipped
 from vpo.languages.maze import CHECKPOINTS

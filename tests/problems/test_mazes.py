@@ -13,7 +13,6 @@ import pytest
 from support.run_limited import DONE, run_limited
 
 from problems.contract import BadAddress, Problem
-from problems.maze import MazeProblem
 from problems.maze.board import (
     BONUS,
     DIAMOND,
@@ -51,6 +50,7 @@ from problems.maze.generator import LARGE_SIZE as SIZE
 from problems.maze.generator import ZONE_ITEMS as ITEMS
 from problems.maze.optimum import best_route, fewest_steps, optimum, outcomes, pareto
 from problems.maze.planner import Planner, moves_between, tries_to_reach
+from problems.maze.problem import MazeProblem
 from problems.maze.sets import (
     FIRST_SEED,
     HARD_TRIES,
