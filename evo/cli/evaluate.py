@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
 from evo.cli.options import json_option, open_console, plain_option, print_json, print_table, read_command
@@ -20,6 +23,7 @@ from evo.evaluation.metrics import Evaluation
 from evo.evaluation.record import execute_evaluation, prepare_evaluation
 from evo.search.status import clock, describe_usage
 
+PLAIN_SECONDS = 10.0
 SEEDS_SHOWN = 5
 
 
@@ -78,12 +82,23 @@ def evaluate(
 @contextlib.contextmanager
 def _show_progress(console: Console, live: bool, title: str) -> Iterator[Callable[[int, int], None]]:
     """Yields a function that shows the progress of an evaluation: as a bar, or as a line every ten seconds."""
-    from evo.api.background import Display, ProgressLine  # the database, which an evaluation does without
+    if live:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+            task = bar.add_task(escape(title), total=None)
+            yield lambda done, of: bar.update(task, completed=done, total=of)
+        return
+    console.print(title, soft_wrap=True)
+    started = last = time.monotonic()
 
-    if not live:
-        console.print(title, soft_wrap=True)
-    with Display(True) as display:
-        yield lambda done, of: display.update(ProgressLine(title, done, of, "problems"))
+    def print_line(done: int, of: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= PLAIN_SECONDS and done < of:
+            last = now
+            console.print(f"{now - started:.0f} s  {done}/{of} problems", soft_wrap=True)
+
+    yield print_line
 
 
 def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:

@@ -91,7 +91,7 @@ def test_bad_input_is_one_line(db, capsys, arguments, said, how):
 
 def test_a_database_that_is_not_there(tmp_path, capsys):
     assert invoke(["watch", "run", "--db", f"sqlite:///{tmp_path}/none.db"]) == 2
-    assert "no such file" in capsys.readouterr().err
+    assert "the file does not exist" in capsys.readouterr().err
 
 
 def test_plain_lines_are_harmless():
