@@ -203,36 +203,25 @@ def _comparable(arms: Sequence[Results]) -> None:
 
 @dataclass(frozen=True)
 class Solvers:
-    """Which arms solved which problems within `iterations`: indices among the problems with a target.
+    """Which arms solved which problems under any seed: indices among the problems. alone: arm -> problems that no other
+    arm solved"""
 
-    alone: arm -> problems that no other arm solved
-    """
-
-    iterations: int
     alone: Mapping[str, tuple[int, ...]]
-    by_all: tuple[int, ...]
-    by_none: tuple[int, ...]
+    by_all: tuple[int, ...] = ()
+    by_none: tuple[int, ...] = ()
 
 
-def solvers(arms: Mapping[str, Results], t: int | None = None, seeds_needed: int = 1) -> Solvers:
-    """The problems that only one arm solved, all arms, or none, within t iterations (default: the common horizon).
-
-    An arm solved a problem if at least `seeds_needed` of its searches did. Raises ValueError if the arms are not
-    comparable or have different numbers of seeds: more seeds solve more.
-    """
-    horizon = common_horizon(*arms.values())
-    t = horizon if t is None else t
+def solvers(arms: Mapping[str, Results], t: int) -> Solvers:
+    """The problems that only one arm solved, all arms, or none, within t iterations. Raises ValueError if the arms are
+    not comparable, beyond a horizon, and for different numbers of seeds: more seeds solve more."""
+    _comparable(list(arms.values()))
     if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
         raise ValueError("arms need the same number of seeds: more tries solve more")
     indices = np.flatnonzero(next(iter(arms.values())).judged)
-    solved = np.array([arm.solved_by(t).sum(axis=1) >= seeds_needed for arm in arms.values()])  # (arms, J)
+    solved = np.array([arm.solved_by(t).any(axis=1) for arm in arms.values()])  # (arms, J)
     by = solved.sum(axis=0)
-
-    def listed(mask: Bools) -> tuple[int, ...]:
-        return tuple(int(i) for i in indices[mask])
-
-    alone = {name: listed(row & (by == 1)) for name, row in zip(arms, solved, strict=True)}
-    return Solvers(t, alone, listed(by == len(arms)), listed(by == 0))
+    alone = {name: tuple(indices[row & (by == 1)].tolist()) for name, row in zip(arms, solved, strict=True)}
+    return Solvers(alone, tuple(indices[by == len(arms)].tolist()), tuple(indices[by == 0].tolist()))
 
 
 TIE_TOLERANCE = 5e-4

@@ -16,13 +16,22 @@ p-values and intervals of several arms against one reference are corrected for a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evo.comparison.results import Floats, Ints, Results, align_budgets, common_best_horizon, common_horizon, solvers
+from evo.comparison.results import (
+    Floats,
+    Ints,
+    Results,
+    Solvers,
+    align_budgets,
+    common_best_horizon,
+    common_horizon,
+    solvers,
+)
 from evo.stats import (
     CONFIDENCE,
     Difference,
@@ -254,40 +263,33 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
     arms = farthest(dict(zip(results, align_budgets(*results.values()), strict=True)))
     first = next(iter(arms.values()))
     horizon, best_horizon = common_horizon(*arms.values()), common_best_horizon(*arms.values())
-    if (
-        first.best is not None
-    ):  # take all metrics at one iteration: a solved search is known for later ones, its best fitness is not
+    if first.best is not None:
+        # all metrics at one iteration: a solved search is known for later ones, its best fitness is not
         horizon = min(horizon, best_horizon)
-    solved = solvers(arms, horizon) if horizon else None
+    solved = solvers(arms, horizon) if horizon else Solvers({})
     standing = {}
     for name, arm in arms.items():
-        shown = ArmSummary()
+        shown = ArmSummary(only=solved.alone.get(name, ()))
         if horizon:
-            curve = solve_curve(arm, crossed_seeds=crossed_seeds)
-            at = int(np.searchsorted(arm.times, horizon))
-            shown = ArmSummary(
-                solved=Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at])),
-                area=mean_interval(arm.solve_areas(horizon), rate=True, crossed_seeds=crossed_seeds),
-                median=curve.half(),
-                only=solved.alone[name] if solved else (),
-            )
+            curve, at = solve_curve(arm, crossed_seeds=crossed_seeds), int(np.searchsorted(arm.times, horizon))
+            rate = Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at]))
+            area = mean_interval(arm.solve_areas(horizon), rate=True, crossed_seeds=crossed_seeds)
+            shown = replace(shown, solved=rate, area=area, median=curve.half())
         if best_horizon:
             best = mean_interval(arm.best_at(best_horizon), crossed_seeds=crossed_seeds)
-            shown = ArmSummary(shown.solved, shown.area, shown.median, best, shown.only)
+            shown = replace(shown, best=best)
         standing[name] = shown
-    against: dict[str, dict[str, Difference]] = {name: {} for name in arms if name != reference}
-    if reference is not None:
-        for metric in METRICS:
-            if known := best_horizon if metric == "best" else horizon:
-                for name in against:
-                    against[name][metric] = metric_difference(
-                        metric,
-                        arms[name],
-                        arms[reference],
-                        known,
-                        crossed_seeds=crossed_seeds,
-                        comparisons=max(1, len(against)),
-                    )
+    others = [] if reference is None else [name for name in arms if name != reference]
+    known = {metric: best_horizon if metric == "best" else horizon for metric in METRICS}
+    options = {"crossed_seeds": crossed_seeds, "comparisons": len(others)}
+    against = {
+        name: {
+            metric: metric_difference(metric, arms[name], arms[str(reference)], at, **options)
+            for metric, at in known.items()
+            if at
+        }
+        for name in others
+    }
     return Summary(
         first.iterations,
         first.answers,
@@ -296,9 +298,9 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         best_horizon,
         reference,
         standing,
-        against if reference is not None else {},
-        solved.by_all if solved else (),
-        solved.by_none if solved else (),
+        against,
+        solved.by_all,
+        solved.by_none,
     )
 
 

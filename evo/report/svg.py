@@ -4,7 +4,7 @@ names its values under the pointer."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from evo.encoding import visible
 from evo.progress.arm_style import style_of
 
 Floats = npt.NDArray[np.float64]
+Place = Callable[[float, float], tuple[float, float]]
 WIDTH, HEIGHT = 460, 240
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 10, 36
 POINTS, MARKS = 120, 10
@@ -89,9 +90,8 @@ def _span(low: float, high: float) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _draw_line(line: PlotLine, at: object, x_title: str) -> str:
-    style, place = style_of(line.arm), at
-    assert callable(place)
+def _draw_line(line: PlotLine, place: Place, x_title: str) -> str:
+    style = style_of(line.arm)
     kept = np.unique(np.linspace(0, len(line.x) - 1, min(len(line.x), POINTS)).round().astype(int))
     parts = []
     if line.low is not None and line.high is not None:
@@ -143,9 +143,8 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(step * n, 12) for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def _axes(across: tuple[float, float], up: tuple[float, float], at: object, x_title: str, share: bool) -> str:
-    place, parts = at, []
-    assert callable(place)
+def _axes(across: tuple[float, float], up: tuple[float, float], place: Place, x_title: str, share: bool) -> str:
+    parts = []
     for value in ticks(*up, 5):
         x, y = place(across[0], value)
         text = f"{value:.0%}" if share else f"{value:.6g}"

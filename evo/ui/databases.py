@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from evo.progress.model import Progress
 from evo.report.page import Page, build_page
@@ -26,13 +26,13 @@ LOADING_SECONDS = 2.0
 """The time for which a first request waits until a large comparison is read; later requests show the rest."""
 
 
+@dataclass
 class _Watched:
-    """A reader and its last page. Requests take turns."""
+    """A reader and its last page."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress, self.lock = progress, threading.Lock()
-        self.page: Page | None = None
-        self.due = 0.0
+    progress: Progress
+    page: Page | None = None
+    due: float = 0.0
 
 
 class RunDatabase:
@@ -41,10 +41,10 @@ class RunDatabase:
     def __init__(self, address: str) -> None:
         self.address = address
         self.name = hide_password(address).removeprefix("sqlite:///")
-        self._lock = threading.Lock()
+        self._lock, self._reading = threading.Lock(), threading.Lock()  # pages are read one at a time
         self._store: Store | None = None
         self._file: tuple[int, int] | None = None
-        self._watched: OrderedDict[str, _Watched] = OrderedDict()
+        self._watched: dict[str, _Watched] = {}
         self._overview: list[RunOverview] = []
         self._due = 0.0
 
@@ -73,18 +73,11 @@ class RunDatabase:
     def page(self, name: str, candidate: Callable[[int], str], browse_all: str) -> Page:
         """The page of a run or a comparison as it is now. Raises UnknownRun."""
         store = self.store()
-        with self._lock:
-            watched = self._watched.get(name)
-        if watched is None:
-            watched = _Watched(Progress(store, name, live=True))
-            with self._lock:
-                watched = self._watched.setdefault(name, watched)
-                while len(self._watched) > READERS_KEPT:
-                    self._watched.popitem(last=False)
-        with self._lock:
-            if name in self._watched:
-                self._watched.move_to_end(name)
-        with watched.lock:
+        with self._reading:
+            watched = self._watched.pop(name, None) or _Watched(Progress(store, name, live=True))
+            self._watched[name] = watched  # at the end: the first one is the one that nobody asked for longest
+            while len(self._watched) > READERS_KEPT:
+                self._watched.pop(next(iter(self._watched)))
             if watched.page is None or time.monotonic() >= watched.due:
                 began, until = time.thread_time(), time.monotonic() + LOADING_SECONDS
                 watched.progress.refresh()

@@ -131,12 +131,11 @@ def test_who_solved_what():
         "base": arm([[1, inf], [inf, inf], [nan, nan], [inf, inf], [9, inf]]),
         "vpo": arm([[2, 2], [3, inf], [nan, nan], [inf, inf], [inf, 2]]),
     }
-    got = solvers(arms)
+    got = solvers(arms, 10)
     assert got.alone == {"base": (), "vpo": (1,)}
-    assert (got.by_all, got.by_none, got.iterations) == ((0, 4), (3,), 10)
-    assert solvers(arms, t=5).alone == {"base": (), "vpo": (1, 4)}
-    assert solvers(arms, seeds_needed=2).alone == {"base": (), "vpo": (0,)}
+    assert (got.by_all, got.by_none) == ((0, 4), (3,))
+    assert solvers(arms, 5).alone == {"base": (), "vpo": (1, 4)}
     with pytest.raises(ValueError, match="seeds"):
-        solvers({"a": arm([[1]]), "b": arm([[1, 1]])})
+        solvers({"a": arm([[1]]), "b": arm([[1, 1]])}, 10)
     with pytest.raises(ValueError, match="reached 10"):
-        solvers(arms, t=11)
+        solvers(arms, 11)
