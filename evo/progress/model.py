@@ -667,7 +667,7 @@ class Progress:
             return None
         left = max(0, snapshot.planned - snapshot.groups) * (now - then) / (snapshot.groups - had)
         running = [record for record in self.comparison.runs if record.status in ("running", "waiting")]
-        budgets = [(record.config.get("max_seconds"), record.summary.get("seconds")) for record in running]
+        budgets = [(record.config.get("max_seconds") or 0.0, record.summary.get("seconds")) for record in running]
         if not budgets or not all(budget for budget, _ in budgets):
             return left
         rest = max(float(budget) - (float(spent) if isinstance(spent, int | float) else 0) for budget, spent in budgets)
