@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,30 +17,16 @@ from evo.comparison.operators import (
     print_operators,
     refinement_differences,
 )
-from evo.comparison.summary import METRICS, ArmSummary, Summary, interval_unit, verdicts_of
+from evo.comparison.summary import METRICS, ArmSummary, Costs, Summary, interval_unit, verdicts_of
 from evo.search.status import clock
 from evo.stats import Difference
-from islands.types import Totals
 from problems.address import name_few
 from vpo.metrics import Interval
 
 if TYPE_CHECKING:
-    from evo.progress.model import Progress  # it has the costs that are defined here
+    from evo.progress.model import Progress
 
 ONLY_SHOWN = 8
-
-
-@dataclass(frozen=True)
-class Costs:
-    """The costs of an arm over all its seeds, and the diversity of its populations.
-
-    seconds: of its runs' processes, which shared the machine with those of other arms
-    archive_diversity: mean L1 distance of two elites' reward vectors, mean over problems; None before there are any
-    """
-
-    totals: Totals
-    seconds: float
-    archive_diversity: Interval | None
 
 
 LEGEND = (

@@ -23,6 +23,7 @@ from evo.comparison.operators import OperatorCounts, count_operators, labels, po
 from evo.comparison.results import Floats, Ints, Results, drawn_times
 from evo.comparison.summary import (
     ArmSummary,
+    Costs,
     Curve,
     Summary,
     answer_axis,
@@ -32,7 +33,6 @@ from evo.comparison.summary import (
     summarise,
     verdicts_of,
 )
-from evo.comparison.table import Costs
 from evo.progress.answer import NO_ORIGIN, best_known_of, read_answers, statement_of
 from evo.progress.snapshot import (
     ArmSnapshot,

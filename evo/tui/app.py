@@ -452,7 +452,10 @@ class ScreenApp(App[int]):
         self._base.set_focus(self._base.query_one(DataTable))
 
     def action_filter(self, which: str) -> None:
-        self._choose(**{which: not getattr(self._choice, which)})
+        if which == "unsolved":
+            self._choose(unsolved=not self._choice.unsolved)
+        else:
+            self._choose(differing=not self._choice.differing)
 
     def action_next_part(self) -> None:
         if self.snapshot is not None:
