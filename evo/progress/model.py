@@ -226,7 +226,9 @@ class Progress:
     def read_all(self) -> None:
         """Read all that is committed. Raises DatabaseUnavailable."""
         self.refresh()
-        while self.loaded < len(self._runs):
+        loaded = -1
+        while loaded < self.loaded < len(self._runs):  # a run whose problems are not stored yet has nothing to read
+            loaded = self.loaded
             self.refresh()
 
     def refresh(self) -> None:
