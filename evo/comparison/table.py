@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -23,10 +23,22 @@ from evo.stats import Difference
 from problems.address import name_few
 from vpo.metrics import Interval
 
-if TYPE_CHECKING:
-    from evo.progress.model import Progress
-
 ONLY_SHOWN = 8
+
+
+class Summarised(Protocol):
+    """The values of a table: evo.progress.Progress has them. summary: None before a search has begun"""
+
+    @property
+    def comparison(self) -> Comparison: ...
+    @property
+    def summary(self) -> Summary | None: ...
+    @property
+    def incomparable(self) -> str: ...
+    @property
+    def costs(self) -> Mapping[str, Costs]: ...
+    @property
+    def operators(self) -> Mapping[str, Sequence[OperatorCounts]]: ...
 
 
 LEGEND = (
@@ -35,7 +47,7 @@ LEGEND = (
 )
 
 
-def print_summary(console: Console, progress: Progress, *, details: bool = False) -> None:
+def print_summary(console: Console, progress: Summarised, *, details: bool = False) -> None:
     """Print a table of the arms, the problems that only one arm solved, and the verdict. details: also how operators
     use the parents in their prompts
 
@@ -131,7 +143,7 @@ def refinement_lines(gaps: Mapping[str, Mapping[str, Difference]], reference: st
     ]
 
 
-def as_dict(progress: Progress) -> dict[str, Any]:
+def as_dict(progress: Summarised) -> dict[str, Any]:
     """All printed values, with their intervals and p-values, for JSON."""
     comparison, summary, operators = progress.comparison, progress.summary, progress.operators
     crossed = comparison.crossed_seeds
