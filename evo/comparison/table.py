@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from evo.comparison.arms import Comparison
 from evo.comparison.operators import (
+    OperatorCounts,
     labels,
     operator_dict,
     pooled,
