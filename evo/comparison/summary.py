@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -295,7 +295,7 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         standing[name] = shown
     others = [] if reference is None else [name for name in arms if name != reference]
     known = {metric: best_horizon if metric == "best" else horizon for metric in METRICS}
-    options = {"crossed_seeds": crossed_seeds, "comparisons": len(others)}
+    options: dict[str, Any] = {"crossed_seeds": crossed_seeds, "comparisons": len(others)}
     against = {
         name: {
             metric: metric_difference(metric, arms[name], arms[str(reference)], at, **options)
