@@ -32,7 +32,12 @@ def script_path(monkeypatch):
 
 @pytest.mark.parametrize("name", BENCHES)
 def test_a_bench_imports(name, script_path):
-    importlib.import_module(f"bench.{name}")
+    try:
+        importlib.import_module(f"bench.{name}")
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("evo.plugins."):
+            raise
+        pytest.skip(f"{error.name} is not there")
 
 
 @pytest.mark.long

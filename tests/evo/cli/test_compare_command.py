@@ -123,7 +123,7 @@ def test_ctrl_c_keeps_what_is_committed_and_resume_makes_the_same_runs(
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
-    assert "continue with: evo resume c" in out
+    assert "Resume with: evo resume c" in out
     before = stored_answers("sqlite:///evo.db")
     assert len(before) >= 20
     code, out, err = evo(capsys, "resume", "c", "--plain")

@@ -24,7 +24,8 @@ SPARED = (
     "evo.training",
     "evo.tui.app",
     "islands.openevolve",
-    "problems.custom",
+    "problems.custom.command",
+    "problems.custom.scorer_file",
     "textual",
     "vpo.servers.address",
 )

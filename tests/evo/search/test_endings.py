@@ -45,7 +45,7 @@ def test_a_signal_ends_it_with_everything_committed(number, tmp_path, calm):
         child.send_signal(number)  # a shell and the kernel may both send it: it never means at once
     out, err = child.communicate(timeout=120)
     assert child.returncode == 130, out + err
-    assert "Interrupted: run x" in out and "continue with: evo resume x" in out and "Traceback" not in err
+    assert "Interrupted: run x" in out and "Resume with: evo resume x" in out and "Traceback" not in err
     assert_goes_on(tmp_path, calm)
 
 
