@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from support.exact_rewards import exact_set_rewards
 
-from vpo.scalarize import archive_gains, dirichlet_weights, exact_set_rewards, marginal_rewards, set_rewards
+from vpo.scalarize import archive_gains, dirichlet_weights, set_rewards
 
 unit = st.floats(0, 1, width=32)
 
@@ -78,18 +79,6 @@ def test_set_reward_by_hand():
     assert set_rewards(rewards, [[True, True], [True, False]], weights) == pytest.approx([0.75, 0.5])
 
 
-@given(groups())
-def test_marginals_are_what_removal_costs(group):
-    rewards, valid, seed = group
-    w = weights_for(rewards, seed)
-    gains = marginal_rewards(rewards, valid, w)
-    for j in range(rewards.shape[1]):
-        without = valid.copy()
-        without[:, j] = False
-        lost = set_rewards(rewards, valid, w) - set_rewards(rewards, without, w)
-        assert np.allclose(gains[:, j], lost, atol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("rewards", "valid", "weights"),
     [
@@ -132,6 +121,5 @@ def test_weights_and_archives_that_are_not_finite_raise():
     rewards, valid, weights = np.zeros((1, 1, 2)), np.ones((1, 1), bool), np.full((1, 2), 0.5)
     with pytest.raises(ValueError, match="weights hold"):
         set_rewards(rewards, valid, np.array([[np.nan, 0.5]]))
-    for function in (archive_gains, marginal_rewards):
-        with pytest.raises(ValueError, match="the archive holds"):
-            function(rewards, valid, weights, [[np.nan, 0.5]])
+    with pytest.raises(ValueError, match="the archive holds"):
+        archive_gains(rewards, valid, weights, [[np.nan, 0.5]])
