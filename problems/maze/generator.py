@@ -69,13 +69,22 @@ def generate(
             return maze
 
 
-def attempt(rng: random.Random, size: int = SIZE) -> Maze | None:
-    """One draw of the paper's generator; None if a condition of acceptance fails."""
+def _draw_passages(
+    rng: random.Random, size: int, openings: tuple[int, int]
+) -> tuple[list[bool], tuple[int, int, int, int], int, int]:
+    """(which cells are open, the corners, start, end). Start and end are opposite corners; openings: fewest and most
+    walls that are opened in addition to the tree."""
     is_open = grow(rng, size)
-    open_more(rng, size, is_open, rng.randint(*EXTRA_OPENINGS))
+    open_more(rng, size, is_open, rng.randint(*openings))
     last = size - 1
     top_left, top_right, bottom_left, bottom_right = corners = (0, last, size * last, size * size - 1)
     start, end = rng.choice([(top_left, bottom_right), (top_right, bottom_left)])
+    return is_open, corners, start, end
+
+
+def attempt(rng: random.Random, size: int = SIZE) -> Maze | None:
+    """One draw of the paper's generator; None if a condition of acceptance fails."""
+    is_open, corners, start, end = _draw_passages(rng, size, EXTRA_OPENINGS)
     others = [corner for corner in corners if corner not in (start, end)]
     rng.shuffle(others)
     gold_corner, diamond_corner = others
@@ -146,11 +155,7 @@ def apart(a: int, b: int, size: int) -> int:
 
 def attempt_large(rng: random.Random, size: int = LARGE_SIZE) -> Maze | None:
     """One draw of a large maze; None if a condition of acceptance fails."""
-    is_open = grow(rng, size)
-    open_more(rng, size, is_open, rng.randint(*LARGE_OPENINGS))
-    last = size - 1
-    top_left, top_right, bottom_left, bottom_right = corners = (0, last, size * last, size * size - 1)
-    start, end = rng.choice([(top_left, bottom_right), (top_right, bottom_left)])
+    is_open, corners, start, end = _draw_passages(rng, size, LARGE_OPENINGS)
     for cell in corners:
         is_open[cell] = True
     tiles = [EMPTY if o else WALL for o in is_open]
