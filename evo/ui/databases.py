@@ -75,7 +75,7 @@ class RunDatabase:
         store = self.store()
         with self._reading:
             watched = self._watched.pop(name, None) or _Watched(Progress(store, name, live=True))
-            self._watched[name] = watched  # at the end: the first one is the one that nobody asked for longest
+            self._watched[name] = watched  # at the end: the first is the one that was asked for longest ago
             while len(self._watched) > READERS_KEPT:
                 self._watched.pop(next(iter(self._watched)))
             if watched.page is None or time.monotonic() >= watched.due:

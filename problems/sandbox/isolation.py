@@ -64,7 +64,7 @@ def choose_mode() -> str:
 
 @functools.cache
 def probe(mode: str) -> str | None:
-    """Why a mode cannot be had here, or None where a candidate really ran under it, confined."""
+    """Why a mode is not available here, or None where a candidate really ran under it, confined."""
     if mode == "none":
         return None
     if mode not in MODES:

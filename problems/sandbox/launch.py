@@ -127,7 +127,7 @@ def plan(
     root = os.geteuid() == 0
     binary = bwrap_binary() or "bwrap"
     user_namespace = mode == "bwrap" and needs_user_namespace(binary)
-    # a user id that nobody else has, so that limits and files are each worker's own
+    # a user id that no other worker has, so that limits and files are each worker's own
     drop = root and mode != "none" and not user_namespace
     uid = 1_800_000_000 + os.getpid() % 100_000 * 1000 + next(_serial) % 1000 if drop else None
     # another user than root could not enter a folder of root's own (mode 0700), such as a scorer's; what may be

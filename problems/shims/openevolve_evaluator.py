@@ -40,7 +40,7 @@ except Exception as error:
     _broken = user_file.fault(error, FILE)
 _package = sys.modules.get("openevolve")
 if any(value is _package for value in vars(_module or apart).values()):
-    getattr(_package, "__version__", None)  # loads it, once and not anew in every fork
+    getattr(_package, "__version__", None)  # loads it, once and not again in every fork
 _codes = [getattr(getattr(_module, name, None), "__code__", None) for name in STAGES]
 if any(code.co_flags & COROUTINE for code in _codes if code is not None):
     import asyncio  # noqa: F401  (once here, and not in every evaluation)

@@ -73,7 +73,7 @@ class PolicyTraits:
     room: tokens that suit a rollout if the user sets no limit, because its model writes more than its answers; 0 where
         only the answers decide
     slots: rollouts that its engine decodes at once; 0 where that is unknown
-    price: of its tokens; None where they cost nothing or nobody says
+    price: of its tokens; None where they cost nothing or it is unknown
     remote: whether a server answers: replies may be empty, may take long, and may be given up
     """
 

@@ -100,7 +100,7 @@ def remaining_tokens(prompt: int, limit: int, context: int) -> int:
 
 
 def default_limit(answers: int, prompt_format: str) -> int:
-    """The limit of a rollout of so many answers where nobody names one."""
+    """The limit of a rollout of so many answers, unless the user sets one."""
     return default_max_tokens("python", answers, prompt_format)
 
 

@@ -306,7 +306,7 @@ class Server:
             return True
         if name is not None and name != self._limit_name:
             if name == "seed":
-                warnings.warn(f"{self.endpoint.url} takes no seed: its samples cannot be had again", stacklevel=2)
+                warnings.warn(f"{self.endpoint.url} takes no seed: its samples cannot be repeated", stacklevel=2)
             self._without.add(name)
             return True
         if _SYSTEM.search(words(error)) and not self._folds_system:

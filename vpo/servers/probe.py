@@ -34,7 +34,7 @@ _QUESTION = "Count to three."
 
 
 class Unreached(BadAddress):
-    """Nobody answers at a URL, as it seems for now."""
+    """No server responds at a URL for now."""
 
 
 def probe_servers(
@@ -74,8 +74,8 @@ def probe_servers(
 
 
 def probe_server(endpoint: Endpoint, temperature: float, top_p: float, tokens: bool) -> Capabilities:
-    """Ask. Raises BadAddress, one line, where the key is refused or the model is not served, and Unreached where nobody
-    answers."""
+    """Ask. Raises BadAddress, one line, where the key is refused or the model is not served, and Unreached if no
+    server responds."""
     if not endpoint.key and endpoint.url == HOSTED and "Authorization" not in endpoint.headers:
         raise BadAddress(f"policy {endpoint.version!r} needs a key: set {endpoint.options.key}, or name a server: @URL")
     options = endpoint.options

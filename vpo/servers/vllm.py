@@ -324,7 +324,7 @@ class VllmPolicy(ServedPolicy, TrainablePolicy):
 
 async def load_adapter_at(server: Server, folder: Path) -> None:
     """Have a server load the adapter of a directory, under the directory's name. Raises PolicyUnavailable: ReplicaLost
-    where nobody answers."""
+    if the server does not respond."""
     url = server.endpoint.url
     try:
         body = {"lora_name": folder.name, "lora_path": str(folder)}

@@ -180,7 +180,7 @@ class Landlock:
             try:
                 fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
             except OSError:
-                continue  # not on this machine, or seen by nobody
+                continue  # not on this machine, or in no program's view
             try:
                 granted = rights & self.handled
                 if os.fstat(fd).st_mode & 0o170000 != 0o040000:  # no folder
