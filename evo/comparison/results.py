@@ -9,7 +9,6 @@ are in evo.comparison.summary.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -129,22 +128,6 @@ class Results:
         kept = {name: getattr(self, name)[rows][:, columns] for name in ("solved_at", "done")}
         return replace(self, **kept, best=None if self.best is None else self.best[rows][:, columns])
 
-    def coarsened(self, k: int) -> Results:
-        """Results in which k iterations count as one with k times the answers; an incomplete last one is left out."""
-        if not 1 <= k <= self.iterations:
-            raise ValueError(f"{k} iterations cannot be one: {self.iterations} are planned")
-        whole = self.iterations // k
-        kept = self.times % k == 0
-        return replace(
-            self,
-            solved_at=np.ceil(self.solved_at / k),
-            done=self.done // k,
-            iterations=whole,
-            answers=self.answers * k,
-            best=None if self.best is None else self.best[:, :, kept],
-            times=self.times[kept] // k,
-        )
-
     def _last_time(self, reached: Ints) -> int:
         """The last of `times` that every search has reached, 0 before the first."""
         at = int(np.searchsorted(self.times, reached.min(), side="right"))
@@ -161,21 +144,10 @@ def _within(t: int, least: int, horizon: int) -> None:
         raise ValueError(f"iteration {t}: every search has reached {horizon}, and {least} is the first that counts")
 
 
-def drawn_times(iterations: int, most: int, step: int = 1) -> Ints:
-    """At most about `most` iterations of 1..`iterations`, evenly spaced, with the last included.
-
-    step: all are multiples of it, for arms whose iterations are merged to an equal cost
-    """
-    whole = max(1, iterations // step)
-    times = step * np.unique(np.linspace(1, whole, min(whole, most)).round().astype(np.int64))
-    return np.unique(np.append(times[times <= iterations], iterations))
-
-
-def align_budgets(*arms: Results) -> tuple[Results, ...]:
-    """The arms with iterations of equal cost, the least common multiple of their costs, so that iteration t is the same
-    number of answers for all. Raises ValueError if an arm's budget is smaller than one such iteration."""
-    cost = math.lcm(*(arm.answers for arm in arms))
-    return tuple(arm if arm.answers == cost else arm.coarsened(cost // arm.answers) for arm in arms)
+def drawn_times(iterations: int, most: int) -> Ints:
+    """At most about `most` iterations of 1..`iterations`, evenly spaced, with the last included."""
+    times = np.unique(np.linspace(1, iterations, min(iterations, most)).round().astype(np.int64))
+    return np.unique(np.append(times, iterations))
 
 
 def common_horizon(*arms: Results) -> int:
@@ -196,9 +168,7 @@ def _comparable(arms: Sequence[Results]) -> None:
     if any((arm.judged != arms[0].judged).any() for arm in arms):
         raise ValueError("arms must have the same problems: not the same ones have a target")
     if len({arm.answers for arm in arms}) > 1:
-        raise ValueError(
-            "an iteration costs the arms different numbers of answers: bring them to one by align_budgets()"
-        )
+        raise ValueError("an iteration costs the arms different numbers of answers")
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from evo.comparison.results import (
     Floats,
     Ints,
     Results,
     Solvers,
-    align_budgets,
     common_best_horizon,
     common_horizon,
     solvers,
@@ -54,7 +52,7 @@ NEARLY = 0.9
 class Curve:
     """A metric with its pointwise band; NaN if unknown.
 
-    at: (K,) rising iterations, or numbers of answers, after which the metric is given
+    at: (K,) rising iterations after which the metric is given
     mean, low, high: (K,)
     """
 
@@ -62,22 +60,6 @@ class Curve:
     mean: Floats
     low: Floats
     high: Floats
-
-    def over_answers(self, per_iteration: int, budgets: npt.ArrayLike) -> Curve:
-        """The curve at budgets of answers, (A,) instead of (K,): after the last iteration that each budget covers. NaN
-        before the first and after the last iteration, so arms of different cost can share an axis."""
-        if per_iteration < 1:
-            raise ValueError(f"an iteration costs at least one answer, not {per_iteration}")
-        paid = np.asarray(budgets, dtype=np.int64) // per_iteration
-        inside = (paid >= self.at[0]) & (paid <= self.at[-1])
-        at = np.where(inside, np.searchsorted(self.at, paid, side="right") - 1, 0)
-        mean, low, high = (np.where(inside, values[at], np.nan) for values in (self.mean, self.low, self.high))
-        return Curve(np.asarray(budgets, dtype=np.int64), mean, low, high)
-
-
-def answer_axis(*arms: Results) -> npt.NDArray[np.int64]:
-    """(A,) the rising numbers of answers at which an arm reaches one of its `times`: an axis for `over_answers`."""
-    return np.unique(np.concatenate([arm.answers * arm.times for arm in arms]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +230,7 @@ class Costs:
 class Summary:
     """All arms, in their order.
 
-    iterations: planned, each of `answers` answers; if arms differ, those of the costliest arm
+    iterations: planned, each of `answers` answers
     seeds: how many the metrics use
     horizon, best_horizon: the iterations at which solve rates and best fitnesses are taken
     against: arm -> metric -> arm - reference, for the metrics that are known
@@ -274,7 +256,7 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
     """
     if not results:
         raise ValueError("there is nothing to compare")
-    arms = farthest(dict(zip(results, align_budgets(*results.values()), strict=True)))
+    arms = farthest(results)
     first = next(iter(arms.values()))
     horizon, best_horizon = common_horizon(*arms.values()), common_best_horizon(*arms.values())
     if first.best is not None:

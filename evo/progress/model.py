@@ -26,7 +26,6 @@ from evo.comparison.summary import (
     Costs,
     Curve,
     Summary,
-    answer_axis,
     best_curve,
     farthest,
     solve_curve,
@@ -292,12 +291,11 @@ class Progress:
             return False
         if not self._all:
             self._all = tuple(ProblemLine(p.name, p.target, p.objectives) for p in problems)
-            cost = math.lcm(*(arm.answers for arm in self.comparison.arms))
             self._searches = [
                 _Searches.empty(
                     [problem.target for problem in self._all],
                     len(arm.runs),
-                    drawn_times(self.comparison.iterations, TIMES_KEPT, cost // arm.answers),
+                    drawn_times(self.comparison.iterations, TIMES_KEPT),
                 )
                 for arm in self.comparison.arms
             ]
@@ -420,18 +418,13 @@ class Progress:
 
     @property
     def curves(self) -> Mapping[str, Curve]:
-        """Each arm's solve rate if problems have targets, else its mean best fitness, on one axis."""
+        """Each arm's solve rate if problems have targets, else its mean best fitness, over iterations."""
         return self._keep("curves", lambda: self._draw(solve=True))
 
     @property
     def best_curves(self) -> Mapping[str, Curve]:
-        """Each arm's mean best fitness, on the same axis."""
+        """Each arm's mean best fitness."""
         return self._keep("best_curves", lambda: self._draw(solve=False))
-
-    @property
-    def axis_unit(self) -> str:
-        """The unit of the curves' axis: answers if the arms' iterations differ in cost."""
-        return "answers" if len({arm.answers for arm in self.comparison.arms}) > 1 else "iterations"
 
     def _draw(self, *, solve: bool) -> dict[str, Curve]:
         # seeds are searched in turn: a seed that has just begun would cut the curves of earlier ones short
@@ -442,9 +435,6 @@ class Progress:
                 curves[name] = solve_curve(arm, crossed_seeds=self.comparison.crossed_seeds)
             elif arm.best_horizon:
                 curves[name] = best_curve(arm, crossed_seeds=self.comparison.crossed_seeds)
-        if self.axis_unit == "answers" and results:
-            axis = answer_axis(*results.values())
-            curves = {name: curve.over_answers(results[name].answers, axis) for name, curve in curves.items()}
         return curves
 
     @property
@@ -561,11 +551,6 @@ class Progress:
         libraries"""
         comparison, results, records = self.comparison, self.results, self.comparison.runs
         curves = self.curves if statistics and results else {}
-        axis = (
-            answer_axis(*results.values()) if self.axis_unit == "answers" and results else np.zeros(0, dtype=np.int64)
-        )
-        if results and self.axis_unit != "answers":
-            axis = next(iter(results.values())).times
         problem, arm = self._selected
         arms = [self._arm(number, statistics) for number in range(len(comparison.arms))]
         snapshot = Snapshot(
@@ -575,8 +560,6 @@ class Progress:
             self.failed,
             comparison.reference,
             comparison.iterations,
-            tuple(axis.tolist()),
-            self.axis_unit,
             tuple(self.verdicts) if statistics and results else (),
             self._keep("improvements", self._improvements, self._version) if results else (),
             self._selected_answer(min(problem, len(self._rows) - 1), arm) if results and arm is not None else None,

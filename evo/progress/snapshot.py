@@ -78,7 +78,7 @@ class ArmSnapshot:
     answers_per_iteration: G rollouts of m answers
     max_answers: the arm's budget of answers over all runs, if it has one
     results: (P, S) searches of the problems that count; None before these are known
-    curve: the solve rate, or the mean best fitness if no problem has a target, over `Snapshot.axis`
+    curve: the solve rate, or the mean best fitness if no problem has a target, over iterations
     population: the archives of the selected problem
     operators: how its operators use the parents in their prompts, over all problems and seeds
     """
@@ -212,7 +212,6 @@ class Snapshot:
 
     problems: those that count; failed: those that a fault of their scorer stopped in some run, which count in no arm
     iterations: planned for each problem
-    axis: (T,) iterations, or answers if the arms' iterations differ in cost; `axis_unit` names the unit
     verdict: a line for each arm against the reference
     detail: the selected answer, if an arm is selected
     loaded, runs: how many of the runs have been read completely
@@ -227,8 +226,6 @@ class Snapshot:
     failed: tuple[FailedProblem, ...] = ()
     reference: str | None = None
     iterations: int = 1
-    axis: tuple[int, ...] = ()
-    axis_unit: str = "iterations"
     verdict: tuple[Verdict, ...] = ()
     improvements: tuple[ImprovementLine, ...] = ()
     detail: Detail | None = None

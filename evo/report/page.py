@@ -159,15 +159,14 @@ def _there(*tables: Table | None) -> tuple[Table, ...]:
 
 
 def draw_progress(progress: Progress) -> list[Plot]:
-    """Solve rate, if there are targets, and mean best fitness, over iterations or answers."""
+    """Solve rate, if there are targets, and mean best fitness, over iterations."""
     names = [arm.name for arm in progress.comparison.arms]
     solved = any(arm.judged.any() for arm in progress.results.values())
     plots = []
-    unit = progress.axis_unit.removesuffix("s") if progress.axis_unit == "iterations" else "answers a problem"
     if solved and progress.curves:
-        plots.append(draw("solve rate", unit, curve_lines(names, progress.curves), share=True))
+        plots.append(draw("solve rate", "iteration", curve_lines(names, progress.curves), share=True))
     if progress.best_curves:
-        plots.append(draw("mean best fitness", unit, curve_lines(names, progress.best_curves)))
+        plots.append(draw("mean best fitness", "iteration", curve_lines(names, progress.best_curves)))
     return plots
 
 

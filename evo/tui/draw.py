@@ -167,7 +167,7 @@ def curves(snapshot: Snapshot, width: int, height: int, palette: Palette) -> Tex
     shown = [(number, arm.name, arm.curve) for number, arm in enumerate(snapshot.arms) if arm.curve is not None]
     if not shown or height < 4:
         return Text("no curve yet", palette.muted)
-    return draw_plot(shown, snapshot.axis_unit, snapshot.has_targets, width, min(height, 24), palette)
+    return draw_plot(shown, snapshot.has_targets, width, min(height, 24), palette)
 
 
 def curves_title(snapshot: Snapshot) -> str:

@@ -18,6 +18,7 @@ from evo.tui.palette import Palette
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # [row, column] of a dot in a cell
 NO_CURVE = -1
+UNIT = "iterations"
 DASH = 2
 """Cells that a curve is drawn in before the next one's turn, where they overlap."""
 NamedCurve = tuple[int, str, Curve]
@@ -58,12 +59,12 @@ def overlay(curves: Sequence[Ints]) -> tuple[Ints, Ints]:
     return (cells * drawn).sum(axis=0), np.where(drawn.any(axis=0), drawn.argmax(axis=0), NO_CURVE)
 
 
-def draw_plot(curves: Sequence[NamedCurve], unit: str, share: bool, width: int, height: int, palette: Palette) -> Text:
+def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int, palette: Palette) -> Text:
     """`height` lines of `width` cells: curves with bands over one axis, which is below them. Shares are shown in
     percent; else the scale is that of the curves. More than MOST_BANDS curves have no bands."""
     axis = [int(x) for x in curves[0][2].at]
     names = max((min(width_of(clean(name)), 12) for _, name, _ in curves), default=0)
-    labels = max(names + 7, len(unit) + 2) if width >= 46 else 0  # the unit is below the names
+    labels = max(names + 7, len(UNIT) + 2) if width >= 46 else 0  # the unit is below the names
     left, below = 6, 2 if height >= LOW else 1
     across, rows = max(1, width - left - labels - 1), max(1, height - below)
     banded = [curve for *_, curve in curves] if len(curves) <= MOST_BANDS else []
@@ -108,7 +109,7 @@ def draw_plot(curves: Sequence[NamedCurve], unit: str, share: bool, width: int, 
             value = _value(float(curve.mean[np.isfinite(curve.mean)][-1]), share)
             text.append(f" {palette.mark(arm)} {value} {shorten(name, labels - 7)}", palette.arm(arm))
         text.append("\n")
-    for line in _axis(axis, unit, left, across, width)[-below:]:
+    for line in _axis(axis, left, across, width)[-below:]:
         text.append(line + "\n", palette.muted)
     text.right_crop(1)
     return text
@@ -160,7 +161,7 @@ def _round_step(size: float) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= size * (1 - 1e-9))
 
 
-def _axis(axis: Sequence[int], unit: str, left: int, across: int, width: int) -> list[str]:
+def _axis(axis: Sequence[int], left: int, across: int, width: int) -> list[str]:
     """The line below, and round numbers below that."""
     if not axis:
         return ["", ""]
@@ -183,4 +184,4 @@ def _axis(axis: Sequence[int], unit: str, left: int, across: int, width: int) ->
         text = f"{value:,}"
         start = min(max(left + x - len(text) // 2, 0), width - len(text))
         numbers[start : start + len(text)] = text
-    return [rule, f"{''.join(numbers).rstrip()} {unit}"]
+    return [rule, f"{''.join(numbers).rstrip()} {UNIT}"]

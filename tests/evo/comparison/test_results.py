@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from evo.comparison.results import Results, align_budgets, common_best_horizon, common_horizon, solvers
+from evo.comparison.results import Results, common_best_horizon, common_horizon, solvers
 
 inf, nan = math.inf, math.nan
 
@@ -97,24 +97,6 @@ def test_a_failed_problem_and_a_late_seed_can_be_left_out():
     left = got.only(problems=np.array([True, False]), seeds=[0, 1])
     assert (left.horizon, left.best_horizon) == (10, 10)
     assert left.solved_at.tolist() == [[1, inf]]
-
-
-def test_arms_of_different_cost_are_brought_to_one():
-    best = np.arange(12.0).reshape(1, 1, 12)
-    single, chain = arm([[7.0]], iterations=12, answers=2, best=best), arm([[4.0]], iterations=8, answers=3)
-    a, b = align_budgets(single, chain)
-    assert (a.answers, a.iterations, a.solved_at.item(), a.done.item()) == (6, 4, 3, 4)
-    assert a.best.tolist() == [[[2, 5, 8, 11]]], "what the third iteration of each three has come to"
-    assert (b.answers, b.iterations, b.solved_at.item(), b.done.item()) == (6, 4, 2, 4)
-    assert common_horizon(a, b) == 4
-    assert align_budgets(single, single) == (single, single)
-    with pytest.raises(ValueError, match="align_budgets"):
-        common_horizon(single, chain)
-    with pytest.raises(ValueError, match="cannot be one"):
-        align_budgets(arm([[1.0]], answers=7), arm([[1.0]], answers=200))
-    assert arm([[inf]], [[5]]).coarsened(3).horizon == 1
-    assert arm([[0.0, inf]]).coarsened(3).solved_at.tolist() == [[0, inf]]
-    assert arm([[10.0]]).coarsened(3).solved_at.item() == 4, "in the part that is left out"
 
 
 def test_horizons_of_several_arms():

@@ -97,13 +97,6 @@ def test_without_targets_the_verdict_is_of_fitness():
     assert verdicts_of(summarise(arms, "b")) == [Verdict("a - b = +0.50 [0.50, 0.50]", shown=True)]
 
 
-def test_arms_of_different_cost_are_levelled():
-    cheap, dear = arm([[2]] * 6, answers=1), arm([[1]] * 6, answers=2)
-    found = summarise({"cheap": cheap, "dear": dear}, "dear")
-    assert found.answers == 2 and found.iterations == 5
-    assert found.against["cheap"]["area"].interval.mean == 0  # both had it after two answers
-
-
 @pytest.mark.parametrize(("count", "said"), [(950, "950"), (14_400, "14.4k"), (2_310_000, "2.31M")])
 def test_counts_are_short(count, said):
     assert short(count) == said

@@ -36,15 +36,8 @@ def test_horizons_of_thinned_searches_are_the_last_times_that_all_have_reached()
     done = np.array([[120, 260], [260, 300]])
     arm = Results(np.full((2, 2), np.inf), done, 1_000, times=np.array([100, 200, 1_000]), best=np.zeros((2, 2, 3)))
     assert (arm.horizon, arm.best_horizon) == (100, 100)
-    assert arm.coarsened(100).times.tolist() == [1, 2, 10]
     curve = solve_curve(arm)
     assert np.isfinite(curve.mean[:2]).all() and np.isnan(curve.mean[2])
-
-
-def test_arms_of_unequal_cost_are_thinned_to_times_that_they_share():
-    dear = drawn_times(9_000, 100)
-    cheap = drawn_times(27_000, 100, 3)
-    assert set(cheap // 3) == set(dear)
 
 
 def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(tmp_path, search_with, digits, digits_policy):

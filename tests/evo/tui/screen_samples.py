@@ -65,7 +65,7 @@ def snapshot(arms, *, problems=12, iterations=40, reference="grpo", targets=True
     return Snapshot(
         name, tuple(arms),
         tuple(ProblemLine(f"maze:hard/{p}", 1.0 if targets else None, OBJECTIVES) for p in range(problems)),
-        (), reference, iterations, tuple(range(1, iterations + 1)),
+        (), reference, iterations,
         improvements=improvements, active=((NOW - 185, NOW - 60 if ended else math.inf),),
         remaining=None if ended else sum(a.planned - a.groups for a in arms) / 21.5,
         loaded=sum(a.seeds for a in arms), runs=sum(a.seeds for a in arms), **more,

@@ -38,7 +38,7 @@ def test_curves_that_overlap_take_turns_so_that_each_keeps_its_colour():
 
 def test_a_line_hides_the_bands_of_its_cell():
     curve = Curve(np.arange(1, 31), np.full(30, 0.5), np.full(30, 0.5), np.full(30, 0.9))
-    shown = draw_plot([(0, "a", curve)], "iterations", True, 40, 12, DARK)
+    shown = draw_plot([(0, "a", curve)], True, 40, 12, DARK)
     dim = {shown.plain[span.start : span.end] for span in shown.spans if getattr(span.style, "dim", False)}
     line = next(row for row in shown.plain.split("\n") if "⠒⠒" in row or "⠤⠤" in row or "⠉⠉" in row or "⣀⣀" in row)
     assert dim and not dim & set(line) - {" "}
@@ -54,7 +54,7 @@ def drawn(name, number, mean):
 
 
 def draw(curves, width, height, share=True):
-    return draw_plot(curves, "iterations", share, width, height, DARK).plain.split("\n")
+    return draw_plot(curves, share, width, height, DARK).plain.split("\n")
 
 
 def test_a_plot_has_round_numbers_at_its_axes_and_names_at_its_ends():
