@@ -18,7 +18,8 @@ from vpo.policies.registry import load_policy
 from vpo.servers import router
 from vpo.servers.policy import ServedPolicy
 
-PROMPTS = [Prompt(f"Task {number}: " + "x" * 700 + f" step {number}", stream=number) for number in range(40)]  # none of three is without some, whatever its port
+PROMPTS = [Prompt(f"Task {number}: " + "x" * 700 + f" step {number}", stream=number) for number in range(40)]
+"""So many that none of three servers is without some, whatever its port."""
 
 
 @pytest.fixture
