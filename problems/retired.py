@@ -68,8 +68,8 @@ STAGE_KINDS: dict[str, str] = {
 """Kinds of a pipeline's stages."""
 
 NAMES: dict[str, str] = {
-    "RunResult.plot": "a notebook shows the curves with the result; frame() has the values",
-    "ComparisonResult.plot": "a notebook shows the curves with the result; curves() has the values",
+    "RunResult.plot": "report(FILE.html) draws the curves; frame() has the values",
+    "ComparisonResult.plot": "report(FILE.html) draws the curves; curves() has the values",
     "phase": "use mixing: bandit or turns",
     "puct": "strategies are auto, openevolve, weighted, pareto, lexicase, hill and scs",
     "auto_weighted": "use auto, or weighted",

@@ -31,7 +31,7 @@ from evo.api.arguments import (
     settings_of_run,
     split_problems,
 )
-from evo.api.results import Answer, best_answers, candidate_rows, data_frame, html_table
+from evo.api.results import Answer, best_answers, candidate_rows, data_frame
 from evo.api.run import configure
 from evo.config.run import ScorerSettings
 from evo.errors import BadInput
@@ -525,18 +525,6 @@ class Search:
     def __repr__(self) -> str:
         status = self._session.launched.status
         return f"Search({self.name}: {status.groups:,} prompts and {status.answers:,} answers told)"
-
-    def _repr_html_(self) -> str:
-        """A notebook's view: the line above, and one row per problem."""
-        rows = [
-            (
-                problem.name,
-                f"{problem.committed} of {problem.iterations}",
-                "-" if problem.best is None else f"{problem.best:.6g}",
-            )
-            for problem in self._session.launched.status.problem_runs
-        ]
-        return html_table(repr(self), ("problem", "iterations", "best"), rows)
 
     def close(self) -> None:
         """Record how the search ended and release its database; `Search.resume` continues a stored one. Safe to call

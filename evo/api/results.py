@@ -1,15 +1,13 @@
-"""The results of runs and comparisons, read from their database, as tables for pandas and as pages of notebooks."""
+"""The results of runs and comparisons, read from their database, as lines of text and as tables for pandas."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evo.comparison.table import as_dict
-from evo.encoding import visible
 from evo.errors import BadInput
 from evo.progress.model import Progress, SearchRecord
 from evo.report.page import write_report
@@ -122,16 +120,6 @@ class RunResult:
     def __repr__(self) -> str:
         return f"RunResult({self})"
 
-    def _repr_html_(self) -> str:
-        """A notebook's view: the line above, one row per problem, and the curves."""
-        best = {answer.problem: answer for answer in self.best}
-        rows = [
-            (name, status, f"{best[name].fitness:.6g}" if name in best else "-", _vector(best.get(name)))
-            for name, status in self.problems.items()
-        ]
-        table = html_table(str(self), ("problem", "status", "best", "rewards"), rows)
-        return table + draw_curves(self.db, self.name)
-
 
 def read_run(name: str, db: str) -> RunResult:
     """The run as the database has it now. Raises UnknownRun, DatabaseUnavailable."""
@@ -158,10 +146,6 @@ def _figures(summary: Mapping[str, Any]) -> str:
         return ""
     seconds = clock(float(summary.get("seconds", 0.0)))
     return f"{summary['groups']:,} iterations, {summary.get('answers', 0):,} answers in {seconds}"
-
-
-def _vector(answer: Answer | None) -> str:
-    return "" if answer is None else ", ".join(f"{name} {value:.4g}" for name, value in answer.rewards.items())
 
 
 NOT_YET = "no search has come far enough yet"
@@ -231,13 +215,6 @@ class ComparisonResult:
     def __repr__(self) -> str:
         return f"ComparisonResult({self})"
 
-    def _repr_html_(self) -> str:
-        """A notebook's view: the verdict, one row per arm, and the curves."""
-        arms = self.summary["arms"]
-        rows = [(name, arm["policy"], _interval(arm["solved"]), _interval(arm["best"])) for name, arm in arms.items()]
-        table = html_table(str(self), ("arm", "policy", "solved", "mean best"), rows)
-        return table + draw_curves(self.db, self.name, self.against)
-
 
 def read_comparison(name: str, db: str, against: str | None = None) -> ComparisonResult:
     """The comparison as the database has it now. Raises UnknownRun, DatabaseUnavailable, BadInput."""
@@ -276,14 +253,6 @@ def _named(progress: Progress, search: SearchRecord) -> dict[str, Any]:
     """The columns that name a search."""
     arm = progress.comparison.arms[search.arm].name
     return {"arm": arm, "seed": search.run.seed, "problem": search.problem.name}
-
-
-def _interval(metric: Mapping[str, float | None] | None) -> str:
-    """The mean, and its interval unless a single problem gives none."""
-    if metric is None or metric["mean"] is None:
-        return "-"
-    band = "" if metric["low"] is None else f" [{metric['low']:.3f}, {metric['high']:.3f}]"
-    return f"{metric['mean']:.3f}{band}"
 
 
 NULLABLE = {"iteration": "Int64", "parent": "Int64", "solved_at": "Int64", "solved": "boolean"}
@@ -325,26 +294,7 @@ def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, An
     return rows
 
 
-def draw_curves(db: str, name: str, against: str | None = None) -> str:
-    """Solve rate, if there are targets, and mean best fitness, as SVG: the curves of the report's page."""
-    from evo.report.page import draw_progress
-
-    with Store.open(db, read_only=True) as store:
-        return "".join(f"<figure>{plot.svg}</figure>" for plot in draw_progress(Progress.open(store, name, against)))
-
-
 def retired_method(result: object, name: str) -> AttributeError:
     """The error for an attribute that a result lacks."""
     kind = type(result).__name__
     return AttributeError(replace_hint(NAMES, f"{kind}.{name}") or f"{kind!r} object has no attribute {name!r}")
-
-
-def html_table(line: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A line of text above a table. Every text is escaped, and every character of it visible."""
-    top = "".join(f"<th>{_escape(title)}</th>" for title in head)
-    body = "".join(f"<tr>{''.join(f'<td>{_escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<p>{_escape(line)}</p><table><tr>{top}</tr>{body}</table>"
-
-
-def _escape(text: str) -> str:
-    return html.escape(visible(text)).replace("\n", "<br>")
