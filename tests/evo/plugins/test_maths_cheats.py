@@ -51,17 +51,28 @@ def test_what_is_shrunk_is_feasible_in_exact_arithmetic():
         assert overlapping(shrunk) is None and outside(shrunk) is None
 
 
-def test_radii_below_zero_and_centres_outside_gain_nothing():
+def test_radii_below_zero_gain_nothing():
     assert measure("circle_packing_26", [*GRID[:15], (0.5, 0.5, -7.0)], 16).value <= 15 / 8
-    with pytest.raises(Unfit, match="outside"):
-        measure("circle_packing_26", [*GRID[:15], (1.5, 0.5, 0.3)], 16)
-    with pytest.raises(Unfit):
-        measure("circle_packing_26", [*GRID[:15], (1e300, 0.5, 1e300)], 16)
 
 
-def test_one_circle_more_than_asked_for_is_not_read():
-    with pytest.raises(Unfit, match="17 circles, where 16 belong"):
-        measure("circle_packing_26", [*GRID, (0.01, 0.01, 0.001)], 16)
+@pytest.mark.parametrize(
+    ("name", "construction", "size", "said"),
+    [
+        ("circle_packing_26", [*GRID[:15], (1.5, 0.5, 0.3)], 16, "outside"),
+        ("circle_packing_26", [*GRID[:15], (1e300, 0.5, 1e300)], 16, "a circle at"),
+        ("circle_packing_26", [*GRID, (0.01, 0.01, 0.001)], 16, "17 circles, where 16 belong"),
+        ("heilbronn_convex", [(0.1 * i, 0.0) for i in range(13)], 13, "one line"),
+        ("distance_ratio_2d", [(0.0, 0.0)] * 16, 16, "coincide"),
+        # squares of such distances are 0 in floats
+        ("distance_ratio_2d", [(1e-200 * i, 0.0) if i < 2 else (float(i), 1.0) for i in range(16)], 16, "coincide"),
+        ("kissing_number", [[0.4, 0.4, 0.4]], 3, "no vector but 0"),
+        ("autocorrelation_3", [1.0, -1.0], 50, "integral is 0"),
+        ("autocorrelation_1", [1.0] * 51, 50, "51 heights, where at most 50 were asked for"),
+    ],
+)
+def test_what_constructs_nothing_that_was_asked_for_is_refused(name, construction, size, said):
+    with pytest.raises(Unfit, match=said):
+        measure(name, construction, size)
 
 
 def test_a_rectangle_that_is_too_large_is_scaled_not_believed():
@@ -84,16 +95,6 @@ def test_a_point_outside_the_triangle_is_moved_to_its_edge():
     assert float(measure("heilbronn_triangle", [*far, *inner], 7).value) == pytest.approx(
         float(honest.value), abs=1e-12
     )
-
-
-def test_points_on_a_line_or_in_one_place_are_worth_nothing():
-    line = [(0.1 * i, 0.0) for i in range(13)]
-    with pytest.raises(Unfit, match="one line"):
-        measure("heilbronn_convex", line, 13)
-    with pytest.raises(Unfit, match="coincide"):
-        measure("distance_ratio_2d", [(0.0, 0.0)] * 16, 16)
-    with pytest.raises(Unfit, match="coincide"):  # squares of such distances are 0 in floats
-        measure("distance_ratio_2d", [(1e-200 * i, 0.0) if i < 2 else (float(i), 1.0) for i in range(16)], 16)
 
 
 def test_tiny_coordinates_do_not_underflow_to_a_perfect_ratio():
@@ -125,8 +126,6 @@ def test_zero_vectors_copies_and_roundings_do_not_count():
     four = [[1, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0]]
     measured = measure("kissing_number", [*four, [0, 0, 0], [1, 1, 0], [1.2, 0.9, 0.3]], 3)
     assert measured.value == 4 and measured.raw == 7 and "left out" in measured.repair
-    with pytest.raises(Unfit, match="no vector but 0"):
-        measure("kissing_number", [[0.4, 0.4, 0.4]], 3)
 
 
 def test_known_lattices_have_their_numbers():
@@ -183,14 +182,6 @@ def test_the_third_bound_counts_the_convolution_below_zero():
     products = np.convolve(heights, heights)
     largest = 2 * 4 * np.abs(products).max() / sum(heights) ** 2
     assert measure("autocorrelation_3", (heights, 0.1, 0.0, 4)).value == pytest.approx(largest)
-    with pytest.raises(Unfit, match="integral is 0"):
-        measure("autocorrelation_3", [1.0, -1.0], 50)
-
-
-def test_more_steps_than_asked_for_are_not_read():
-    with pytest.raises(Unfit, match="51 heights, where at most 50 were asked for"):
-        measure("autocorrelation_1", [1.0] * 51, 50)
-    assert TASKS["autocorrelation_1"].alias_size == 30_000  # what exact arithmetic measures in seconds
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -208,18 +199,15 @@ RATIO = "[(float(i % 4), float(i // 4)) for i in range(n)]"
 HONEST = f"def construct(n):\n    return {RATIO}\n"
 TRICKS = {
     "a score function of its own": f"def score(*a): return 1e308\nmeasure = evaluate = get_score = score\n{HONEST}",
-    "exec into globals": f"exec('def get_score(x): return 1e308', globals())\n{HONEST}",
     "a patched library": (
         "import fractions, math, itertools, builtins\n"
         "fractions.Fraction.__new__ = lambda *a: 1\nmath.hypot = lambda *a: 1e9\nbuiltins.min = lambda *a, **k: 1\n"
         + HONEST
     ),
-    "the parent's modules": (
-        "import sys\n"
-        "for name, module in list(sys.modules.items()):\n"
-        "    for word in ('measure', 'score', 'evaluate'):\n"
-        "        try:\n            setattr(module, word, lambda *a, **k: 1e308)\n"
-        "        except Exception:\n            pass\n" + HONEST
+    "this package's modules": (
+        "try:\n    import evo.plugins.maths.task as t\n    t.MathsTask.fitness = lambda *a: 1e9\n"
+        "    import evo.plugins.maths.points as d\n    d.measure_ratio = lambda *a: 1\n"
+        "except (ImportError, PermissionError):\n    pass\n" + HONEST
     ),
     "a subclass of float": "class Big(float):\n    __sub__ = __rsub__ = lambda *a: 1e9\n    __lt__ = lambda *a: True\n"
     f"def construct(n):\n    return [(Big(x), Big(y)) for x, y in {RATIO}]\n",
@@ -253,12 +241,3 @@ def test_what_constructs_nothing_scores_nothing(body, monkeypatch):
     monkeypatch.setattr(problem, "_limits", type(problem._limits)(1.0, 10.0))
     found = problem.score(f"def construct(n):\n    {body}\n")
     assert found.fitness == 0 and not any(found.rewards) and found.error
-
-
-def test_a_program_that_reaches_for_this_package_finds_none_of_the_parents_state():
-    code = (
-        "try:\n    import evo.plugins.maths.task as t\n    t.MathsTask.fitness = lambda *a: 1e9\n"
-        "    import evo.plugins.maths.points as d\n    d.measure_ratio = lambda *a: 1\n"
-        "except (ImportError, PermissionError):\n    pass\n" + HONEST
-    )
-    assert score("distance_ratio_2d", code).fitness == pytest.approx(1 / 18)
