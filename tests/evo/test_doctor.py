@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 from support.command_line import evo
-from support.completion_server import CompletionServer
-from support.misbehaving_server import misbehaving_server, scripted
+from support.completion_server import CompletionServer, hosted_server, scripted
 
 from evo.cli import doctor
 from islands.store import Store
@@ -65,7 +64,7 @@ def test_a_server_answers_and_gives_logprobs(manners, level, message):
 
 @pytest.mark.parametrize("fault, message", [("empty", "an empty reply"), ("reasoning", "only reasoning")])
 def test_a_server_that_answers_nothing_is_not_ready(fault, message):
-    with misbehaving_server(scripted(after=fault)) as server:
+    with hosted_server(scripted(after=fault)) as server:
         finding = doctor.check_policy(server.address)
         assert max(body.get("max_tokens", 0) for body in server.requests) > 1000, "it may have to reason first"
     assert finding.level == "fail" and message in finding.message and finding.remedy

@@ -1,32 +1,38 @@
-"""A small real HTTP server that speaks the OpenAI protocol, with the faults that servers have.
+"""A small real HTTP server that speaks the OpenAI protocol, with the faults that servers have, and with the books of
+what it charges for.
 
 What it writes depends on the messages, the temperature and seed + index of the choice (vLLM's rule), so that the policy
-contract can be held against it. Its tokens are the bytes of the text.
+contract can be held against it. It charges for every reply that it has sent whole, also if that is empty, cut, without
+usage or unreadable, and for nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WORDS = ("x = 1", "return 2", "def f(y):", "    pass", "else", "3.5", "y += x", "'é'")
+Fault = Any
+"""A status, a function of the handler, or the name of what becomes of a reply; "" for none."""
 
 
 @dataclass
 class Manners:
     """How the server behaves; tests change it while it runs.
 
-    faults: taken one by one, each in place of the answer to one request: a status, or a function of the handler
-    dies_after: requests after which every connection is dropped
+    faults: taken one by one, each for one request; plan: the fault of any other request, by its number from 0
+    hang: seconds until a hanging request is dropped; dies_after: requests after which every connection is dropped
     refuses: (parameter, message) of parameters that are answered with 400
-    most_choices: choices in one answer at most; context: tokens (bytes) of prompt and answer
+    most_choices: choices in one answer at most; context: bytes of prompt and answer
+    text: of every answer, or a function of (body, number of the request); bytes_a_token: 1 where it gives token ids
     """
 
     model: str = "tiny"
@@ -40,22 +46,47 @@ class Manners:
     shows_context: bool = True
     delay: float = 0.0
     dies_after: int | None = None
-    text: str | None = None
+    hang: float = 1.0
+    text: str | Callable[[dict[str, Any], int], str] | None = None
+    bytes_a_token: int = 1
     finish: str = "stop"
     port: int = 0
     refuses: dict[str, str] = field(default_factory=dict)
-    faults: list[Any] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    plan: Callable[[int], Fault] = lambda number: ""
+
+
+@dataclass
+class Books:
+    """What was charged for. charges: (prompt tokens, completion tokens) of each request"""
+
+    charges: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(prompt for prompt, _ in self.charges)
+
+    @property
+    def completion_tokens(self) -> int:
+        return sum(completion for _, completion in self.charges)
+
+    def cost(self, read: float, written: float) -> float:
+        """At these prices of a million tokens."""
+        return (read * self.prompt_tokens + written * self.completion_tokens) / 1e6
 
 
 class CompletionServer:
     """url: where it is; requests: bodies of chat completions, in order of arrival; times: when each came; busiest: how
-    many were being answered at once at most"""
+    many were being answered at once at most; played: the fault of each request"""
 
     def __init__(self, **manners: Any) -> None:
         self.manners = Manners(**manners)
         self.requests: list[dict[str, Any]] = []
         self.times: list[float] = []
         self.headers: list[dict[str, str]] = []
+        self.played: list[Fault] = []
+        self.books = Books()
+        self.released = threading.Event()
         self.busiest = self.busy = 0
         self.lock = threading.Lock()
         self._server = _Http(("127.0.0.1", self.manners.port), self._handler())
@@ -68,6 +99,7 @@ class CompletionServer:
         return f"openai:{self.manners.model}@{self.url}"
 
     def close(self) -> None:
+        self.released.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -109,28 +141,47 @@ class CompletionServer:
         return not self.manners.key or handler.headers.get("authorization") == f"Bearer {self.manners.key}"
 
     def completed(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        manners = self.manners
         with self.lock:
+            number = len(self.requests)
             self.requests.append(body)
             self.times.append(time.monotonic())
             self.headers.append(dict(handler.headers))
-            fault = self.manners.faults.pop(0) if self.manners.faults else None
-            if self.manners.dies_after is not None and len(self.requests) > self.manners.dies_after:
+            fault = manners.faults.pop(0) if manners.faults else manners.plan(number)
+            if manners.dies_after is not None and number >= manners.dies_after:
                 fault = gone
+            self.played.append(fault)
             self.busy += 1
             self.busiest = max(self.busiest, self.busy)
         try:
-            time.sleep(self.manners.delay)
-            if callable(fault):
+            self.released.wait(manners.delay)
+            if fault == "hang":
+                self.released.wait(manners.hang)
+                gone(handler)
+            elif callable(fault):
                 fault(handler)
-            elif fault is not None:
+            elif isinstance(fault, int):
                 send(handler, fault, {"error": {"message": f"status {fault}"}})
             else:
-                send(handler, *self.answer(handler, body))
+                self.reply(handler, body, number, fault)
         finally:
             with self.lock:
                 self.busy -= 1
 
-    def answer(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def reply(self, handler: BaseHTTPRequestHandler, body: dict[str, Any], number: int, fault: Fault = "") -> None:
+        status, reply = self.answer(handler, body, number, fault)
+        if "usage" in reply:
+            with self.lock:
+                self.books.charges.append((reply["usage"]["prompt_tokens"], reply["usage"]["completion_tokens"]))
+        if fault == "no usage":
+            del reply["usage"]
+        elif fault == "garbled":
+            reply["choices"] = [{"index": "one", "message": 3}]
+        send(handler, status, reply)
+
+    def answer(
+        self, handler: BaseHTTPRequestHandler, body: dict[str, Any], number: int, fault: Fault
+    ) -> tuple[int, dict[str, Any]]:
         manners = self.manners
         if handler.path != "/v1/chat/completions":
             return 404, {"error": {"message": "Not Found"}}
@@ -141,7 +192,7 @@ class CompletionServer:
         for name, message in manners.refuses.items():
             if name in body or (name == "system" and body["messages"][0]["role"] == "system"):
                 return 400, {"error": {"message": message, "type": "invalid_request_error", "param": None}}
-        prompt = "\n".join(f"{one['role']}: {one['content']}" for one in body["messages"]).encode()
+        prompt = "".join(one["content"] for one in body["messages"]).encode()
         if (body["messages"][-1]["role"] == "assistant") is not body.get("continue_final_message", False):
             return 400, {"error": {"message": "the last message must be the user's"}}
         limit = body.get("max_tokens") or body.get("max_completion_tokens") or 1 << 20
@@ -154,9 +205,9 @@ class CompletionServer:
         if manners.context is not None:
             limit = min(limit, manners.context - len(prompt))
         places = range(min(body.get("n", 1), manners.most_choices))
-        choices = [self.choice(body, prompt, index, limit) for index in places]
-        written = sum(choice.pop("length") for choice in choices)
-        usage = {"prompt_tokens": len(prompt), "completion_tokens": written, "total_tokens": len(prompt) + written}
+        choices = [self.choice(body, prompt, index, limit, number, fault) for index in places]
+        written, read = sum(choice.pop("length") for choice in choices), self.tokens(prompt)
+        usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
         reply: dict[str, Any] = {
             "object": "chat.completion",
             "model": manners.model,
@@ -167,21 +218,34 @@ class CompletionServer:
             reply["prompt_token_ids"] = list(prompt)
         return 200, reply
 
-    def choice(self, body: dict[str, Any], prompt: bytes, index: int, limit: int) -> dict[str, Any]:
+    def tokens(self, text: bytes) -> int:
+        return -(-len(text) // self.manners.bytes_a_token)
+
+    def choice(
+        self, body: dict[str, Any], prompt: bytes, index: int, limit: int, number: int, fault: Fault
+    ) -> dict[str, Any]:
         manners = self.manners
         place = prompt + repr((body.get("temperature", 1.0), body.get("seed", 0) + index)).encode()
         bits = int.from_bytes(hashlib.blake2b(place).digest(), "little")
-        text = manners.text
+        text = manners.text(body, number) if callable(manners.text) else manners.text
         if text is None:
             text = "\n".join(WORDS[bits >> 3 * i & 7] for i in range(2 + (bits >> 90) % 8))
-        ids = list(text.encode())[:limit]
-        cut = len(ids) < len(text.encode())
+        whole = text.encode()
+        ids = list(whole[: len(whole) // 4 if fault == "cut" else limit * manners.bytes_a_token])
+        cut = len(ids) < len(whole)
         text = bytes(ids).decode(errors="ignore")
+        thought = "Let me think about it. " * 5 if fault == "reasoning" else ""
+        text = "" if fault in ("empty", "reasoning") else text
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if fault == "parts":
+            message["content"] = [{"type": "text", "text": part} for part in (text[:7], text[7:])]
+        if thought:
+            message["reasoning_content"] = thought
         choice: dict[str, Any] = {
             "index": index,
-            "message": {"role": "assistant", "content": text},
+            "message": message,
             "finish_reason": "length" if cut else manners.finish,
-            "length": len(ids) + (not cut),
+            "length": self.tokens((text + thought).encode()),
         }
         if body.get("logprobs"):
             sharpness = 1 / max(body.get("temperature", 1.0), 1e-3) if manners.processed else 1.0
@@ -244,6 +308,35 @@ def gone(handler: BaseHTTPRequestHandler) -> None:
     handler.close_connection = True
 
 
+def quota(handler: BaseHTTPRequestHandler) -> None:
+    """An account without credit, as OpenAI has it."""
+    message = "You exceeded your current quota, please check your plan and billing details."
+    error = {"message": message, "type": "insufficient_quota", "param": None, "code": "insufficient_quota"}
+    send(handler, 429, {"error": error})
+
+
+FAULTS: tuple[Fault, ...] = (429, 500, "hang", "cut", "empty", gone, "no usage", "reasoning", "parts", "garbled")
+"""What hosted models are seen to do."""
+
+
+def mixed(share: float, seed: int = 0) -> Callable[[int], Fault]:
+    """A plan in which this share of the requests meet a fault, each as often as the others."""
+    drawn: list[Fault] = []
+    rng = random.Random(seed)
+
+    def plan(number: int) -> Fault:
+        while len(drawn) <= number:
+            drawn.append(rng.choice(FAULTS) if rng.random() < share else "")
+        return drawn[number]
+
+    return plan
+
+
+def scripted(*faults: Fault, after: Fault = "") -> Callable[[int], Fault]:
+    """A plan that plays these, one a request, and then another for good."""
+    return lambda number: faults[number] if number < len(faults) else after
+
+
 @contextmanager
 def completion_server(**manners: Any) -> Iterator[CompletionServer]:
     server = CompletionServer(**manners)
@@ -251,3 +344,13 @@ def completion_server(**manners: Any) -> Iterator[CompletionServer]:
         yield server
     finally:
         server.close()
+
+
+def program_of(body: dict[str, Any], number: int) -> str:
+    """The text of a reply to `programs:easy`."""
+    return f"```python\ndef initials(name):\n    return name[:{number}] + '.'\n```"
+
+
+def hosted_server(plan: Callable[[int], Fault], **manners: Any) -> AbstractContextManager[CompletionServer]:
+    """A server with the faults of hosted models. Its tokens are four bytes each, as in a client's estimate."""
+    return completion_server(**{"plan": plan, "engine": "", "bytes_a_token": 4, "text": program_of, **manners})

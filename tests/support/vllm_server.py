@@ -50,7 +50,7 @@ class VllmServer(CompletionServer):
             handler.headers["authorization"] = f"Bearer {self.manners.key}"
         super().list_models(handler)
 
-    def answer(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def answer(self, handler: BaseHTTPRequestHandler, body: dict[str, Any], *_: Any) -> tuple[int, dict[str, Any]]:
         with self.lock, torch.inference_mode():
             if not self.allowed(handler):
                 return 401, {"error": {"message": "Unauthorized"}}

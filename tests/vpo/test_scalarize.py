@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from support.exact_rewards import exact_set_rewards
 
 from vpo.scalarize import archive_gains, dirichlet_weights, set_rewards
 
@@ -52,25 +51,11 @@ def test_sobol_has_less_variance_than_iid_at_equal_k():
     assert spread["sobol"] < spread["iid"] / 2
 
 
-@pytest.mark.parametrize(("m", "d"), [(1, 5), (2, 2), (2, 3), (2, 6), (5, 2), (3, 1)])
-def test_exact_rewards_agree_with_a_million_samples(m, d):
-    rng = np.random.default_rng(m * 10 + d)
-    # a coarse grid makes equal coefficients, where partial fractions would divide by zero
-    rewards = np.round(rng.random((6, m, d)) * 4) / 4
-    valid = rng.random((6, m)) < 0.8
-    sampled = set_rewards(rewards, valid, rng.dirichlet(np.ones(d), 1_000_000))
-    assert np.allclose(exact_set_rewards(rewards, valid), sampled, atol=2e-3)
-
-
-def test_exact_reward_of_two_specialists_by_hand():
-    # max(u, 1 - u) over u uniform on [0, 1] has mean 3/4
-    assert exact_set_rewards([[[1, 0], [0, 1]]], [[True, True]])[0] == pytest.approx(0.75)
-    assert exact_set_rewards([[[1, 0, 0], [0, 1, 0]]], [[True, True]])[0] == pytest.approx(0.5)
-
-
-def test_exact_rewards_refuse_what_has_no_closed_form():
-    with pytest.raises(ValueError, match="sample weights"):
-        exact_set_rewards(np.ones((1, 3, 3)), np.ones((1, 3), bool))
+def test_two_specialists_are_worth_the_mean_of_their_better_side():
+    # max(u, 1 - u) over u uniform on [0, 1] has mean 3/4; of three uniform weights the larger of two has mean 1/2
+    for specialists, expected in (([[1, 0], [0, 1]], 0.75), ([[1, 0, 0], [0, 1, 0]], 0.5)):
+        weights = dirichlet_weights(1 << 14, len(specialists[0]), seed=0)
+        assert set_rewards([specialists], [[True, True]], weights) == pytest.approx([expected], abs=2e-3)
 
 
 def test_set_reward_by_hand():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from run_one import shown
-from support.misbehaving_server import misbehaving_server, scripted
+from support.completion_server import hosted_server, scripted
 
 from evo.cli import invoke
 from evo.config.run import RunConfig, complete_run
@@ -33,9 +33,9 @@ def operators() -> Counter[tuple[int, str]]:
 
 
 def test_other_options_of_the_same_model_keep_its_place(capsys) -> None:
-    with misbehaving_server(lambda number: "" if number < 6 else "429") as server:
+    with hosted_server(lambda number: "" if number < 6 else 429) as server:
         assert invoke([*SEARCH, "--policy", f"{server.address}?n=off&retries=0", "--parallel", "2"]) == 1
-        server.plan = scripted()
+        server.manners.plan = scripted()
         assert invoke([*RESUME, "--policy", f"{server.address}?n=off&concurrency=30"]) == 0
         found = shown(capsys)
         assert found["groups"] == 24 and set(operators()) == {(0, "openai:tiny")}
@@ -68,7 +68,7 @@ def test_failed_candidates_are_listed_by_id_with_their_reason(capsys) -> None:
     def broken(body: dict[str, Any], number: int) -> str:
         return f"```python\ndef initials(name):\n    return missing_{number}\n```"
 
-    with misbehaving_server(scripted(), answer=broken) as server:
+    with hosted_server(scripted(), text=broken) as server:
         assert invoke([*SEARCH, "--policy", f"{server.address}?n=off"]) == 0
     failed = shown(capsys)["failed_candidates"]
     assert len(failed) == 10 and "missing_" in failed[0]["error"]

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.completion_server import CompletionServer
-from support.misbehaving_server import PLAYED, MisbehavingServer, misbehaving_server, scripted
+from support.completion_server import CompletionServer, hosted_server, quota, scripted
 
 from evo.cli import invoke
 from islands.groups import read_groups
@@ -45,7 +44,7 @@ def groups() -> list[ScoredGroup]:
         return [group for _, group in read_groups(store, store.run("one").id)]
 
 
-def assert_books(server: MisbehavingServer, shown: dict[str, Any]) -> None:
+def assert_books(server: CompletionServer, shown: dict[str, Any]) -> None:
     books = server.books
     assert (shown["prompt_tokens"], shown["tokens"]) == (books.prompt_tokens, books.completion_tokens)
     assert shown["cost"] == pytest.approx(books.cost(1000, 4000), abs=1e-5)
@@ -60,7 +59,7 @@ def assert_books(server: MisbehavingServer, shown: dict[str, Any]) -> None:
     ],
 )
 def test_a_search_stops_with_exit_code_1_after_many_replies_without_an_answer(fault: str, said: str, capsys) -> None:
-    with misbehaving_server(scripted(after=fault)) as server:
+    with hosted_server(scripted(after=fault)) as server:
         with pytest.warns(UserWarning, match="3 replies hold no answer"):
             search(server, "--iterations", "400", code=1)
         out, err = capsys.readouterr()
@@ -72,8 +71,8 @@ def test_a_search_stops_with_exit_code_1_after_many_replies_without_an_answer(fa
 
 
 def test_a_hanging_request_holds_back_and_loses_no_paid_answer(capsys) -> None:
-    with misbehaving_server(scripted("", "hang", after="hang"), hang=60) as server:
-        server.plan = lambda number: "hang" if number == 2 else ""  # every retry is another request
+    with hosted_server(scripted("", "hang", after="hang"), hang=60) as server:
+        server.manners.plan = lambda number: "hang" if number == 2 else ""  # every retry is another request
         search(server, "--iterations", "12", "--parallel", "6", options="timeout=1&retries=0")
         shown = summary(capsys)
         assert shown["groups"] == 12 and shown["errors"]["reply failed"] == 1
@@ -87,7 +86,7 @@ def test_a_slow_reply_is_set_aside_and_the_others_are_committed(monkeypatch, cap
     monkeypatch.setattr("evo.search.loop.WAITING_SECONDS", 0.1)
     seen: list[int] = []
 
-    with misbehaving_server(lambda number: "slow" if number == 1 else "") as server:
+    with hosted_server(lambda number: slow if number == 1 else "") as server:
 
         def slow(handler) -> None:
             server.released.wait(3.0)
@@ -95,7 +94,6 @@ def test_a_slow_reply_is_set_aside_and_the_others_are_committed(monkeypatch, cap
                 seen.append(len(list(read_groups(store, store.run("one").id))))
             server.reply(handler, server.requests[1], 1, "")
 
-        monkeypatch.setitem(PLAYED, "slow", slow)
         search(server, "--iterations", "10", "--parallel", "4")
         shown = summary(capsys)
         assert seen == [9] and shown["groups"] == 10
@@ -107,12 +105,12 @@ def test_a_slow_reply_is_set_aside_and_the_others_are_committed(monkeypatch, cap
 
 
 def test_a_server_that_dies_loses_no_paid_answer_and_resume_makes_the_others(capsys) -> None:
-    with misbehaving_server(lambda number: "" if number in (0, 1, 3, 4, 5) else "500") as server:
+    with hosted_server(lambda number: "" if number in (0, 1, 3, 4, 5) else 500) as server:
         search(server, "--iterations", "12", "--parallel", "6", options="retries=1", code=1)
         shown = summary(capsys)
         assert shown["groups"] == 5 + shown["errors"]["reply failed"] < 12
         assert_books(server, shown)
-        server.plan = lambda number: ""
+        server.manners.plan = lambda number: ""
         assert invoke(["resume", "one", "--plain"]) == 0
         shown = summary(capsys)
         assert shown["groups"] == 12
@@ -122,7 +120,7 @@ def test_a_server_that_dies_loses_no_paid_answer_and_resume_makes_the_others(cap
 
 @pytest.mark.parametrize("usage", ["", "no usage"])
 def test_a_budget_of_cost_is_exceeded_by_less_than_a_request(usage: str, capsys) -> None:
-    with misbehaving_server(scripted(after=usage), delay=0.05) as server:
+    with hosted_server(scripted(after=usage), delay=0.05) as server:
         search(server, "--iterations", "400", "--max-cost", "4", "--parallel", "16")
         shown = summary(capsys)
         dearest = max((1000 * prompt + 4000 * completion) / 1e6 for prompt, completion in server.books.charges)
@@ -132,7 +130,7 @@ def test_a_budget_of_cost_is_exceeded_by_less_than_a_request(usage: str, capsys)
 
 
 def test_a_budget_of_seconds_does_not_wait_for_retries(capsys) -> None:
-    with misbehaving_server(lambda number: "" if number < 3 else "429") as server:
+    with hosted_server(lambda number: "" if number < 3 else 429) as server:
         began = time.monotonic()
         search(server, "--iterations", "400", "--max-seconds", "3", options="retries=50")
         assert time.monotonic() - began < 3 + 3
@@ -143,7 +141,7 @@ def test_a_budget_of_seconds_does_not_wait_for_retries(capsys) -> None:
 
 def test_one_failing_member_of_an_ensemble_is_left_alone_and_the_others_continue(monkeypatch, capsys) -> None:
     monkeypatch.setattr("evo.search.operators.BACKOFF", (0.2, 0.4))
-    with misbehaving_server(lambda number: "500" if number < 3 else "") as bad, misbehaving_server(scripted()) as good:
+    with hosted_server(lambda number: 500 if number < 3 else "") as bad, hosted_server(scripted()) as good:
         policies = f"{bad.address}?retries=0&n=off,{good.address}?n=off&temperature=0.9"
         with pytest.warns(UserWarning, match=r"is not responding \(.*\). Continuing with the others; retrying in"):
             arguments = ["--iterations", "60", "--parallel", "2", "--plain"]
@@ -153,7 +151,7 @@ def test_one_failing_member_of_an_ensemble_is_left_alone_and_the_others_continue
 
 
 def test_an_ensemble_ends_when_none_answers(capsys) -> None:
-    with misbehaving_server(scripted(after="500")) as bad, misbehaving_server(scripted(after="quota")) as worse:
+    with hosted_server(scripted(after=500)) as bad, hosted_server(scripted(after=quota)) as worse:
         policies = f"{bad.address}?retries=0&n=off,{worse.address}?n=off"
         with pytest.warns(UserWarning, match="is not responding"):
             assert invoke([*SEARCH, "--policy", policies, "--plain"]) == 1
@@ -164,7 +162,7 @@ def test_a_prompt_that_does_not_fit_is_made_shorter(capsys) -> None:
     def answer(body: dict[str, Any], number: int) -> str:
         return f"```python\ndef initials(name):\n    return name[:{number}] or '{'long ' * 60}'\n```"
 
-    with misbehaving_server(scripted(), answer=answer, context=1800) as server:
+    with hosted_server(scripted(), text=answer, context=1800) as server:
         search(server, "--iterations", "20", "--parallel", "2")
         lengths = [sum(len(one["content"]) for one in body["messages"]) for body in server.requests]
         assert_books(server, summary(capsys))
@@ -173,7 +171,7 @@ def test_a_prompt_that_does_not_fit_is_made_shorter(capsys) -> None:
 
 
 def test_a_problem_whose_prompt_never_fits_does_not_blame_its_scorer(capsys) -> None:
-    with misbehaving_server(scripted(), context=100) as server:
+    with hosted_server(scripted(), context=100) as server:
         search(server, code=1)
     out, err = capsys.readouterr()
     assert "scorer" not in out + err and "the prompt does not fit the model for 1 problem" in out
@@ -181,7 +179,7 @@ def test_a_problem_whose_prompt_never_fits_does_not_blame_its_scorer(capsys) -> 
 
 @pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_requests_in_retries_within_ten_seconds(signal_sent: int, tmp_path: Path) -> None:
-    with misbehaving_server(lambda number: "" if number < 3 else "hang" if number == 4 else "429", hang=60) as server:
+    with hosted_server(lambda number: "" if number < 3 else "hang" if number == 4 else 429, hang=60) as server:
         policy = f"{server.address}?n=off&retries=90"
         process = subprocess.Popen(
             [sys.executable, "-m", "evo", *SEARCH, "--policy", policy, "--plain"],
@@ -198,7 +196,7 @@ def test_an_interrupt_ends_requests_in_retries_within_ten_seconds(signal_sent: i
 
 
 def test_a_run_whose_process_was_killed_is_not_shown_as_running(tmp_path: Path, capsys) -> None:
-    with misbehaving_server(scripted(), delay=0.2) as server:
+    with hosted_server(scripted(), delay=0.2) as server:
         process = subprocess.Popen(
             [sys.executable, "-m", "evo", *SEARCH, "--policy", f"{server.address}?n=off", "--plain"],
             stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=tmp_path, env=os.environ,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from run_one import shown
-from support.misbehaving_server import FAULTS, MisbehavingServer, misbehaving_server, mixed
+from support.completion_server import FAULTS, CompletionServer, hosted_server, mixed
 
 from evo.cli import invoke
 from islands.groups import read_groups
@@ -34,7 +34,7 @@ def test_every_paid_answer_is_stored_or_counted_and_the_cost_is_the_servers(requ
         written[number] = f"```python\ndef initials(name):\n    return name[{number}:]\n```"
         return written[number]
 
-    with misbehaving_server(mixed(0.4, seed=1), hang=1.5, answer=answer) as server:
+    with hosted_server(mixed(0.4, seed=1), hang=1.5, text=answer) as server:
         policy = f"{server.address}?n=off&timeout=1&retries=3&price={READ:g}/{WRITTEN:g}"
         settings = ["--answers", "1", "--rollouts", "2", "--parallel", "24", "--max-new-tokens", "400", "--plain"]
         plan = requests // 20  # iterations on each of four problems, of two rollouts, with some retries
@@ -46,10 +46,10 @@ def test_every_paid_answer_is_stored_or_counted_and_the_cost_is_the_servers(requ
             assert invoke(["resume", "one", "--iterations", str(plan), "--plain"]) == 0
         found = shown(capsys)
         assert_books(server, found)
-        assert all(server.books.faults[fault] > requests // 60 for fault in FAULTS), "every fault was met"
+        assert all(server.played.count(fault) > requests // 60 for fault in FAULTS), "every fault was met"
         errors = found["summary"]["errors"]
         for fault, kind in (("cut", "reply cut"), ("empty", "reply empty"), ("reasoning", "reply only reasoning")):
-            assert errors[kind] == server.books.faults[fault]
+            assert errors[kind] == server.played.count(fault)
         sound = {written[number] for number, fault in enumerate(server.played) if fault in SOUND}
     with Store.open("sqlite:///evo.db", read_only=True) as store:
         groups = [group for _, group in read_groups(store, store.run("one").id)]
@@ -60,7 +60,7 @@ def test_every_paid_answer_is_stored_or_counted_and_the_cost_is_the_servers(requ
     assert len(failed) == errors.get("reply failed", 0) and all(not one.answers for one in failed)
 
 
-def assert_books(server: MisbehavingServer, found: dict[str, Any]) -> None:
+def assert_books(server: CompletionServer, found: dict[str, Any]) -> None:
     books, summary = server.books, found["summary"]
     assert (found["prompt_tokens"], found["tokens"]) == (books.prompt_tokens, books.completion_tokens)
     assert found["cost"] == pytest.approx(books.cost(READ, WRITTEN), abs=2e-6)

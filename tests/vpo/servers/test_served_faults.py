@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from support.misbehaving_server import MisbehavingServer, misbehaving_server, mixed, scripted
+from support.completion_server import FAULTS, CompletionServer, hosted_server, mixed, program_of, scripted
 
 from problems.types import Prompt, Rollout, ScoredRollout, Unanswered, prompt_tokens
 from vpo.policies.contract import GivenUp, PolicyUnavailable
@@ -17,7 +17,7 @@ from vpo.servers.policy import ServedPolicy
 PROMPT = Prompt("Write a line.", "Be brief.", stream=4)
 
 
-def sampling(server: MisbehavingServer, options: str, work: Callable[[ServedPolicy], Awaitable[Any]]) -> Any:
+def sampling(server: CompletionServer, options: str, work: Callable[[ServedPolicy], Awaitable[Any]]) -> Any:
     async def run() -> Any:
         policy = load_policy(f"{server.address}?n=off&{options}", max_tokens=400)
         assert isinstance(policy, ServedPolicy)
@@ -29,7 +29,7 @@ def sampling(server: MisbehavingServer, options: str, work: Callable[[ServedPoli
     return asyncio.run(run())
 
 
-def group(server: MisbehavingServer, options: str = "", rollouts: int = 1) -> list[Rollout]:
+def group(server: CompletionServer, options: str = "", rollouts: int = 1) -> list[Rollout]:
     async def work(policy: ServedPolicy) -> list[Rollout]:
         (found,) = await policy.sample([PROMPT], rollouts=rollouts, answers=1, seed=3)
         return found
@@ -47,16 +47,16 @@ def spent(groups: list[list[Rollout]]) -> tuple[int, int]:
     [("cut", Unanswered.CUT), ("empty", Unanswered.EMPTY), ("reasoning", Unanswered.REASONING), ("parts", None)],
 )
 def test_a_reply_says_why_it_holds_no_answer(fault: str, reason: Unanswered | None) -> None:
-    with misbehaving_server(scripted(fault)) as server:
+    with hosted_server(scripted(fault)) as server:
         (rollout,) = group(server)
         assert spent([[rollout]]) == (server.books.prompt_tokens, server.books.completion_tokens)
     assert ScoredRollout(rollout, ()).unanswered is reason
     if fault == "parts":
-        assert rollout.text == server.answer_text({}, 0), "content in parts is read"
+        assert rollout.text == program_of({}, 0), "content in parts is read"
 
 
 def test_tokens_are_estimated_if_a_server_reports_no_usage() -> None:
-    with misbehaving_server(scripted("no usage")) as server:
+    with hosted_server(scripted("no usage")) as server:
         with pytest.warns(UserWarning, match="reports no usage: tokens and cost are estimates"):
             (rollout,) = group(server, "price=1/2")
         assert rollout.usage is not None and rollout.usage.estimated
@@ -65,18 +65,18 @@ def test_tokens_are_estimated_if_a_server_reports_no_usage() -> None:
 
 
 def test_what_an_unreadable_reply_cost_counts() -> None:
-    with misbehaving_server(scripted("garbled", "")) as server:
+    with hosted_server(scripted("garbled", "")) as server:
         (rollout,) = group(server)
-        assert server.books.requests == 2 and rollout.text
+        assert len(server.books.charges) == 2 and rollout.text
         assert spent([[rollout]]) == (server.books.prompt_tokens, server.books.completion_tokens)
-    with misbehaving_server(scripted(after="garbled")) as server:
+    with hosted_server(scripted(after="garbled")) as server:
         with pytest.raises(PolicyUnavailable, match="an unreadable reply 2 times: a malformed choice") as caught:
             group(server, "retries=1")
         assert caught.value.paid is not None and caught.value.paid.prompt_tokens == server.books.prompt_tokens > 0
 
 
 def test_a_request_that_hangs_takes_no_paid_answer_along() -> None:
-    with misbehaving_server(scripted("", "hang", "hang", ""), hang=30) as server:
+    with hosted_server(scripted("", "hang", "hang", ""), hang=30) as server:
         found = group(server, "timeout=0.3&retries=0&concurrency=1", rollouts=4)
     assert [bool(one.text) for one in found] == [True, False, False, True]
     assert [ScoredRollout(one, ()).unanswered is Unanswered.FAILED for one in found] == [False, True, True, False]
@@ -85,7 +85,7 @@ def test_a_request_that_hangs_takes_no_paid_answer_along() -> None:
 
 
 def test_a_group_that_gets_nothing_fails_if_the_server_is_gone_and_not_if_it_answers_others() -> None:
-    with misbehaving_server(scripted(after="500")) as server, pytest.raises(PolicyUnavailable, match="asked 2 times"):
+    with hosted_server(scripted(after=500)) as server, pytest.raises(PolicyUnavailable, match="asked 2 times"):
         group(server, "retries=1", rollouts=2)
 
     async def two(policy: ServedPolicy) -> list[list[Rollout]]:
@@ -93,7 +93,7 @@ def test_a_group_that_gets_nothing_fails_if_the_server_is_gone_and_not_if_it_ans
         await asyncio.sleep(0.1)
         return [*await policy.sample([Prompt("another")], rollouts=1, answers=1, seed=3), *await slow]
 
-    with misbehaving_server(scripted("hang", ""), hang=30) as server:
+    with hosted_server(scripted("hang", ""), hang=30) as server:
         (answered,), (failed,) = sampling(server, "timeout=0.5&retries=0", two)
     assert answered.text and not answered.fault and failed.fault
 
@@ -108,20 +108,20 @@ def test_waiting_for_retries_is_told_from_waiting_for_replies_and_can_be_given_u
         with pytest.raises(GivenUp):
             await asyncio.wait_for(task, 2.0)
 
-    with misbehaving_server(scripted(after="429")) as server:
+    with hosted_server(scripted(after=429)) as server:
         sampling(server, "retries=50", work)
 
 
 def test_what_is_given_up_keeps_the_replies_that_were_there() -> None:
     async def work(policy: ServedPolicy) -> list[Rollout]:
         task = asyncio.create_task(policy.sample([PROMPT], rollouts=3, answers=1, seed=3))
-        while server.books.requests < 2 or policy.waits().replies != 1:
+        while len(server.books.charges) < 2 or policy.waits().replies != 1:
             await asyncio.sleep(0.01)
         policy.give_up(PROMPT)
         (found,) = await asyncio.wait_for(task, 2.0)
         return found
 
-    with misbehaving_server(scripted("", "", "hang"), hang=30) as server:
+    with hosted_server(scripted("", "", "hang"), hang=30) as server:
         found = sampling(server, "", work)
         assert sorted(bool(one.text) for one in found) == [False, True, True]
         assert spent([found]) == (server.books.prompt_tokens, server.books.completion_tokens)
@@ -133,7 +133,7 @@ def test_all_faults_mixed_every_token_that_is_charged_is_counted() -> None:
         tasks = [policy.sample([prompt], rollouts=2, answers=1, seed=3) for prompt in prompts]
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    with misbehaving_server(mixed(0.5), hang=0.4) as server:
+    with hosted_server(mixed(0.5), hang=0.4) as server:
         with pytest.warns(UserWarning, match="reports no usage"):
             found = sampling(server, "timeout=0.3&retries=2&price=1/4", work)
         groups = [one[0] for one in found if isinstance(one, list)]
@@ -143,4 +143,4 @@ def test_all_faults_mixed_every_token_that_is_charged_is_counted() -> None:
         assert prompt + sum(one.prompt_tokens for one in paid) == server.books.prompt_tokens
         assert completion + sum(one.completion_tokens for one in paid) == server.books.completion_tokens
         assert cost == pytest.approx(server.books.cost(1, 4))
-    assert len(groups) > 50 and min(server.books.faults.values()) > 0
+    assert len(groups) > 50 and set(server.played) == {"", *FAULTS}

@@ -44,7 +44,7 @@ def test_what_a_request_holds() -> None:
     assert 0 <= request["seed"] < 1 << 31 and "n" not in request
     assert request["repetition_penalty"] == 1.0 and request["top_k"] == -1, "a checkpoint's defaults would truncate"
     assert rollout.token_ids.tolist() == [*rollout.text.encode(), 0] and rollout.finish == "stop"
-    assert bytes(rollout.prompt_ids.tolist()).decode().startswith("system: Be brief.")
+    assert bytes(rollout.prompt_ids.tolist()).decode().startswith("Be brief.")
 
 
 def test_a_group_is_one_request_or_one_for_each_place_and_the_same_either_way() -> None:
@@ -185,7 +185,7 @@ def test_cancelling_takes_the_requests_along() -> None:
 @pytest.mark.parametrize("shows", [True, False])
 def test_a_prompt_beyond_the_context_is_too_long_and_one_that_leaves_some_room_gets_less(shows: bool) -> None:
     with completion_server(context=200, shows_context=shows) as server:
-        length = len("system: Be brief.\nuser: ")
+        length = len("Be brief.")
 
         def ask(characters: int) -> list[list[Rollout]]:
             async def run() -> list[list[Rollout]]:
@@ -266,8 +266,8 @@ def test_tokens_and_their_price_are_counted_where_there_are_no_ids() -> None:
     with completion_server(engine="someone") as server:
         (group,) = asked(server, "price=2/10", rollouts=3)
         assert [one["n"] for one in server.requests] == [3]
-    prompt = len("system: Be brief.\nuser: Write a line.")
-    written = sum(len(rollout.text.encode()) + (rollout.finish == "stop") for rollout in group)
+    prompt = len("Be brief.Write a line.")
+    written = sum(len(rollout.text.encode()) for rollout in group)
     assert all(len(rollout.token_ids) == len(rollout.logprobs) == len(rollout.prompt_ids) == 0 for rollout in group)
     assert sum(rollout.tokens for rollout in group) == written and prompt_tokens(group) == prompt
     assert sum(rollout.usage.cost for rollout in group if rollout.usage) == pytest.approx(
