@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from random import Random
 from types import MappingProxyType
 from typing import Any, Protocol, cast, runtime_checkable
@@ -94,9 +94,9 @@ class MinimalProblem(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ProblemInfo:
-    """The description of a problem. Each field is an attribute of Problem, which a subclass may set.
+class Problem(ABC):
+    """A problem as the core uses it. Subclass it and write the members of MinimalProblem: `name`, `objectives`,
+    `statement` and `score`. All others have defaults, which a third party's plain object gets too (complete_problem).
 
     target: the fitness at which it counts as solved; None if that is not known
     best_known: the fitness of the best known answer, a line to measure by; None if none is known
@@ -108,28 +108,7 @@ class ProblemInfo:
     resources: what scoring an answer takes (problems.scoring); empty if undeclared
     execution: one of EXECUTIONS
     source, licence: its origin and its terms in a few words; "" if unknown
-    """
-
-    target: float | None = None
-    best_known: float | None = None
-    answer_format: str = "text"
-    inline: bool = False
-    distinct_rewards: bool = False
-    directions: Mapping[str, str] = field(default_factory=dict)
-    timeout: float | None = None
-    resources: Mapping[str, float] = field(default_factory=dict)
-    execution: str = "unknown"
-    source: str = ""
-    licence: str = ""
-
-
-class Problem(ABC):
-    """A problem as the core uses it. Subclass it and write the members of MinimalProblem: `name`, `objectives`,
-    `statement` and `score`. The fields of ProblemInfo are attributes with defaults, and so is
-
     fault: why the problem cannot be scored at all, None if it can; `score` raises it
-
-    All other members have defaults too; a third party's plain object gets those that it lacks (complete_problem).
     """
 
     name: str
@@ -146,11 +125,6 @@ class Problem(ABC):
     source: str = ""
     licence: str = ""
     fault: ScorerFault | None = None
-
-    @property
-    def info(self) -> ProblemInfo:
-        """Its description as one record."""
-        return ProblemInfo(**{each.name: getattr(self, each.name) for each in fields(ProblemInfo)})
 
     @abstractmethod
     def statement(self) -> str:
@@ -246,7 +220,7 @@ class _Completed(Problem):
         self._given = given
         self.name, self.objectives = str(given.name), tuple(given.objectives)
         for member in dir(Problem):
-            if not member.startswith("_") and member not in (*MEMBERS, "info") and hasattr(given, member):
+            if not member.startswith("_") and member not in MEMBERS and hasattr(given, member):
                 setattr(self, member, getattr(given, member))
 
     def statement(self) -> str:

@@ -6,14 +6,11 @@ import ast
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import cache
-from typing import Any
 
 from problems.python_syntax import shared_tree
-
-_MISSING = object()
 
 
 def identity(answer: str, answer_format: str) -> bytes:
@@ -38,43 +35,10 @@ def _normal_form(answer: str, answer_format: str) -> str:
 
 
 def tree_text(tree: ast.AST) -> str:
-    """Equals ast.dump(tree) of CPython 3.11 and 3.12, in half its time: every answer of a search goes through it.
-    Raises RecursionError as it does."""
-    parts: list[str] = []
-    _write(tree, parts.append)
-    return "".join(parts)
-
-
-def _write(node: Any, add: Callable[[str], None]) -> None:
-    if isinstance(node, ast.AST):
-        kind: Any = type(node)
-        head, fields = _layout(kind)
-        add(head)
-        between = ""
-        for name, label, optional in fields:
-            value = getattr(node, name, _MISSING)
-            if value is _MISSING or (value is None and optional):
-                continue
-            add(between + label)
-            between = ", "
-            _write(value, add)
-        add(")")
-    elif isinstance(node, list):
-        add("[")
-        for number, item in enumerate(node):
-            if number:
-                add(", ")
-            _write(item, add)
-        add("]")
-    else:
-        add(repr(node))
-
-
-@cache
-def _layout(kind: Any) -> tuple[str, list[tuple[str, str, bool]]]:
-    """The beginning of a node's text; of each field its name, its label, and whether None means that it is left out."""
-    fields = [(name, f"{name}=", getattr(kind, name, _MISSING) is None) for name in kind._fields]
-    return f"{kind.__name__}(", fields
+    """The tree as CPython 3.11 and 3.12 dump it, which stored identities are of. Raises RecursionError."""
+    if sys.version_info >= (3, 13):
+        return ast.dump(tree, show_empty=True)
+    return ast.dump(tree)
 
 
 LONGEST = 1000

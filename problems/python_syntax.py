@@ -7,14 +7,15 @@ import functools
 import re
 import threading
 import warnings
+from collections.abc import Iterable
 from typing import Any, Literal, overload
 
 MOST_CHARACTERS = 200_000
 MOST_TOKENS = 24_000
 """Longer code has no tree: some 70 KB as people write it, at most 0.1 s and 60 MB to parse, whatever it holds."""
 
-SHARED_CHARACTERS = 32_768
-"""The total length of the texts whose trees are kept; a tree takes some 200 bytes a character."""
+MOST_SHARED = 8_192
+"""Characters of a text whose tree is kept, one of eight; a tree takes some 200 bytes a character."""
 
 # CPython 3.11 counts the depth of a tree under construction once for all threads, and raises a SystemError where the
 # garbage collector lets another thread parse meanwhile; catch_warnings is not made for several threads either
@@ -81,29 +82,42 @@ def _long_dotted_name() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w\x80-\U0010ffff]){_NAME}(?:[ \t\f\\\n]*+\.[ \t\f\\\n]*+{_NAME}){{{_MOST_DOTS}}}")
 
 
-_shared: dict[str, ast.Module | None] = {}  # oldest first
-_sharing = threading.Lock()
-
-
 def shared_tree(code: str) -> ast.Module | None:
     """The result of `parse_python`, not to be modified: an answer is parsed several times on its way from a rollout
-    to its score, and the trees of the newest texts, SHARED_CHARACTERS of them in all, are kept until then. Line ends at
-    the end of a text, which differ on its way, make no other tree, unless it ends in an open line."""
-    if len(code) <= SHARED_CHARACTERS // 4 and not (bare := code.rstrip("\n")).endswith("\\"):
-        code = bare
-    with _sharing:
-        if code in _shared:
-            return _shared[code]
+    to its score, and the trees of the newest texts that are not long are kept until then. Line ends at the end of a
+    text, which differ on its way, make no other tree, unless it ends in an open line."""
+    if len(code) > MOST_SHARED:
+        return parse_python(code)
+    bare = code.rstrip("\n")
+    return _kept_tree(code if bare.endswith("\\") else bare)
+
+
+_kept_tree = functools.lru_cache(maxsize=8)(parse_python)
+
+
+def defined_names(code: str) -> frozenset[str]:
+    """Functions, classes and variables that a module defines at top level; empty if it has no tree."""
+    names: set[str] = set()
     tree = parse_python(code)
-    if len(code) <= SHARED_CHARACTERS // 4:
-        with _sharing:
-            _shared[code] = tree
-            left = sum(map(len, _shared)) - SHARED_CHARACTERS
-            while left > 0:
-                oldest = next(iter(_shared))
-                del _shared[oldest]
-                left -= len(oldest)
-    return tree
+    for node in tree.body if tree is not None else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return frozenset(names)
+
+
+def bound_names(statements: Iterable[ast.stmt]) -> frozenset[str]:
+    """Names that the statements and their parts assign, define or import."""
+    bound: set[str] = set()
+    for node in (inner for statement in statements for inner in ast.walk(statement)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
+    return frozenset(bound)
 
 
 def strip_fence(answer: str, language: str = "python", wanted: str = "") -> str:

@@ -7,14 +7,7 @@ import string
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from problems.contract import (
-    ANSWER_FORMATS,
-    EXECUTIONS,
-    Problem,
-    ProblemInfo,
-    Score,
-    complete_problem,
-)
+from problems.contract import ANSWER_FORMATS, EXECUTIONS, Problem, Score, complete_problem
 
 AWKWARD = (
     "",
@@ -60,7 +53,6 @@ class ProblemContract:
         assert len(set(problem.objectives)) == len(problem.objectives)
         assert problem.target is None or math.isfinite(problem.target)
         assert problem.answer_format in ANSWER_FORMATS and problem.execution in EXECUTIONS
-        assert isinstance(problem.info, ProblemInfo) and problem.info.target == problem.target
         assert isinstance(problem.inline, bool) and isinstance(problem.settings, Mapping)
 
     def test_it_can_be_scored(self) -> None:

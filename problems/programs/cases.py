@@ -1,11 +1,11 @@
 """What a problem judged by test cases consists of: the nouns between a data set's line and a Score.
 
 Three kinds of case, by who decides:
-- CallCase: the sandbox evaluates one expression beside the answer, the parent compares what came back. This is the
-  form of almost every published test, `assert f(x) == literal`.
-- StdinCase: the answer runs as a program on one input, the parent compares what it printed.
-- TestCase: a statement of tests that are code (a property, a loop, a tolerance). It runs as Python runs it, in the
-  process of the answer, under a judge that the answer does not reach (problems.sandbox.child.judge).
+- a call: the sandbox evaluates one expression beside the answer, the parent compares what came back. Almost every
+  published test has this form, `assert f(x) == literal`.
+- standard input: the answer runs as a program on one input, the parent compares what it printed.
+- test code (a property, a loop, a tolerance): it runs as Python runs it, in the process of the answer, under a judge
+  that the answer does not reach (problems.sandbox.child.judge).
 In the first two the process that holds the answer holds no expected output.
 """
 
@@ -26,49 +26,37 @@ class Unusable(ValueError):
     """A well-formed task that cannot be posed; a reader skips it with a warning."""
 
 
-Relation = Literal["==", "json", "true", "false", "is"]
-
-
 @dataclass(frozen=True)
-class CallCase:
-    """`expression` is evaluated beside the answer; its value must stand in `relation` to `expected`.
+class Case:
+    """One test.
 
-    relation: "json" is equality where an outermost tuple counts as a list
+    source: an expression, a standard input, or a statement of test code
+    expected: the value of the expression, or what should be printed
+    rule: "==" and "is" compare a value; "true" wants the expression to be True, and a prompt shows it alone; "json" is
+        "==" where an outermost tuple counts as a list; "printed" compares output; "test" is decided in the sandbox
     public: the statement shows it, so feedback may show what was expected
-    call: how a prompt writes the expression, where that differs
+    written: how a prompt writes the expression, where that differs
     """
 
-    expression: str
+    source: str
     expected: Any = None
-    relation: Relation = "=="
+    rule: Literal["==", "is", "true", "json", "printed", "test"] = "=="
     public: bool = False
-    call: str = ""
+    written: str = ""
 
     @property
     def shown(self) -> str:
-        """The call as a prompt writes it."""
-        return self.call or self.expression
+        """The call, the input or the statement as a prompt writes it."""
+        return self.written or self.source
 
-
-@dataclass(frozen=True)
-class StdinCase:
-    """`stdin` is what the program reads, `expected` what it should print."""
-
-    stdin: str
-    expected: str
-    public: bool = False
-
-
-@dataclass(frozen=True)
-class TestCase:
-    """A statement of the task's tests. source: as a prompt writes it"""
-
-    __test__ = False
-    source: str
-    public: bool = False
-
-
-Case = CallCase | StdinCase | TestCase
+    @property
+    def example(self) -> str:
+        """The whole case as a statement shows it."""
+        if self.rule == "printed":
+            return f"Input:\n{self.source.rstrip()}\nOutput:\n{self.expected.rstrip()}"
+        if self.rule in ("true", "test"):
+            return self.shown
+        return f"{self.shown} {'is' if self.rule == 'is' else '=='} {self.expected!r}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +69,7 @@ class Task:
     entry: the function's name; None for a program that reads standard input
     setup: trusted lines that run before the answer (imports, helpers that the data set promises)
     epilogue: trusted lines that run after it in its own process (objects built from the answer's classes)
-    tests: the TestCases as one program, None where the cases are data
+    tests: the cases of test code as one program, None where the cases are data
     seconds: CPU time per case
     reference: a full solution where the data set has one; never part of a prompt
     fingerprint: of the data set's line (problems.fingerprint)
@@ -107,24 +95,12 @@ class Task:
     @property
     def stdin(self) -> bool:
         """Whether the answer is a program rather than a function."""
-        return any(isinstance(case, StdinCase) for case in self.cases)
+        return any(case.rule == "printed" for case in self.cases)
 
 
 def public_examples(cases: Sequence[Case], most: int = 2) -> list[str]:
     """The public cases as a statement shows them, at most `most`."""
-    shown = []
-    for case in cases:
-        if not case.public:
-            continue
-        if isinstance(case, StdinCase):
-            shown.append(f"Input:\n{case.stdin.rstrip()}\nOutput:\n{case.expected.rstrip()}")
-        elif isinstance(case, TestCase):
-            shown.append(case.source)
-        elif case.relation in ("true", "false"):
-            shown.append(case.shown if case.relation == "true" else f"not {case.shown}")
-        else:
-            shown.append(f"{case.shown} {'is' if case.relation == 'is' else '=='} {case.expected!r}")
-    return shown[:most]
+    return [case.example for case in cases if case.public][:most]
 
 
 def source_of(value: Any) -> str:

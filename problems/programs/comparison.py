@@ -3,44 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from problems.programs.cases import CallCase, Case, StdinCase, TestCase
-from problems.sandbox.child.wire import Array
+from problems.programs.cases import Case
 from problems.sandbox.contract import CaseOutcome
 
 
-def call_passes(case: CallCase, value: Any) -> bool:
-    """Python's own `==`, `is` or truth, so 1 == True == 1.0 and a tuple is no list."""
-    if isinstance(value, Array) and case.relation in ("true", "false"):
-        if not value.only():
-            return False  # numpy raises: an array of several elements has no truth
-        (value,) = value.only()
-    if case.relation == "true":
-        return bool(value)
-    if case.relation == "false":
-        return not value
-    if case.relation == "is":
+def passes(case: Case, outcome: CaseOutcome) -> bool:
+    """Python's own `==` or `is`, so 1 == True == 1.0 and a tuple is no list, except that in LiveCodeBench's harness an
+    outermost tuple counts as one: JSON has no tuples. A value too deep to compare is not equal."""
+    value = outcome.value
+    if outcome.status != "ok" or case.rule == "test":
+        return outcome.status == "ok"
+    if case.rule == "printed":
+        return isinstance(value, str) and same_output(value, case.expected)
+    if case.rule == "is":
         return value is case.expected  # expected is None, True or False: singletons in this process
-    if case.relation == "json":
-        return same_json(value, case.expected)
-    return equal(value, case.expected)
-
-
-def equal(value: Any, expected: Any) -> bool:
-    """`value == expected`; a value too deep to compare is not equal."""
     try:
-        return bool(value == expected)
+        return bool((list(value) if case.rule == "json" and isinstance(value, tuple) else value) == case.expected)
     except RecursionError:
         return False
-
-
-def same_json(value: Any, expected: Any) -> bool:
-    """As `equal`, where an outermost tuple counts as a list, as in LiveCodeBench's harness: JSON has no tuples. A tuple
-    further inside is no list there either."""
-    return equal(list(value) if isinstance(value, tuple) else value, expected)
 
 
 def same_output(printed: str, expected: str) -> bool:
@@ -66,46 +49,32 @@ MOST_NUMBERED = 20
 LONGEST = 200  # characters of one value
 
 
-@dataclass(frozen=True)
-class CaseReport:
-    """One case of one answer: did it pass, and what came back."""
-
-    case: Case
-    passed: bool
-    outcome: CaseOutcome
-
-
-def feedback(reports: Sequence[CaseReport]) -> str:
+def feedback(cases: Sequence[Case], outcomes: Sequence[CaseOutcome]) -> str:
     """The text for a prompt; "" if every case passed."""
-    failing = [(number, report) for number, report in enumerate(reports, 1) if not report.passed]
+    numbered = enumerate(zip(cases, outcomes, strict=True), 1)
+    failing = [(number, case, outcome) for number, (case, outcome) in numbered if not passes(case, outcome)]
     if not failing:
         return ""
-    lines = [f"{len(reports) - len(failing)} of {len(reports)} cases pass. Failing:"]
-    lines += [f"- case {number}: {_described(report)}" for number, report in failing[:MOST_SHOWN]]
+    lines = [f"{len(cases) - len(failing)} of {len(cases)} cases pass. Failing:"]
+    lines += [f"- case {number}: {_described(case, outcome)}" for number, case, outcome in failing[:MOST_SHOWN]]
     if len(failing) > MOST_SHOWN:
-        rest = [str(number) for number, _ in failing[MOST_SHOWN:]]
+        rest = [str(number) for number, *_ in failing[MOST_SHOWN:]]
         more = f" and {len(rest) - MOST_NUMBERED} more" if len(rest) > MOST_NUMBERED else ""
         lines.append(f"- also failing: {', '.join(rest[:MOST_NUMBERED])}{more}")
     return "\n".join(lines)
 
 
-def _described(report: CaseReport) -> str:
-    case, outcome = report.case, report.outcome
-    if isinstance(case, TestCase):
+def _described(case: Case, outcome: CaseOutcome) -> str:
+    if case.rule == "test":
         what = f"`{clip(case.source)}` does not hold" if case.public else "a condition on the result does not hold"
         seen, assertion, _ = outcome.message.partition("AssertionError")  # whose text may tell what was expected
         return f"{clip(seen, 2 * LONGEST)}{what}" if assertion else clip(outcome.message, 2 * LONGEST) or outcome.status
-    given = clip(case.shown) if isinstance(case, CallCase) else f"input {show_value(case.stdin)}"
+    given = f"input {show_value(case.source)}" if case.rule == "printed" else clip(case.shown)
     if outcome.status != "ok":
         return f"{given} failed: {clip(outcome.message) or outcome.status}"
-    came = f"{given} {'returned' if isinstance(case, CallCase) else 'printed'} {show_value(outcome.value)}"
-    if not case.public:
-        return f"{came}, which is wrong"
-    if isinstance(case, StdinCase):
-        return f"{came}; expected {show_value(case.expected)}"
-    if case.relation in ("true", "false"):
-        return f"{came}; expected a {case.relation} value"
-    return f"{came}; expected {show_value(case.expected)}"
+    verb = {"printed": "printed", "true": "is"}.get(case.rule, "returned")
+    wanted = f"; expected {show_value(case.expected)}" if case.public else ", which is wrong"
+    return f"{given} {verb} {show_value(outcome.value)}{wanted}"
 
 
 def show_value(value: Any, most: int = LONGEST) -> str:

@@ -27,16 +27,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from problems.programs.cases import (
-    MOST_COMPONENTS,
-    CallCase,
-    Case,
-    StdinCase,
-    Task,
-    Unusable,
-    public_examples,
-    source_of,
-)
+from problems.programs.cases import MOST_COMPONENTS, Case, Task, Unusable, public_examples, source_of
 from problems.python_syntax import parse_source
 
 LARGEST_TEST = 8 << 10
@@ -86,7 +77,7 @@ def livecodebench_task(row: Mapping[str, Any], private: bool = False) -> Task:
     cases = _smallest(row, function, private)
     if function:
         _refuse_instances(starter, function)
-    stdin = isinstance(cases[0], StdinCase)
+    stdin = cases[0].rule == "printed"
     examples = "\n\n".join(public_examples(cases))
     parts = [str(row["question_content"]).strip()]
     if stdin:
@@ -138,13 +129,14 @@ def _smallest(row: Mapping[str, Any], function: str | None, private: bool) -> tu
             continue
         _, public, kind = found[given, expected]
         if kind == "stdin":
-            cases.append(StdinCase(given, expected, public))
+            cases.append(Case(given, expected, "printed", public))
         elif function:
-            call = f"{function}({_arguments(given)})"
-            cases.append(CallCase(f"_entry({_arguments(given)})", _json(expected, "output"), "json", public, call))
+            arguments = ", ".join(source_of(_json(line, "input")) for line in given.splitlines() if line.strip())
+            call = f"{function}({arguments})"
+            cases.append(Case(f"_entry({arguments})", _json(expected, "output"), "json", public, call))
         else:
             raise ValueError("a functional test without metadata.func_name")
-    if len({type(case) for case in cases}) > 1:
+    if len({case.rule for case in cases}) > 1:
         raise ValueError("stdin and functional tests are mixed")
     return tuple(cases)
 
@@ -165,11 +157,6 @@ def _refuse_instances(starter: str, function: str) -> None:
             names = [str(part.id if isinstance(part, ast.Name) else part.value) for part in parts]
             if unknown := [name for name in names if name not in known]:
                 raise Unusable(f"{function} takes or returns a {unknown[0]}, an object that no test in JSON can hold")
-
-
-def _arguments(given: str) -> str:
-    """One JSON value a line is one argument."""
-    return ", ".join(source_of(_json(line, "input")) for line in given.splitlines() if line.strip())
 
 
 def _json(text: object, what: str) -> Any:

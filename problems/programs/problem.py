@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from problems.contract import Problem, Score, ScorerFault
-from problems.programs.cases import CallCase, Case, StdinCase, Task, TestCase
-from problems.programs.comparison import CaseReport, call_passes, clip, feedback, same_output
+from problems.programs.cases import Task
+from problems.programs.comparison import clip, feedback, passes
 from problems.python_syntax import code_features, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
@@ -77,13 +77,13 @@ class ProgramProblem(Problem):
         code = self.canonical(answer)
         if not code.strip():
             return Score.failure(len(self.objectives), "empty answer", "The answer holds no code.")
-        reports = self._reports(code)
-        passed = [report.passed for report in reports]
+        cases, outcomes = self.task.cases, self._run(code)
+        passed = [*map(passes, cases, outcomes)]
         last = self.task.components - 1
         rewards = (*map(float, passed[:last]), float(all(passed[last:])))
-        ran = any(report.outcome.status == "ok" or "AssertionError" in report.outcome.message for report in reports)
-        error = None if ran else clip(reports[0].outcome.message or reports[0].outcome.status)
-        return Score(rewards, sum(rewards) / len(rewards), code_features(code), feedback(reports), error)
+        ran = any(outcome.status == "ok" or "AssertionError" in outcome.message for outcome in outcomes)
+        error = None if ran else clip(outcomes[0].message or outcomes[0].status)
+        return Score(rewards, sum(rewards) / len(rewards), code_features(code), feedback(cases, outcomes), error)
 
     def _check_tests(self) -> None:
         """Before the first answer is scored: the tests accept the data set's own solution, and refuse answers that do
@@ -93,19 +93,17 @@ class ProgramProblem(Problem):
                 return
             reference = self.canonical(self.task.reference) if self.task.reference else ""
             if reference:
-                outcomes = self._outcomes(reference, hooks=True)
-                failing = [report for report in self._judged(outcomes) if not report.passed]
-                if failing:
-                    about = feedback(failing[:1]).strip().splitlines()
-                    self._stop(
-                        f"the data set's own solution fails {len(failing)} of {len(self.task.cases)} tests "
-                        f"({about[-1] if about else failing[0].outcome.message})"
-                    )
+                outcomes = self._run(reference, hooks=True)
+                cases = self.task.cases
+                failing = [pair for pair in zip(cases, outcomes, strict=True) if not passes(*pair)]
+                for case, outcome in failing[:1]:
+                    about = feedback([case], [outcome]).splitlines()[-1]
+                    self._stop(f"the data set's own solution fails {len(failing)} of {len(cases)} tests ({about})")
                 if self.task.tests is not None:
                     self._fewest = [outcome.value[0] for outcome in outcomes]
                     self._hooks = any(outcome.value[1] for outcome in outcomes)
             for what, answer in self._degenerate(bool(reference)):
-                if all(report.passed for report in self._reports(answer)):
+                if all(map(passes, self.task.cases, self._run(answer))):
                     self._stop(f"its tests pass {what}")
             self._tests_checked = True
 
@@ -128,47 +126,22 @@ class ProgramProblem(Problem):
         }
         return found + [(what, f"def {name}(*args, **kwargs):\n{body}") for what, body in bodies.items()]
 
-    def _reports(self, code: str) -> list[CaseReport]:
-        return self._judged(self._outcomes(code))
-
-    def _judged(self, outcomes: Sequence[CaseOutcome]) -> list[CaseReport]:
-        return [CaseReport(c, self._passes(c, o), o) for c, o in zip(self.task.cases, outcomes, strict=True)]
-
-    def _outcomes(self, code: str, hooks: bool = False) -> list[CaseOutcome]:
+    def _run(self, code: str, hooks: bool = False) -> list[CaseOutcome]:
         task = self.task
         if task.tests is not None:
             tests = replace(task.tests, hooks=hooks or self._hooks)
             program = Program(code, (), "tests", task.setup, task.epilogue, tests)
-            return [self._counted(at, outcome) for at, outcome in enumerate(self._sandbox().run(program, self._limits))]
-        texts = tuple(c.stdin if isinstance(c, StdinCase) else getattr(c, "expression", "") for c in task.cases)
+            outcomes = self._sandbox().run(program, self._limits)
+            return [*map(_counted, outcomes, self._fewest)] if self._fewest else outcomes
         code = f"{code}\n{task.epilogue}\n" if task.epilogue else code
-        program = Program(code, texts, "stdin" if task.stdin else "calls", task.setup)
-        outcomes = self._sandbox().run(program, self._limits)
-        unplain = [at for at, outcome in enumerate(outcomes) if _needs_truth(task.cases[at], outcome)]
-        if unplain:  # a match or another object, of which the test wants only the truth
-            truths = self._sandbox().run(
-                replace(program, cases=tuple(f"bool({texts[at]})" for at in unplain)), self._limits
-            )
-            known = dict(zip(unplain, truths, strict=True))
-            outcomes = [known.get(at, outcome) for at, outcome in enumerate(outcomes)]
-        return outcomes
-
-    def _counted(self, at: int, outcome: CaseOutcome) -> CaseOutcome:
-        """A case in which fewer assertions ran than with the row's own solution has failed."""
-        fewest = self._fewest[at] if self._fewest else 0
-        if outcome.status != "ok" or outcome.value[0] >= fewest:
-            return outcome
-        message = f"only {outcome.value[0]} of {fewest} assertions ran"
-        return replace(outcome, status="error", value=None, message=message)
-
-    def _passes(self, case: Case, outcome: CaseOutcome) -> bool:
-        if outcome.status != "ok":
-            return False
-        if isinstance(case, StdinCase):
-            return isinstance(outcome.value, str) and same_output(outcome.value, case.expected)
-        return isinstance(case, TestCase) or call_passes(case, outcome.value)
+        cases = tuple(case.source for case in task.cases)
+        program = Program(code, cases, "stdin" if task.stdin else "calls", task.setup)
+        return self._sandbox().run(program, self._limits)
 
 
-def _needs_truth(case: Case, outcome: CaseOutcome) -> bool:
-    wants = isinstance(case, CallCase) and case.relation in ("true", "false")
-    return wants and outcome.status == "error" and outcome.message.startswith("Unplain: ")
+def _counted(outcome: CaseOutcome, fewest: int) -> CaseOutcome:
+    """A case in which fewer assertions ran than with the row's own solution has failed."""
+    if outcome.status != "ok" or outcome.value[0] >= fewest:
+        return outcome
+    message = f"only {outcome.value[0]} of {fewest} assertions ran"
+    return replace(outcome, status="error", value=None, message=message)

@@ -28,10 +28,9 @@ from typing import Any
 
 from problems.programs.cases import Case, Task, Unusable, public_examples
 from problems.programs.tests import (
-    bound_names,
     called_names,
+    calls,
     data_cases,
-    defined_names,
     guess_header,
     header_of,
     make_tests,
@@ -39,7 +38,7 @@ from problems.programs.tests import (
     with_test_calls,
     without_main_guard,
 )
-from problems.python_syntax import parse_source
+from problems.python_syntax import bound_names, defined_names, parse_source
 from problems.sandbox.contract import Tests
 
 _CHECK = re.compile(r"^def check\s*\(", re.MULTILINE)
@@ -68,12 +67,12 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
         raise ValueError("`test` defines no check(candidate)")
     body_statements = [s for s in check.body if not isinstance(s, ast.Pass)]
     outside = [s for s in without_main_guard(module.body) if s is not check]
-    alone = all(_is_helper(s, entry) or _calls_check(s) for s in outside)
+    alone = all(_is_helper(s, entry) or calls(s, "check") for s in outside)
     alias = check.args.args[0].arg
     cases: Sequence[Case] = data_cases(body_statements, [entry], alias) if alone else []
     tests: Tests | None = None
     if not cases:
-        statements = [s for s in without_main_guard(module.body) if not _calls_check(s)]
+        statements = [s for s in without_main_guard(module.body) if not calls(s, "check")]
         called = with_test_calls([*statements, *parse_source(f"check({entry})").body], functions=False)
         cases, tests = make_tests(called, [entry], bound_names(parse_source(helpers).body), check)
     if not cases:
@@ -128,10 +127,6 @@ def _before(prompt: str, entry: str) -> str:
         raise ValueError(f"`prompt` does not define the entry point {entry}")
     kept = [s for s in tree.body if not (isinstance(s, ast.FunctionDef) and s.name == entry)]
     return ast.unparse(ast.Module(kept, []))
-
-
-def _calls_check(statement: ast.stmt) -> bool:
-    return ast.unparse(statement).startswith("check(")
 
 
 def _is_helper(statement: ast.stmt, entry: str) -> bool:

@@ -1,6 +1,6 @@
 """Tests of a row that are code: split into cases, and marked for the judge beside the answer (sandbox.child.judge).
 
-Rows whose tests are data, each a call with the literal that it should return, become CallCases and are judged apart.
+Rows whose tests are data, each a call with the literal that it should return, are judged apart.
 In all others the statements run in their order in one namespace, as Python runs them. Each statement that can fail a
 test is a case of its own; one that fails does not end the others. A loop over pairs that are written out, as EvalPlus
 of the hub has it, is a case for each pair.
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-import contextlib
 import copy
 import math
+import re
 import sys
 from collections.abc import Container, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
-from problems.programs.cases import CallCase, TestCase, Unusable
-from problems.python_syntax import parse_source
+from problems.programs.cases import Case, Unusable
+from problems.python_syntax import bound_names, parse_python, parse_source
 from problems.sandbox.child.judge import MARK
 from problems.sandbox.contract import Tests
 
@@ -35,7 +35,7 @@ _ARRAYS = ("allclose", "isclose", "array_equal", "assert_allclose", "assert_arra
 
 def make_tests(
     module: Sequence[ast.stmt], names: Sequence[str], known: Container[str], check: ast.FunctionDef | None = None
-) -> tuple[list[TestCase], Tests]:
+) -> tuple[list[Case], Tests]:
     """The module with its cases guarded; of `check`, one of its functions, the body is split too.
 
     names: what the answer defines and the tests call; known: names that the setup defines
@@ -53,7 +53,7 @@ def make_tests(
             whole = copy.copy(check)
             whole.body, whole.decorator_list = found[0] or [ast.Pass()], []
             marked.append(whole)
-        elif check is not None and _calls(statement, check.name):
+        elif check is not None and calls(statement, check.name):
             marked.append(statement)
         else:
             found = _guarded([statement], failing, mark, len(sources))
@@ -71,16 +71,14 @@ def make_tests(
     tree = ast.fix_missing_locations(ast.Module([*lines, *marked], []))
     modules = (*sorted(found_modules), *taken)
     tests = Tests(ast.unparse(tree), len(sources), tuple(names), modules, _patches(module))
-    return [TestCase(source) for source in sources], tests
+    return [Case(source, rule="test") for source in sources], tests
 
 
-def data_cases(
-    statements: Sequence[ast.stmt], names: Sequence[str], alias: str = "", public: int = 0
-) -> list[CallCase]:
-    """A CallCase for each statement if all of them are calls that are compared with literals, else []. alias: what the
+def data_cases(statements: Sequence[ast.stmt], names: Sequence[str], alias: str = "", public: int = 0) -> list[Case]:
+    """A case for each statement if all of them are calls that are compared with literals, else []. alias: what the
     tests call the first of `names`, which is what the answer's process calls it."""
     entries = frozenset(names)
-    cases: list[CallCase] = []
+    cases: list[Case] = []
     for statement in statements:
         if is_vacuous(statement):
             continue
@@ -203,7 +201,8 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _calls(statement: ast.stmt, name: str) -> bool:
+def calls(statement: ast.stmt, name: str) -> bool:
+    """Whether it is a call of `name`."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Call)
@@ -246,9 +245,10 @@ def without_main_guard(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 _NOT_LITERAL = object()
+_INFINITY = re.compile(r"(?:(?:math|np|numpy)\.)?inf|float\('([+-]?)(?i:inf(?:inity)?)'\)")
 
 
-def call_case(statement: ast.stmt, names: frozenset[str], public: bool = False) -> CallCase | None:
+def call_case(statement: ast.stmt, names: frozenset[str], public: bool = False) -> Case | None:
     """The statement as a call compared in the parent, or None. `names`: functions and classes of the answer."""
     if not isinstance(statement, ast.Assert):
         return None
@@ -259,16 +259,17 @@ def call_case(statement: ast.stmt, names: frozenset[str], public: bool = False) 
             for call, other in ((left, right), (right, left)):
                 expected = _literal(other)
                 if _is_call(call, names) and expected is not _NOT_LITERAL:
-                    return CallCase(ast.unparse(call), expected, "==", public)
+                    return Case(ast.unparse(call), expected, "==", public)
         singleton = isinstance(right, ast.Constant) and (right.value is None or isinstance(right.value, bool))
         if isinstance(test.ops[0], ast.Is) and _is_call(left, names) and singleton:
-            return CallCase(ast.unparse(left), ast.literal_eval(right), "is", public)
+            return Case(ast.unparse(left), ast.literal_eval(right), "is", public)
         return None
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _is_call(test.operand, names):
-        return CallCase(ast.unparse(test.operand), None, "false", public)
-    if _is_call(test, names):
-        return CallCase(ast.unparse(test), None, "true", public)
-    return None
+    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    if not _is_call(test.operand if negated else test, names):  # type: ignore[attr-defined]
+        return None
+    shown = ast.unparse(test)
+    # the truth of the value, which need not be plain, is found beside the answer: by syntax, for it may redefine bool
+    return Case(shown if negated else f"not not {shown}", True, "true", public, shown)
 
 
 def _literal(node: ast.expr) -> Any:
@@ -281,65 +282,43 @@ def _literal(node: ast.expr) -> Any:
 class _Infinities(ast.NodeTransformer):
     """`inf`, `math.inf` and `float("inf")` as the number, which has no literal."""
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(math.inf) if node.id == "inf" else node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        return ast.Constant(math.inf) if ast.unparse(node) in ("math.inf", "np.inf", "numpy.inf") else node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        with contextlib.suppress(ValueError, TypeError, SyntaxError, IndexError):
-            if ast.unparse(node.func) == "float" and math.isinf(value := float(ast.literal_eval(node.args[0]))):
-                return ast.Constant(value)
-        return node
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Name | ast.Attribute | ast.Call) and (found := _INFINITY.fullmatch(ast.unparse(node))):
+            return ast.Constant(-math.inf if found[1] == "-" else math.inf)
+        return self.generic_visit(node)
 
 
 def _is_call(node: ast.expr, names: frozenset[str]) -> bool:
     """A call of one of `names`, or of a method of what one of them made."""
-    if not isinstance(node, ast.Call):
-        return False
-    target: ast.expr = node.func
-    while isinstance(target, ast.Attribute | ast.Call):
-        target = target.value if isinstance(target, ast.Attribute) else target.func
-    return isinstance(target, ast.Name) and target.id in names
+    return isinstance(node, ast.Call) and _root(node.func) in names
 
 
 def bears_assertion(statement: ast.stmt, asserting: Container[str] = ()) -> bool:
     """Whether it is there to fail a test: it holds an `assert` or a `raise`, calls what asserts (`assert_allclose`,
     `assertEqual`, `pytest.raises`), or names one of `asserting`; and it is no definition."""
-    if isinstance(statement, _DEFINITIONS):
-        return False
-    return any(map(_asserts, ast.walk(statement))) or mentions(statement, asserting)
+    return not isinstance(statement, _DEFINITIONS) and _asserts(statement, asserting)
 
 
-def _asserts(node: ast.AST) -> bool:
-    if isinstance(node, ast.Assert | ast.Raise):
-        return True
-    if not isinstance(node, ast.Call):
-        return False
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return name.startswith("assert") or name in ("raises", "warns", "fail", "failUnless", "failIf")
+def _asserts(tree: ast.AST, asserting: Container[str] = ()) -> bool:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert | ast.Raise):
+            return True
+        function = node.func if isinstance(node, ast.Call) else None
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if name.startswith("assert") or name in ("raises", "warns", "fail", "failUnless", "failIf"):
+            return True
+    return mentions(tree, asserting)
 
 
 def asserting_definitions(statements: Sequence[ast.stmt]) -> frozenset[str]:
     """Functions and unittest's test classes among the statements that assert something, or call such a one."""
-    defined = [node for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    found: set[str] = set()
+    defined = [node for node in statements if isinstance(node, ast.FunctionDef) or is_test_class(node)]
+    found: frozenset[str] = frozenset()
     while True:
-        more = {
-            node.name
-            for node in defined
-            if node.name not in found
-            and _may_assert(node)
-            and (any(map(_asserts, ast.walk(node))) or mentions(node, found))
-        }
-        if not more:
-            return frozenset(found)
-        found |= more
-
-
-def _may_assert(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) or is_test_class(node)
+        more = frozenset(node.name for node in defined if _asserts(node, found))  # type: ignore[attr-defined]
+        if more == found:
+            return found
+        found = more
 
 
 def is_test_class(node: ast.stmt) -> bool:
@@ -353,53 +332,24 @@ def with_test_calls(statements: Sequence[ast.stmt], *, functions: bool) -> list[
     running = [statement for statement in statements if not isinstance(statement, _DEFINITIONS)]
     kept: list[ast.stmt] = []
     for statement in statements:
-        if _starts_runner(statement):
+        if isinstance(statement, ast.Expr) and ast.unparse(statement).startswith(("unittest.main(", "pytest.main(")):
             continue
         kept.append(statement)
         if isinstance(statement, ast.ClassDef) and is_test_class(statement):
             methods = [node.name for node in statement.body if isinstance(node, ast.FunctionDef)]
-            calls = [f"{statement.name}({name!r}).debug()" for name in methods if name.startswith("test")]
-            kept += [_statement(call) for call in calls]
-        elif functions and not _is_named(statement, running) and _is_test_function(statement):
+            kept += [_statement(f"{statement.name}({m!r}).debug()") for m in methods if m.startswith("test")]
+        elif functions and isinstance(statement, ast.FunctionDef) and statement.name.startswith("test"):
+            named = any(mentions(other, {statement.name}) for other in running)
+            if named or not _asserts(statement):
+                continue
+            if statement.args.args or statement.decorator_list:
+                raise Unusable(f"its test {statement.name} has parameters or decorators, and a judge calls it without")
             kept.append(_statement(f"{statement.name}()"))
     return kept
 
 
-def _is_named(definition: ast.stmt, others: Sequence[ast.stmt]) -> bool:
-    return isinstance(definition, ast.FunctionDef) and any(mentions(other, {definition.name}) for other in others)
-
-
-def _is_test_function(node: ast.stmt) -> TypeGuard[ast.FunctionDef]:
-    if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test"):
-        return False
-    if not any(map(_asserts, ast.walk(node))):
-        return False
-    if node.args.args or node.decorator_list:
-        raise Unusable(f"its test {node.name} has parameters or decorators, and a judge calls it without")
-    return True
-
-
-def _starts_runner(statement: ast.stmt) -> bool:
-    source = ast.unparse(statement) if isinstance(statement, ast.Expr) else ""
-    return source.startswith(("unittest.main(", "pytest.main("))
-
-
 def _statement(source: str) -> ast.stmt:
     return parse_source(source).body[0]
-
-
-def bound_names(statements: Sequence[ast.stmt]) -> frozenset[str]:
-    """Names that the statements assign, define or import."""
-    bound = set()
-    for statement in statements:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                bound.add(node.id)
-            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-                bound.add(node.name)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
-    return frozenset(bound)
 
 
 def is_vacuous(statement: ast.stmt) -> bool:
@@ -422,27 +372,15 @@ def called_names(statements: Sequence[ast.stmt]) -> list[str]:
     return sorted(counts, key=lambda name: (hasattr(builtins, name), -counts[name]))
 
 
-def defined_names(code: str) -> frozenset[str]:
-    """Functions, classes and variables that a module defines at top level; empty if it does not parse."""
-    names: set[str] = set()
-    for node in _parsed(code):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):
-            names.update(t.id for t in node.targets if isinstance(t, ast.Name))
-    return frozenset(names)
-
-
 def header_of(code: str, name: str) -> str | None:
     """The line `def name(...):` of a reference solution, or a class with the lines of its methods; None without it."""
-    for node in (inner for statement in _parsed(code) for inner in ast.walk(statement)):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            if isinstance(node, ast.FunctionDef):
-                return _def_line(node)
-            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
-            return "\n        pass\n".join([f"class {name}:", *(f"    {_def_line(part)}" for part in methods)]).replace(
-                ":\n        pass\n", ":\n", 1
-            )
+    tree = parse_python(code)
+    for node in (inner for statement in (tree.body if tree else ()) for inner in ast.walk(statement)):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return _def_line(node)
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            methods = [_def_line(part) for part in node.body if isinstance(part, ast.FunctionDef)]
+            return f"class {name}:\n    " + "\n        pass\n    ".join(methods) if methods else f"class {name}:"
     return None
 
 
@@ -461,43 +399,30 @@ def guess_header(sources: Sequence[str], name: str) -> str:
     return f"def {name}({', '.join(f'arg{i}' for i in range(1, arity + 1))}):"
 
 
-def _parsed(code: str) -> list[ast.stmt]:
-    try:
-        return parse_source(code).body
-    except (SyntaxError, ValueError):
-        return []
-
-
 def split_pairs(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The same statements with each loop over pairs replaced by `for TARGET in [PAIR]: BODY`, one for every pair; the
-    lists that nothing else names are gone."""
+    """The same statements with a loop over pairs replaced by `for TARGET in [PAIR]: BODY`, one for every pair, if
+    nothing else names a list; the lists that nothing names any more are gone."""
     lists: dict[str, ast.List] = {}
+    for statement in statements:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List) and len(statement.targets) == 1:
+            lists[ast.unparse(statement.targets[0])] = statement.value
+    users = [s for s in statements if mentions(s, lists) and getattr(s, "value", None) not in lists.values()]
+    pairs = _pairs(users[0], lists) if len(users) == 1 and isinstance(users[0], ast.For) else None
+    if pairs is None:
+        return list(statements)
     split: list[ast.stmt] = []
     for statement in statements:
-        if (name := _assigned_list(statement)) is not None:
-            lists[name] = statement.value  # type: ignore[attr-defined]
-        others = [other for other in statements if other is not statement and _assigned_list(other) is None]
-        pairs = _pairs(statement, lists) if isinstance(statement, ast.For) else None
-        if pairs is None or not isinstance(statement, ast.For) or any(mentions(other, lists) for other in others):
+        if statement is not users[0]:
             split.append(statement)
             continue
         for pair in pairs:
-            made = ast.For(statement.target, ast.List([pair], ast.Load()), statement.body, [])
-            split.append(ast.fix_missing_locations(ast.copy_location(made, statement)))
-    if len(split) == len(statements):
-        return split
-    return [s for s in split if _assigned_list(s) is None or _used(_assigned_list(s), s, split)]
-
-
-def _assigned_list(statement: ast.stmt) -> str | None:
-    """The name in `NAME = [...]`."""
-    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List) and len(statement.targets) == 1:
-        return ast.unparse(statement.targets[0])
-    return None
-
-
-def _used(name: str | None, assignment: ast.stmt, statements: Sequence[ast.stmt]) -> bool:
-    return any(mentions(other, {name or ""}) for other in statements if other is not assignment)
+            made = copy.copy(statement)
+            made.iter = ast.List([pair], ast.Load())  # type: ignore[attr-defined]
+            split.append(ast.fix_missing_locations(made))
+    named = {
+        node.id for s in split for node in ast.walk(s) if isinstance(node, ast.Name) and type(node.ctx) is ast.Load
+    }
+    return [s for s in split if getattr(s, "value", None) not in lists.values() or ast.unparse(s.targets[0]) in named]  # type: ignore[attr-defined]
 
 
 def _pairs(loop: ast.For, lists: Mapping[str, ast.List]) -> list[ast.expr] | None:

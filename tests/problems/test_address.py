@@ -56,7 +56,7 @@ def test_what_is_no_problem_of_one_file_is_left_alone(tmp_path):
         ([], "holds no addresses"),
         (["list:other.txt"], "is a list itself"),
         (["maze:nowhere"], "nowhere"),
-        ([f"livecodebench:{SAMPLE}/own001_a", f"livecodebench:{SAMPLE}/own999"], "own999 is no question"),
+        ([f"livecodebench:{SAMPLE}/own001_a", f"livecodebench:{SAMPLE}/own999"], "own999 names no problem"),
         (["programs:easy/1", "programs:easy/1000"], "names no problem"),
     ],
 )

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from problems import BadAddress, ScorerFault, resolve
-from problems.programs.cases import CallCase, StdinCase, TestCase
+from problems.programs.cases import Case
 from problems.programs.livecodebench import ERRATA, text_of_pickle
-from problems.programs.sets import read_tasks
+from problems.programs.sets import read_task
+from problems.rows import rows_of
 
 HUMANEVAL = {
     "task_id": "own/0",
@@ -73,18 +74,19 @@ def written(tmp_path, *rows):
 
 
 def task(tmp_path, row):
-    ((_, found),) = read_tasks(written(tmp_path, row))
-    return found
+    ((where, found),) = rows_of(written(tmp_path, row))
+    return read_task(found, where)
 
 
 def test_humaneval_asserts_are_calls_where_all_are_and_test_code_elsewhere(tmp_path):
     found = task(tmp_path, HUMANEVAL)
-    assert [type(case) for case in found.cases] == [TestCase] * 5 and found.tests.count == 5
+    assert [case.rule for case in found.cases] == ["test"] * 5 and found.tests.count == 5
     assert "def half" in found.setup and "def area" not in found.setup
     assert "check" not in found.text and "pi" not in found.text
     calls = HUMANEVAL["test"][: HUMANEVAL["test"].index("    assert abs")]
     found = task(tmp_path, {**HUMANEVAL, "test": f"{calls}check(area)"})
-    assert found.cases == (CallCase("area(0)", 0), CallCase("area(0.0)", 0), CallCase("area(0)", None, "false"))
+    assert [case.source for case in found.cases] == ["area(0)", "area(0.0)", "not area(0)"]
+    assert [case.expected for case in found.cases] == [0, 0, True]
     assert found.tests is None
 
 
@@ -94,7 +96,7 @@ def test_mbpp_shows_the_signature_and_one_example_and_hides_the_rest(tmp_path):
     assert found.seed == "def double(x, times=1):\n    pass\n"
     assert "double(2) == 4" in found.text and "8" not in found.text
     assert [case.public for case in found.cases] == [True, False, False]
-    assert isinstance(found.cases[2], TestCase) and "import sys" in found.tests.code
+    assert found.cases[2].rule == "test" and "import sys" in found.tests.code
 
 
 def test_mbpp_without_reference_guesses_the_signature_from_the_calls(tmp_path):
@@ -104,7 +106,7 @@ def test_mbpp_without_reference_guesses_the_signature_from_the_calls(tmp_path):
 
 def test_mbpp_entry_may_shadow_a_builtin(tmp_path):
     row = {"text": "t", "code": "def sum(a, b):\n    return a + b", "test_list": ["assert sum(1, 2) == 3"]}
-    assert task(tmp_path, row).cases[0] == CallCase("sum(1, 2)", 3, "==", True)
+    assert task(tmp_path, row).cases[0] == Case("sum(1, 2)", 3, "==", True)
 
 
 def test_livecodebench_functional_and_stdin(tmp_path):
@@ -113,7 +115,7 @@ def test_livecodebench_functional_and_stdin(tmp_path):
     assert functional.cases[0].public and not functional.cases[1].public
     assert functional.seed.endswith("List[int]:\n        pass\n")
     stdin = task(tmp_path, STDIN)
-    assert stdin.cases == (StdinCase("1 2\n", "3\n", True),) and stdin.stdin
+    assert stdin.cases == (Case("1 2\n", "3\n", "printed", True),) and stdin.stdin
 
 
 def test_only_the_sixteen_smallest_tests_are_kept_and_large_ones_dropped(tmp_path):
@@ -121,7 +123,7 @@ def test_only_the_sixteen_smallest_tests_are_kept_and_large_ones_dropped(tmp_pat
     tests.append({"input": "z" * 9000, "output": "y", "testtype": "stdin"})
     found = task(tmp_path, {**STDIN, "public_test_cases": "[]", "private_test_cases": json.dumps(tests)})
     assert len(found.cases) == 16
-    assert {len(case.stdin.rstrip("\n0123456789")) for case in found.cases} == set(range(1, 17))
+    assert {len(case.source.rstrip("\n0123456789")) for case in found.cases} == set(range(1, 17))
 
 
 def packed(data: bytes) -> str:
@@ -132,7 +134,7 @@ def test_packed_private_tests_are_read(tmp_path):
     tests = json.dumps([{"input": "4 5\n", "output": "9\n", "testtype": "stdin"}])
     for data in (pickle.dumps(tests), tests.encode()):
         found = task(tmp_path, {**STDIN, "private_test_cases": packed(data)})
-        assert [case.stdin for case in found.cases] == ["1 2\n", "4 5\n"]
+        assert [case.source for case in found.cases] == ["1 2\n", "4 5\n"]
 
 
 class Evil:
@@ -166,7 +168,7 @@ def test_a_pickle_that_holds_more_than_text_is_refused_and_never_called(tmp_path
 def test_a_bad_line_is_named_in_one_line(tmp_path, row, says):
     path = written(tmp_path, MBPP, row)
     with pytest.raises(BadAddress, match=says) as caught:
-        list(read_tasks(path))
+        resolve(f"programs:{path}")
     assert str(caught.value).startswith(f"{path}:2: ") and "\n" not in str(caught.value)
 
 
@@ -180,9 +182,9 @@ def test_a_task_without_usable_tests_is_skipped_with_a_warning_and_keeps_its_ind
 
 def test_an_empty_or_missing_file_is_a_bad_address(tmp_path):
     with pytest.raises(BadAddress, match="holds no rows"):
-        list(read_tasks(written(tmp_path)))
-    with pytest.raises(BadAddress, match="cannot read"):
-        list(read_tasks(tmp_path / "none.jsonl"))
+        resolve(f"programs:{written(tmp_path)}")
+    with pytest.raises(BadAddress, match="no such file"):
+        resolve(f"programs:{tmp_path / 'none.jsonl'}")
 
 
 ASSERTION = """
@@ -261,13 +263,13 @@ def test_a_test_that_fails_by_itself_is_the_rows_fault(tmp_path):
 def test_an_assertion_of_the_files_own_is_judged_pair_by_pair(tmp_path):
     loop = "for i, inp in enumerate(inputs):\n    assert abs(candidate(*inp) ** 2 - inp[0]) < 0.01\n"
     problem = posed(tmp_path, humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop))
-    assert [type(case) for case in problem.task.cases] == [TestCase, TestCase]
+    assert [case.rule for case in problem.task.cases] == ["test"] * 2
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score(PROMPT + "    return -1\n").rewards == (1, 0)
     own = "def assertion(out, exp, atol):\n    exact_match = out == -exp\n    assert exact_match\n"
     negated = {"canonical_solution": "    return -(x ** 0.5)\n"}
     problem = posed(tmp_path, humaneval_plus(PAIRS + LOOP.format(call="candidate"), own, **negated))
-    assert [type(case) for case in problem.task.cases] == [TestCase] * 3
+    assert [case.rule for case in problem.task.cases] == ["test"] * 3
     assert problem.score(PROMPT + "    return -(x ** 0.5)\n").fitness == 1
 
 
@@ -421,11 +423,11 @@ def test_a_question_has_one_name_whatever_window_it_was_chosen_by():
 
 def test_private_tests_alone_decide_and_public_ones_where_there_are_no_others(tmp_path):
     (problem,) = resolve(f"livecodebench:{written(tmp_path, row())}")
-    assert [case.stdin for case in problem.task.cases] == ["3\n", "4\n", "5\n"]
+    assert [case.source for case in problem.task.cases] == ["3\n", "4\n", "5\n"]
     (problem,) = resolve(f"livecodebench:{written(tmp_path, row(private_test_cases='[]'))}")
-    assert [case.stdin for case in problem.task.cases] == ["1\n"]
+    assert [case.source for case in problem.task.cases] == ["1\n"]
     (problem,) = resolve(f"programs:{written(tmp_path, row())}")
-    assert [case.stdin for case in problem.task.cases] == ["1\n", "3\n", "4\n", "5\n"]
+    assert [case.source for case in problem.task.cases] == ["1\n", "3\n", "4\n", "5\n"]
 
 
 def test_both_forms_are_judged_by_what_the_answer_does():
@@ -442,7 +444,10 @@ def test_errata_are_left_out_with_the_reason(tmp_path, named):
     path = written(tmp_path, row(), row(question_id=named))
     with pytest.warns(UserWarning, match=f":2: skipped: {named} is in the data set's errata: {ERRATA[named]}"):
         assert [p.name for p in resolve(f"livecodebench:{path}")] == [f"livecodebench:{path}/own_a"]
-    with pytest.warns(UserWarning, match="errata"), pytest.raises(BadAddress, match="no question that can be posed"):
+    with (
+        pytest.warns(UserWarning, match="errata"),
+        pytest.raises(BadAddress, match="names no problem that can be posed"),
+    ):
         resolve(f"livecodebench:{path}/{named}")
 
 
@@ -492,7 +497,7 @@ def test_a_pickled_text_of_every_protocol_is_read(protocol):
         ("{sample}?from=2025-2", "from must be a date like 2024-08-01, not '2025-2'"),
         ("{sample}?since=2025-02-01", "unknown option since; there are from, to"),
         ("{sample}?from=2030-01-01", "holds no task from 2030-01-01 to its last"),
-        ("{sample}/own999_a", "no question that can be posed"),
+        ("{sample}/own999_a", "names no problem that can be posed"),
         ("nowhere", "no such file or folder; livecodebench:hf takes it from the hub"),
         ("{empty}", r"holds no \.jsonl files"),
         ("{other}", "not LiveCodeBench"),

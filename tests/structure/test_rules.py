@@ -39,7 +39,6 @@ BY_NAME = {
     "evo/pipelines/file.py": "errors of the YAML parser",
     # syntax trees, whose nodes have different fields
     "problems/programs/": "syntax trees",
-    "problems/identity.py": "syntax trees",
     "vpo/policies/mutation.py": "syntax trees",
     # modules, commands and columns by name, all of them ours
     "evo/__init__.py": "exports that load when used",
