@@ -133,7 +133,7 @@ def compare(
         check_by_name(objects)
     with given(objects):
         outcome = run_comparison(
-            lambda: begin(db, name, runs, configs, command),
+            lambda: begin(db, name, runs, command),
             configs,
             Background(progress),
             db,

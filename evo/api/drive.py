@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from evo.cluster import open_runner
 from evo.config.run import RunConfig
-from evo.runs.finish import Ended, SearchOutcome, run_to_end
+from evo.runs.finish import Ended, SearchOutcome, read_ended, run_to_end
 from evo.runs.start import UNCHANGED, Changes, OpenRun
 from evo.search.stop import Stop
 
@@ -97,7 +97,6 @@ def run_comparison(
     runner = runner_for(configs, processes) if ray is None else open_runner(ray, db)
 
     async def work(driver: Driver) -> ComparisonOutcome | None:
-        ended: list[Ended] = []
         cancelled = False
         try:
             with driver.interruptible(runner.interrupt):
@@ -107,11 +106,12 @@ def run_comparison(
                 name, batches = begin()
                 async with driver.showing(db, name, against):
                     try:
-                        ended = await runner.search(db, batches, changes)
+                        await runner.search(db, batches, changes)
                     except asyncio.CancelledError:
                         cancelled = True
         finally:
             await runner.close()
+        ended = read_ended(db, [run for batch in batches for run in batch])
         interrupted = cancelled or bool(runner.stopping) or any(run.outcome == "interrupted" for run in ended)
         return ComparisonOutcome(name, ended, interrupted)
 
@@ -140,8 +140,7 @@ def resume_comparison(
     """
     from evo.comparison.plan import seed_batches
 
-    seeds, changes = {run.name: run.seed for run in plan.runs}, plan.changes
-    batches = seed_batches([(name, seeds[name], config) for name, config in configs.items()])
+    batches, changes = seed_batches([(run.name, run.seed) for run in plan.runs if run.name in configs]), plan.changes
     return run_comparison(
         lambda: (plan.name, batches), list(configs.values()), driver, db, processes=processes, changes=changes, ray=ray
     )

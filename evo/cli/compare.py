@@ -144,7 +144,7 @@ def compare(
         return search_on_screen(shown, output, name_configs(configs), against=config.against, options=named_by_us)
     console, driver = foreground(output)
     outcome = run_comparison(
-        lambda: begin(db, name, runs, configs, read_command()),
+        lambda: begin(db, name, runs, read_command()),
         configs,
         driver,
         db,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from evo.comparison.workers import SeedBatch
 from evo.config.cluster import ClusterAddress
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
-from evo.runs.finish import Ended
 from evo.runs.start import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.search.stop import Stop
@@ -63,6 +62,7 @@ class ClusterRunner:
         self._waiting: deque[ClusterTask] = deque()
         self._actors: list[Any] = []
         self._scorer_actors: list[Any] = []
+        self._mode: Mode = "auto"  # of the sandbox in which they score
         self._must_leave = False
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
@@ -77,14 +77,12 @@ class ClusterRunner:
         finally:
             self._end(actor)
 
-    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
-        """Search every run as a task, in their order, as processes become free. Returns how each ended that was begun.
-        If one fails, the others continue."""
-        self._waiting.extend(ClusterTask(name) for batch in seed_batches for name, _ in batch)
-        self._start_scorer_actors(task.run for task in self._waiting)
-        ended: list[Ended] = []
+    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
+        """Search every run as a task, in their order, as processes become free. If one fails, the others continue."""
+        self._waiting.extend(ClusterTask(name) for batch in seed_batches for name in batch)
+        self._start_scorer_actors([task.run for task in self._waiting])
         slots = min(len(self._waiting), count_slots(self.place))
-        serving = [asyncio.create_task(self._serve(changes, ended)) for _ in range(slots)]
+        serving = [asyncio.create_task(self._serve(changes)) for _ in range(slots)]
         try:
             await asyncio.gather(*serving)
         except BaseException:
@@ -92,16 +90,15 @@ class ClusterRunner:
                 slot.cancel()
             await asyncio.gather(*serving, return_exceptions=True)
             raise
-        return ended
 
-    async def _serve(self, changes: Changes, ended: list[Ended]) -> None:
+    async def _serve(self, changes: Changes) -> None:
         """One process after another, each for as many tasks as it lives."""
         actor: Any = None
         while self._waiting and self.stopping is None:
             task = self._waiting.popleft()
             actor = actor or self._start()
             try:
-                ended.append(await self._search_when_free(actor, task, changes))
+                await self._search_when_free(actor, task, changes)
             except RayError as error:
                 self._end(actor)
                 actor = None
@@ -109,13 +106,13 @@ class ClusterRunner:
         if actor is not None:
             self._end(actor)
 
-    async def _search_when_free(self, actor: Any, task: ClusterTask, changes: Changes) -> Ended:
+    async def _search_when_free(self, actor: Any, task: ClusterTask, changes: Changes) -> None:
         """Search a task; wait for a run that another process still holds, or for the database."""
-        mode, reported = self._read_mode(task.run), None
+        reported = None
         for attempt in range(BUSY_TRIES + 1):
             try:
-                ended: Ended = await _ask(actor, "search", task.run, self.db, changes, task.lost > 0, mode)
-                return ended
+                await _ask(actor, "search", task.run, self.db, changes, task.lost > 0)
+                return
             except (RunBusy, DatabaseUnavailable) as error:
                 if self.stopping is not None or attempt == BUSY_TRIES:
                     raise
@@ -123,7 +120,6 @@ class ClusterRunner:
                     reported = type(error)
                     _warn(f"{task.run} waits up to {BUSY_TRIES * BUSY_SECONDS:.0f} s: {error}")
                 await asyncio.sleep(BUSY_SECONDS)
-        raise AssertionError("unreachable")
 
     def _lose(self, task: ClusterTask, error: RayError) -> None:
         """Give the task to another process. Raises SearchFailed if it has lost MOST_LOST in a row without progress."""
@@ -144,7 +140,7 @@ class ClusterRunner:
         remote = ray.remote(ClusterWorker).options(
             num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources or None, max_restarts=0
         )
-        actor: Any = remote.remote(str(Path.cwd()), list_import_path(), self._scorer_actors)
+        actor: Any = remote.remote(str(Path.cwd()), list_import_path(), self._scorer_actors, self._mode)
         self._actors.append(actor)
         return actor
 
@@ -153,10 +149,12 @@ class ClusterRunner:
             self._actors.remove(actor)
             ray.kill(actor)
 
-    def _start_scorer_actors(self, runs: Iterable[str]) -> None:
+    def _start_scorer_actors(self, runs: Sequence[str]) -> None:
         """Start the scoring processes, with the resources that these runs' scorers declare or that --ray sets."""
         with Store.open(self.db, read_only=True) as store:
-            taken = most_of(store.run(name).config.get("scoring_resources") or {} for name in runs)
+            configs = [store.run(name).config for name in runs]
+        taken = most_of(config.get("scoring_resources") or {} for config in configs)
+        self._mode = configs[0].get("sandbox") or "auto"
         self.place = self.place.for_scorers(taken)
         options = self.place.options
         named = taken.keys() - {CPUS, GPUS, *options.resources}
@@ -181,12 +179,6 @@ class ClusterRunner:
         if self._must_leave:
             await asyncio.to_thread(leave)
 
-    def _read_mode(self, run: str) -> Mode:
-        """The sandbox that a run is scored in."""
-        with Store.open(self.db, read_only=True) as store:
-            mode: Mode = store.run(run).config.get("sandbox") or "auto"
-        return mode
-
     def _count_committed(self, run: str) -> int:
         """The iterations of a run in the database; 0 while the database is unavailable."""
         try:
@@ -196,14 +188,13 @@ class ClusterRunner:
             return 0
 
 
-async def _ask(actor: Any, method: str, *arguments: Any) -> Any:
-    """The result of a worker's method. Raises the worker's fault, WorkerFailed for a bug, or RayError if the process is
-    gone."""
+async def _ask(actor: Any, method: str, *arguments: Any) -> None:
+    """Call a worker's method. Raises the worker's fault, WorkerFailed for a bug, or RayError if the process is gone."""
     try:
         answer: WorkerAnswer = await getattr(actor, method).remote(*arguments)
     except RayTaskError as error:
         raise WorkerFailed(f"a worker failed in {method}: {error}") from None
-    return answer.result()
+    answer.result()
 
 
 def _warn(text: str) -> None:

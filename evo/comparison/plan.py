@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from evo.config.compare import CLASSIC, CLASSIC_POLICY, CompareConfig, arms_of
-from evo.config.run import RunConfig, load_config
+from evo.config.run import load_config
 from evo.errors import BadInput
 from evo.provenance import source_commit
 from evo.search.defaults import resolve_settings, to_stored
@@ -68,19 +68,16 @@ def _trained_length(policies: str) -> int | None:
     return lengths.pop() if len(lengths) == 1 else None
 
 
-def begin(
-    db: str, name: str | None, runs: Sequence[PlannedRun], configs: Sequence[RunConfig], command: str
-) -> tuple[str, list[list[tuple[str, RunConfig]]]]:
+def begin(db: str, name: str | None, runs: Sequence[PlannedRun], command: str) -> tuple[str, list[list[str]]]:
     """Store the plan. Returns the comparison's name and its runs in seed batches. Raises RunExists."""
     with Store.open(db) as store:
         fresh = plan(store, name, runs, command=command, commit=source_commit())
-    named = [(run_name(fresh, run.arm, run.seed), run.seed, config) for run, config in zip(runs, configs, strict=True)]
-    return fresh, seed_batches(named)
+    return fresh, seed_batches([(run_name(fresh, run.arm, run.seed), run.seed) for run in runs])
 
 
-def seed_batches(runs: Sequence[tuple[str, int, RunConfig]]) -> list[list[tuple[str, RunConfig]]]:
-    """(name, seed, configuration) of runs -> one batch per seed, in the order of first appearance."""
-    by_seed: dict[int, list[tuple[str, RunConfig]]] = {}
-    for name, seed, config in runs:
-        by_seed.setdefault(seed, []).append((name, config))
+def seed_batches(runs: Sequence[tuple[str, int]]) -> list[list[str]]:
+    """(name, seed) of runs -> the names of each seed, in the order of first appearance."""
+    by_seed: dict[int, list[str]] = {}
+    for name, seed in runs:
+        by_seed.setdefault(seed, []).append(name)
     return list(by_seed.values())

@@ -1,76 +1,83 @@
 """Parallel searches of stored runs: the arms of a comparison under one seed, one seed batch after another.
 
 A runner first loads the problems and policies (`prepare`), which finds bad input before anything is stored, and then
-searches the runs. `Runner` searches in this process; `Workers` are runners in worker processes, so that small policies
-on a CPU do not wait for one another's interpreter. A worker (problems.child_process) takes orders and reports how each
-ended. If its owner dies, it finishes the iterations in flight and ends.
+searches the runs, whose results are in the database. `Runner` searches in this process. `Workers` are processes that
+each have a runner, so that small policies on a CPU do not wait for one another's interpreter. A worker reads its orders
+from stdin, one JSON value a line: configurations to load, then runs to search. It answers each with a line. When its
+stdin ends, its owner is gone: it finishes the iterations in flight and ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import signal
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
-from typing import Any
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
-from evo.exit_status import answer_of_error
-from evo.runs.finish import Ended, run_to_end
+from evo.exit_status import exit_code_of
+from evo.runs.finish import run_to_end
 from evo.runs.resume import relaunch
-from evo.runs.start import UNCHANGED, Changes, OpenRun, load_runs
+from evo.runs.start import UNCHANGED, Changes, OnScorerChange, OpenRun, load_runs
 from evo.search.resources import Resources, policy_key
-from evo.search.stop import Stop, StopReason
-from problems.child_process import ChildProcess, Owner, WorkerAnswer
-from problems.scoring import cores
+from evo.search.stop import INTERRUPTED, Stop
+from problems.child_process import python_path
+from problems.scoring import Scorer, cores
 from vpo.languages.contract import dialect_of
 from vpo.policies.address import parse_addresses
 from vpo.policies.prompt_formats import is_token_format
 
-SeedBatch = Sequence[tuple[str, RunConfig]]
-"""The runs of one seed, which are searched together: name and configuration of each."""
+SeedBatch = Sequence[str]
+"""The runs of one seed, by name, which are searched together."""
 
 
 class Runner:
-    """Searches in this process, on one event loop. Used once: prepare, search, close."""
+    """Searches in this process, on one event loop. Used once: prepare, search, close.
 
-    def __init__(self) -> None:
+    scorer: what scores the answers; by default each search's own
+    """
+
+    def __init__(self, scorer: Scorer | None = None) -> None:
         self.stopping: Stop | None = None
-        self._shared = Resources()
+        self._shared = Resources(scorer=scorer)
         self._running: list[OpenRun] = []
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Load the problems and policies of these runs. Raises their errors."""
         await load_runs(configs, self._shared)
 
-    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
-        """Search the runs of each batch together. Returns how each ended. If one fails, the others continue."""
-        ended: list[Ended] = []
+    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
+        """Search the runs of each batch together. If one fails, the others continue."""
         for batch in seed_batches:
             if self.stopping:
                 break
-            tasks = [asyncio.create_task(self._one(name, db, changes)) for name, _ in batch]
+            tasks = [asyncio.create_task(self.search_run(name, db, changes)) for name in batch]
             try:
-                ended += await asyncio.gather(*tasks)
+                await asyncio.gather(*tasks)
             except BaseException:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 raise
-        return ended
 
-    async def _one(self, name: str, db: str, changes: Changes) -> Ended:
-        launched = await relaunch(name, db=db, changes=changes, shared=self._shared)
+    async def search_run(self, name: str, db: str, changes: Changes, *, take_over: bool = False) -> None:
+        """Search one run to its end. take_over: as in evo.runs.resume.relaunch"""
+        launched = await relaunch(name, db=db, changes=changes, shared=self._shared, take_over=take_over)
         try:
             self._running.append(launched)
             if self.stopping:
                 launched.interrupt(self.stopping)
-            outcome = await run_to_end(launched)
-            if outcome.cancelled:
+            if (await run_to_end(launched)).cancelled:
                 raise asyncio.CancelledError
-            return Ended.of(outcome)
         finally:
             self._running.remove(launched)
             await launched.close()
@@ -86,6 +93,8 @@ class Runner:
 
 
 CLOSE_SECONDS = 40.0
+CANCEL = signal.SIGUSR1
+"""Ends a worker at once; SIGINT lets it finish the iterations in flight."""
 
 
 class Workers:
@@ -96,54 +105,89 @@ class Workers:
     def __init__(self, count: int) -> None:
         self.stopping: Stop | None = None
         self._count = count
-        self._workers: list[ChildProcess] = []
+        self._workers: list[subprocess.Popen[str]] = []
+        self._threads = ThreadPoolExecutor(count)  # each waits for the answers of one worker
+        self._searching = False
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Start the processes and load each policy in one of them, as a check."""
-        different = list({policy_key(config): config for config in configs}.values())
+        different = list({policy_key(config): config.model_dump(mode="json") for config in configs}.values())
         for _ in range(self._count):
-            self._workers.append(ChildProcess("evo.comparison.workers:work", lost=_lost))
-        await self._results(
-            [worker.ask("prepare", (different[i :: self._count],)) for i, worker in enumerate(self._workers)]
-        )
+            worker = subprocess.Popen(
+                [sys.executable, "-P", "-c", "from evo.comparison.workers import main; main()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                encoding="utf-8",
+                env={**os.environ, "PYTHONPATH": python_path()},
+                start_new_session=True,  # Ctrl-C and a closed terminal are this process's to answer
+            )
+            self._workers.append(worker)
+        await self._order([("prepare", different[i :: self._count]) for i in range(self._count)])
 
-    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
+    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
         """Assign the runs to the workers and wait for all of them."""
-        answers = []
-        for i, worker in enumerate(self._workers):
-            dealt = [batch[i :: self._count] for batch in seed_batches]
-            answers.append(worker.ask("search", (db, [batch for batch in dealt if batch], changes)))
-        return [ended for result in await self._results(answers) for ended in result]
+        dealt = [[batch[i :: self._count] for batch in seed_batches] for i in range(self._count)]
+        self._searching = True
+        await self._order([("search", db, of, dict(changes.settings), changes.on_scorer_change) for of in dealt])
 
-    async def _results(self, answers: Sequence[Future[Any]]) -> list[Any]:
-        """Every worker's result. The first fault stops the other workers; their results are still awaited."""
-        waiting = [asyncio.wrap_future(answer) for answer in answers]
+    async def _order(self, orders: Sequence[Any]) -> None:
+        """Give each worker its order and wait for the answers. The first fault stops the other workers."""
+        loop = asyncio.get_running_loop()
+        waiting = [
+            loop.run_in_executor(self._threads, _ask, worker, order)
+            for worker, order in zip(self._workers, orders, strict=True)
+        ]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
             if any(answer.done() and answer.exception() for answer in waiting):
-                self.interrupt(Stop(StopReason.INTERRUPTED, "interrupted; another process failed"))
-            results = await asyncio.gather(*waiting, return_exceptions=True)
+                self.interrupt(INTERRUPTED)
+            await asyncio.wait(waiting)
         except asyncio.CancelledError:
-            self._tell("cancel")
-            await asyncio.gather(*waiting, return_exceptions=True)
+            self._signal(CANCEL)
+            await asyncio.wait(waiting)
             raise
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return list(results)
+        for answer in waiting:
+            answer.result()
 
     def interrupt(self, stop: Stop) -> None:
         self.stopping = stop
-        self._tell("interrupt", stop)
+        if self._searching:
+            self._signal(signal.SIGINT)
 
-    def _tell(self, kind: str, content: Any = None) -> None:
+    def _signal(self, number: int) -> None:
         for worker in self._workers:
-            worker.tell(kind, content)
+            worker.send_signal(number)  # nothing if it has ended
 
     async def close(self) -> None:
-        self._tell("close")
-        for worker in self._workers:
-            await asyncio.to_thread(worker.end, CLOSE_SECONDS)
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(self._threads, _end, worker) for worker in self._workers))
+
+
+def _ask(worker: subprocess.Popen[str], order: Any) -> None:
+    """Give the order and wait for the answer. Raises the worker's fault: BadInput, or SearchFailed also if it is
+    lost."""
+    assert worker.stdin is not None and worker.stdout is not None
+    with contextlib.suppress(OSError):  # it is gone, and has no answer
+        worker.stdin.write(json.dumps(order) + "\n")
+        worker.stdin.flush()
+    line = worker.stdout.readline()
+    if not line:
+        raise SearchFailed(f"a search process ended by itself (exit code {worker.wait()}); evo resume continues")
+    code, message = json.loads(line)
+    if code:
+        raise (BadInput if code == 2 else SearchFailed)(message)
+
+
+def _end(worker: subprocess.Popen[str]) -> None:
+    assert worker.stdin is not None and worker.stdout is not None
+    with contextlib.suppress(OSError):
+        worker.stdin.close()
+    try:
+        worker.wait(CLOSE_SECONDS)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.wait()
+    worker.stdout.close()
 
 
 def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
@@ -168,56 +212,49 @@ def _small(config: RunConfig) -> bool:
     )
 
 
-def _lost(code: int, _: str) -> SearchFailed:
-    return SearchFailed(f"a search process ended by itself (exit code {code}); evo resume continues")
-
-
-def work(owner: Owner) -> None:
-    """The main function of a worker: it takes orders until it is closed or its owner dies."""
-    asyncio.run(_obey(owner))
-    os._exit(0)  # threads of a cancelled policy call may still run
-
-
-async def _obey(owner: Owner) -> None:
-    runner = Runner()
-    loop = asyncio.get_running_loop()
-    orders: asyncio.Queue[tuple[int, str, Any]] = asyncio.Queue()
-    running: list[asyncio.Task[Any]] = []
-
-    def receive(number: int, kind: str, content: Any) -> None:
-        if kind == "interrupt":
-            runner.interrupt(content)
-        elif kind == "cancel":
-            for task in running:
-                task.cancel()
-        else:
-            orders.put_nowait((number, kind, content))
-
-    def interrupt(reason: str) -> None:
-        runner.interrupt(Stop(StopReason.INTERRUPTED, f"interrupted; {reason}"))
-
-    def orphaned() -> None:
-        interrupt("the process that watched over it is gone")
-        orders.put_nowait((0, "close", None))
-
-    owner.listen(
-        lambda *message: loop.call_soon_threadsafe(receive, *message), lambda: loop.call_soon_threadsafe(orphaned)
-    )
-    loop.add_signal_handler(signal.SIGTERM, interrupt, "asked to end")
-    methods: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {"prepare": runner.prepare, "search": runner.search}
-    while True:
-        number, kind, arguments = await orders.get()
-        if kind == "close":
-            break
-        running[:] = [asyncio.create_task(methods[kind](*arguments))]
-        owner.answer(number, await _outcome(running[0]))
-    await runner.close()
-
-
-async def _outcome(task: asyncio.Task[Any]) -> WorkerAnswer:
+def main() -> None:
+    """The main function of a worker."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is no answer
+    code = 1
     try:
-        return WorkerAnswer(await task)
-    except asyncio.CancelledError:
-        return WorkerAnswer(fault=BadInput("cancelled"))
-    except Exception as error:
-        return answer_of_error(error)
+        asyncio.run(_obey(answers))
+        code = 0
+    except Exception:
+        traceback.print_exc()
+    os._exit(code)  # threads of a cancelled policy call may still run
+
+
+async def _obey(answers: IO[str]) -> None:
+    runner, loop, orders = Runner(), asyncio.get_running_loop(), asyncio.Queue[Any]()
+    working = asyncio.current_task()
+    assert working is not None
+
+    def read() -> None:
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(orders.put_nowait, json.loads(line))
+        loop.call_soon_threadsafe(orders.put_nowait, None)
+        loop.call_soon_threadsafe(runner.interrupt, INTERRUPTED)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, runner.interrupt, INTERRUPTED)
+    loop.add_signal_handler(CANCEL, working.cancel)
+    threading.Thread(target=read, daemon=True).start()
+    while (order := await orders.get()) is not None:
+        fault: tuple[int, str] = (0, "")
+        try:
+            match order:
+                case ["prepare", configs]:
+                    await runner.prepare([RunConfig.model_validate(config) for config in configs])
+                case ["search", db, batches, settings, on_scorer_change]:
+                    await runner.search(db, batches, Changes(settings, OnScorerChange(on_scorer_change)))
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:
+            code = exit_code_of(error)
+            if code is None:
+                raise
+            fault = (code, " ".join(str(error).split()))
+        with contextlib.suppress(OSError):  # the owner is gone
+            print(json.dumps(fault), file=answers, flush=True)
+    await runner.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ PAUSES = (0.5, 15.0)
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended, in plain values.
+    """How a run ended.
 
     outcome, reason: as stored: done, interrupted or failed, and the reason if there is one
     faults: of scorers, each of which stopped a problem
@@ -41,10 +41,20 @@ class Ended:
     reason: str
     faults: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, ended: Ended) -> Ended:
-        """The part of a SearchOutcome that can be sent to another process."""
-        return cls(ended.run, ended.outcome, ended.reason, ended.faults)
+
+def read_ended(db: str, names: Iterable[str]) -> list[Ended]:
+    """How these runs ended, those that had begun, as their searches recorded it."""
+    ended = []
+    with Store.open(db, read_only=True) as store:
+        for run in map(store.run, names):
+            stopped = {problem["name"]: problem["stopped"] for problem in run.summary.get("problems", ())}
+            failed = [record for record in store.problems(run.id) if record.status == "failed"]
+            faults = tuple(stopped.get(record.name) or record.message for record in failed)
+            if run.status == "running":  # its search has ended
+                ended.append(Ended(run.name, "failed", "its end could not be stored", faults))
+            elif run.status != "waiting":
+                ended.append(Ended(run.name, run.status, run.reason, faults))
+    return ended
 
 
 @dataclass(frozen=True)
@@ -53,8 +63,7 @@ class SearchOutcome(Ended):
 
     summary: as its run keeps it
     failure: the error that ended the search; cancelled: whether it was stopped at once, without finishing its work
-    config, status, checkpoints: settings, counters and trained policies of a search in this process; None and [] for a
-        search on a cluster
+    config, status, checkpoints: settings, counters and trained policies of the search
     """
 
     summary: dict[str, Any] = field(default_factory=dict)

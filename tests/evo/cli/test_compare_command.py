@@ -14,8 +14,8 @@ from support.stored_rows import assert_same_run, stored_answers
 from support.warm_processes import Forked, in_place_of_subprocess
 
 from evo.cli import invoke
+from evo.comparison import workers
 from islands.store import Store
-from problems import child_process
 
 pytestmark = pytest.mark.long
 
@@ -47,7 +47,7 @@ def done(whole, here):
 @pytest.fixture
 def forked_workers(monkeypatch):
     """Workers that a command starts in this process are forks of a server with everything imported."""
-    monkeypatch.setattr(child_process, "subprocess", in_place_of_subprocess(Forked))
+    monkeypatch.setattr(workers, "subprocess", in_place_of_subprocess(Forked))
 
 
 def test_it_ends_with_the_arms_and_a_verdict(here, forked_workers, capsys):
@@ -145,6 +145,26 @@ def test_crews_end_when_their_parent_is_killed_and_the_comparison_goes_on(here, 
     assert not _held()
     assert evo(capsys, "resume", "c", "--plain")[0] == 0
     assert_same_run(stored_answers("sqlite:///evo.db"), undisturbed)
+
+
+def test_a_killed_worker_is_one_line_and_the_others_end(here, forked_workers, capsys, undisturbed):
+    slow = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part in SMALL]
+    child = begin("compare", *slow, "--processes", "2")
+    wait_for_groups(child, 10)
+    os.kill(next(pid for pid in _held() if pid != child.pid), signal.SIGKILL)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 1, err
+    assert err.splitlines()[-1] == "evo: a search process ended by itself (exit code -9); evo resume continues"
+    assert not _held()
+    assert evo(capsys, "resume", "c", "--plain")[0] == 0
+    assert_same_run(stored_answers("sqlite:///evo.db"), undisturbed)
+
+
+def test_what_a_worker_cannot_load_is_one_line(here, capsys):
+    arms = ["--arm", "a=embedded:base", "--arm", "b=embedded:vpo"]
+    code, out, err = evo(capsys, "compare", "programs:easy", "--limit", "2", *arms, "--processes", "2", "--plain")
+    assert code == 2 and "only understands mazes" in err and len(err.strip().splitlines()) == 1
+    assert not (here / "evo.db").exists()
 
 
 def test_resume_takes_a_comparison_further(done, forked_workers, capsys):

@@ -21,7 +21,7 @@ from evo.comparison.workers import Runner
 from evo.config.compare import load_comparison
 from evo.config.parse import parse
 from evo.config.run import RunConfig
-from evo.runs.finish import Ended, run_to_end
+from evo.runs.finish import Ended, read_ended, run_to_end
 from evo.runs.start import launch
 from islands.runs import group_count
 from islands.store import Store
@@ -59,7 +59,8 @@ async def search_on(cluster: Nodes, db: str, name: str, options: str = "") -> En
     runner = open_runner(f"{cluster.address}{options}", db)
     try:
         await runner.prepare([])
-        return (await runner.search(db, [[(name, RunConfig())]]))[0]
+        await runner.search(db, [[name]])
+        return read_ended(db, [name])[0]
     finally:
         await runner.close()
 
@@ -84,8 +85,9 @@ def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
     async def search(runner: object, db: str) -> list[Ended]:
         try:
             await runner.prepare(configs)
-            name, batches = begin(db, "c", runs, configs, "test")
-            return await runner.search(db, batches)
+            name, batches = begin(db, "c", runs, "test")
+            await runner.search(db, batches)
+            return read_ended(db, [run for batch in batches for run in batch])
         finally:
             await runner.close()
 
@@ -158,7 +160,7 @@ def test_the_head_is_killed_and_the_run_goes_on_in_another_cluster(postgres_addr
         "async def main(address, db):\n"
         "    runner = open_runner(address, db)\n"
         "    await runner.prepare([])\n"
-        "    await runner.search(db, [[('run', None)]])\n"
+        "    await runner.search(db, [['run']])\n"
         "asyncio.run(main(*sys.argv[1:]))\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{tests.parent}:{tests}"}
