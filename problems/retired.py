@@ -21,6 +21,8 @@ COMMANDS: dict[str, str] = {
 """Commands of `evo`, as `pretrain` or `problems fuzz`."""
 
 FLAGS: dict[str, str] = {
+    "demo --train": "evo train vpo maze:train --steps 40 -o DIR trains a policy; evo compare takes it as an arm",
+    "demo --steps": "it was of --train: evo train has --steps",
     "fit --policy": "no policy was shown to improve a fit; evo run formula:FILE.csv?target=NAME takes one",
     "fit --loss": "give outliers a small weight, with --weights COLUMN",
     "fit --delimiter": "name the delimiter in a first line of the file, as in sep=;",

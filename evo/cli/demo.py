@@ -5,11 +5,10 @@ The first act is the mazes'. Plug-ins add acts (`DemoAct`) by entry points of th
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,25 +27,11 @@ from evo.cli.options import (
     print_json,
     print_table,
 )
-from evo.cli.train import drive_training
-from evo.config.parse import parse
-from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.report.page import write_report
-from evo.training.display import TrainingDisplay
-from evo.training.run_directory import SETTINGS
 from islands.names import format_db_option
 from islands.store import Store
 from problems.entry_points import find_entry_points, load_entry_point
-
-LESSONS = "maze:train/0-899"
-TRAINING: Mapping[str, Mapping[str, Any]] = {
-    "grpo": {"prompts": 18, "answers": 1, "lr": 1.25e-4},
-    "vpo": {"prompts": 6, "answers": 3, "lr": 2.5e-4},
-}
-"""The settings of the shipped policies (see their cards), for fewer steps; both give 288 answers a step."""
-COMMON = {"rollouts": 16, "betas": (0.9, 0.95), "warm_up": 10, "token_budget": 4096, "kl": 0.01}
-
 
 ENTRY_POINTS = "evo.demo"
 
@@ -202,27 +187,23 @@ MAZES = ComparisonAct(
 @click.option("--limit", type=click.IntRange(1, 200), default=16, show_default=True, help="Mazes to search.")
 @click.option("--iterations", type=click.IntRange(1), default=60, show_default=True, help="Iterations per maze.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of every random choice.")
-@click.option("--train", "trains", is_flag=True, help="Train GRPO and VPO from the base first, some minutes each.")
-@click.option("--steps", type=click.IntRange(1), default=40, show_default=True, help="Steps of each training.")
 @click.option(
     "-o",
     "--output",
     default="evo-demo",
     show_default=True,
     type=click.Path(file_okay=False),
-    help="The directory of the report, of the table, and of the policies that --train trains.",
+    help="The directory of the report and of the table.",
 )
 @db_option
 @plain_option
 @json_option
-def demo(
-    limit: int, iterations: int, seed: int, trains: bool, steps: int, output: str, db: str, plain: bool, as_json: bool
-) -> int:
+def demo(limit: int, iterations: int, seed: int, output: str, db: str, plain: bool, as_json: bool) -> int:
     """Measure whether a small model helps a search, in one to two minutes on two cores.
 
     On mazes a small transformer, which was trained to improve routes, searches against random edits, and against itself
     without evolution. Installed plug-ins add further acts: with formulas, a small model against rules without a model,
-    and `evo fit` on a table. With --train, the mazes are also searched by policies that GRPO and VPO train first.
+    and `evo fit` on a table.
     """
     folder, console = Path(output), open_console(stderr=as_json)
     points = find_entry_points(ENTRY_POINTS)
@@ -230,12 +211,6 @@ def demo(
     console.print("The demo takes one to two minutes on two cores. It shows")
     for number, act in enumerate(acts, 1):
         console.print(f"  {number}. {act.shows}{'.' if act is acts[-1] else ','}", soft_wrap=True, markup=False)
-    for method in TRAINING if trains else ():
-        place = folder / f"{method}-{steps}-s{seed}"
-        console.print(f"\nTraining {method} from embedded:base on {LESSONS}, {steps} steps:", soft_wrap=True)
-        if code := _train(method, place, steps, seed, console, plain):
-            return code
-        acts[0] = _with_arm(acts[0], method, str(place), f"plans routes, trained by {method}")
     context = DemoContext(folder, limit, iterations, seed, OutputOptions(db, plain, as_json), console)
     results: list[ActResult] = []
     for number, act in enumerate(acts, 1):
@@ -248,29 +223,6 @@ def demo(
     if as_json:
         print_json({**{a.key: r.record for a, r in zip(acts, results, strict=True)}, "outcome": outcome})
     return 0
-
-
-def _with_arm(act: DemoAct, arm: str, policy: str, meaning: str) -> DemoAct:
-    assert isinstance(act, ComparisonAct)
-    return replace(act, policies={**act.policies, arm: policy}, meaning={**act.meaning, arm: meaning})
-
-
-def _train(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
-    """Train in `place`, or continue the training there unless it is finished. Returns the exit code."""
-    from evo.training.setup import begin, resume
-
-    if (place / "config.json").is_file():
-        console.print(f"  trained before: {place}", style="dim", soft_wrap=True)
-        return 0
-    display = TrainingDisplay(console, plain)
-    with display.loading():
-        if (place / SETTINGS).is_file():
-            training = resume(str(place), {}, display.log)
-        else:
-            values = {"method": method, "problems": [LESSONS], "steps": steps, "seed": seed, **COMMON}
-            run = parse(TrainRun, {**values, **TRAINING[method]}, "demo")
-            training = begin(run, str(place), f"evo demo --train --steps {steps} --seed {seed}", display.log)
-    return asyncio.run(drive_training(training, display, as_json=False))
 
 
 def _write_page(name: str, context: DemoContext) -> str | None:
