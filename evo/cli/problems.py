@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -14,7 +12,6 @@ from problems.contract import Problem
 from problems.registry import describe_sets, families, resolve
 from problems.retired import COMMANDS, replace_hint
 
-WIDEST, INDENT = 110, 4
 WHO_SEARCHES = (
     "The embedded policies that ship search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
     "scripted:mutate (random edits of text, numbers and programs, no model)."
@@ -42,10 +39,9 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         if as_json:
             print_json(sets)
             return
-        for line in draw_sets(sets, min(console.width, WIDEST)):
-            console.print(line, soft_wrap=True)
-        for text in (_list_files(), WHO_SEARCHES):
-            console.print("\n".join(textwrap.wrap(text, min(console.width, WIDEST))), soft_wrap=True)
+        titles = ("set", "size", "what it is", "objectives; source; licence")
+        print_table(console, titles, [_make_row(row) for row in sets], right=["size"])
+        console.print(f"\n{_list_files()}\n{WHO_SEARCHES}")
         return
     chosen = resolve(address, limit=limit)
     if as_json:
@@ -68,40 +64,18 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
     print_table(console, titles, rows, right=titles[1:])
 
 
-def draw_sets(sets: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
-    """The sets by name, size and description. Sets with equal objectives, source and licence share a line of them."""
-    names = max(len("set"), *(len(row["name"]) for row in sets))
-    sizes = max(len("size"), *(len(_format_size(row)) for row in sets))
-    yield f"{'set':<{names}}  {'size':>{sizes}}  what it is"
-    yield " " * INDENT + "objectives; source; licence"
-    yield ""
-    for terms, members in groupby(sets, _format_terms):
-        for row in members:
-            head = f"{row['name']:<{names}}  {_format_size(row):>{sizes}}  "
-            yield from _wrap(head, row["description"], width)
-        if terms:
-            yield from _wrap(" " * INDENT, terms, width)
-        yield ""
-
-
 def _list_files() -> str:
     names = sorted({family.name for family in families() if family.reads_files} - {"list"})
     read = ", ".join(f"{name}:FILE" for name in names)
     return f"Also: {read}, list:FILE (an address a line), a scorer file (PATH.py), an OpenEvolve directory (PATH)."
 
 
-def _wrap(head: str, text: str, width: int) -> list[str]:
-    """The text after the head. Further lines begin below the text, or at INDENT if the head is long."""
-    indent = " " * len(head) if len(head) <= width // 2 else " " * INDENT
-    return textwrap.wrap(text, max(width, len(head) + INDENT), initial_indent=head, subsequent_indent=indent) or [head]
-
-
-def _format_size(row: Mapping[str, Any]) -> str:
-    return "-" if row["count"] is None else f"{row['count']:,}"
-
-
-def _format_terms(row: Mapping[str, Any]) -> str:
-    return "; ".join(filter(None, (_shorten(row["objectives"]), row["source"], row["licence"])))
+def _make_row(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    objectives = row["objectives"]
+    shown = [*objectives[:3], f"... ({len(objectives)})"] if len(objectives) > 4 else objectives
+    size = "-" if row["count"] is None else f"{row['count']:,}"
+    terms = "; ".join(filter(None, (", ".join(shown), row["source"], row["licence"])))
+    return row["name"], size, row["description"], terms
 
 
 def _to_dict(problem: Problem) -> dict[str, Any]:
@@ -114,10 +88,3 @@ def _to_dict(problem: Problem) -> dict[str, Any]:
         "source": problem.source,
         "licence": problem.licence,
     }
-
-
-def _shorten(objectives: Sequence[str]) -> str:
-    """All objectives, or the first three and their number if there are more than four."""
-    if len(objectives) < 5:
-        return ", ".join(objectives)
-    return f"{', '.join(objectives[:3])}, ... ({len(objectives)})"
