@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import time
 import warnings
@@ -20,7 +19,7 @@ from evo.cli.options import db_option, json_option, open_console, print_json
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
-from islands.engine import mask_url, parse_address
+from islands.engine import check_writable, mask_url, parse_address
 from islands.errors import DatabaseUnavailable
 from islands.store import Store
 from islands.types import NOTHING_SHOWN
@@ -29,15 +28,15 @@ from problems.registry import resolve
 from problems.sandbox.contract import SandboxUnavailable
 from problems.sandbox.isolation import REMEDY, choose_mode, probe
 from problems.types import Prompt, Rollout
+from vpo.languages.contract import open_dialect
 from vpo.policies.contract import Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import load_policy
 
 TOKENS, TOKENS_OF_THOUGHT = 8, 4096
-"""Of a reply; and of a second try, for a model that reasons before it answers."""
+"""Of a reply, and of a server's, whose model may reason before it answers."""
 TEMPERATURE = 0.7
 """Not 1: a server whose log-probabilities leave the temperature out shows only so."""
-_GIB = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,9 @@ def examine(db: str, policy: str | None) -> Iterator[Diagnosis]:
     """One finding after the other, as the checks end. db: a database's address; policy: one to load and ask"""
     yield check_sandbox()
     yield check_database(db)
-    yield from check_gpus()
+    yield check_gpus()
     if policy is not None:
-        yield check_policy(policy)
+        yield Diagnosis("policy", *check_policy(policy))
 
 
 def check_sandbox() -> Diagnosis:
@@ -73,98 +72,76 @@ def check_sandbox() -> Diagnosis:
 
 def check_database(address: str) -> Diagnosis:
     """Whether it can be opened and written. Nothing is changed."""
+    began = time.perf_counter()
     try:
-        url = parse_address(address)
-        shown = mask_url(url)
-        if url.drivername.startswith("sqlite"):
-            file = Path(url.database or "")
-            place = file if file.exists() else file.absolute().parent
-            if not os.access(place, os.W_OK):
-                remedy = f"make {place} writable for this user, or name another database with --db"
-                return Diagnosis("database", "fail", f"{shown} cannot be written", remedy)
-            if not file.exists():
-                return Diagnosis("database", "ok", f"{shown} does not exist; the first run creates it")
-        began = time.perf_counter()
-        Store.open(address, read_only=True).close()
+        exists = check_writable(address)
+        if exists:
+            Store.open(address, read_only=True).close()
     except DatabaseUnavailable as error:
         remedy = "start it, or name another with --db or EVO_DB (docker compose up -d postgres starts one)"
         return Diagnosis("database", "fail", str(error), remedy)
+    shown = mask_url(parse_address(address))
+    if not exists:
+        return Diagnosis("database", "ok", f"{shown} does not exist; the first run creates it")
     return Diagnosis("database", "ok", f"{shown} opens in {time.perf_counter() - began:.2f} s")
 
 
-def check_gpus(driver: str = "/proc/driver/nvidia/version") -> list[Diagnosis]:
-    """A finding for each GPU that torch sees."""
+def check_gpus(driver: str = "/proc/driver/nvidia/version") -> Diagnosis:
     import torch  # seconds to load
 
-    if not torch.cuda.is_available():
-        if Path(driver).exists() or shutil.which("nvidia-smi"):
-            message = f"a driver is here, torch {torch.__version__} sees no GPU"
-            remedy = "install a CUDA build of torch that suits the driver (nvidia-smi), and check CUDA_VISIBLE_DEVICES"
-            return [Diagnosis("gpu", "warn", message, remedy)]
-        return [Diagnosis("gpu", "ok", "none: models run on the CPU")]
-    findings = []
-    for number in range(torch.cuda.device_count()):
-        free, total = torch.cuda.mem_get_info(number)
-        name = torch.cuda.get_device_name(number)
-        message = f"cuda:{number} {name}, {free / _GIB:.0f} of {total / _GIB:.0f} GiB free"
-        remedy = "end what holds it (nvidia-smi)" if free < total / 2 else ""
-        findings.append(Diagnosis("gpu", "warn" if remedy else "ok", message, remedy))
-    return findings
+    if names := [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]:
+        return Diagnosis("gpu", "ok", ", ".join(names))
+    if Path(driver).exists() or shutil.which("nvidia-smi"):
+        message = f"a driver is here, torch {torch.__version__} sees no GPU"
+        remedy = "install a CUDA build of torch that suits the driver (nvidia-smi), and check CUDA_VISIBLE_DEVICES"
+        return Diagnosis("gpu", "warn", message, remedy)
+    return Diagnosis("gpu", "ok", "none: models run on the CPU")
 
 
-def check_policy(address: str) -> Diagnosis:
-    """Load the policy at an address and let it answer once: does it, and with log-probabilities to train on?"""
+def check_policy(address: str) -> tuple[Literal["ok", "warn", "fail"], str, str]:
+    """Load the policy at an address and let it answer once: does it, and with log-probabilities to train on? Returns
+    the level, the message, and the remedy."""
     began = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # their message goes into the finding
+    with warnings.catch_warnings(action="ignore"):  # their message goes into the finding
         try:
             policy = load_policy(address, temperature=TEMPERATURE, max_tokens=TOKENS)
         except BadAddress as error:
-            return Diagnosis(
-                "policy", "fail", f"{address}: {error}", "start the server or fix the address (evo run --help)"
-            )
+            return "fail", f"{address}: {error}", "start the server or fix the address (evo run --help)"
         loaded = time.perf_counter() - began
         try:
             rollout = asyncio.run(_ask(policy))
         except (PolicyUnavailable, BadInput) as error:
-            return Diagnosis("policy", "fail", f"{address}: {error}", "read the engine's log")
+            return "fail", f"{address}: {error}", "read the engine's log"
     message = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in "
     message += f"{time.perf_counter() - began - loaded:.2f} s"
     if address.startswith("scripted:"):
-        return Diagnosis("policy", "ok", f"{message}; no model, so nothing to train")
+        return "ok", f"{message}; no model, so nothing to train", ""
     if not rollout.text.strip() and not len(rollout.token_ids):
         reply = "only reasoning" if rollout.reasoned else "an empty reply"
         remedy = "let it think less (?reasoning_effort=low) or give it more tokens (--max-new-tokens)"
-        return Diagnosis("policy", "fail", f"{address}: {reply} to a simple question, {rollout.tokens} tokens", remedy)
+        return "fail", f"{address}: {reply} to a simple question, {rollout.tokens} tokens", remedy
     if not policy.traits.logprobs or not len(rollout.logprobs):
         remedy = "it can search, not train; vLLM gives them with --logprobs-mode processed_logprobs"
-        return Diagnosis("policy", "warn", f"{message}, without log-probabilities of its samples", remedy)
+        return "warn", f"{message}, without log-probabilities of its samples", remedy
     sound = len(rollout.logprobs) == len(rollout.token_ids) and np.all(np.isfinite(rollout.logprobs))
     if not sound or np.any(rollout.logprobs > 1e-3):
-        return Diagnosis("policy", "fail", f"{message}; returns invalid log-probabilities", "upgrade the engine")
-    return Diagnosis("policy", "ok", f"{message}, with log-probabilities")
+        return "fail", f"{message}; returns invalid log-probabilities", "upgrade the engine"
+    return "ok", f"{message}, with log-probabilities", ""
 
 
 async def _ask(policy: Policy) -> Rollout:
-    """One reply; a second, longer try if the first is empty, since a model may reason first."""
+    """One reply, to a question in the policy's own language."""
+    prompt = Prompt("Count to three.")
+    if is_token_format(policy.prompt_format):
+        (problem,) = resolve(open_dialect(policy.prompt_format).example)
+        prompt = open_format(problem, policy.prompt_format, PromptConfig(), 1).build(NOTHING_SHOWN, 0)
+    elif policy.traits.remote:
+        policy.max_tokens = TOKENS_OF_THOUGHT
     try:
-        prompt = _build_prompt(policy.prompt_format)
         ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=0)
-        if not rollout.text.strip() and not is_token_format(policy.prompt_format):
-            policy.max_tokens = TOKENS_OF_THOUGHT
-            ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=0)
         return rollout
     finally:
         await policy.close()
-
-
-def _build_prompt(prompt_format: str) -> Prompt:
-    if not is_token_format(prompt_format):
-        return Prompt("Count to three.")
-    from vpo.languages.contract import open_dialect
-
-    (problem,) = resolve(open_dialect(prompt_format).example)
-    return open_format(problem, prompt_format, PromptConfig(), 1).build(NOTHING_SHOWN, 0)
 
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
