@@ -59,9 +59,9 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         console.print()
         console.print(problem.statement())
         return
-    titles = ("problem", "objectives", "target")
+    names = ("problem", "objectives", "target")
     rows = [(problem.name, str(len(problem.objectives)), format_number(problem.target)) for problem in chosen]
-    print_table(console, titles, rows, right=titles[1:])
+    print_table(console, names, rows, right=names[1:])
 
 
 def _list_files() -> str:
