@@ -203,13 +203,12 @@ def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
 
 def _state(comparison: Comparison) -> str:
     seeds = max(len(arm.runs) for arm in comparison.arms)
-    costs = sorted({arm.answers for arm in comparison.arms})
+    answers = comparison.arms[0].answers
     parts = [
         _counted(len(comparison.arms), "arm") if len(comparison.arms) > 1 else comparison.arms[0].policy,
         _counted(len(comparison.problems), "problem"),
         _counted(seeds, "seed"),
-        f"{_counted(comparison.iterations, 'iteration')} of {' or '.join(map(str, costs))} "
-        f"{'answer' if costs == [1] else 'answers'} planned for each",
+        f"{_counted(comparison.iterations, 'iteration')} of {_counted(answers, 'answer')} planned for each",
     ]
     return ", ".join(parts)
 
