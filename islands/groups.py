@@ -1,5 +1,5 @@
 """Stored groups read back, all of a run in order or those of some places in it: as the ScoredGroups they were, for a
-trainer; as plain objects, for export; and in a few numbers.
+trainer; and as plain objects, for export.
 
 Memory stays at one page of groups, however long the run is.
 """
@@ -7,10 +7,10 @@ Memory stays at one page of groups, however long the run is.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, select
 
 from islands.blobs import unpack_floats, unpack_ids, unpack_texts
 from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
@@ -20,59 +20,7 @@ from problems.types import Prompt, ScoredAnswer, ScoredGroup, ScoredRollout
 from problems.types import Rollout as RolloutRecord
 
 PAGE = 100
-INDEX_PAGE = 5000
 BATCH = 2000
-
-
-class TraceRow(NamedTuple):
-    """A stored group in a few numbers. rollouts: how many it has; created: seconds since 1970, UTC."""
-
-    sequence: int
-    problem_id: int
-    iteration: int
-    version: str
-    answers: int
-    temperature: float
-    created: float
-    rollouts: int
-
-
-def trace_rows(
-    store: Store, run_id: int, problems: Collection[int] | None = None, upto: int | None = None
-) -> Iterator[TraceRow]:
-    """The groups of a run in order of sequence, without what was asked and answered. problems: ids; upto: the last
-    sequence"""
-    wanted = [PromptGroup.c.run_id == run_id]
-    if problems is not None:
-        wanted.append(PromptGroup.c.problem_id.in_(problems))
-    if upto is not None:
-        wanted.append(PromptGroup.c.sequence <= upto)
-    counted = (
-        select(func.count()).where(Rollout.c.group_id == PromptGroup.c.id).correlate(PromptGroup).scalar_subquery()
-    )
-    after = -1
-    while True:
-        query = (
-            select(
-                PromptGroup.c.sequence,
-                PromptGroup.c.problem_id,
-                PromptGroup.c.iteration,
-                PolicyVersion.c.version,
-                PromptGroup.c.answers,
-                PromptGroup.c.temperature,
-                PromptGroup.c.created,
-                counted,
-            )
-            .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
-            .where(PromptGroup.c.sequence > after, *wanted)
-            .order_by(PromptGroup.c.sequence)
-            .limit(INDEX_PAGE)
-        )
-        rows = [TraceRow(*row) for row in store.rows(query)]
-        yield from rows
-        if len(rows) < INDEX_PAGE:
-            return
-        after = rows[-1].sequence
 
 
 def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[ScoredGroup]:

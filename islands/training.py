@@ -1,12 +1,13 @@
-"""What trained during a run, and which policy versions wrote its groups."""
+"""What trained during a run, which policy versions wrote its groups, and which groups can be learned from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, Select, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, cast, func, literal, select
 
 from islands.schema import Answer, Candidate, PolicyVersion, PromptGroup, Rollout, TrainingStep
 from islands.store import Store
@@ -123,3 +124,73 @@ def versions_used(store: Store, run_id: int) -> list[VersionUse]:
         VersionUse(name, groups, low, high, fitness.get(id), places.get(id))
         for id, name, groups, low, high in store.rows(query)
     ]
+
+
+CHAINS, ONE_ROLLOUT = "chains of several answers", "with one rollout or none"
+COLD = "sampled at temperature 0, or imported"
+
+
+class TraceRow(NamedTuple):
+    """A stored group in a few numbers. rollouts: how many it has; created: seconds since 1970, UTC."""
+
+    sequence: int
+    problem_id: int
+    iteration: int
+    version: str
+    answers: int
+    created: float
+    rollouts: int
+
+
+@dataclass(frozen=True)
+class GroupChoice:
+    """The groups of a run that a method can learn from, as far as their rows show.
+
+    upto: the last sequence; problems: ids, None for all
+    answers: the number of answers of a rollout, None for any; chains: whether several answers teach the method
+    """
+
+    run_id: int
+    upto: int
+    problems: Collection[int] | None = None
+    answers: int | None = None
+    chains: bool = True
+
+    def rows(self, store: Store) -> list[TraceRow]:
+        """In order of sequence."""
+        group = PromptGroup.c
+        columns = (group.sequence, group.problem_id, group.iteration, PolicyVersion.c.version, group.answers)
+        query = (
+            select(*columns, group.created, _rollouts())
+            .join(PolicyVersion, PolicyVersion.c.id == group.policy_version_id)
+            .where(*self._asked(), self._reason() == "")
+            .order_by(group.sequence)
+        )
+        return [TraceRow(*row) for row in store.rows(query)]
+
+    def left_out(self, store: Store) -> Counter[str]:
+        """The other groups of these problems, by the reason, in the order in which the reasons come first."""
+        reason = self._reason().label("reason")
+        query = select(reason, func.count()).where(*self._asked(), self._reason() != "").group_by(reason)
+        rows = store.rows(query.order_by(func.min(PromptGroup.c.sequence)))
+        return Counter({str(why): int(count) for why, count in rows})
+
+    def _asked(self) -> list[ColumnElement[bool]]:
+        where = [PromptGroup.c.run_id == self.run_id, PromptGroup.c.sequence <= self.upto]
+        return where if self.problems is None else [*where, PromptGroup.c.problem_id.in_(self.problems)]
+
+    def _reason(self) -> ColumnElement[str]:
+        """Why a group cannot teach the method, "" if it can."""
+        group = PromptGroup.c
+        whens = [(_rollouts() < 2, literal(ONE_ROLLOUT)), (group.temperature <= 0, literal(COLD))]
+        if self.answers is not None:
+            whens.insert(0, (group.answers != self.answers, literal(f"not of {self.answers} answers")))
+        elif not self.chains:
+            whens.insert(0, (group.answers > 1, literal(CHAINS)))
+        return case(*whens, else_=literal(""))
+
+
+def _rollouts() -> ColumnElement[int]:
+    """The number of a group's rollouts."""
+    rows = select(func.count()).where(Rollout.c.group_id == PromptGroup.c.id)
+    return rows.correlate(PromptGroup).scalar_subquery()

@@ -16,8 +16,8 @@ from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock
+from evo.training.directory import TrainingDirectory
 from evo.training.display import format_metrics, summarize
-from evo.training.run_directory import TrainingRecord, shown_metrics
 from problems.contract import Problem
 from problems.registry import given
 
@@ -95,7 +95,7 @@ def train(
         address: the problems to learn from, as for `evo.run`; none with `from_traces`.
         policy: where training starts: "embedded:base" (the default), a hub id or directory.
         steps: optimiser steps, 200 by default.
-        output: the directory of the run and of the trained policy; it must hold neither yet.
+        output: the directory of the run and of the trained policy; a run with the same settings continues there.
         resume: a directory to continue, instead of method, address and output; only budgets may change.
         config: a YAML file with the same settings, which arguments override.
         progress: False shows nothing.
@@ -136,11 +136,11 @@ def train(
     folder = os.fspath(resume if resume is not None else output)  # type: ignore[arg-type]
     with given(objects):
         if run is None:
-            TrainingRecord.open(folder)
+            TrainingDirectory(folder).settings()
         else:
             check_new_training(run, folder)
 
-    def prepare() -> Training[Any]:
+    def prepare() -> Training:
         from evo.training import setup  # torch
 
         return setup.resume(folder, named) if run is None else setup.begin(run, folder, command)
@@ -148,23 +148,23 @@ def train(
     return _train(prepare, objects, folder, progress)
 
 
-def _train(prepare: Callable[[], Training[Any]], objects: list[Problem], folder: str, progress: bool) -> TrainResult:
+def _train(prepare: Callable[[], Training], objects: list[Problem], folder: str, progress: bool) -> TrainResult:
     async def work(_: Driver) -> TrainResult:
         training = prepare()
         driver.name, driver.progress = folder, lambda: _progress(training)
         await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
         stop = await training.run_to_end(driver.interruptible)
-        return TrainResult.of(summarize(training, stop), training.record.lines)
+        return TrainResult.of(summarize(training, stop), training.directory.lines)
 
     driver = Background(progress, "{0}: interrupted; evo.train(resume={0!r}) continues it")
     with given(objects):
         return driver.drive(work)
 
 
-def _progress(training: Training[Any]) -> ProgressLine:
+def _progress(training: Training) -> ProgressLine:
     status, run = training.status, training.run
     figures = dict(status.metrics)  # a copy: the other thread continues
-    detail = format_metrics(figures, shown_metrics(run))
+    detail = format_metrics(figures, training.source.shown)
     return ProgressLine(f"{run.method} from {training.about['start']}", status.step, status.steps, "steps", detail)
 
 

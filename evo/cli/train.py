@@ -14,8 +14,8 @@ from evo.config.train import TraceSettings, TrainRun, check_resumable, plan_trai
 from evo.errors import INTERRUPTED, BadInput
 from evo.runs.preflight import check_new_training
 from evo.search.stop import StopReason
+from evo.training.directory import TrainingDirectory
 from evo.training.display import TrainingDisplay
-from evo.training.run_directory import TrainingRecord
 from vpo.training.config import EstimationSettings, TrainerSettings
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def train(
     display = TrainingDisplay(console, plain)
     if folder:
         check_resumable(named, "METHOD, PROBLEMSET, -o and --config", bool(method or problems or output or config_file))
-        TrainingRecord.open(folder)
+        TrainingDirectory(folder).settings()
         with display.loading():
             from evo.training.setup import resume
 
@@ -113,7 +113,7 @@ def train(
     return asyncio.run(drive_training(training, display, as_json=as_json))
 
 
-async def drive_training(training: Training[Any], display: TrainingDisplay, *, as_json: bool) -> int:
+async def drive_training(training: Training, display: TrainingDisplay, *, as_json: bool) -> int:
     """Train to the end or until an interrupt; returns the exit code."""
     try:
         with display.show(training):

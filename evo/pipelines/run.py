@@ -29,7 +29,6 @@ from evo.config.parse import parse
 from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import KINDS, SEARCHES, Pipeline, Stage, replace_references
-from evo.training.run_directory import TrainingRecord
 from evo.whole_file import write_whole
 from islands.comparisons import runs_named
 from islands.engine import parse_address
@@ -130,8 +129,6 @@ class PipelineFolder:
         if stage.kind == "evaluate":
             return ["evaluate", *values.pop("problems", []), *_flags(values), "-o", target]
         if stage.kind == "train":
-            if TrainingRecord(Path(target)).begun():
-                return ["train", "--resume", target]
             stored = values.get("from_traces") or values.get("parents_from", "").startswith("archive:")
             if stored and "db" not in values and self.db == hide_password(self.db):
                 values["db"] = self.db  # an address with a password is passed only through the environment

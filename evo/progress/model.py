@@ -46,7 +46,6 @@ from evo.progress.snapshot import (
 )
 from evo.search.status import active_periods, union
 from evo.stats import Verdict, mean_interval
-from evo.training.metrics import IN_SEARCH
 from islands.browse import ancestors as ancestors_of
 from islands.browse import candidate, first_prompt, fittest, vectors
 from islands.lock import LOST
@@ -79,6 +78,8 @@ SHARE = 0.005
 """Of one core, for each of the statistics of a live reading."""
 PACE_SECONDS = 120.0
 ANCESTORS = 12
+IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
+"""The metrics of a training during a search that are shown, in their order."""
 """Of a selected answer; a long search has lineages of thousands."""
 
 Made = TypeVar("Made")

@@ -32,7 +32,7 @@ from evo.errors import BadInput
 from evo.evaluation.record import check_writable
 from evo.glossary import PAGE
 from evo.progress.arm_style import BLUE, WARN, style_of
-from evo.progress.model import Progress
+from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.snapshot import Snapshot
 from evo.report.answers import ProblemDetail, problem_details
 from evo.report.svg import Plot, PlotLine, curve_lines, draw
@@ -52,7 +52,6 @@ from evo.report.tables import (
     versions_table,
 )
 from evo.stats import Verdict
-from evo.training.metrics import IN_SEARCH, SHOWN_IN_CHARTS
 from evo.whole_file import write_whole
 from islands.browse import CandidateFilter, browse
 from islands.names import format_db_option, hide_password
@@ -60,6 +59,8 @@ from islands.store import Store
 
 MOST_CARDS, MOST_DETAILS, MOST_CANDIDATES = 12, 500, 100
 ARMS_STYLED = 56
+SHOWN_IN_CHARTS = 6
+"""Charts of a search's training at most."""
 KINDS = (
     (Comment, "c"), (String, "s"), (Number, "m"), (Keyword, "k"), (Operator.Word, "k"), (Name.Function, "f"),
     (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),

@@ -135,10 +135,10 @@ def check_storage(db: str, name: str | None) -> None:
 
 
 def check_new_training(run: TrainRun, output: str) -> None:
-    """Check the input of a new training. Raises BadInput or BadAddress, in one line."""
-    from evo.training.run_directory import TrainingRecord  # only trainings need it
+    """Check the input of a training, new or to be continued. Raises BadInput or BadAddress, in one line."""
+    from evo.training.directory import TrainingDirectory  # only trainings need it
 
-    TrainingRecord(output).check_new()
+    TrainingDirectory(output).begun(run)
     problems_at([*run.problems, *run.evaluate], 1)
     check_one_policy(run.policy, "evo train trains")
     named = parse_address(run.policy).common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)

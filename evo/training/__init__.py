@@ -1,7 +1,7 @@
 """Training of a policy by reward, on its own answers, on stored traces, or during a search.
 
-Read in this order: `loop` is the step that all training loops share; `on_policy` samples its groups (`curriculum`
-chooses problems and parents), `stored` reads them from stored searches, and `improve` learns from examples there;
-`colocated` learns during a search. `setup` makes a loop from a configuration, `run_directory` is
-its files, and `display` its lines on a terminal.
+Read in this order: `loop` is the step that all trainings share, and the contract of a source of groups; `on_policy`
+samples them (`curriculum` chooses problems and parents), `stored` reads them from stored searches, and `improve` writes
+examples from those; `colocated` learns during a search. `setup` makes a training from a configuration, `directory` is
+its files, and `display` its bar on a terminal.
 """

@@ -6,7 +6,6 @@ step (`Curriculum`), or from archives that grow while their problems are repeate
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.config.train import TrainRun, run_and_address
 from evo.errors import BadInput
 from islands.comparisons import runs_named
 from islands.groups import Child, children
@@ -24,6 +22,7 @@ from islands.store import Store
 from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Problem
 from problems.types import ScoredGroup
+from vpo.metrics import pareto_mask
 
 PER_VECTOR = 3
 FRONT = 8
@@ -204,9 +203,8 @@ def at_level(found: Sequence[Candidate], target: float | None, level: float) -> 
 
 def front(vectors: npt.NDArray[np.float64], fitness: Sequence[float], most: int = FRONT) -> list[int]:
     """Places of the rows (N, d) that no other row dominates, the `most` fittest of them. The rows are distinct."""
-    held = [int(i) for i in np.argsort(-np.asarray(fitness), kind="stable")]
-    found = [i for i in held if not ((vectors >= vectors[i]).all(axis=1) & (vectors > vectors[i]).any(axis=1)).any()]
-    return found[:most]
+    mask = pareto_mask(vectors)
+    return [int(i) for i in np.argsort(-np.asarray(fitness), kind="stable") if mask[i]][:most]
 
 
 def _newest(found: Sequence[Candidate]) -> list[Candidate]:
@@ -277,15 +275,3 @@ class StoredArchives:
     def _valid(self, problem: int) -> list[Child]:
         rows = children(self._store, self._ids[self._problems[problem].name])
         return [row for row in rows if not row.failed]
-
-
-def open_stored_archives(
-    run: TrainRun, problems: Sequence[Problem], opened: contextlib.ExitStack
-) -> StoredArchives | None:
-    """The archives that `run` names, read-only as long as `opened` is, or None. Raises BadInput, UnknownRun,
-    DatabaseUnavailable."""
-    if run.archive_run is None:
-        return None
-    name, address = run_and_address(run.archive_run, run.db)
-    store = opened.enter_context(Store.open(address, read_only=True))
-    return StoredArchives(store, name, problems, level=run.parent_level)

@@ -14,10 +14,9 @@ that the many weak parents of a search's beginning do not outweigh the few late 
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -27,12 +26,14 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
-from evo.training.stored import TOO_LONG, LearningSource, StoredRun, StoredTraining, wanted_problems
+from evo.search.resources import problems_at
+from evo.training.loop import TrainingBatch, TrainingStatus
+from evo.training.stored import TOO_LONG, StoredRun, StoredSource
 from islands.groups import Child, children
 from islands.history import CandidateReader
 from islands.types import Candidate, ProblemRecord, Selection
-from problems.contract import Problem
-from vpo.training import TrainStats
+from vpo.policies.contract import LocalPolicy
+from vpo.training.config import Estimation
 from vpo.training.examples import Example, ExampleGroup
 
 LEVELS = 10
@@ -64,22 +65,54 @@ class ImprovementLesson:
     level: int
 
 
-@dataclass
-class Improvements(LearningSource):
-    """All lessons of a training run. answers: different ones of each run; by_level: places of lessons by the parent's
-    level"""
+class Improvements(StoredSource):
+    """All lessons of stored runs, drawn at random.
 
-    lessons: list[ImprovementLesson]
-    answers: list[int]
-    by_level: list[list[int]] = field(init=False)
+    answers_of: the number of different answers of each run; by_level: places of lessons by the parent's level
+    """
 
-    def __post_init__(self) -> None:
+    shown = ("policy_nll", "kl", "grad_norm")
+
+    def __init__(self, run: TrainRun, runs: Sequence[StoredRun]) -> None:
+        """The lessons of the problems that `run` learns from. Raises BadInput if there is none."""
+        self.lessons, self.answers_of = list[ImprovementLesson](), list[int]()
+        for place, source in enumerate(runs):
+            found, count = list[ImprovementLesson](), 0
+            for record in source.wanted(run).values():
+                rows = list(children(source.store, record.id, upto=source.upto))
+                count += len(rows)
+                found += _lessons(place, record, rows)
+            digested = [(lesson.problem, lesson.parent, lesson.children) for lesson in found]
+            source.choose(digested, sum(len(lesson.children) for lesson in found))
+            self.lessons += found
+            self.answers_of.append(count)
+        if not self.lessons:
+            names = ", ".join(source.name for source in runs)
+            raise BadInput(f"no answer of {names} improves on a parent that it was shown; search longer")
+        super().__init__(run, runs, list(dict.fromkeys((lesson.run, lesson.problem) for lesson in self.lessons)))
         levels = sorted({lesson.level for lesson in self.lessons})
         self.by_level = [[i for i, lesson in enumerate(self.lessons) if lesson.level == level] for level in levels]
-        self._readers = [CandidateReader(source.store, CACHE_BYTES) for source in self.runs]
+        self._readers = [CandidateReader(source.store, CACHE_BYTES) for source in runs]
+        pairs = sum(source.chosen for source in runs)
+        self.words = f"{pairs:,} improvements of {len(self.lessons):,} parents in {self.run_names}"
+        self.steps = run.steps
 
-    def __len__(self) -> int:
-        return len(self.lessons)
+    def fit(self, policy: LocalPolicy) -> None:
+        """Open each problem, by its address, in the policy's format. Raises BadInput, BadAddress."""
+        by_name = {problem.name: problem for problem in problems_at(sorted(self.problem_names))}
+        for lost in sorted(self.problem_names - by_name.keys()):
+            raise BadInput(f"{lost} cannot be found again, so its answers can teach nothing")
+        prompt, self.policy = PromptConfig(style="evo"), policy
+
+        @lru_cache(maxsize=4096)
+        def opened(problem: tuple[int, int], answers: int) -> PromptFormat:
+            return open_format(by_name[self.records[problem].address], policy.prompt_format, prompt, answers)
+
+        self._format = opened
+
+    def check(self, estimation: Estimation) -> None:
+        """Whether the policy's language can express the lessons."""
+        self._examples(np.random.default_rng([self.run.seed, 4]))
 
     def draw(self, rng: np.random.Generator) -> ImprovementLesson:
         """Draw a lesson. All levels of parents have the same chance, but a level of fewer than FEW parents has less, so
@@ -88,34 +121,64 @@ class Improvements(LearningSource):
         level = self.by_level[int(rng.choice(len(shares), p=shares / shares.sum()))]
         return self.lessons[level[int(rng.integers(len(level)))]]
 
-    def read(self, lesson: ImprovementLesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
+    def answers(self, step: int) -> int:
+        return 0
+
+    def read(self, step: int) -> TrainingBatch:
+        return self._examples(np.random.default_rng([self.run.seed, 3, step]))
+
+    def notes(self, status: TrainingStatus) -> list[str]:
+        """Paragraphs on the lessons, and on those that were left out."""
+        lines = [
+            f"- {source.name}: {answers:,} different answers, {source.chosen:,} of them better than a parent "
+            "of their moment, or dominated by nothing when they were found"
+            for source, answers in zip(self.runs, self.answers_of, strict=True)
+        ]
+        return ["## Traces", "\n".join(lines), f"Left out of the lessons drawn: {status.reasons}."]
+
+    def _examples(self, rng: np.random.Generator) -> TrainingBatch:
+        count, tries = self.run.prompts, self.run.prompts * TRIES
+        batch = TrainingBatch(examples=(examples := list[ExampleGroup]()))
+        for _ in range(tries):
+            if len(examples) == count:
+                return batch
+            examples += self._example(rng, batch.left_out)
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in batch.left_out.most_common())
+        raise BadInput(f"{self.policy.version} can be taught only {len(examples)} of {tries} lessons drawn: {reasons}")
+
+    def _example(self, rng: np.random.Generator, left_out: Counter[str]) -> list[ExampleGroup]:
+        """A lesson drawn and written: one rollout with some of its children, or one for each of them (`children`).
+        None, and counted, if the policy's format or context cannot hold it."""
+        run, lesson = self.run, self.draw(rng)
+        apart = run.children > 1
+        ids = [lesson.children[int(i)] for i in rng.permutation(len(lesson.children))]
+        selection, drawn = self._selected(lesson, ids[: run.children if apart else run.chain])
+        key = lesson.run, lesson.problem
+        writable = [child for child in drawn if self._format(key, 1).write([child.text], selection) is not None]
+        left_out[UNWRITABLE] += len(drawn) - len(writable)
+        if not writable:
+            return []
+        prompt_format = self._format(key, 1 if apart else len(writable))
+        chains = [[child.text] for child in writable] if apart else [[child.text for child in writable]]
+        texts = [text for chain in chains if (text := prompt_format.write(chain, selection)) is not None]
+        if len(texts) < len(chains):
+            return []
+        prompt, rows = self.policy.encode(prompt_format.build(selection, 0)), tuple(map(self._row, texts))
+        if len(prompt) + max(len(row.token_ids) for row in rows) > self.policy.context:
+            left_out[TOO_LONG] += 1
+            return []
+        return [ExampleGroup(prompt, rows, 1.0)]
+
+    def _selected(self, lesson: ImprovementLesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
         """The selection of the prompt, and the chosen children."""
         beside = len(lesson.inspirations)
         parent, *others = self._readers[lesson.run].fetch((lesson.parent, *lesson.inspirations, *chosen))
         return Selection(parent, tuple(others[:beside]), ()), others[beside:]
 
-
-def find_improvements(run: TrainRun, sources: list[StoredRun]) -> Improvements:
-    """The lessons of the problems that `run` learns from. Raises BadInput if there is none."""
-    lessons: list[ImprovementLesson] = []
-    answers = []
-    for place, source in enumerate(sources):
-        digest, wanted, count = hashlib.blake2b(digest_size=16), wanted_problems(run, source), 0
-        for record in source.problems.values():
-            if wanted is not None and record.id not in wanted:
-                continue
-            rows = list(children(source.store, record.id, upto=source.upto))
-            count += len(rows)
-            for lesson in _lessons(place, record, rows):
-                lessons.append(lesson)
-                source.chosen += len(lesson.children)
-                digest.update(repr((record.id, lesson.parent, lesson.children)).encode())
-        source.digest = digest.hexdigest()
-        answers.append(count)
-    if not lessons:
-        names = ", ".join(source.name for source in sources)
-        raise BadInput(f"no answer of {names} improves on a parent that it was shown; search longer")
-    return Improvements(sources, list(dict.fromkeys((one.run, one.problem) for one in lessons)), lessons, answers)
+    def _row(self, text: str) -> Example:
+        tokenizer = self.policy.tokenizer
+        ids = np.array([*tokenizer(text, add_special_tokens=False).input_ids, tokenizer.eos_token_id], dtype=np.int32)
+        return Example(ids, None, np.ones(len(ids), np.float32))
 
 
 def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[ImprovementLesson]:
@@ -158,97 +221,3 @@ def tenth_of(fitness: float, target: float) -> int:
 def _covers(one: Child, other: Child) -> bool:
     """Whether the first is at least as good as the second in every objective."""
     return all(a >= b - LEAST for a, b in zip(one.rewards, other.rewards, strict=True))
-
-
-@dataclass(kw_only=True, eq=False)
-class ImitationTraining(StoredTraining[list[ExampleGroup]]):
-    """Runs a TrainRun of the method `improve`. problems: of the lessons, by the run's index and the problem's id"""
-
-    stored: Improvements
-    problems: Mapping[tuple[int, int], Problem]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        prompt = PromptConfig(style="evo")
-
-        @lru_cache(maxsize=4096)
-        def opened(problem: tuple[int, int], answers: int) -> PromptFormat:
-            return open_format(self.problems[problem], self.policy.prompt_format, prompt, answers)
-
-        self._format = opened
-        self._left_out = Counter[str]()
-        self._end = self.policy.tokenizer.eos_token_id
-
-    @property
-    def source(self) -> str:
-        pairs = sum(source.chosen for source in self.stored.runs)
-        return f"{pairs:,} improvements of {len(self.stored):,} parents in {self.stored.run_names}"
-
-    def notes(self) -> list[str]:
-        """Paragraphs on the lessons, and on those that were left out."""
-        lines = [
-            f"- {source.name}: {answers:,} different answers, {source.chosen:,} of them better than a parent "
-            "of their moment, or dominated by nothing when they were found"
-            for source, answers in zip(self.stored.runs, self.stored.answers, strict=True)
-        ]
-        return ["## Traces", "\n".join(lines), f"Left out of the lessons drawn: {self.reasons}."]
-
-    def _next_answers(self) -> int:
-        return 0
-
-    def _read(self) -> list[ExampleGroup]:
-        return self._examples(np.random.default_rng([self.run.seed, 3, self.status.step]))
-
-    async def _learn(self, batch: list[ExampleGroup]) -> TrainStats:
-        return self.trainer.step_on_examples(batch)
-
-    def _account(self, batch: list[ExampleGroup], stats: TrainStats) -> dict[str, float]:
-        self._leave_out(self._left_out)
-        self._left_out.clear()
-        self.status.groups += len(batch)
-        return {}
-
-    def check_teaches(self) -> None:
-        """Raise BadInput if the policy's language cannot express the lessons."""
-        self._examples(np.random.default_rng([self.run.seed, 4]))
-        self._left_out.clear()
-
-    def _examples(self, rng: np.random.Generator) -> list[ExampleGroup]:
-        count = self.run.prompts
-        examples: list[ExampleGroup] = []
-        for _ in range(count * TRIES):
-            if len(examples) == count:
-                return examples
-            if (example := self._example(rng)) is not None:
-                examples.append(example)
-        reasons = ", ".join(f"{number:,} {reason}" for reason, number in self._left_out.most_common())
-        raise BadInput(
-            f"{self.policy.version} can be taught only {len(examples)} of {count * TRIES} lessons drawn: {reasons}"
-        )
-
-    def _example(self, rng: np.random.Generator) -> ExampleGroup | None:
-        """A lesson drawn and written: one rollout with some of its children, or one for each of them (`children`).
-        None, and counted, if the policy's format or context cannot hold it."""
-        run, lesson = self.run, self.stored.draw(rng)
-        apart = run.children > 1
-        ids = [lesson.children[int(i)] for i in rng.permutation(len(lesson.children))]
-        selection, drawn = self.stored.read(lesson, ids[: run.children if apart else run.chain])
-        key = lesson.run, lesson.problem
-        writable = [child for child in drawn if self._format(key, 1).write([child.text], selection) is not None]
-        self._left_out[UNWRITABLE] += len(drawn) - len(writable)
-        if not writable:
-            return None
-        prompt_format = self._format(key, 1 if apart else len(writable))
-        chains = [[child.text] for child in writable] if apart else [[child.text for child in writable]]
-        texts = [text for chain in chains if (text := prompt_format.write(chain, selection)) is not None]
-        if len(texts) < len(chains):
-            return None
-        prompt, rows = self.policy.encode(prompt_format.build(selection, 0)), tuple(map(self._row, texts))
-        if len(prompt) + max(len(row.token_ids) for row in rows) > self.policy.context:
-            self._left_out[TOO_LONG] += 1
-            return None
-        return ExampleGroup(prompt, rows, 1.0)
-
-    def _row(self, text: str) -> Example:
-        ids = np.array([*self.policy.tokenizer(text, add_special_tokens=False).input_ids, self._end], dtype=np.int32)
-        return Example(ids, None, np.ones(len(ids), np.float32))

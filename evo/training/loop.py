@@ -1,9 +1,9 @@
 """A training run: steps up to a number or a budget, with held-out metrics and checkpoints in between.
 
-    batch -> trainer -> policy.version -> metrics
+    GroupSource.next -> trainer.step -> policy.version -> metrics
 
-The kinds differ in where a step's batch comes from: evo.training.on_policy samples it from the policy,
-evo.training.stored reads groups that searches have stored, evo.training.improve writes lessons from them.
+A `GroupSource` gives what a step learns from: evo.training.on_policy samples it from the policy, evo.training.stored
+reads groups that searches have stored, evo.training.improve writes examples from them.
 """
 
 from __future__ import annotations
@@ -12,27 +12,30 @@ import asyncio
 import contextlib
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate
 from evo.search.stop import FINISHED, Stop, StopReason
-from evo.training.run_directory import TrainingRecord
+from evo.training.directory import TrainingDirectory
 from problems.contract import Problem
 from problems.scoring import Scorer
+from problems.types import ScoredGroup
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.checkpoint import save_checkpoint
+from vpo.training.config import Estimation
+from vpo.training.examples import ExampleGroup
 from vpo.training.trainer import PolicyTrainer
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-Batch = TypeVar("Batch")
 EVALUATION_STREAM_SEED = 1_000_003
 """Held-out answers are drawn with a separate seed, the same in every evaluation of every run."""
 SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
@@ -42,7 +45,7 @@ SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
 class TrainingStatus:
     """The counts of a training run, for display, log and card. Seconds leave out evaluation and saving.
 
-    left_out: groups without a lesson, by the reason; counted by runs that know more than the step's metrics
+    groups: that taught something; left_out: the others of the source, by the reason
     """
 
     steps: int
@@ -66,13 +69,69 @@ class TrainingStatus:
         seconds = {name: getattr(self, f"{name}_seconds") for name in parts}
         return {name: spent / max(self.seconds, 1e-9) for name, spent in seconds.items() if spent}
 
+    @property
+    def reasons(self) -> str:
+        """Why groups were left out, with counts."""
+        return ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items() if count) or "none"
+
+
+@dataclass
+class TrainingBatch:
+    """What a step learns from: groups, or examples that no policy sampled. left_out: what cannot be learned from, by
+    the reason"""
+
+    groups: Sequence[ScoredGroup] = ()
+    examples: Sequence[ExampleGroup] = ()
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+class GroupSource(ABC):
+    """Where the lessons of a training come from. Every draw comes from (seed, step), so that a run that is resumed from
+    a checkpoint continues as if it had not stopped.
+
+    steps: that it gives at most; shown: the metrics of a step that are shown, in order
+    words: a name for it; example: the address of one of its problems
+    left_out: groups that no step gives, by the reason
+    """
+
+    steps: int
+    shown: tuple[str, ...]
+    words: str
+    example: str
+    left_out: Mapping[str, int] = {}
+
+    @abstractmethod
+    def answers(self, step: int) -> int:
+        """How many answers a step takes from the budget."""
+
+    @abstractmethod
+    async def next(self, status: TrainingStatus) -> TrainingBatch:
+        """What the next step learns from; adds the seconds to the status."""
+
+    def learned(self, batch: TrainingBatch, stats: TrainStats, status: TrainingStatus) -> dict[str, float]:
+        """Take note of a step. Returns its metrics beyond the trainer's. May end the training by the status."""
+        return {}
+
+    def check(self, estimation: Estimation) -> None:  # noqa: B027
+        """Raise BadInput if nothing in it teaches."""
+
+    def notes(self, status: TrainingStatus) -> list[str]:
+        """Paragraphs for the card, in addition to the metrics."""
+        return []
+
+    def state(self) -> dict[str, Any]:
+        """Plain values that `restore` takes back, of what does not follow from the step."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
+        """Continue from `state`."""
+
 
 @dataclass(kw_only=True, eq=False)
-class Training(ABC, Generic[Batch]):
+class Training:
     """A training run with its open resources, which `close` releases.
 
-    run: its settings; steps: the number of steps at most
-    record: its directory; about: what the directory tells of how it began
+    run: its settings; about: what its directory tells of how it began
     held_out: problems to evaluate on
     accelerator: if several processes train together
     on_log: called with one plain record for each step, and one for each evaluation
@@ -80,11 +139,11 @@ class Training(ABC, Generic[Batch]):
     """
 
     run: TrainRun
-    steps: int
+    source: GroupSource
     policy: LocalPolicy
     trainer: PolicyTrainer
     scorer: Scorer
-    record: TrainingRecord
+    directory: TrainingDirectory
     about: Mapping[str, Any]
     held_out: Sequence[Problem] = ()
     accelerator: Accelerator | None = None
@@ -92,35 +151,12 @@ class Training(ABC, Generic[Batch]):
     opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __post_init__(self) -> None:
-        self.status = TrainingStatus(self.steps)
-
-    @property
-    def rank(self) -> int:
-        """The index of this process among those that train together."""
-        return 0 if self.accelerator is None else self.accelerator.process_index
-
-    @property
-    def processes(self) -> int:
-        return 1 if self.accelerator is None else self.accelerator.num_processes
+        self.status = TrainingStatus(self.source.steps, left_out=dict(self.source.left_out))
 
     @property
     def main(self) -> bool:
-        """Whether this process writes and prints."""
-        return self.rank == 0
-
-    @property
-    @abstractmethod
-    def source(self) -> str:
-        """The source of the batches, in a few words."""
-
-    @property
-    @abstractmethod
-    def example(self) -> str:
-        """The address of one of the problems."""
-
-    def notes(self) -> list[str]:
-        """Paragraphs for the card, in addition to the metrics."""
-        return []
+        """Whether this process writes and prints, of those that train together."""
+        return self.accelerator is None or self.accelerator.process_index == 0
 
     async def run_to_end(
         self, interruptible: Callable[[Callable[[Stop], None]], contextlib.AbstractContextManager[None]]
@@ -164,53 +200,36 @@ class Training(ABC, Generic[Batch]):
 
     async def _step(self) -> None:
         """One step of the trainer; updates the status and writes the metrics."""
-        status, started = self.status, time.perf_counter()
-        batch = await self._gather()
+        status, trainer, started = self.status, self.trainer, time.perf_counter()
+        batch = await self.source.next(status)
         gathered = time.perf_counter()
-        stats = await self._learn(batch)
+        stats = trainer.step_on_examples(batch.examples) if batch.examples else trainer.step(batch.groups)
         if stats.policy_version:
             self.policy.version = stats.policy_version
+        metrics = self.source.learned(batch, stats, status)
         ended = time.perf_counter()
         status.seconds += ended - started
         status.training_seconds += ended - gathered
-        status.answers += self._next_answers()
+        status.answers += self.source.answers(status.step)
         status.tokens += int(stats.metrics["tokens"])
+        status.groups += len(batch.groups) + len(batch.examples) - int(stats.metrics.get("spreadless", 0))
+        for reason, count in batch.left_out.items():
+            status.left_out[reason] = status.left_out.get(reason, 0) + count
         status.step += 1
-        status.metrics = {**stats.metrics, **self._account(batch, stats)}
+        status.metrics = {**stats.metrics, **metrics}
         self._log("step", status.metrics)
-
-    @abstractmethod
-    async def _gather(self) -> Batch:
-        """The batch of the next step; adds its seconds to the status."""
-
-    @abstractmethod
-    async def _learn(self, batch: Batch) -> TrainStats:
-        """The trainer's step."""
-
-    @abstractmethod
-    def _account(self, batch: Batch, stats: TrainStats) -> dict[str, float]:
-        """Count a learned batch. Returns its metrics, which are added to the trainer's."""
-
-    @abstractmethod
-    def _next_answers(self) -> int:
-        """How many answers the next step takes from the budget."""
 
     def _spent(self) -> Stop | None:
         """The reason to stop now, None to continue. Processes stop together, as soon as one must."""
-        stop = self._own_limit()
-        if self.processes > 1 and self.trainer.all_reduce_sum(float(stop is not None)):
-            return stop or Stop(StopReason.BUDGET, "another process stopped")
+        run, status, stop = self.run, self.status, self.status.stopping
+        if stop is None and run.max_seconds is not None and status.seconds >= run.max_seconds:
+            stop = Stop(StopReason.BUDGET, f"budget of {run.max_seconds:g} seconds")
+        taken = status.answers + self.source.answers(status.step) if status.step < status.steps else 0
+        if stop is None and run.max_answers is not None and taken > run.max_answers:
+            stop = Stop(StopReason.BUDGET, f"budget of {run.max_answers:,} answers")
+        if self.trainer.all_reduce_sum(float(stop is not None)) and stop is None:
+            stop = Stop(StopReason.BUDGET, "another process stopped")
         return stop
-
-    def _own_limit(self) -> Stop | None:
-        run, status = self.run, self.status
-        if status.stopping:
-            return status.stopping
-        if run.max_seconds is not None and status.seconds >= run.max_seconds:
-            return Stop(StopReason.BUDGET, f"budget of {run.max_seconds:g} seconds")
-        if run.max_answers is not None and status.answers + self._next_answers() > run.max_answers:
-            return Stop(StopReason.BUDGET, f"budget of {run.max_answers:,} answers")
-        return None
 
     async def _evaluate(self) -> None:
         """Metrics on the held-out problems. Raises BadInput if one cannot be judged."""
@@ -244,40 +263,43 @@ class Training(ABC, Generic[Batch]):
             **{name: round(value, 6) for name, value in metrics.items()},
         }
         if self.main:
-            self.record.log(line)
+            self.directory.log(line)
             if self.on_log is not None:
                 self.on_log(line)
 
     def save(self) -> None:
         """Save a checkpoint; of the older ones, only the newest are kept (`keep`)."""
-        state = self.state()
-        curricula = [state.pop("curriculum")]
+        state = self.source.state()
+        curricula = [state.pop("curriculum", None)]  # which differ between processes
         if self.accelerator is not None:
             from accelerate.utils import gather_object
 
             curricula = gather_object(curricula)
         if self.main:
-            kept = {"loop": state, "curricula": curricula, "trainer": self.trainer.state()}
-            self._write(self.record.place(self.status.step), kept)
-            self.record.prune(self.run.keep)
+            status = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
+            loop = {"status": status, **state}
+            kept = {"loop": loop, "curricula": curricula, "trainer": self.trainer.state()}
+            self._write(self.directory.place(self.status.step), kept)
+            self.directory.prune(self.run.keep)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint's state."""
+        for name, value in state["loop"]["status"].items():
+            setattr(self.status, "metrics" if name == "figures" else name, value)  # its name in older checkpoints
+        rank = 0 if self.accelerator is None else self.accelerator.process_index
+        self.source.restore({**state["loop"], "curriculum": state["curricula"][rank]})
+        self.trainer.restore(state["trainer"])
+        self.policy.version = self.trainer.version
 
     def finish(self) -> None:
         """Write the final policy with its card to the top of the directory."""
         if self.main:
-            self._write(self.record.folder)
+            self._write(self.directory.folder)
         if self.accelerator is not None:
             self.accelerator.end_training()
 
     def _write(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
-        card = self.record.card(self.run, self.about, self.source, self.notes())
+        notes, source = self.source.notes(self.status), self.source
+        card = self.directory.card(self.run, self.about, source.words, notes, source.shown)
         trained = {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
         save_checkpoint(self.trainer.model, self.policy.tokenizer, folder, card, state, trained=trained)
-
-    def state(self) -> dict[str, Any]:
-        """Its state as plain values, without trainer and weights. `curriculum` differs between processes."""
-        kept = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
-        return {"status": kept, "curriculum": None}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        for name, value in state["status"].items():
-            setattr(self.status, "metrics" if name == "figures" else name, value)  # its name in older checkpoints

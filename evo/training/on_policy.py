@@ -3,8 +3,7 @@
     question -> prompt -> policy -> score -> trainer.step -> policy.version
 
 The policy that samples and the policy that learns are one model in one process, so every step is on-policy; the
-importance ratio still uses the behaviour log-probabilities. Every draw comes from (seed, step), so a run that is
-resumed from a checkpoint continues as if it had not stopped.
+importance ratio still uses the behaviour log-probabilities.
 """
 
 from __future__ import annotations
@@ -13,23 +12,25 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
 from evo.search.score import score_all
 from evo.search.stop import Stop, StopReason
 from evo.training.curriculum import ArchiveCurriculum, Curriculum, StoredArchives, TrainingPrompt
-from evo.training.loop import Training
+from evo.training.loop import GroupSource, TrainingBatch, TrainingStatus
 from islands.types import Candidate
 from problems.address import name_few
 from problems.contract import Problem, Score
 from problems.identity import identity
+from problems.scoring import Scorer
 from problems.types import ScoredAnswer, ScoredGroup
 from vpo.metrics import kept
+from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.examples import Goal, SearchContext
 
@@ -120,61 +121,53 @@ BEGUN = 6
 """A seed that separates the draws of prefilled answers from those of the curriculum."""
 
 
-Batch = tuple[list[TrainingPrompt], list[ScoredGroup]]
-"""Questions, and a group for each."""
+class OnPolicy(GroupSource):
+    """The policy's current answers. Of several processes each samples its share of the prompts.
 
-
-@dataclass(kw_only=True, eq=False)
-class OnPolicyTraining(Training[Batch]):
-    """Runs a TrainRun to its end or to a budget on the policy's current answers. Of several processes each samples its
-    share of the prompts.
-
-    styles: each problem's prompt format
     archives: the first contents of the curriculum's archives
     """
 
-    problems: Sequence[Problem]
-    styles: Sequence[PromptFormat]
-    archives: StoredArchives | None = None
+    shown = (
+        *("fitness", "best_of_rollout", "refined", "copied", "kept", "behaviour_nll"),
+        *("kl", "length", "cut", "clipped", "grad_norm"),
+    )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        run, problems = self.run, self.problems
-        placed = (len(problems), run.shown_share, run.seed, self.rank, self.processes)
-        self.curriculum = Curriculum(*placed)
+    def __init__(
+        self, run: TrainRun, policy: LocalPolicy, scorer: Scorer, problems: Sequence[Problem],
+        styles: Sequence[PromptFormat], archives: StoredArchives | None, rank: int, processes: int,
+    ) -> None:  # fmt: skip
+        """styles: each problem's prompt format"""
+        self.run, self.policy, self.scorer = run, policy, scorer
+        self.problems, self.styles, self.archives = problems, styles, archives
+        self.rank, self.processes = rank, processes
+        self.steps, self.example, self.words = run.steps, run.problems[0], name_few(run.problems, 4, separator=" ")
+        self.curriculum = Curriculum(len(problems), run.shown_share, run.seed, rank, processes)
         if run.parents_from != "step":
-            targets = [problem.target for problem in problems]
             self.curriculum = ArchiveCurriculum(
-                *placed,
-                targets=targets,
+                len(problems),
+                run.shown_share,
+                run.seed,
+                rank,
+                processes,
+                targets=[problem.target for problem in problems],
                 level=run.parent_level,
                 under_way=run.under_way,
                 most_visits=run.visits,
-                stored=self.archives,
+                stored=archives,
             )
+        self._questions: list[TrainingPrompt] = []
         self._parents: dict[int, Candidate] = {}  # by the sequence of the group with this parent
         self._watch = ParentUsageWatch()
-        self._warned = False
-        self.trainer.context = self._context
+        self._warned = rank > 0
 
-    @property
-    def source(self) -> str:
-        return name_few(self.run.problems, 4, separator=" ")
+    def answers(self, step: int) -> int:
+        return self.run.prompts * self.run.rollouts * self.run.chain
 
-    @property
-    def example(self) -> str:
-        return self.run.problems[0]
-
-    def _next_answers(self) -> int:
-        run = self.run
-        return run.prompts * run.rollouts * run.chain
-
-    async def _gather(self) -> Batch:
-        run, status = self.run, self.status
-        share = len(range(self.rank, run.prompts, self.processes))
-        questions = self.curriculum.draw(status.step, share)
+    async def next(self, status: TrainingStatus) -> TrainingBatch:
+        run, step = self.run, status.step
+        self._questions = questions = self.curriculum.draw(step, len(range(self.rank, run.prompts, self.processes)))
         started = time.perf_counter()
-        streams = [status.step * run.prompts + i * self.processes + self.rank for i in range(len(questions))]
+        streams = [step * run.prompts + i * self.processes + self.rank for i in range(len(questions))]
         prompts = [
             self.styles[q.problem].build(q.selection, stream, np.random.default_rng([run.seed, BEGUN, stream]))
             for q, stream in zip(questions, streams, strict=True)
@@ -189,47 +182,45 @@ class OnPolicyTraining(Training[Batch]):
         graded = await score_all(jobs, self.scorer)
         status.sampling_seconds += sampled - started
         status.scoring_seconds += time.perf_counter() - sampled
-        return questions, [
-            ScoredGroup(
-                problem=question.problem,
-                sequence=prompt.stream,
-                iteration=status.step,
-                island=0,
-                parent=None,
-                inspirations=(),
-                prompt=prompt,
-                policy_version=version,
-                answers=run.chain,
-                seed=run.seed,
-                temperature=temperature,
-                rollouts=scored,
-            )
-            for question, prompt, scored in zip(questions, prompts, graded, strict=True)
-        ]
+        shown = zip((question.selection.parent for question in questions), streams, strict=True)
+        self._parents = {stream: parent for parent, stream in shown if parent is not None}
+        return TrainingBatch(
+            [
+                ScoredGroup(
+                    problem=question.problem,
+                    sequence=prompt.stream,
+                    iteration=step,
+                    island=0,
+                    parent=None,
+                    inspirations=(),
+                    prompt=prompt,
+                    policy_version=version,
+                    answers=run.chain,
+                    seed=run.seed,
+                    temperature=temperature,
+                    rollouts=scored,
+                )
+                for question, prompt, scored in zip(questions, prompts, graded, strict=True)
+            ]
+        )
 
-    async def _learn(self, batch: Batch) -> TrainStats:
-        questions, groups = batch
-        shown = zip((question.selection.parent for question in questions), groups, strict=True)
-        self._parents = {group.sequence: parent for parent, group in shown if parent is not None}
-        stats = self.trainer.step(groups)
-        self.curriculum.learn(questions, groups)
-        return stats
-
-    def _account(self, batch: Batch, stats: TrainStats) -> dict[str, float]:
-        usage = parent_usage(*batch)
+    def learned(self, batch: TrainingBatch, stats: TrainStats, status: TrainingStatus) -> dict[str, float]:
+        self.curriculum.learn(self._questions, batch.groups)
+        usage = parent_usage(self._questions, batch.groups)
         at_chance = self._watch.add(usage)
         if self.run.stop_at_chance and at_chance is not None:
-            self.stop(at_chance)
-        if stats.metrics["cut"] > MOST_CUT and not self._warned and self.rank == 0:
+            status.stopping = status.stopping or at_chance
+        if stats.metrics["cut"] > MOST_CUT and not self._warned:
             self._warned = True
             warnings.warn(
-                f"step {self.status.step}: the token limit cut {stats.metrics['cut']:.0%} of the replies. Raise "
+                f"step {status.step + 1}: the token limit cut {stats.metrics['cut']:.0%} of the replies. Raise "
                 "--max-new-tokens. If `length` rises at every step, lower --lr too",
                 stacklevel=2,
             )
         return usage
 
-    def _context(self, group: ScoredGroup) -> SearchContext:
+    def context(self, group: ScoredGroup) -> SearchContext:
+        """What the prompt of a group showed, for the trainer."""
         run, parent = self.run, self._parents.get(group.sequence)
         shown = []
         if run.reward == "gain" and parent is not None:
@@ -245,10 +236,9 @@ class OnPolicyTraining(Training[Batch]):
         return Goal(target, [rewards for rewards, _ in ended], self.curriculum.vectors(group.problem))
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "curriculum": self.curriculum.state(), "watch": self._watch.state()}
+        return {"curriculum": self.curriculum.state(), "watch": self._watch.state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
+    def restore(self, state: Mapping[str, Any]) -> None:
         self.curriculum.restore(state["curriculum"])
         if "watch" in state:  # older checkpoints have none
             self._watch.restore(state["watch"])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import delete, select, update
 from support.island_samples import answer, new_problem, search, small_config
 
 from islands import groups as traces
 from islands.population.population import Population
+from islands.schema import Answer, PromptGroup, Rollout
+from islands.training import CHAINS, COLD, ONE_ROLLOUT, GroupChoice
 
 
 @pytest.fixture
@@ -21,25 +24,49 @@ def searched(store):
     return store, problem, population
 
 
-def test_the_index_tells_every_group_in_a_few_numbers(searched, monkeypatch):
-    monkeypatch.setattr(traces, "INDEX_PAGE", 7)
+@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+def test_the_index_tells_every_group_in_a_few_numbers(searched):
     store, problem, _ = searched
-    rows = list(traces.trace_rows(store, problem.run_id))
+    rows = GroupChoice(problem.run_id, 100).rows(store)
     groups = [one for _, one in traces.read_groups(store, problem.run_id)]
-    assert [(r.sequence, r.problem_id, r.iteration, r.version, r.answers, r.temperature, r.rollouts) for r in rows] == [
-        (g.sequence, g.problem, g.iteration, g.policy_version, g.answers, g.temperature, len(g.rollouts))
-        for g in groups
+    assert [(r.sequence, r.problem_id, r.iteration, r.version, r.answers, r.rollouts) for r in rows] == [
+        (g.sequence, g.problem, g.iteration, g.policy_version, g.answers, len(g.rollouts)) for g in groups
     ]
     times = [row.created for row in rows]
     assert len(rows) == 40 and times == sorted(times) and times[0] > 1.7e9
-    for groups, kept in (
-        ({"upto": 16}, lambda row: row.sequence <= 16),
-        ({"problems": [10**6]}, lambda row: False),
-        ({"problems": [problem.id], "upto": 6}, lambda row: row.sequence <= 6),
+    for wanted, kept in (
+        (GroupChoice(problem.run_id, 16), lambda row: row.sequence <= 16),
+        (GroupChoice(problem.run_id, 100, [10**6]), lambda row: False),
+        (GroupChoice(problem.run_id, 6, [problem.id]), lambda row: row.sequence <= 6),
+        (GroupChoice(10**6, 100), lambda row: False),
     ):
-        found = traces.trace_rows(store, problem.run_id, **groups)
-        assert list(found) == [row for row in rows if kept(row)], groups
-    assert list(traces.trace_rows(store, 10**6)) == []
+        assert wanted.rows(store) == [row for row in rows if kept(row)], wanted
+        assert wanted.left_out(store) == {}
+
+
+@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+def test_groups_that_cannot_teach_are_counted_by_the_reason(searched):
+    store, problem, _ = searched
+    group = PromptGroup.c
+    with store.begin() as tx:
+        for changes, sequences in (({"answers": 1}, range(0, 40, 2)), ({"temperature": 0.0}, (3, 4))):
+            change = update(PromptGroup).values(**changes)
+            tx.connection.execute(change.where(group.run_id == problem.run_id, group.sequence.in_(sequences)))
+        few = select(group.id).where(group.run_id == problem.run_id, group.sequence == 6).scalar_subquery()
+        last = delete(Rollout).where(Rollout.c.group_id == few, Rollout.c.position > 0)
+        tx.connection.execute(
+            delete(Answer).where(Answer.c.rollout_id.in_(select(Rollout.c.id).where(last.whereclause)))
+        )
+        tx.connection.execute(last)
+    m = {row.answers for row in GroupChoice(problem.run_id, 100).rows(store)} - {1}
+    (m,) = m
+    for changes, kept, reasons in (
+        ({}, 37, {COLD: 2, ONE_ROLLOUT: 1}),
+        ({"chains": False}, 18, {CHAINS: 20, COLD: 1, ONE_ROLLOUT: 1}),
+        ({"answers": m}, 19, {f"not of {m} answers": 20, COLD: 1}),
+    ):
+        choice = GroupChoice(problem.run_id, 100, **changes)
+        assert len(choice.rows(store)) == kept and choice.left_out(store) == reasons
 
 
 def test_groups_are_found_by_their_places_in_the_order_asked_for(searched, monkeypatch):

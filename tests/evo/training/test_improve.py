@@ -16,7 +16,7 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training import improve
 from evo.training.curriculum import StoredArchives
-from evo.training.improve import find_improvements, tenth_of
+from evo.training.improve import Improvements, tenth_of
 from evo.training.stored import open_stored
 from islands.groups import children
 from islands.store import Store
@@ -42,7 +42,7 @@ def settings(db, **changes):
 
 def opened(run):
     with contextlib.ExitStack() as closing:
-        stored = open_stored(run, None, find_improvements, closing)
+        stored = open_stored(run, None, Improvements, closing)
         closing.pop_all()  # a read-only file, which the end of the test closes
     return stored
 
@@ -96,14 +96,12 @@ def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, 
 
 
 def test_an_interrupt_ends_it_after_the_step(db, tmp_path, monkeypatch):
-    account = improve.ImitationTraining._account
-
-    def interrupted(loop, batch, stats):
-        if loop.status.step == 2:
+    def interrupted(source, lessons, stats, status):
+        if status.step == 1:
             os.kill(os.getpid(), signal.SIGINT)
-        return account(loop, batch, stats)
+        return {}
 
-    monkeypatch.setattr(improve.ImitationTraining, "_account", interrupted)
+    monkeypatch.setattr(Improvements, "learned", interrupted)
     given = ["train", "improve", "--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "2"]
     given += ["--steps", "5", "--precision", "fp32", "--plain", "-o", str(tmp_path / "out")]
     assert invoke(given) == 130

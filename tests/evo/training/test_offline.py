@@ -17,7 +17,7 @@ from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training.setup import begin, resume
-from evo.training.stored import FOREIGN, SILENT, TOO_LONG, choose_groups, open_stored, unusable
+from evo.training.stored import FOREIGN, SILENT, TOO_LONG, StoredGroups, open_stored, unusable
 from islands.groups import read_groups
 from islands.store import Store
 
@@ -50,7 +50,7 @@ def settings(db, method="vpo", **changes):
 
 def opened(run):
     with contextlib.ExitStack() as closing:
-        stored = open_stored(run, None, choose_groups, closing)
+        stored = open_stored(run, None, StoredGroups, closing)
         closing.pop_all()  # a read-only file, which the end of the test closes
     return stored
 
@@ -72,8 +72,8 @@ def groups_of(db, run="a"):
 def test_every_group_is_learned_from_once_and_the_card_says_which(db, tmp_path):
     out = tmp_path / "out"
     training = begin(settings(db, evaluate=["maze:train/20"], evaluate_answers=3), str(out), "evo train ...")
-    places = np.concatenate([training.places(step) for step in range(3)])
-    assert sorted(places) == list(range(12)) and list(places) != list(range(12))
+    places = [row.sequence for step in range(3) for _, row in training.source.of_step(step)]
+    assert sorted(places) == list(range(12)) and places != list(range(12))
     assert trained(training) == ""
     steps = read_metrics(out)
     assert [(line["step"], line["groups"]) for line in steps] == [(1, 4), (2, 4), (3, 4)]
@@ -124,8 +124,8 @@ def test_what_was_worth_more_becomes_likelier(db, tmp_path):
 def test_several_databases_are_one_source(searched, db, tmp_path):
     both = settings(db, from_traces=["a", f"a@sqlite:///{searched}"], steps=1)
     training = begin(both, str(tmp_path / "both"), "")
-    assert len(training.stored) == 24
-    groups, _ = training.read(np.arange(24))
+    groups = training.source._groups(training.source.places)
+    assert len(groups) == 24
     assert [g.rollouts[0].rollout.text for g in groups[:12]] == [g.rollouts[0].rollout.text for g in groups[12:]]
     asyncio.run(training.close())
 
@@ -186,7 +186,7 @@ def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
 def test_groups_of_some_problems_are_taken_whole(db):
     def chosen(*problems):
         traces = opened(settings(db, trace_problems=list(problems)))
-        return traces.read(np.arange(len(traces)))
+        return traces._groups(traces.places)
 
     _, second, third = sorted({g.problem for g in chosen()})
     assert {g.problem for g in chosen("maze:train/1")} == {second}

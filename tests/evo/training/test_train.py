@@ -18,7 +18,7 @@ from evo.config.parse import parse
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.runs.preflight import prompt_format_at
-from evo.training.run_directory import TrainingRecord
+from evo.training.directory import TrainingDirectory
 from evo.training.setup import begin, resume
 from vpo.policies.registry import load_policy
 from vpo.training.adapters import with_adapter
@@ -179,7 +179,7 @@ def test_a_method_without_a_gain_refuses_it():
 
 def test_what_was_logged_after_the_last_checkpoint_is_done_again(tmp_path):
     trained(begin(settings(evaluate=[]), str(tmp_path), ""), stop_after=2)
-    record = TrainingRecord(tmp_path)
+    record = TrainingDirectory(tmp_path)
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(b'\xff\xfe{\0\n[3]\n{"lost": 1}\n{"kind": "step", "step": 3, "lost": true}\n')  # a damaged disk
         file.write(b'{"kind": "step", "st')  # a kill in mid-line
@@ -281,9 +281,24 @@ def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys,
 
 
 def test_a_directory_that_holds_something_is_not_overwritten(tmp_path):
-    trained(begin(settings(steps=1, evaluate=[]), str(tmp_path), ""))
-    with pytest.raises(BadInput, match="holds a training run already"):
-        begin(settings(), str(tmp_path), "")
+    trained(begin(settings(steps=1, evaluate=[]), str(tmp_path / "run"), ""))
+    with pytest.raises(BadInput, match=r"holds a training run with another kl \(0.01, not 0.1\)"):
+        begin(settings(kl=0.1, evaluate=[]), str(tmp_path / "run"), "")
+    (tmp_path / "run" / "train.json").unlink()
+    with pytest.raises(BadInput, match="holds a checkpoint already"):
+        begin(settings(evaluate=[]), str(tmp_path / "run"), "")
+
+
+def test_the_same_command_continues_and_one_that_is_done_changes_nothing(tmp_path):
+    run, out = settings(evaluate=[], lr=None), str(tmp_path)
+    assert trained(begin(run, out, ""), stop_after=3) == "interrupted"
+    assert trained(begin(run, out, "")) == ""
+    done, lines = weights(tmp_path), read_metrics(tmp_path)
+    assert trained(begin(run, out, "")) == ""
+    assert read_metrics(tmp_path) == lines and [line["step"] for line in lines] == [1, 2, 3, 4]
+    assert all(torch.equal(weights(tmp_path)[name], done[name]) for name in done)
+    assert trained(begin(settings(evaluate=[], lr=None, steps=5), out, "")) == ""  # a budget may be raised
+    assert len(read_metrics(tmp_path)) == 5
 
 
 def test_the_learning_rate_suits_the_policy_unless_it_is_given(tmp_path):

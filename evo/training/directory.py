@@ -1,0 +1,154 @@
+"""The files of a training run: its configuration, its metrics by step, its checkpoints and their card.
+
+DIR/train.json        configuration, command, commit, start
+DIR/metrics.jsonl     a line for each step and each evaluation
+DIR/checkpoints/step-000050/   a Hugging Face checkpoint with the trainer's state
+DIR/config.json, model.safetensors, README.md ...   the final policy with its card
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evo.config.run import complete_trainer
+from evo.config.train import RESUMABLE, TrainRun
+from evo.errors import BadInput
+from evo.whole_file import write_whole
+from islands.training import current_names
+
+SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
+HELD_OUT = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")
+_CURVE_ROWS = 12
+
+
+class TrainingDirectory:
+    """The directory of one training run. lines: of its metrics"""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        self.lines: list[dict[str, Any]] = []
+
+    def settings(self) -> dict[str, Any]:
+        """What `write_settings` wrote. Raises BadInput if there is no training run."""
+        try:
+            about: dict[str, Any] = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise BadInput(f"--resume {self.folder}: holds no training run (no {SETTINGS})") from None
+        except (OSError, ValueError) as error:
+            raise BadInput(f"--resume {self.folder}: {SETTINGS} cannot be read: {error}") from error
+        return about
+
+    def begun(self, run: TrainRun) -> bool:
+        """Whether a training with these settings has begun here, its budgets aside. Raises BadInput if the directory
+        holds something else."""
+        if (self.folder / SETTINGS).exists():
+            about, now = self.settings(), run.stored()
+            then = complete_trainer(about.get("given", about["config"]))
+            # without `given`, an older run: what the user left open has been decided there
+            left_open = () if "given" in about else [name for name, value in now.items() if value is None]
+            for name in [name for name in now if name not in (*RESUMABLE, *left_open) and then.get(name) != now[name]]:
+                raise BadInput(
+                    f"-o {self.folder}: holds a training run with another {name} ({_short(then.get(name))}, not "
+                    f"{_short(now[name])}); name another directory, or continue it with `evo train --resume "
+                    f"{self.folder}`"
+                )
+            return True
+        if (self.folder / "config.json").exists():
+            raise BadInput(f"-o {self.folder}: holds a checkpoint already; name another directory")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise BadInput(f"-o {self.folder}: is a file")
+        return False
+
+    def write_settings(self, about: Mapping[str, Any]) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(self.folder / SETTINGS, json.dumps(about, indent=2) + "\n")
+        except OSError as error:
+            raise BadInput(f"-o {self.folder}: {error.strerror or error}") from error
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Append a record to the metrics and flush it to disk."""
+        self.lines.append(line)
+        with (self.folder / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def rewind(self, step: int) -> None:
+        """Delete records after `step`, which will be repeated, and checkpoints that a kill left incomplete."""
+        for pattern in ("*.writing-*", "*.replaced"):
+            for half in (self.folder / CHECKPOINTS).glob(pattern):
+                shutil.rmtree(half)
+        path = self.folder / METRICS
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        self.lines = [line for line in map(_parse, text.splitlines()) if line and line["step"] <= step]
+        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+
+    def place(self, step: int) -> Path:
+        return self.folder / CHECKPOINTS / f"step-{step:06d}"
+
+    def checkpoints(self) -> list[Path]:
+        """Complete checkpoints, oldest first."""
+        from vpo.training.checkpoint import STATE
+
+        return sorted(p.parent for p in (self.folder / CHECKPOINTS).glob(f"step-*/{STATE}") if p.parent.suffix == "")
+
+    def prune(self, keep: int) -> None:
+        """Keep the newest `keep` checkpoints."""
+        for old in self.checkpoints()[:-keep]:
+            shutil.rmtree(old)
+
+    def card(
+        self, run: TrainRun, about: Mapping[str, Any], source: str, notes: Sequence[str], shown: Sequence[str]
+    ) -> str:
+        """The README.md of a checkpoint: how it was made, and its metrics.
+
+        source: of the training data; notes: paragraphs on it; shown: metrics of steps
+        """
+        step = self.lines[-1]["step"] if self.lines else 0
+        defaults, values = TrainRun(problems=run.problems).stored(), run.stored()
+        changed = {k: v for k, v in values.items() if v != defaults[k]}
+        settings = ", ".join(f"{name} {_short(value)}" for name, value in changed.items())
+        parts = [
+            f"# {run.method} from {about['start']}",
+            f"Trained for {step} steps on {source} by evo, commit {about['commit']}, seed {run.seed}:",
+            f"    {about['command']}",
+            f"Settings that differ from the defaults: {settings}. All of them are in {SETTINGS}.",
+            *notes,
+        ]
+        where = f"{' '.join(run.evaluate)}, {run.evaluate_answers} answers a problem in chains of {run.chain}"
+        for kind, title, wanted in (
+            ("evaluation", f"Held out: {where}, temperature {run.asked_temperature:g}", HELD_OUT),
+            ("step", "In training, on the prompts of the step", shown),
+        ):
+            lines = [line for line in self.lines if line["kind"] == kind]
+            names = [name for name in wanted if any(name in line for line in lines)]
+            parts += [f"## {title}", _table(lines, names)] if lines else []
+        return "\n\n".join(parts) + "\n"
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    """The record of a line; None for an incomplete or foreign line."""
+    try:
+        parsed = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return current_names(parsed) if isinstance(parsed, dict) and type(parsed.get("step")) is int else None
+
+
+def _table(lines: list[dict[str, Any]], names: list[str]) -> str:
+    shown = lines[:: max(1, -(-len(lines) // _CURVE_ROWS))]
+    if shown[-1] is not lines[-1]:
+        shown.append(lines[-1])
+    head = ["step", "answers", "seconds", *names]
+    rows = [
+        [f"{n['step']}", f"{n['answers']:,}", f"{n['seconds']:.0f}", *(_short(n.get(name)) for name in names)]
+        for n in shown
+    ]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)
