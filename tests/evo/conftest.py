@@ -1,5 +1,5 @@
-"""A problem that needs no sandbox and a policy that needs no model, for tests of the search itself; databases of
-finished searches, and a browser."""
+"""A problem that needs no sandbox and a policy that needs no model, for tests of the search itself; databases and
+pages of finished searches."""
 
 import asyncio
 import shutil
@@ -11,6 +11,8 @@ from sqlalchemy import update
 from support.hostile_text import AnyTextProblem, HostilePolicy
 
 from evo.config.run import RunConfig
+from evo.progress.model import Progress
+from evo.report.page import build_page, content_policy, render
 from evo.runs import resume as resuming
 from evo.runs import start as launching
 from evo.runs.start import Changes, OnScorerChange
@@ -162,9 +164,7 @@ class Clock:
 def clock(monkeypatch):
     from evo.search import status
 
-    made = Clock()
-    for module in (status,):
-        monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(status, "time", made := Clock())
     return made
 
 
@@ -198,6 +198,34 @@ def made(tmp_path_factory):
     with Store.open(address) as store, store.begin() as tx:
         tx.connection.execute(update(Run).values(status="done"))
     return address
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory):
+    """The file of a database with a run named `run`: problem `a` with a target, `b` without, 30 iterations each."""
+    file = tmp_path_factory.mktemp("small") / "evo.db"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        problems = [DigitsProblem("a", target=0.9), DigitsProblem("b")]
+        make_search(monkeypatch)(problems, DigitsPolicy(), f"sqlite:///{file}", iterations=30)
+    return file
+
+
+@pytest.fixture
+def small(small_run, tmp_path):
+    """The address of a copy of it that a test may change."""
+    return f"sqlite:///{shutil.copy(small_run, tmp_path / 'evo.db')}"
+
+
+@pytest.fixture(scope="session")
+def page_for():
+    """page_for(address, name) -> the Page and its HTML."""
+
+    def made_for(address, name, against=None):
+        with Store.open(address, read_only=True) as store:
+            page = build_page(Progress.open(store, name, against))
+        return page, render("page.html.jinja", page=page, state="done", policy=content_policy())
+
+    return made_for
 
 
 @pytest.fixture
@@ -234,18 +262,3 @@ def hostile_runs(search_with, as_comparison, tmp_path):
         return address
 
     return make
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A Chromium without a window. Needs playwright and a browser on the PATH. Its event loop runs in this thread until
-    the module ends: a search needs another one."""
-    missing = 'needs a browser\'s driver: pip install "evo-search[browser]"'
-    playwright = pytest.importorskip("playwright.sync_api", reason=missing)
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium: the distribution's package `chromium`")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield opened
-        opened.close()

@@ -1,23 +1,20 @@
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
 from evo.cli import invoke
-from evo.progress.snapshot import Snapshot
+from evo.cli.watch import format_line
+from evo.progress.snapshot import ArmSnapshot, Snapshot, Telemetry
+from evo.tui.draw import head
+from evo.tui.palette import DARK
 from islands.store import Store
 from islands.types import Totals
 
 
 @pytest.fixture
-def db(tmp_path, search_with, digits, digits_policy):
-    address = f"sqlite:///{tmp_path}/evo.db"
-    search_with([digits("a", target=0.9), digits("b", target=0.9)], digits_policy(), address, iterations=8)
-    return address
+def db(small):
+    return small
 
 
 def finish(db, status="done"):
@@ -29,23 +26,15 @@ def test_one_picture(db, capsys):
     finish(db)
     assert invoke(["watch", "run", "--db", db, "--once"]) == 0
     shown = capsys.readouterr().out
-    assert "the run has ended" in shown and "16/16 iterations" in shown and "solve rate" in shown
+    assert "the run has ended" in shown and "60/60 iterations" in shown and "solve rate" in shown
     assert "\x1b" not in shown and max(map(len, shown.splitlines())) <= 100 and shown.splitlines()[-1].strip()
-
-
-def test_one_picture_without_unicode(db):
-    finish(db)
-    command = [sys.executable, "-m", "evo", "watch", "run", "--db", db, "--once"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "PYTHONIOENCODING": "ascii"}
-    shown = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True).stdout
-    assert shown.isascii() and b"solve rate" in shown
 
 
 def test_plain_lines_end_with_the_run(db, capsys):
     finish(db)
     assert invoke(["watch", "run", "--db", db]) == 0  # no terminal
     (line,) = capsys.readouterr().out.splitlines()
-    assert "1 done" in line and "16/16 iterations" in line and "1 answer failed (not eight digits 1)" in line
+    assert "1 done" in line and "60/60 iterations" in line and "answers failed (not eight digits " in line
 
 
 def test_a_run_whose_process_was_killed_has_stopped(db, capsys):
@@ -79,45 +68,29 @@ def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
     ("arguments", "said"),
     [
         (["rum"], "did you mean run"),
-        (["run", "--against", "nobody"], "no arm nobody"),
+        (["run", "--against", "nobody", "--once"], "no arm nobody"),
+        (["run", "--db", "sqlite:///none.db"], "the file does not exist"),
     ],
 )
-@pytest.mark.parametrize("how", ["--plain", "--once"])
-def test_bad_input_is_one_line(db, capsys, arguments, said, how):
-    assert invoke(["watch", *arguments, "--db", db, how]) == 2
+def test_bad_input_is_one_line(db, capsys, arguments, said):
+    assert invoke(["watch", "--db", db, *arguments]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
 
 
-def test_a_database_that_is_not_there(tmp_path, capsys):
-    assert invoke(["watch", "run", "--db", f"sqlite:///{tmp_path}/none.db"]) == 2
-    assert "the file does not exist" in capsys.readouterr().err
-
-
 def test_plain_lines_are_harmless():
-    from evo.cli.watch import format_line
-    from evo.progress.snapshot import ArmSnapshot
-
     shown = Snapshot("x\x1b[2J", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 2, 3),), remaining=61.0)
     line = format_line(shown, 0.0)
     assert line.isprintable() and "  50%  about 1:10 left  1/2 iterations  1 running" in line
 
 
 def test_a_plain_line_tells_what_waits_for_the_oldest_group():
-    from evo.cli.watch import format_line
-    from evo.progress.snapshot import ArmSnapshot, Telemetry
-
     arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
     line = format_line(Snapshot("x", (arm,)), 0.0)
     assert "37 of 140 iterations in flight sampled" in line
 
 
 def test_the_cost_so_far_is_live():
-    from evo.cli.watch import format_line
-    from evo.progress.snapshot import ArmSnapshot, Telemetry
-    from evo.tui.draw import head
-    from evo.tui.palette import DARK
-
     def snapshot(cost):
         spent = Telemetry(Totals(cost=cost))
         return Snapshot("x", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 9, 3, telemetry=spent),))

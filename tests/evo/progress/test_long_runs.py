@@ -40,10 +40,8 @@ def test_horizons_of_thinned_searches_are_the_last_times_that_all_have_reached()
     assert np.isfinite(curve.mean[:2]).all() and np.isnan(curve.mean[2])
 
 
-def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(tmp_path, search_with, digits, digits_policy):
-    db = f"sqlite:///{tmp_path}/evo.db"
-    search_with([digits("a")], digits_policy(), db, iterations=2)
-    with Store.open(db) as store:
+def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(small):
+    with Store.open(small) as store:
         run = store.run("run")
         store.finish_run(run.id, "running")
         progress, stored = Progress(store, "run"), 0

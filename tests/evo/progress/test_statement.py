@@ -46,10 +46,8 @@ def test_a_program_has_a_statement_and_no_picture():
     assert stated.text and not stated.picture
 
 
-def test_the_detail_has_the_prompt_and_the_whole_text(tmp_path, search_with, digits, digits_policy):
-    db = f"sqlite:///{tmp_path}/evo.db"
-    search_with([digits("a")], digits_policy(), db, iterations=5)
-    with Store.open(db, read_only=True) as store:
+def test_the_detail_has_the_prompt_and_the_whole_text(small):
+    with Store.open(small, read_only=True) as store:
         found = Progress.open(store, "run").best(0, "run")
     assert found.stored.iteration is not None and found.answer.candidate.text in found.origin.chain
     assert "eight digits" in found.origin.user and found.picture == "" and found.statement == ""

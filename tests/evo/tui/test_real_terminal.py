@@ -32,13 +32,11 @@ def program():
 
 
 @pytest.fixture
-def searched(tmp_path, search_with, digits, digits_policy):
+def searched(small):
     """The address of a database with a finished run named `run`."""
-    db = f"sqlite:///{tmp_path}/evo.db"
-    search_with([digits("a", target=0.9), digits("b", target=0.9)], digits_policy(), db, iterations=12)
-    with Store.open(db) as store:
+    with Store.open(small) as store:
         store.finish_run(store.run("run").id, "done")
-    return db
+    return small
 
 
 def test_what_cannot_show_a_screen(tmp_path):
@@ -157,11 +155,13 @@ def test_a_screen_that_breaks_does_not_end_the_search(program, tmp_path):
     assert stored(tmp_path)[0] == "done"
 
 
-def test_a_search_whose_screen_is_gone_ends_in_order(program, tmp_path):
-    """Also without a signal: its stdin ends with the process that held it."""
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGHUP], ids=str)
+def test_a_search_whose_screen_or_terminal_is_gone_ends_in_order(program, tmp_path, how):
+    """Also without a signal of its own: its stdin ends with the process that held it."""
     one = live(program, tmp_path)
     one.until(b"answers left")
-    os.kill(one.process.pid, signal.SIGKILL)
+    os.kill(one.process.pid, how)
+    assert how == signal.SIGKILL or one.ended() == 130
     until = time.monotonic() + 60
     while stored(tmp_path)[0] != "interrupted":
         assert time.monotonic() < until
@@ -175,13 +175,6 @@ def test_a_search_that_is_killed_ends_its_screen(program, tmp_path):
     os.kill(child, signal.SIGKILL)
     assert one.ended() == 1
     assert b"the search's process died (SIGKILL)" in one.given_back()
-
-
-def test_a_closed_terminal_ends_the_search_in_order(program, tmp_path):
-    one = live(program, tmp_path)
-    one.until(b"answers left")
-    os.kill(one.process.pid, signal.SIGHUP)
-    assert one.ended() == 130 and stored(tmp_path)[0] == "interrupted"
 
 
 def test_bad_input_is_one_line_and_leaves_the_terminal_as_it_was(program, tmp_path):

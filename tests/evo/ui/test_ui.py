@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import shutil
 import sqlite3
 from contextlib import contextmanager
 
@@ -70,11 +71,10 @@ def test_a_comparison_is_listed_and_shown(client, made):
     assert "made:grpo" in one_run.text and "the run has ended" in one_run.text
 
 
-@pytest.fixture
-def digits_client(connect, search_with, digits, digits_policy, tmp_path):
+@pytest.fixture(scope="module")
+def digits_client(connect, small_run):
     """A client of a database with a finished run, and its address."""
-    address = f"sqlite:///{tmp_path / 'evo.db'}"
-    search_with([digits("a", target=0.9), digits("b")], digits_policy(), address, iterations=30)
+    address = f"sqlite:///{small_run}"
     with connect(address) as client:
         yield client, address
 
@@ -118,15 +118,7 @@ def test_one_candidate_has_its_prompt_scores_and_line(digits_client):
     with Store.open(address, read_only=True) as store:
         best = store.problems(store.run("run").id)[0]
     shown = client.page(f"/run/0/run/candidate/{best.best}")
-    for part in (
-        "even",
-        "odd",
-        "Write eight digits.",
-        "Changes to the parent",
-        "Ancestors",
-        "digits-1",
-        "The whole reply",
-    ):
+    for part in ("even", "Write eight digits.", "Changes to the parent", "Ancestors", "digits-1", "The whole reply"):
         assert part in shown.text
     parent = next(one["href"] for one in shown.of("a") if re.search(r"/candidate/\d+$", one["href"]))
     assert f"/run/0/run/candidate/{best.best}" in {one.get("href") for one in client.page(parent).of("a")}
@@ -154,6 +146,8 @@ def test_what_models_wrote_is_text_everywhere(hostile_database, connect):
             assert "</script>" in found.text
         for sign in ("<script>fetch(", "javascript:alert(4)", "{{ 7 * 7 }}", "␛[31m␈␀<U+202E><U+2066><U+D800>", "&lt;"):
             assert sign in found.text
+        for sign in ("alert(3)", "</title>␀", "</script><b>"):  # a report is this page in a file
+            assert sign in client.page("/run/0/both").text
         whole = client.get(f"/run/0/both/candidate/{best}/text")
         assert len(whole.body) > 1_000_000 and whole.headers["X-Content-Type-Options"] == "nosniff"
 
@@ -233,12 +227,12 @@ def test_wrong_addresses_get_a_page_that_says_so(client, path, status, capsys):
     assert not capsys.readouterr().err
 
 
-def test_without_runs_it_says_what_to_type(tmp_path, connect, search_with, digits, digits_policy):
+def test_without_runs_it_says_what_to_type(tmp_path, connect, small_run):
     address = f"sqlite:///{tmp_path}/evo.db"
     with connect(address) as client:
         empty = client.page("/")
         assert f"evo run maze:test --limit 10 --policy embedded:vpo --name mazes --db {address}" in empty.text
-        search_with([digits("a")], digits_policy(), address, iterations=2)
+        shutil.copy(small_run, tmp_path / "evo.db")
         assert "/run/0/run" in {one["href"] for one in client.page("/").of("a")}
         for file in tmp_path.glob("evo.db*"):
             file.unlink()
@@ -246,10 +240,8 @@ def test_without_runs_it_says_what_to_type(tmp_path, connect, search_with, digit
         assert "There are no runs yet" in client.page("/").text
 
 
-def test_several_databases_are_shown_together_and_apart(made, connect, tmp_path, search_with, digits, digits_policy):
-    other = f"sqlite:///{tmp_path}/other.db"
-    search_with([digits("a")], digits_policy(), other, iterations=2)
-    with connect(made, other) as client:
+def test_several_databases_are_shown_together_and_apart(made, connect, small):
+    with connect(made, small) as client:
         links = [
             {one["href"] for one in client.page(path).of("a") if "/run/" in one["href"]}
             for path in ("/", "/?db=1", "/?q=GRPO")
