@@ -66,12 +66,6 @@ def test_a_faulty_scorer_and_what_a_run_of_it_says(capsys, here, scorer):
     assert not warned(capsys, scorer, "8")
 
 
-def test_a_scorer_that_fails_on_its_seed_is_a_finding(capsys, here):
-    (here / "bad.py").write_text("seed_answer = 'x'\ndef score(answer):\n    return 1 / 0\n")
-    code, out, _ = evo(capsys, "check", "bad.py", "--plain")
-    assert code == 1 and "ZeroDivisionError" in out
-
-
 @pytest.mark.parametrize(
     "arguments", [("check", "nowhere.py"), ("check",), ("check", "maze:test/1", "--policy", "scripted:nobody")]
 )

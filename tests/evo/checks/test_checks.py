@@ -136,54 +136,40 @@ def objective_levels(problem, rows):
 SPREAD = np.random.default_rng(0).uniform(0.1, 1.0, (20, 3))
 
 
-def test_objectives_worth_having():
-    found = objective_levels(Vectors("x", "y", "z"), SPREAD)
-    assert set(found.values()) == {"ok"} and {"constant", "collinear", "scale", "timings", "direction"} <= set(found)
-
-
-def test_objectives_that_never_change():
-    rows = np.column_stack([SPREAD[:, :2], np.full(20, 0.5)])
-    assert objective_levels(Vectors("x", "y", "z"), rows)["constant"] == "finding"
-    gated = [*rows, (0.0, 0.0, 0.0)]  # a mutant that achieves nothing
-    assert objective_levels(Vectors("x", "y", "z"), gated)["constant"] == "note"
-
-
-def test_objectives_that_are_one_and_the_same():
-    rows = np.column_stack([SPREAD[:, 0], 2 * SPREAD[:, 0], 5 * SPREAD[:, 0] + 1])
-    subject = scored(Vectors("x", "y", "z"), *rows)
-    (finding,) = [f for f in check_objectives(subject, distinct_vectors(subject)) if f.check == "collinear"]
-    assert finding.level == "finding" and "nothing to win" in finding.summary
-    assert finding.figures["correlation"]["x"] == [1.0, 1.0, 1.0]
-    two_of_three = np.column_stack([SPREAD[:, :2], SPREAD[:, 0]])
-    assert objective_levels(Vectors("x", "y", "z"), two_of_three)["collinear"] == "note"
-
-
-def test_one_objective_alone_is_said():
-    assert objective_levels(Vectors("x"), SPREAD[:, :1])["collinear"] == "note"
-
-
-def test_objectives_of_wildly_different_scale():
-    rows = SPREAD[:, :2] * [1.0, 5000.0]
-    assert objective_levels(Vectors("x", "y"), rows)["scale"] == "finding"
-
-
-def test_too_few_answers_that_achieve_anything_tell_nothing():
-    assert objective_levels(Vectors("x", "y"), SPREAD[:3, :2])["objectives"] == "skipped"
+FLAT = np.column_stack([SPREAD[:, :2], np.full(20, 0.5)])
+SAME = np.column_stack([SPREAD[:, 0], 2 * SPREAD[:, 0], 5 * SPREAD[:, 0] + 1])
 
 
 @pytest.mark.parametrize(
-    ("names", "directions", "check", "level"),
+    ("names", "rows", "check", "level"),
     [
-        (("x", "eval_time"), {}, "timings", "finding"),
-        (("x", "total_ms"), {}, "timings", "finding"),
-        (("x", "y"), {}, "timings", "ok"),
-        (("x", "loss"), {}, "direction", "finding"),
-        (("x", "loss"), {"loss": "min"}, "direction", "ok"),
-        (("x", "code_length"), {}, "sizes", "note"),
+        *(
+            (("x", "y", "z"), SPREAD, check, "ok")
+            for check in ("constant", "collinear", "scale", "timings", "direction")
+        ),
+        (("x", "y", "z"), FLAT, "constant", "finding"),
+        (("x", "y", "z"), [*FLAT, (0.0, 0.0, 0.0)], "constant", "note"),  # a mutant that achieves nothing
+        (("x", "y", "z"), np.column_stack([SPREAD[:, :2], SPREAD[:, 0]]), "collinear", "note"),  # two of three
+        (("x",), SPREAD[:, :1], "collinear", "note"),  # there is one alone
+        (("x", "y"), SPREAD[:, :2] * [1.0, 5000.0], "scale", "finding"),
+        (("x", "y"), SPREAD[:3, :2], "objectives", "skipped"),  # too few that achieve anything
+        (("x", "eval_time"), SPREAD[:, :2], "timings", "finding"),
+        (("x", "total_ms"), SPREAD[:, :2], "timings", "finding"),
+        (("x", "loss"), SPREAD[:, :2], "direction", "finding"),
+        (("x", "code_length"), SPREAD[:, :2], "sizes", "note"),
     ],
 )
-def test_what_names_of_objectives_say(names, directions, check, level):
-    assert objective_levels(Vectors(*names, directions=directions), SPREAD[:, :2])[check] == level
+def test_what_values_and_names_of_objectives_say(names, rows, check, level):
+    assert objective_levels(Vectors(*names, directions={}), rows)[check] == level
+
+
+def test_objectives_that_are_one_and_the_same():
+    subject = scored(Vectors("x", "y", "z"), *SAME)
+    (finding,) = [f for f in check_objectives(subject, distinct_vectors(subject)) if f.check == "collinear"]
+    assert finding.level == "finding" and "nothing to win" in finding.summary
+    assert finding.figures["correlation"]["x"] == [1.0, 1.0, 1.0]
+    told = objective_levels(Vectors("x", "loss", directions={"loss": "min"}), SPREAD[:, :2])
+    assert told["direction"] == "ok"
 
 
 def test_answers_that_do_nothing_and_score_high(subject_of):
@@ -191,9 +177,6 @@ def test_answers_that_do_nothing_and_score_high(subject_of):
     finding = check_trivial(subject_of(short))
     assert finding.level == "finding" and "empty answer" in finding.summary
     assert check_trivial(subject_of(f"target = 1.0\n{GRADED}")).level == "ok"
-
-
-LINE = '{{"task_id": 1, "text": "Write f(n).", "code": "def f(n):\\n    return n * n", "test_list": [{tests}]}}\n'
 
 
 def test_a_fitness_without_steps():
