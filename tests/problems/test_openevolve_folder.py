@@ -92,21 +92,17 @@ def test_every_numeric_metric_is_an_objective_and_their_mean_the_fitness(directo
     problem = directory()
     assert isinstance(problem, Problem) and problem.objectives == ("twice", "value") and problem.target is None
     assert problem.seed_answer() == PROGRAM and problem.answer_format == "python"
+    assert "twice, value" in problem.statement()
     seed = problem.score(problem.seed_answer()).check(problem)
     assert seed.rewards == (1.0, 0.5) and seed.fitness == 0.75 and "note: seen" in seed.feedback
     assert problem.score(problem.canonical(answer("return 4"))).rewards == (8.0, 4.0)
 
 
-def test_combined_score_is_the_fitness_and_an_objective_only_when_alone(directory):
-    problem = directory("def evaluate(path):\n    return {'combined_score': 0.25}\n")
-    assert problem.objectives == ("combined_score",)
-    assert problem.score(PROGRAM).fitness == 0.25
-
-
 def test_the_mean_leaves_out_feature_dimensions_which_become_features(directory):
-    problem = directory(config="database:\n  feature_dimensions: [complexity, twice]\n")
+    with pytest.warns(UserWarning, match="feature_dimensions names spread"):
+        problem = directory(config="database:\n  feature_dimensions: [complexity, twice, spread]\n")
     seed = problem.score(PROGRAM)
-    assert seed.features == {"twice": 1.0} and seed.fitness == 0.5
+    assert seed.features == {"twice": 1.0, "spread": 0.0} and seed.fitness == 0.5
 
 
 def test_a_cascade_stops_at_its_thresholds_and_merges_what_it_measured(directory):
@@ -121,6 +117,10 @@ def test_a_cascade_stops_at_its_thresholds_and_merges_what_it_measured(directory
     assert problem.score(problem.canonical(answer("return 4"))).rewards == (16.0, 1.0, 4.0)
     low = problem.score(problem.canonical(answer("return -1")))
     assert low.rewards == (0.0, 0.0, 0.0) and low.error is None
+    off = "evaluator:\n  cascade_evaluation: false\nprompt:\n  include_artifacts: false\n  system_message: Be clever.\n"
+    problem = directory(CASCADE, off, helper=HELPER)
+    assert problem.objectives == ("value",) and problem.score(PROGRAM).fitness == 0.25
+    assert "went well" not in problem.score(PROGRAM).feedback and problem.statement().startswith("Be clever.")
 
 
 def test_a_failure_in_a_later_stage_keeps_what_the_earlier_measured(directory):
@@ -136,43 +136,26 @@ def test_a_failure_in_a_later_stage_keeps_what_the_earlier_measured(directory):
     assert crash.rewards == (0.0, 1.0, 0.0) and "ZeroDivisionError" in crash.error
 
 
-def test_cascade_can_be_switched_off(directory):
-    problem = directory(CASCADE, "evaluator:\n  cascade_evaluation: false\n", helper=HELPER)
-    assert problem.objectives == ("value",) and problem.score(PROGRAM).fitness == 0.25
-
-
-def test_artifacts_stay_out_of_prompts_when_the_config_says_so(directory):
-    problem = directory(CASCADE, "prompt:\n  include_artifacts: false\n", helper=HELPER)
-    assert "went well" not in problem.score(PROGRAM).feedback
-
-
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("return 1 // 0", "ZeroDivisionError"),
         ("return undefined", "NameError"),
         ("import sys; sys.exit('bye')", "SystemExit"),
         ("import os; os._exit(4)", ""),
-        ("while True: pass", "timeout is 2 s"),
+        ("while True: pass", "timeout is 1 s"),
         ("return bytearray(1 << 40)", "memory"),
         ("return ((", "SyntaxError"),
         ("import no_such_module_at_all", "ModuleNotFoundError"),
+        ("return 1\ndef value(x): return 1", "TypeError"),
+        ("return 1\ndel value", "NameError"),
     ],
 )
 def test_what_the_answer_does_wrong_is_a_zero_score(directory, body, says):
-    problem = directory(config="evaluator:\n  timeout: 2\n")
+    problem = directory(config="evaluator:\n  timeout: 1\n")
     score = problem.score(problem.canonical(answer(body))).check(problem)
     assert score.rewards == (0.0, 0.0) and score.fitness == 0.0
     assert says in score.error and score.feedback
     assert problem.score(problem.canonical(answer("return 1"))).rewards == (2.0, 1.0)
-
-
-def test_a_name_the_answer_lacks_or_a_wrong_signature_is_its_fault(directory):
-    program = "# EVOLVE-BLOCK-START\ndef run():\n    return 1\n# EVOLVE-BLOCK-END\n"
-    problem = directory(program=program)
-    for code, says in (("def ran():\n    return 1\n", "AttributeError"), ("def run(x):\n    return 1\n", "TypeError")):
-        score = problem.score(problem.canonical(f"# EVOLVE-BLOCK-START\n{code}# EVOLVE-BLOCK-END\n"))
-        assert score.fitness == 0 and says in score.error
 
 
 @pytest.mark.parametrize(
@@ -294,11 +277,6 @@ def test_a_config_by_another_name_and_incomplete_directories(directory, tmp_path
         resolve(str(tmp_path))
 
 
-def test_the_statement_tells_what_is_measured(directory):
-    problem = directory(config="prompt:\n  system_message: Be clever.\n")
-    assert problem.statement().startswith("Be clever.") and "twice, value" in problem.statement()
-
-
 @pytest.mark.parametrize("name", ["program.py", "my_algorithm.py", "start.rs"])
 @pytest.mark.parametrize("marked", [True, False])
 def test_the_initial_program_may_have_any_name(tmp_path, name, marked):
@@ -384,14 +362,6 @@ def test_directories_of_other_forms_are_found(tmp_path, files, language):
     assert problem.fault is None and problem.language == language and problem.objectives == ("value",)
 
 
-def test_an_unknown_feature_dimension_is_named(tmp_path):
-    (tmp_path / "initial_program.py").write_text("x = 1\n")
-    (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return {'value': 1.0}\n")
-    (tmp_path / "config.yaml").write_text("database:\n  feature_dimensions: [complexity, spread]\n")
-    with pytest.warns(UserWarning, match="feature_dimensions names spread"):
-        resolve(str(tmp_path))
-
-
 def test_what_the_sandbox_refuses_an_evaluator_has_a_remedy(tmp_path):
     (tmp_path / "initial_program.py").write_text("x = 1\n")
     body = "def evaluate(path):\n    open(__file__ + '.txt', 'w')\n    return {'value': 1.0}\n"
@@ -426,29 +396,22 @@ d = 3
 """
 
 
-def fixed_parts(text):
-    return regions(text).fixed
+OTHER = BLOCK_PROGRAM.replace("return n\n", "return 7\n")
+UNMARKED = "\n".join(line.rstrip() for line in OTHER.split("\n") if "EVOLVE" not in line)
 
 
-def test_the_seed_is_its_own_splice():
-    for program in (BLOCK_PROGRAM, TWO, "no blocks at all\n"):
-        assert splice(program, program) == program
-
-
-def test_changes_outside_the_block_are_dropped():
-    answer = BLOCK_PROGRAM.replace("return n\n", "return n + 1\n").replace("sqrt", "cbrt").replace("print", "exec")
-    assert splice(BLOCK_PROGRAM, answer) == BLOCK_PROGRAM.replace("return n\n", "return n + 1\n")
-
-
-def test_a_block_alone_with_its_markers_is_enough():
-    answer = "# EVOLVE-BLOCK-START\ndef pick(n):\n    return 7\n# EVOLVE-BLOCK-END"
-    assert splice(BLOCK_PROGRAM, answer) == BLOCK_PROGRAM.replace("return n\n", "return 7\n")
-
-
-def test_a_whole_program_that_lost_its_markers_is_cut_at_what_stands_outside():
-    lines = [line.rstrip() for line in BLOCK_PROGRAM.split("\n") if "EVOLVE" not in line]
-    answer = "\n\n" + "\n".join(lines).replace("return n\n", "return 3\n") + "\n\n"
-    assert splice(BLOCK_PROGRAM, answer) == BLOCK_PROGRAM.replace("return n\n", "return 3\n")
+@pytest.mark.parametrize(
+    ("program", "answer", "spliced"),
+    [
+        *((program, program, program) for program in (BLOCK_PROGRAM, TWO, "no blocks at all\n")),
+        (BLOCK_PROGRAM, OTHER.replace("sqrt", "cbrt").replace("print", "exec"), OTHER),
+        (BLOCK_PROGRAM, "# EVOLVE-BLOCK-START\ndef pick(n):\n    return 7\n# EVOLVE-BLOCK-END", OTHER),
+        (BLOCK_PROGRAM, f"\n\n{UNMARKED}\n\n", OTHER),
+    ],
+    ids=["one block", "two blocks", "none", "changes outside", "a block alone", "markers lost"],
+)
+def test_what_stands_outside_the_blocks_is_the_programs(program, answer, spliced):
+    assert splice(program, answer) == spliced
 
 
 def test_a_blocks_content_alone_is_taken_unless_it_would_repeat_what_stands_outside():
@@ -488,7 +451,7 @@ def test_nothing_outside_the_blocks_ever_changes_and_splicing_twice_changes_noth
             spliced = splice(program, answer)
         except NotSpliceable:
             continue
-        assert fixed_parts(spliced) == fixed_parts(program)
+        assert regions(spliced).fixed == regions(program).fixed
         assert splice(program, spliced) == spliced
 
 
@@ -533,16 +496,15 @@ target: 0.9
 """
 
 
-def config(tmp_path, text):
-    path = tmp_path / "config.yaml"
+def read(folder: Path, text: str) -> OpenEvolveConfig:
+    path = folder / "config.yaml"
     path.write_text(text)
-    return path
+    return read_config(path)
 
 
 def test_honoured_keys_come_in_our_terms_and_the_rest_in_one_warning(tmp_path):
-    path = config(tmp_path, FULL)
-    read = read_config(path)
-    assert read.settings == {
+    found = read(tmp_path, FULL)
+    assert found.settings == {
         "enable_artifacts": True,
         "file_suffix": ".py",
         "max_iterations": 12,
@@ -573,27 +535,16 @@ def test_honoured_keys_come_in_our_terms_and_the_rest_in_one_warning(tmp_path):
         "parallel_evaluations": 3,
         "target": 0.9,
     }
-    assert set(read.ignored) == {
-        "checkpoint_interval",
-        "allow_full_rewrites",
-        "database.db_path",
-        "evaluator.use_llm_feedback",
-    }
-    warning = read.warning(path)
-    assert "\n" not in warning and all(key in warning for key in read.ignored)
-
-
-def test_the_population_accepts_what_is_carried_over(tmp_path):
-    settings = read_config(config(tmp_path, FULL)).settings
-    fields = {key: value for key, value in settings.items() if key in PopulationConfig.model_fields}
+    ignored = {"checkpoint_interval", "allow_full_rewrites", "database.db_path", "evaluator.use_llm_feedback"}
+    assert set(found.ignored) == ignored
+    warning = found.warning(tmp_path / "config.yaml")
+    assert "\n" not in warning and all(key in warning for key in ignored)
+    fields = {key: value for key, value in found.settings.items() if key in PopulationConfig.model_fields}
     assert PopulationConfig.model_validate(fields).islands == 4
     assert {"islands", "population_size", "migration_rate", "feature_bins"} <= fields.keys()
-
-
-def test_an_empty_file_is_all_defaults_without_a_warning(tmp_path):
-    path = config(tmp_path, "")
-    read = read_config(path)
-    assert read.settings == DEFAULTS and read.warning(path) == ""
+    empty = read(tmp_path, "")
+    assert empty.settings == DEFAULTS and empty.warning(tmp_path / "config.yaml") == ""
+    assert read(tmp_path, "database: 5\n").ignored == ("database",)
 
 
 @pytest.mark.parametrize(
@@ -607,22 +558,17 @@ def test_an_empty_file_is_all_defaults_without_a_warning(tmp_path):
         ("- a\n- b", "holds a list"),
         ("a: [1", "is no YAML"),
         ("a: \x00", "is no YAML"),
+        ("llm: {models: some}", "list of models"),
+        ("llm: {models: [{weight: 1}]}", "needs a name"),
+        ("llm: {primary_model: 5}", "model's name"),
+        ("llm: {models: [{name: a, weight: heavy}]}", "weight is 'heavy'"),
+        ("llm: {max_tokens: many}", "whole number"),
     ],
 )
 def test_a_broken_config_is_one_line(tmp_path, text, says):
     with pytest.raises(BadAddress, match=says) as caught:
-        read_config(config(tmp_path, text))
+        read(tmp_path, text)
     assert "\n" not in str(caught.value) and "config.yaml" in str(caught.value)
-
-
-def test_a_section_of_the_wrong_kind_is_named(tmp_path):
-    assert read_config(config(tmp_path, "database: 5\n")).ignored == ("database",)
-
-
-def read(tmp_path: Path, text: str) -> OpenEvolveConfig:
-    path = tmp_path / "config.yaml"
-    path.write_text(text)
-    return read_config(path)
 
 
 def test_models_with_weights_and_servers_become_an_ensemble(tmp_path, monkeypatch):
@@ -678,19 +624,3 @@ def test_a_key_that_is_written_out_is_not_used(tmp_path):
     found = read(tmp_path, "llm: {primary_model: a, api_key: sk-something-secret}")
     assert found.ignored == ("llm.api_key",) and "secret" not in found.settings["policy"]
     assert "environment" in found.warning(Path("config.yaml"))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("llm: {models: some}", "list of models"),
-        ("llm: {models: [{weight: 1}]}", "needs a name"),
-        ("llm: {primary_model: 5}", "model's name"),
-        ("llm: {models: [{name: a, weight: heavy}]}", "weight is 'heavy'"),
-        ("llm: {max_tokens: many}", "whole number"),
-    ],
-)
-def test_wrong_models_are_one_line(text, said, tmp_path):
-    with pytest.raises(BadAddress, match=said) as caught:
-        read(tmp_path, text)
-    assert "\n" not in str(caught.value)
