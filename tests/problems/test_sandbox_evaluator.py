@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Iterator
@@ -20,10 +19,6 @@ SCORER = '''
 import importlib.util, os, random, signal, socket, subprocess, sys, tempfile, time
 from dataclasses import dataclass, field
 
-STATEMENT = "Return the number."
-OBJECTIVES = ["a", "b"]
-WEIGHTS = {"a": 0.5, "b": (1, 2)}
-thing = object()
 state = []
 
 
@@ -58,10 +53,6 @@ def evaluate(path):
 def text(answer, factor=1):
     state.append(answer)
     return {"score": float(answer) * factor, "calls": len(state)}
-
-
-def execute(answer):
-    exec(answer, {})
 
 
 def guarded(path):
@@ -182,41 +173,9 @@ def look():
     return [os.getcwd() == os.environ["HOME"], os.environ.get("TOKEN"), os.environ.get("EVO_TEST_SECRET")]
 
 
-def who():
-    return os.getpid()
-
-
 def chance():
     import random
     return random.random()
-
-
-def leave_behind(what):
-    """Does one thing that a later evaluation could see; what it found of them, and its pid."""
-    found = sorted(os.listdir(".")) + sorted(os.listdir("/dev/shm")) + [oct(os.stat(".").st_mode)]
-    if what == "file": open("note", "w").close()
-    if what == "folder": os.mkdir("folder")
-    if what == "shared memory": open("/dev/shm/note", "w").close()
-    if what == "mode":
-        try: os.chmod(".", 0o700)
-        except PermissionError: os.mkdir("folder")  # as root's: not its own
-    if what == "many": [open(f"note{n}", "w").close() for n in range(100)]
-    if what == "process" and os.fork() == 0:
-        os.setsid()
-        time.sleep(300)
-    if what == "signals":
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGSEGV, signal.SIGSTOP, signal.SIGKILL, signal.SIGALRM):
-            try: os.kill(1, number)
-            except OSError: pass
-    return [found, os.getpid()]
-
-
-def descriptors():
-    def is_open(fd):
-        try: os.fstat(fd)
-        except OSError: return False
-        return True
-    return [fd for fd in range(256) if is_open(fd)]
 
 
 signal.signal(signal.SIGALRM, lambda *_: None)
@@ -236,14 +195,16 @@ def talkative():
 ANSWER = ScratchFile("answer.py")
 
 
+def opened_to_all(folder: Path) -> Path:
+    """The suite may run as root, and the scorer's user is another."""
+    for part in (folder, folder.parent, folder.parent.parent):
+        part.chmod(part.stat().st_mode | 0o055)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def scorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("scorer")
-    for part in (folder, *folder.parents):  # the suite may run as root, and the scorer's user is another
-        if part.stat().st_uid == os.geteuid() and part != Path("/"):
-            part.chmod(part.stat().st_mode | 0o055)
-        if part.name.startswith("pytest-of"):
-            break
+    folder = opened_to_all(tmp_path_factory.mktemp("scorer"))
     path = folder / "scorer.py"
     path.write_text(SCORER)
     (folder / "secret.txt").write_text("secret")
@@ -310,8 +271,7 @@ def test_subprocesses_and_pools_work(evaluator: Evaluator) -> None:
     outcome = evaluator.call("by_subprocess", ANSWER, timeout=60, files={"answer.py": "def f(x): return x + 22\n"})
     assert outcome.value == {"score": 42, "code": 0, "errors": ""}
     if evaluator._pool.idle[-1].mode != "landlock":  # semaphores live in /dev/shm
-        outcome = evaluator.call("pool", 3, timeout=60)
-        assert outcome.value == [3, 2, 1], outcome
+        assert evaluator.call("pool", 3, timeout=60).value == [3, 2, 1]
     assert evaluator.call("signalled", timeout=30).value == -9
 
 
@@ -323,18 +283,12 @@ def test_time_out_kills_the_whole_tree(evaluator: Evaluator, function: str) -> N
     assert worker.process is not None
     before = descendants(worker.process.pid)
     outcome = evaluator.call(function, timeout=1.0)
-    assert outcome.status == "timeout" and 1.0 <= outcome.wall_seconds < 15, outcome
+    assert outcome.status == "timeout" and outcome.wall_seconds >= 1.0, outcome
     assert descendants(worker.process.pid) == before
+    assert evaluator.call("orphan", timeout=30).value == "left one"
+    assert descendants(worker.process.pid) == before, "what is left running ends with the call"
     assert evaluator.call("text", "5", timeout=30).value == {"score": 5.0, "calls": 1}
     assert evaluator._pool.idle[-1] is worker  # the same one came back
-
-
-def test_what_is_left_running_ends_with_the_call(evaluator: Evaluator) -> None:
-    worker = evaluator._pool.idle[-1]
-    assert worker.process is not None
-    before = descendants(worker.process.pid)
-    assert evaluator.call("orphan", timeout=30).value == "left one"
-    assert descendants(worker.process.pid) == before
 
 
 def descendants(pid: int) -> set[int]:
@@ -377,11 +331,6 @@ def test_what_an_isolated_evaluation_is_refused(evaluator: Evaluator, scorer: Pa
     assert not allowed
 
 
-def test_scratch_is_fresh_for_every_call(evaluator: Evaluator) -> None:
-    for _ in range(2):
-        assert evaluator.call("scratch", timeout=30).value == ["a", "left behind"]
-
-
 def test_later_evaluations_are_confined_as_the_first(evaluator: Evaluator, scorer: Path) -> None:
     """Beyond the number for which a worker keeps what confines them."""
     for _ in range(70):
@@ -395,8 +344,7 @@ def test_every_evaluation_draws_at_random_anew(evaluator: Evaluator) -> None:
 
 
 def test_what_a_scorer_has_called_at_a_fork_is_called(sandbox: Sandbox, tmp_path: Path) -> None:
-    for part in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        part.chmod(part.stat().st_mode | 0o055)
+    opened_to_all(tmp_path)
     path = tmp_path / "hooked.py"
     path.write_text(
         "import os\ncalls = []\nos.register_at_fork(after_in_child=lambda: calls.append(1))\n"
@@ -422,8 +370,7 @@ def test_threads_each_get_their_own(evaluator: Evaluator) -> None:
 
 
 def test_readable_folders(sandbox: Sandbox, tmp_path: Path) -> None:
-    for part in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        part.chmod(part.stat().st_mode | 0o055)
+    opened_to_all(tmp_path)
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "beside.py").write_text("VALUE = 7\n")
     (tmp_path / "shared" / "table.txt").write_text("11")
@@ -440,8 +387,7 @@ def test_readable_folders(sandbox: Sandbox, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("isolated", [True, False])
 def test_a_load_error_names_the_file(sandbox: Sandbox, tmp_path: Path, isolated: bool) -> None:
-    for part in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        part.chmod(part.stat().st_mode | 0o055)
+    opened_to_all(tmp_path)
     path = tmp_path / "broken.py"
     for source, error in (("import nowhere_at_all\n", "nowhere_at_all"), ("def f(:\n", "SyntaxError"), ("1/0", "Zero")):
         path.write_text(source)
