@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import pickle
 import subprocess
 import sys
-import warnings
 import zlib
 from pathlib import Path
 
 import pytest
 
-from problems import BadAddress, ScorerFault, resolve
+from problems import BadAddress, resolve
 from problems.programs.cases import Case
 from problems.programs.livecodebench import ERRATA, text_of_pickle
 from problems.programs.sets import read_task
@@ -137,19 +135,6 @@ def test_packed_private_tests_are_read(tmp_path):
         assert [case.source for case in found.cases] == ["1 2\n", "4 5\n"]
 
 
-class Evil:
-    """Unpickling it calls a function."""
-
-    def __reduce__(self):
-        return exec, ("raise SystemExit('unpickled code ran')",)
-
-
-@pytest.mark.parametrize("value", [Evil(), [Evil()], len, {"not": "text"}])
-def test_a_pickle_that_holds_more_than_text_is_refused_and_never_called(tmp_path, value):
-    with pytest.raises(BadAddress, match=r"tasks\.jsonl:1: .*private_test_cases"):
-        task(tmp_path, {**STDIN, "private_test_cases": packed(pickle.dumps(value))})
-
-
 @pytest.mark.parametrize(
     ("row", "says"),
     [
@@ -163,6 +148,8 @@ def test_a_pickle_that_holds_more_than_text_is_refused_and_never_called(tmp_path
         ({**STDIN, "public_test_cases": "?"}, "neither JSON nor packed"),
         ({**FUNCTIONAL, "metadata": "{}"}, "without metadata.func_name"),
         ({**FUNCTIONAL, "metadata": '{"func_name": "f(); import os"}'}, "is no name"),
+        ({"text": "t", "test": "assert ("}, "`test` does not parse"),
+        ({"prompt": "nothing", "test": "def check(f):\n    assert f(1)\n"}, "is no function header"),
     ],
 )
 def test_a_bad_line_is_named_in_one_line(tmp_path, row, says):
@@ -252,14 +239,6 @@ def test_a_loop_may_ask_a_reference_of_the_file_which_no_answer_reaches(tmp_path
     assert problem.score(PROMPT + "    return x\n").rewards == (1, 0)
 
 
-def test_a_test_that_fails_by_itself_is_the_rows_fault(tmp_path):
-    helpers = CLOSE + "\ndef ref_func(x):\n    return 1 / (x - 1)\n"
-    loop = "for i, inp in enumerate(inputs):\n    assertion(candidate(*inp), ref_func(*inp), 0)\n"
-    problem = posed(tmp_path, humaneval_plus("inputs = [[1.0]]\n" + loop, helpers))
-    with pytest.raises(ScorerFault, match="own solution fails 1 of 1 tests .*ZeroDivisionError"):
-        problem.score(PROMPT + "    return 1.0\n")
-
-
 def test_an_assertion_of_the_files_own_is_judged_pair_by_pair(tmp_path):
     loop = "for i, inp in enumerate(inputs):\n    assert abs(candidate(*inp) ** 2 - inp[0]) < 0.01\n"
     problem = posed(tmp_path, humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop))
@@ -317,19 +296,6 @@ def test_lines_with_test_or_without_entry_point(tmp_path, row):
     assert problem.score("def f(x):\n    return 2 * x\n").fitness == 1
     assert problem.score("def f(x):\n    return x\n").fitness == 0.5
     assert problem.task.reference is None or problem.score(problem.task.reference).fitness == 1
-
-
-@pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        ({"text": "t", "test": "assert ("}, "`test` does not parse"),
-        ({"prompt": "nothing", "test": "def check(f):\n    assert f(1)\n"}, "is no function header"),
-    ],
-)
-def test_what_is_wrong_with_a_line_is_said_in_one(tmp_path, row, says):
-    with pytest.raises(BadAddress, match=says) as caught:
-        posed(tmp_path, row)
-    assert "own.jsonl:1: " in str(caught.value) and "\n" not in str(caught.value)
 
 
 def converted(tmp_path, row):
@@ -414,9 +380,6 @@ def test_a_window_holds_its_first_day_and_not_its_last():
     assert ids(f"{SAMPLE}?from=2025-02-01&to=2025-04-12") == ["own003_a", "own003_d", "own004_c"]
     assert ids(f"{SAMPLE}?from=2025-02-01/0-1") == ["own003_a", "own003_d"]
     assert ids(f"{SAMPLE}?from=2025-02-01/9002") == ["9002"]
-
-
-def test_a_question_has_one_name_whatever_window_it_was_chosen_by():
     (alone,) = resolve(f"livecodebench:{SAMPLE}/own003_d")
     assert alone.name in {problem.name for problem in resolve(f"livecodebench:{SAMPLE}?from=2025-02-01")}
 
@@ -457,18 +420,18 @@ def test_errata_of_leetcode_go_by_title(tmp_path):
         assert len(resolve(f"livecodebench:{path}")) == 1
 
 
-class EvilPickle:
+class Evil:
+    """Unpickling it calls a function."""
+
     def __reduce__(self):
         return exec, ("raise SystemExit('unpickled code ran')",)
 
 
 HOSTILE = {
-    "a call": pickle.dumps(EvilPickle()),
-    "a call of protocol 0": b"\x80\x00" + pickle.dumps(EvilPickle(), protocol=0),
-    "a list": pickle.dumps(["[]"]),
-    "a dict": pickle.dumps({"a": "[]"}),
-    "bytes": pickle.dumps(b"[]"),
-    "a number": pickle.dumps(7),
+    "a call": pickle.dumps(Evil()),
+    "a call of protocol 0": b"\x80\x00" + pickle.dumps(Evil(), protocol=0),
+    "a function": pickle.dumps(len),
+    **{f"a {type(value).__name__}": pickle.dumps(value) for value in (["[]"], {"a": "[]"}, b"[]", 7)},
     "a persistent id": b"\x80\x04Pother\n.",
     "an extension": b"\x80\x02\x82\x01.",
     "two texts": b"\x80\x02X\x02\x00\x00\x00[]X\x02\x00\x00\x00[].",
@@ -519,29 +482,3 @@ def test_the_hub_out_of_reach_is_one_line_with_a_remedy(monkeypatch):
     with pytest.raises(BadAddress, match=r"(needs the package datasets|cannot be loaded).*name their folder") as caught:
         resolve("livecodebench:hf?from=2025-02-01")
     assert "\n" not in str(caught.value)
-
-
-DATA = pytest.mark.skipif("EVO_DATA" not in os.environ, reason="EVO_DATA names no folder with lcb_public_tests.json")
-
-
-@DATA
-def test_programs_that_the_benchmark_graded_correct_pass_here(tmp_path):
-    """Of the 219 stdin problems whose public tests are at hand, o1-preview's program was graded correct on 109."""
-    folder = Path(os.environ["EVO_DATA"])
-    submitted = {one["question_id"]: one for one in json.loads((folder / "lcb_o1_preview_880.json").read_text())}
-    tests = {one["question_id"]: one["tests"] for one in json.loads((folder / "lcb_public_tests.json").read_text())}
-    rows = [
-        {
-            **submitted[name],
-            "metadata": "{}",
-            "private_test_cases": packed(pickle.dumps(json.dumps(own))),
-        }
-        for name, own in tests.items()
-    ]
-    with warnings.catch_warnings(record=True) as skipped:
-        warnings.simplefilter("always")
-        problems = resolve(f"livecodebench:{written(tmp_path, *rows)}")
-    correct = [one for one in problems if submitted[one.task.extra["id"]]["graded_list"][0]]
-    assert (len(tests), len(problems), len(skipped), len(correct)) == (219, 212, 7, 108)
-    failing = [one.name for one in correct if one.score(submitted[one.task.extra["id"]]["code_list"][0]).fitness < 1]
-    assert not failing

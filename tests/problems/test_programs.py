@@ -44,12 +44,6 @@ def test_the_reference_solves_a_shipped_problem_and_the_wrong_solution_solves_a_
     assert problem.score(problem.seed_answer()).check(problem).fitness < 0.5
 
 
-def test_hard_problems_tell_partial_solutions_apart():
-    for problem in resolve("programs:hard"):
-        wrong = problem.score(problem.task.extra["wrong"])
-        assert len(set(wrong.rewards)) == 2 and len(problem.objectives) >= 10
-
-
 JUDGED = {
     "prompt": "import math\n\n\ndef roots(n):\n    '''Divisors of n in any order.'''\n",
     "entry_point": "roots",
@@ -82,19 +76,6 @@ def test_test_code_runs_beside_the_answer(tmp_path):
     assert "roots(6) returned [1, 6]" in partial.feedback and "[1, 2, 3, 6]" not in partial.feedback
     crashing = problem.score("def roots(n):\n    return 1 // 0\n")
     assert crashing.rewards == (0, 0, 0, 1) and "ZeroDivisionError" in crashing.feedback
-
-
-def test_an_answer_cannot_pass_a_judge_with_an_object_that_equals_everything(tmp_path):
-    problem = posed(tmp_path, **JUDGED)
-    forged = (
-        "class Any(list):\n"
-        "    def __eq__(self, other):\n        return True\n"
-        "    def __iter__(self):\n        return iter([1, 2, 3, 6])\n"
-        "    def __len__(self):\n        return 4\n"
-        "def roots(n):\n    return Any()\n"
-        "sorted = lambda x: [1, 2, 3, 6]\n"
-    )
-    assert problem.score(forged).rewards[1] == 0
 
 
 def test_a_test_with_a_name_that_nothing_defines_is_left_out(tmp_path):
@@ -156,8 +137,7 @@ def f(x):
 def test_an_answer_that_searches_its_process_finds_no_expected_output(tmp_path, code, test):
     problem = posed(tmp_path, text="t", test_list=["assert f(0) == 1", test])
     score = problem.score(code)
-    assert score.rewards == (0, 0)
-    assert SECRET not in score.feedback
+    assert score.rewards == (0, 0) and SECRET not in score.feedback
     # the same hunters do find it where it is: they are able to fail this test
     planted = problem.score(f"planted = ['nee' 'dle-5a1fce07']\n{code}")
     if "gc" in code and "upper" not in test:  # beside test code the garbage collector ends the process
@@ -173,6 +153,9 @@ def test_feedback_shows_inputs_and_outcomes_but_hidden_expectations_never(tmp_pa
     assert "f(3) returned 3, which is wrong" in score.feedback
     assert "also failing: 4, 5, 6" in score.feedback
     assert "hidden value" not in score.feedback + problem.statement()
+    many = posed(tmp_path, text="t", test_list=[f"assert f({n}) == {n * n}" for n in range(2, 102)])
+    feedback = many.score("def f(n):\n    return n\n").feedback
+    assert feedback.endswith(" and 77 more") and len(feedback) < 400
 
 
 def test_values_too_large_to_print_do_not_break_feedback(tmp_path):
@@ -192,9 +175,9 @@ def test_code_that_does_not_run_is_an_error_of_the_answer(tmp_path):
 
 def test_an_answer_that_hangs_is_given_up():
     tests = tuple(Case(str(n), "1", "printed") for n in range(8))
-    problem = ProgramProblem("slow", Task("t", "", tests, seconds=0.3), shared_sandbox)
+    problem = ProgramProblem("slow", Task("t", "", tests, seconds=0.1), shared_sandbox)
     score = problem.score("while True:\n    pass\n")
-    assert score.fitness == 0 and "0.3 s" in score.error
+    assert score.fitness == 0 and "0.1 s" in score.error
     assert "not run" in problem._run("while True:\n    pass\n")[-1].message, "every case was waited for"
 
 
@@ -258,13 +241,6 @@ def test_solved_means_that_every_test_of_the_file_passes(tmp_path, count, judged
         assert f"case {count}: " in last.feedback
         first = problem.score("def square(n):\n    return n * n if n else 1\n")
         assert first.rewards == (0.0,) + (1.0,) * 15
-
-
-def test_a_long_list_of_failing_cases_is_cut(tmp_path):
-    tests = [f"assert square({n}) == {n * n}" for n in range(2, 102)]
-    problem = posed(tmp_path, text="Square.", test_list=tests)
-    feedback = problem.score("def square(n):\n    return n\n").feedback
-    assert feedback.endswith(" and 77 more") and len(feedback) < 400
 
 
 def posed_as_published(
@@ -357,61 +333,12 @@ def test_a_program_that_exits_is_judged_by_what_it_printed(tmp_path, ending):
     assert problem.score(f"print(3)\nraise ValueError\n{ending}").fitness == 0
 
 
-def test_a_program_may_read_dev_stdin(tmp_path):
-    problem = posed_as_published(tmp_path, [("1 2\n", "3\n")], stdin=True)
-    assert problem.score("print(sum(map(int, open('/dev/stdin').read().split())))").fitness == 1
-    assert problem.score("with open('/dev/stdin') as f:\n    print(sum(map(int, f.readline().split())))").fitness == 1
-
-
 @pytest.mark.parametrize("where", ["root: Optional[TreeNode]) -> int", "x: List[int]) -> Optional['ListNode']"])
 def test_a_task_whose_tests_would_need_objects_is_refused_when_it_is_loaded(tmp_path, where):
     starter = f"# class TreeNode: ...\nclass Solution:\n    def f(self, {where}:\n        "
-    with pytest.warns(UserWarning, match=r":1: skipped: f takes or returns a (TreeNode|ListNode), an object"):
-        assert not list(resolve_all(tmp_path, starter))
-
-
-def resolve_all(tmp_path, starter):
-    try:
-        yield posed_as_published(tmp_path, [("[1]", "1")], starter)
-    except ValueError:
-        return
-
-
-@pytest.mark.parametrize(
-    ("row", "wrong"),
-    [
-        (
-            {
-                "text": "t",
-                "code": "class Solution:\n    def f(self, x):\n        return 2.0",
-                "test_list": ["assert abs(Solution().f(3) - 2) < 1e-6"],
-            },
-            "class Solution:\n    def f(self, x):\n        return 2.1",
-        ),
-        (
-            {
-                "prompt": "class Node:\n    pass\n\ndef same(a):\n    return type(a) is Node\n\ndef f(x):\n    pass\n",
-                "entry_point": "f",
-                "canonical_solution": "    return Node()",
-                "test": "def check(candidate):\n    assert same(candidate(1)) is True\n",
-            },
-            "def f(x):\n    return 1",
-        ),
-    ],
-)
-def test_a_test_may_make_objects_of_a_class(tmp_path, row, wrong):
-    (tmp_path / "own.jsonl").write_text(json.dumps(row))
-    (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
-    assert problem.score(problem.task.reference).fitness == 1
-    assert problem.score(wrong).fitness == 0
-
-
-def test_infinities_and_objects_made_beside_the_answer_are_compared(tmp_path):
-    code = "class Solution:\n    def f(self, x):\n        return -inf\n\nfrom math import inf\n"
-    row = {"text": "t", "code": code, "test_list": ["assert Solution().f(3) == -inf", "assert Solution().f(1) < 0"]}
-    (tmp_path / "own.jsonl").write_text(json.dumps({**row, "test_list": row["test_list"][:1]}))
-    (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
-    assert problem.score(code).fitness == 1
+    said = r":1: skipped: f takes or returns a (TreeNode|ListNode), an object"
+    with pytest.warns(UserWarning, match=said), pytest.raises(ValueError, match="unpack"):
+        posed_as_published(tmp_path, [("[1]", "1")], starter)
 
 
 def nested(depth):
@@ -440,12 +367,6 @@ def test_equality_is_pythons(value, expected, same):
 
 def fits(value, expected, rule="=="):
     return passes(Case("f()", expected, rule), CaseOutcome("ok", value))
-
-
-def test_json_has_no_tuples():
-    assert fits((1, [2, 3]), [1, [2, 3]], "json")
-    assert not fits((1, (2, 3)), [1, [2, 3]], "json"), "the benchmark's harness makes a list of the outermost alone"
-    assert not fits("12", ["1", "2"], "json")
 
 
 @pytest.mark.parametrize(
