@@ -13,7 +13,7 @@ from support.stored_rows import committed_groups
 from support.warm_processes import Forked
 
 
-def begin(*arguments: str, cwd: Path | None = None, kind: type[Forked] = Forked) -> Forked:
+def begin(*arguments: str, cwd: Path | None = None, kind: type[Forked] = Forked, **environment: str) -> Forked:
     """`evo ARGUMENTS` as a child without a terminal; its output is piped."""
     return kind(
         [sys.executable, "-m", "evo", *arguments],
@@ -23,7 +23,7 @@ def begin(*arguments: str, cwd: Path | None = None, kind: type[Forked] = Forked)
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # what is sent is sent to it alone
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", **environment},
     )
 
 

@@ -68,6 +68,26 @@ def here(here, monkeypatch):
         (["problems", "broken/half.py"], "broken/half.py, line 1 is not Python: '(' was never closed"),
         (["compare", "maze:test", "--arm", "é=embedded:base"], "up to 40 letters from a to z"),
         (["runn"], "no command 'runn'; did you mean run"),
+        (["run"], "no problem named"),
+        (["run", "maze:test/100"], "100"),
+        (["run", "maze:test", "--policy", "embedded:nothing"], "embedded:nothing"),
+        (["run", "maze:test", "--policy", "no such model"], "no such model"),
+        (
+            ["run", "programs:easy", "--policy", "embedded:base"],
+            "only understands mazes and cannot search programs:easy/0",
+        ),
+        (["run", "maze:test", "--answers", "0"], "--answers"),
+        (["run", "maze:test", "--iterations", "-4"], "-4"),
+        (["run", "maze:test", "--config", "missing.yaml"], "missing.yaml"),
+        (["run", "maze:test", "--frobnicate"], "--frobnicate"),
+        (["run", "maze:test", *LOCAL, "--db", "mysql://x/y"], "mysql"),
+        (["run", "maze:test", *LOCAL, "--db", "evo.db"], "sqlite:///FILE"),
+        (["run", "maze:test", *LOCAL, "--db", "sqlite:////nowhere/at/all/evo.db"], "/nowhere/at/all"),
+        (["run", "maze:test", *LOCAL, "--db", "postgresql+psycopg://u@127.0.0.1:1/x"], "127.0.0.1"),
+        (["export", "nobody", "-o", "x.csv"], "x.csv"),
+        (["export", "nobody", "-o", "t.parquet"], "Parquet was removed"),
+        (["export", "nobody", "--openevolve", "out"], "--openevolve was removed"),
+        (["pretrain", "go", "-o", "x"], "python -m vpo.languages.pretrain"),
     ],
     ids=lambda given: " ".join(given[-3:]) if isinstance(given, list) else "",
 )
@@ -88,8 +108,10 @@ def test_a_directory_of_many_scorers_is_named_by_a_pattern(here, capsys):
 def test_a_run_that_is_there_is_named_for_one_that_is_not(here, capsys):
     assert invoke(["run", "maze:test", *LOCAL, "--iterations", "1", "--name", "first", "--plain"]) == 0
     capsys.readouterr()
-    for command in ("show", "best", "report", "resume"):
-        code, _, error = evo(capsys, command, "frist")
+    for command in (["show"], ["best"], ["report"], ["resume"], ["export", "-o", "x.jsonl"]):
+        code, _, error = evo(capsys, command[0], "frist", *command[1:])
         assert code == 2 and "did you mean first?" in error and error.count("\n") == 1
+    code, _, error = evo(capsys, "run", "maze:test", *LOCAL, "--name", "first")
+    assert code == 2 and "first" in error and error.count("\n") == 1
     code, _, error = evo(capsys, "resume", "first", "--max-cost", "1")
     assert code == 2 and PRICE in error
