@@ -56,6 +56,11 @@ def files_below(folder: Path) -> Iterator[Path]:
                 yield file
 
 
+def files_at(places: Iterable[str | Path]) -> set[Path]:
+    """The files among the places, and all files below the folders."""
+    return {f for place in map(Path, places) for f in ([place] if place.is_file() else files_below(place))}
+
+
 def files_named_by(code: Iterable[Path], folder: Path) -> set[Path]:
     """`code` itself and the files of `folder` that it can use: modules next to it that it imports (and the files that
     those name), and every file whose suffix, name or folder is written in it.

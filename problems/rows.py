@@ -1,4 +1,4 @@
-"""Rows of tasks: from files in JSON, JSON Lines or Parquet, and from the Hugging Face hub."""
+"""Data from files in JSON, JSON Lines, Parquet or YAML, and from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -70,6 +70,21 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     except ArrowException as error:
         raise BadAddress(f"cannot read {path}: {' '.join(str(error).split())}") from None
     return rows
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The keys of a YAML file and their values, none for an empty one. Raises BadAddress, one line."""
+    import yaml
+
+    try:
+        read = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadAddress(f"cannot read {path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise BadAddress(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(read, dict | None):
+        raise BadAddress(f"{path} holds a {type(read).__name__}, not keys with values")
+    return read or {}
 
 
 def field_of(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:

@@ -26,74 +26,56 @@ EVOLVE-BLOCKs may change completely; in a file with them, only their contents (p
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from problems.address import did_you_mean
 from problems.contract import BadAddress, Score, ScorerFault
-from problems.custom.scorer_problem import LIMITS, SHIMS, Failed, ScorerProblem, ScorerProcess, checked_options
-from problems.fingerprint import files_below, files_fingerprint, files_named_by
-from problems.openevolve.evolve_block import NotSpliceable, language_of, regions, splice
-from problems.python_syntax import strip_fence
+from problems.custom.program_files import FilesProblem, header_of, join_files
+from problems.custom.scorer_problem import DECLARED, OPTIONS, SHIMS, checked_options
+from problems.fingerprint import files_at, files_fingerprint, files_named_by
+from problems.openevolve.evolve_block import language_of, regions
+from problems.rows import read_yaml
 from problems.sandbox.contract import EvaluatorSpec
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
 
 FILE = "problem.yaml"
-_KEYS = (
-    "command",
-    "files",
-    "statement",
-    "objectives",
-    "target",
-    "directions",
-    "weights",
-    "timeout",
-    "readable",
-    "isolated",
-    "resources",
-)
+_KEYS = ("command", "files", *(key for key in DECLARED if key not in ("seed_answer", "answer_format")), *OPTIONS)
 
 
 def is_command_file(path: Path) -> bool:
     """Whether a YAML file names a command at its top level."""
     try:
-        read = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return "command" in read_yaml(path)
+    except BadAddress:
         return False
-    return isinstance(read, dict) and "command" in read
 
 
-class CommandProblem(ScorerProblem):
+class CommandProblem(FilesProblem):
     """The file as a Problem. Raises BadAddress, one line, for a file of another form."""
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         self.path = path.resolve()
         self.folder = self.path.parent
         self.name = str(self.folder if self.path.name == FILE else self.path)
-        self._read = _read(self.path)
-        self.originals = _originals(self.path, self._read.get("files"))
+        read = _read(self.path)
+        self.originals = _originals(self.path, read.get("files"))
         self.language = language_of(Path(next(iter(self.originals))))
         python = all(file.endswith(".py") for file in self.originals)
-        self._format = "python" if python else "text"
-        checked = checked_options(str(self.path), self.folder, self._read)
-        self._readable = checked.readable
-        fingerprinted = {"command": self._read["command"], "folder": str(self.folder), "files": list(self.originals)}
+        options = checked_options(str(self.path), self.folder, read)
+        passed_on = {"command": read["command"], "folder": str(self.folder), "files": list(self.originals)}
         spec = EvaluatorSpec(
             str(SHIMS / "command_scorer.py"),
-            readable=(str(self.folder), str(SHIMS), *self._readable),
-            isolated=checked.isolated,
+            readable=(str(self.folder), str(SHIMS), *options.readable),
+            isolated=options.isolated,
             builds=True,
-            environment={"EVO_COMMAND": json.dumps(fingerprinted)},
+            environment={"EVO_COMMAND": json.dumps(passed_on)},
         )
-        super().__init__(str(self.path), ScorerProcess(self.path, spec, LIMITS, sandbox), checked)
-        if self.fault is None and self._seed is None:  # its objectives were declared, and it was not run yet
-            self._run_seed()
+        about = {**{key: read.get(key) for key in DECLARED}, "answer_format": "python" if python else "text"}
+        super().__init__(str(self.path), spec, sandbox, options, {**about, "seed_answer": join_files(self.originals)})
 
     def statement(self) -> str:
         """The file's statement, and the form of an answer."""
@@ -106,83 +88,31 @@ class CommandProblem(ScorerProblem):
             form.append(f"In {', '.join(marked)} only what stands between EVOLVE-BLOCK-START and -END may change.")
         return f"{super().statement()}\n\n{' '.join(form)}"
 
-    def canonical(self, answer: str) -> str:
-        """All files of the program with the answer's contents; an answer that fits into none stays as it is."""
-        try:
-            return join_files(split_files(answer, self.originals, self.language))
-        except NotSpliceable:
-            return strip_fence(answer, self.language)
-
-    def files_of(self, answer: str) -> dict[str, str]:
-        """All files of the program, with the answer's contents as far as it fits into them."""
-        try:
-            return split_files(answer, self.originals, self.language)
-        except NotSpliceable:
-            return dict(self.originals)
-
-    def answer_of(self, files: Mapping[str, str]) -> str:
-        """The files as one text."""
-        return join_files({name: files.get(name, original) for name, original in self.originals.items()})
-
     def score(self, answer: str) -> Score:
-        if self.fault is not None:
-            raise self.fault
-        try:
-            split_files(answer, self.originals, self.language)
-        except NotSpliceable as reason:
-            return Score.failure(len(self.objectives), str(reason))
-        if any(mark in answer for mark in "\0") or not _encodable(answer):
-            return Score.failure(len(self.objectives), "a character that no file can hold")
+        self._raise_own_fault()
         try:
             return super().score(answer)
         except ScorerFault as fault:
-            return Score.failure(len(self.objectives), " ".join(str(fault).split())[:300], str(fault))
+            return self._failure(str(fault))
 
     def fingerprint(self) -> str:
         """The fingerprint of the file, the program, the files that these can use next to them, and all that
         `readable` names."""
         files = files_named_by([self.path, *(self.folder / name for name in self.originals)], self.folder)
-        for place in map(Path, self._readable):
-            files.update([place] if place.is_file() else files_below(place))
-        return files_fingerprint(self.folder, files)
-
-    def _declared(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        keys = ("statement", "objectives", "target", "directions", "weights")
-        declared = {key: self._read.get(key) for key in keys}
-        return {
-            **declared,
-            "seed_answer": join_files(self.originals),
-            "canonical": False,
-            "answer_format": self._format,
-        }
+        return files_fingerprint(self.folder, files | files_at(self._readable))
 
     def _question(self, answer: str) -> Any:
-        return split_files(answer, self.originals, self.language)
+        return self._split(answer)
 
-    def _run_seed(self) -> None:
-        try:
-            value = self._asked(self._seed_text)
-            if isinstance(value, Failed):
-                raise ScorerFault(f"{self.where}: the program as it is fails: {value.reason}")
-            self._seed = self._shape.score(value)
-        except ScorerFault as fault:
-            self.fault = fault
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    def _learn(self) -> None:
+        super()._learn()
+        if self._seed is None:  # its objectives were declared, and it was not run yet
+            self._seed = self._score_of(self._seed_value())
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        read = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadAddress(f"cannot read {path}: {' '.join(str(error).split())}") from None
-    if not isinstance(read, dict) or not isinstance(read.get("command"), str) or not read["command"].strip():
+    read = read_yaml(path)
+    if not isinstance(read.get("command"), str) or not read["command"].strip():
         raise BadAddress(f"{path}: `command` has to be a line for sh")
     if unknown := sorted(map(str, set(read) - set(_KEYS))):
         hint = did_you_mean(unknown[0], _KEYS, most=1) or f"; there are {', '.join(_KEYS)}"
@@ -206,54 +136,3 @@ def _originals(path: Path, files: Any) -> dict[str, str]:
             shown = name if name.isprintable() else ascii(name)
             raise BadAddress(f"{path}: cannot read {shown}: {error}") from None
     return originals
-
-
-_HEADER = re.compile(r"(?m)^[^\w\n=]*=== file: (\S+) ===[^\w\n]*$")
-_MARK = "=== file: "
-_HASH = (".py", ".sh", ".r", ".rb", ".pl", ".jl", ".yaml", ".yml", ".toml", ".mk", "")
-
-
-def header_of(path: str) -> str:
-    """The line that begins a file."""
-    comment = "#" if PurePosixPath(path).suffix.lower() in _HASH else "//"
-    return f"{comment} {_MARK}{path} ==="
-
-
-def join_files(files: Mapping[str, str]) -> str:
-    """One text; a single file is just its text."""
-    if len(files) == 1:
-        return next(iter(files.values()))
-    return "\n".join(f"{header_of(path)}\n{text.rstrip()}\n" for path, text in files.items())
-
-
-def split_files(answer: str, originals: Mapping[str, str], language: str) -> dict[str, str]:
-    """Every file of `originals` with the answer's changes; files that it does not name stay as they are.
-
-    language: of code fences. Raises NotSpliceable, with the right form, for an answer that does not fit into them.
-    """
-    if len(originals) == 1:
-        ((path, original),) = originals.items()
-        return {path: _put(path, original, strip_fence(answer, language))}
-    text = answer.replace("\r\n", "\n").replace("\r", "\n")
-    fenced = strip_fence(text, language, wanted=_MARK)
-    text = fenced if _HEADER.search(fenced) else text  # else each file may be in a separate fence
-    headers = list(_HEADER.finditer(text))
-    if not headers:
-        raise NotSpliceable(
-            f"the answer names no file; begin each with a line such as {header_of(next(iter(originals)))}"
-        )
-    changed = dict(originals)
-    for at, header in enumerate(headers):
-        path = header[1]
-        if path not in originals:
-            raise NotSpliceable(f"the answer names {path}, which is no file of the program; {', '.join(originals)} are")
-        end = headers[at + 1].start() if at + 1 < len(headers) else len(text)
-        changed[path] = _put(path, originals[path], strip_fence(text[header.end() : end], language))
-    return changed
-
-
-def _put(path: str, original: str, given: str) -> str:
-    try:
-        return splice(original, given)
-    except NotSpliceable as reason:
-        raise NotSpliceable(f"{path}: {reason}") from None

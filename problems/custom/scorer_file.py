@@ -28,16 +28,15 @@ The file runs in another process, each call in a separate fork. Who is at fault 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.apart import AnswerError as AnswerError
 from problems.contract import BadAddress
-from problems.custom.scorer_problem import LIMITS, OPTIONS, ROOT, SHIMS, ScorerProblem, ScorerProcess, checked_options
-from problems.fingerprint import files_below, files_fingerprint, files_named_by
+from problems.custom.scorer_problem import OPTIONS, ScorerProblem, checked_options, python_spec
+from problems.fingerprint import files_at, files_fingerprint, files_named_by
 from problems.python_syntax import parse_source
-from problems.sandbox.contract import EvaluatorSpec
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -49,32 +48,16 @@ class ScorerFileProblem(ScorerProblem):
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         self.path = path.resolve()
         self.name = str(self.path)
-        options = _literals(self.path)
-        checked = checked_options(str(self.path), self.path.parent, options)
-        self._readable = checked.readable
-        spec = EvaluatorSpec(
-            str(SHIMS / "python_scorer.py"),
-            readable=(str(self.path), str(ROOT / "problems"), str(ROOT / "evo" / "__init__.py"), *self._readable),
-            isolated=checked.isolated,
-            environment={"EVO_SCORER_FILE": str(self.path), "PYTHONPATH": str(ROOT)},
-        )
-        super().__init__(self.name, ScorerProcess(self.path, spec, LIMITS, sandbox), checked)
+        options = checked_options(self.name, self.path.parent, _literals(self.path))
+        spec = python_spec(self.path, options, EVO_SCORER_FILE=self.name)
+        super().__init__(self.name, spec, sandbox, options)
 
     def fingerprint(self) -> str:
         """The fingerprint of the file, of all that `readable` names, and of the files that it can use in its folder."""
-        files = {self.path}
-        own = [] if self._isolated else [self.path.parent]
-        for place in (*map(Path, self._readable), *own):
-            if place.is_file():
-                files.add(place)
-            elif self.path.is_relative_to(place):
-                files |= files_named_by([self.path], place)
-            else:
-                files.update(files_below(place))
+        places = {*map(Path, self._readable), *([] if self._spec.isolated else [self.path.parent])}
+        around = {place for place in places if place.is_dir() and self.path.is_relative_to(place)}
+        files = {self.path, *files_at(places - around)}.union(*(files_named_by([self.path], place) for place in around))
         return files_fingerprint(self.path.parent, files)
-
-    def _declared(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        return described
 
 
 def _literals(path: Path) -> dict[str, Any]:

@@ -36,16 +36,14 @@ from typing import TYPE_CHECKING, Any
 
 from problems import temp_dirs
 from problems.contract import BadAddress
-from problems.custom.scorer_problem import LIMITS, OPTIONS, ROOT, SHIMS, ScorerProblem, ScorerProcess, checked_options
-from problems.fingerprint import files_below, files_fingerprint
+from problems.custom.scorer_problem import DECLARED, OPTIONS, ScorerProblem, checked_options, python_spec
+from problems.fingerprint import files_at, files_fingerprint
 from problems.python_syntax import parse_source
-from problems.sandbox.contract import EvaluatorSpec
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
 
 KIND = "score"
-DECLARED = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
 _pickling = threading.Lock()
 
 
@@ -67,41 +65,27 @@ class ScorerFunctionProblem(ScorerProblem):
         """
         if not callable(function) or isinstance(function, type):
             raise BadAddress(f"score = {function!r}: must be a function of an answer, which is text")
-        self.function, self._given, self._batched = function, dict(declared), batched
+        self.function = function
         title = name_of(function)
         self.name = f"{KIND}:{title}"
         self._code = _code_of(function)
         file = self._code.co_filename if self._code is not None else ""
         where = f"{title} in {file}" if Path(file).is_file() else title
-        options = {key: declared[key] for key in OPTIONS if declared.get(key) is not None}
-        checked = checked_options(where, Path.cwd(), options)
-        self._readable = checked.readable
+        given = {key: declared[key] for key in OPTIONS if declared.get(key) is not None}
+        options = checked_options(where, Path.cwd(), given)
         folder = temp_dirs.make("function")
         weakref.finalize(self, temp_dirs.release, folder)
         pickled = Path(folder, "function.pickle")
         pickled.write_bytes(_pickle(function, title))
-        spec = EvaluatorSpec(
-            str(SHIMS / "python_scorer.py"),
-            readable=(str(pickled), str(ROOT / "problems"), str(ROOT / "evo" / "__init__.py"), *self._readable),
-            isolated=checked.isolated,
-            environment={
-                "EVO_SCORER_PICKLE": str(pickled),
-                "EVO_SCORER_FILE": file,
-                "PYTHONPATH": str(ROOT),
-            },
-        )
-        super().__init__(where, ScorerProcess(where, spec, LIMITS, sandbox), checked)
+        spec = python_spec(pickled, options, EVO_SCORER_PICKLE=str(pickled), EVO_SCORER_FILE=file)
+        about = {"canonical": False, "held_out": False, "batched": batched, **{k: declared.get(k) for k in DECLARED}}
+        super().__init__(where, spec, sandbox, options, about)
 
     def fingerprint(self) -> str:
         """The fingerprint of the function's code, its closure and references, its declarations, and `readable`."""
-        files: set[Path] = set()
-        for place in map(Path, self._readable):
-            files.update([place] if place.is_file() else files_below(place))
-        declared = {key: self._given.get(key) for key in DECLARED}
-        return files_fingerprint(Path.cwd(), files, describe_value(self.function), describe_value(declared))
-
-    def _declared(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"canonical": False, "batched": self._batched, **{key: self._given.get(key) for key in DECLARED}}
+        declared = {key: self._declared[key] for key in DECLARED}
+        described = describe_value(self.function), describe_value(declared)
+        return files_fingerprint(Path.cwd(), files_at(self._readable), *described)
 
     def _at(self, line: int | None) -> str:
         """With the text of the line, which a notebook shows under a name without a place."""

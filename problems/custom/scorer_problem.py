@@ -1,7 +1,8 @@
 """A user's scorer of any kind as a Problem: its declarations, its scores, and who is at fault in a failure.
 
-It runs in another process, each call in a separate fork (problems.sandbox.pool). A file is read by
-problems.custom.scorer_file, a function by problems.custom.scorer_function.
+It runs in another process, each call in a separate fork (problems.sandbox.pool). The kinds differ in how they are
+loaded: a file (scorer_file), a function (scorer_function), a command (command), an OpenEvolve evaluator
+(problems.openevolve.directory).
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import math
 import re
 import threading
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +28,22 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 """The folder from which problems.* is imported, in the scorer's process too."""
+SHIMS = ROOT / "problems" / "shims"
+"""Files that a sandbox worker loads in front of a user's."""
 LIMITS = Limits(memory=4 << 30, output=16 << 20, file=256 << 20, scratch=256 << 20, processes=64)
+TIMEOUT = 30.0
+"""Seconds per answer if the user sets none."""
+OPTIONS = ("timeout", "readable", "isolated", "resources")
+"""The declarations of a scorer that are read before it runs."""
+DECLARED = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
+"""Its other declarations."""
+RESERVED = ("fitness", "combined_score", "feedback", "features", "error", "rewards")
+"""Keys of a score that are no objectives."""
+_NOTHING = "score() returned None; it must return numbers by name, or one number"
+
+
+class Failed(Exception):
+    """The answer's failure, reported by the scorer or by a limit."""
 
 
 class ScorerProblem(Problem):
@@ -40,19 +55,32 @@ class ScorerProblem(Problem):
 
     _UNSEEN = 'a scorer can only read its own file: name the other files that it needs, as in `readable = ["."]`'
 
-    def __init__(self, where: str, process: ScorerProcess, options: ScorerOptions) -> None:
-        """where: what faults begin with, a file or a function."""
-        self.where = where
-        self._process, self._timeout, self._isolated = process, options.timeout, options.isolated
-        self.timeout, self.execution = options.timeout, "shared" if options.isolated else "unconfined"
-        self.resources = options.resources
+    def __init__(
+        self,
+        where: str,
+        spec: EvaluatorSpec,
+        sandbox: Callable[[], Sandbox],
+        options: ScorerOptions,
+        declared: Mapping[str, Any] | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        """where: what faults begin with, a file or a function; declared: takes precedence over what the scorer's
+        process says of it"""
+        self.where, self._spec, self._sandbox, self._limits = where, spec, sandbox, limits
+        self._lock = threading.Lock()
+        self._opened: tuple[Sandbox, Evaluator] | None = None
+        self._declared = dict(declared or {})
+        self.timeout: float | None = options.timeout
+        self.execution = "shared" if options.isolated else "unconfined"
+        self.resources, self._readable = options.resources, options.readable
         self.objectives: tuple[str, ...] = ("score",)
-        self._statement, self._seed_text, self._own_canonical = "", "", False
-        self._further: list[str] = []
-        self.holds_out = False
-        self._shape = ScorerShape(self.where, self.objectives)
+        self._weights: tuple[float, ...] | None = None
+        self._left_out: tuple[str, ...] = ()
+        self._statement, self._own_canonical = "", False
+        self._seed_text = ""
         self._seed: Score | None = None
-        self.batched = False
+        self._further: list[str] = []
+        self.holds_out = self.batched = False
         try:
             self._learn()
         except ScorerFault as fault:
@@ -64,7 +92,7 @@ class ScorerProblem(Problem):
     def statement(self) -> str:
         """The scorer's statement, else that there is a score to raise."""
         about = self._statement or f"Write an answer that scores high on: {', '.join(self.objectives)}."
-        return "\n\n".join(filter(None, (about, describe_directions(self.objectives, self._shape.directions))))
+        return "\n\n".join(filter(None, (about, describe_directions(self.objectives, self.directions))))
 
     def seed_answer(self) -> str:
         """The scorer's seed, "" without one."""
@@ -76,220 +104,69 @@ class ScorerProblem(Problem):
 
     def canonical(self, answer: str) -> str:
         """Python out of its fence, text stripped; or the result of the user's own Problem object."""
-        if self._own_canonical:
-            try:
-                outcome = self._process.call("canonical", answer, timeout=self._timeout)
-            except ScorerFault:
-                return answer
-            return outcome.value if outcome.status == "ok" and isinstance(outcome.value, str) else answer
-        return super().canonical(answer)
+        if not self._own_canonical:
+            return super().canonical(answer)
+        try:
+            outcome = self._run("canonical", answer)
+        except ScorerFault:
+            return answer
+        return outcome.value if outcome.status == "ok" and isinstance(outcome.value, str) else answer
 
     def score(self, answer: str) -> Score:
         """Call the scorer. Raises ScorerFault naming it, the line and the value if it fails by itself."""
-        if self.fault is not None:
-            raise self.fault
+        self._raise_own_fault()
+        if why := self._refusal(answer):
+            return Score.failure(len(self.objectives), why)
         if self._seed is not None and answer == self._seed_text:
             return self._seed
-        return self._measured(answer)
+        return self._measured("score", answer)
 
     def score_seed(self) -> Score:
         """Score the seed as if it were new."""
-        if self.fault is not None:
-            raise self.fault
-        return self._measured(self._seed_text)
+        self._raise_own_fault()
+        return self._measured("score", self._seed_text)
 
     def score_held_out(self, answer: str) -> Score:
         """By the function `held_out` of the scorer, whose result has the names that `score` gives."""
-        if self.fault is not None:
-            raise self.fault
-        return self._scored(self._judged("held_out", answer))
+        self._raise_own_fault()
+        return self._measured("held_out", answer)
 
     def score_batch(self, answers: Sequence[str]) -> list[Score]:
         """Ask the batch scorer for all of these at once."""
+        self._raise_own_fault()
+        try:
+            return [self._score_of(value) for value in self._values(answers)]
+        except Failed as failure:
+            raise ScorerFault(f"{self.where}: batch_scorer() of {len(answers)} answers: {failure}") from None
+
+    def _raise_own_fault(self) -> None:
         if self.fault is not None:
             raise self.fault
-        values = self._asked_for(answers)
-        if isinstance(values, Failed):
-            raise ScorerFault(f"{self.where}: batch_scorer() of {len(answers)} answers: {values.reason}")
-        return [self._scored(value) for value in values]
 
-    def _measured(self, answer: str) -> Score:
-        return self._scored(self._asked(answer))
-
-    def _scored(self, value: Any) -> Score:
-        if isinstance(value, Failed):
-            return Score.failure(len(self.objectives), " ".join(value.reason.split())[:300], value.reason)
-        return self._shape.score(value)
-
-    # -- the first look at it ------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _declared(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The declarations of the scorer: statement, seed_answer, canonical, objectives, target, answer_format,
-        weights, directions. described: its process's description of it"""
-
-    def _learn(self) -> None:
-        described = self._call("describe")
-        if isinstance(described, Failed):
-            raise ScorerFault(f"{self.where}: {described.reason} while it was loaded")
-        self._raise_fault(described, "")
-        about = self._declared(described)
-        self._statement = _text(self.where, "statement", about["statement"])
-        self._seed_text, *self._further = _seeds(self.where, about["seed_answer"])
-        self._own_canonical, self.batched = bool(about["canonical"]), bool(about.get("batched"))
-        self.holds_out = bool(about.get("held_out"))
-        if self.batched and self._isolated:
-            raise ScorerFault(
-                f"{self.where}: a batch_scorer sends answers to other machines, which it cannot reach from "
-                "the sandbox: if you trust it, set isolated = False"
-            )
-        self.answer_format = about["answer_format"] or "text"
-        if self.answer_format not in ANSWER_FORMATS:
-            raise ScorerFault(
-                f"{self.where}: answer_format is {self.answer_format!r}; it is {' or '.join(ANSWER_FORMATS)}"
-            )
-        target = about["target"]
-        if target is not None and (isinstance(target, bool) or not isinstance(target, int | float)):
-            raise ScorerFault(f"{self.where}: target is {target!r}, not a number")
-        self.target = None if target is None else float(target)
-        self._seed_text = self.canonical(self._seed_text) if self._seed_text else ""
-        declared, weights = about["objectives"], about["weights"]
-        try:
-            directions = check_directions(about["directions"])
-        except ValueError as error:
-            raise ScorerFault(f"{self.where}: {error}") from None
-        if declared is not None:
-            if (
-                not isinstance(declared, list | tuple)
-                or not declared
-                or not all(isinstance(name, str) for name in declared)
-            ):
-                raise ScorerFault(f"{self.where}: objectives is {declared!r}, not a list of names")
-            self._shaped(tuple(declared), (), weights, directions)
-            return
-        value = self._asked(self._seed_text)
-        if isinstance(value, Failed):
-            raise ScorerFault(
-                f"{self.where}: the seed answer itself fails ({value.reason}), so the objectives are unknown; "
-                "define `objectives`, or a seed_answer that can be scored"
-            )
-        names = objective_names(self.where, value, tuple(directions))
-        kept = choose_objectives(names, (*directions, *(weights if isinstance(weights, dict) else ())))
-        self._shaped(kept, tuple(name for name in names if name not in kept), weights, directions)
-        self._seed = self._shape.score(value)
-
-    def _shaped(
-        self, names: tuple[str, ...], left_out: tuple[str, ...], weights: Any, directions: dict[str, str]
-    ) -> None:
-        """Take these as the objectives."""
-        if unknown := sorted(set(directions) - set(names)):
-            raise ScorerFault(
-                f"{self.where}: directions names {', '.join(unknown)}; the objectives are {', '.join(names)}"
-            )
-        self.objectives, self.directions = names, directions
-        self._shape = ScorerShape(self.where, names, check_weights(self.where, weights, names), directions, left_out)
-        warn_of_objectives(self.where, names, left_out, directions)
-
-    def _asked_for(self, answers: Sequence[str]) -> list[Any] | Failed:
-        """The batch scorer's results for these, one value per answer; Failed if all of them ran out of time."""
-        reply = self._call("score_batch", list(answers))
-        if isinstance(reply, Failed):
-            return reply
-        self._raise_fault(reply, f" for {len(answers)} answers")
-        return [self._read_value(value) for value in reply["values"]]
-
-    def _asked(self, answer: str) -> Any:
-        if self.batched:
-            values = self._asked_for([answer])
-            return values if isinstance(values, Failed) else values[0]
-        return self._judged("score", answer)
-
-    def _judged(self, function: str, answer: str) -> Any:
-        """The value of `score` or `held_out`."""
-        reply = self._call(function, self._question(answer))
-        if isinstance(reply, Failed):
-            return reply
-        if "answer_error" in reply:
-            return Failed(str(reply["answer_error"]))
-        self._raise_fault(reply, f" for an answer of {len(answer)} characters")
-        return self._read_value(reply["value"])
-
-    def _read_value(self, value: Any) -> Any:
-        """A score as the scorer gave it; Failed if it reports that the answer failed."""
-        if isinstance(value, dict) and isinstance(value.get("error"), str) and not numbers(value):
-            return Failed("\n".join(filter(None, (value["error"], str(value.get("feedback") or "")))))
-        if value is None:
-            raise ScorerFault(f"{self.where}: score() returned None; it must return numbers by name, or one number")
-        return value
+    def _refusal(self, answer: str) -> str:
+        """Why an answer is not even tried; "" if it is."""
+        return ""
 
     def _question(self, answer: str) -> Any:
         """The message to the scorer's process about an answer."""
         return answer
 
-    def _call(self, function: str, *arguments: Any) -> Any:
-        outcome = self._process.call(function, *arguments, timeout=self._timeout)
-        if outcome.status == "ok":
-            return outcome.value
-        if outcome.status == "error":
-            raise ScorerFault(f"{self.where}: {function}(): {outcome.message}")
-        limit = f" (timeout is {self._timeout:g} s)" if outcome.status == "timeout" else ""
-        return Failed(f"{outcome.message or outcome.status}{limit}")
+    def _measured(self, function: str, answer: str) -> Score:
+        try:
+            return self._score_of(self._value(function, answer))
+        except Failed as failure:
+            return self._failure(str(failure))
 
-    def _raise_fault(self, reply: Mapping[str, Any], when: str) -> None:
-        if "fault" in reply:
-            unseen = str(reply["fault"]).startswith(("ModuleNotFoundError", "FileNotFoundError", "PermissionError"))
-            hint = f"; {self._UNSEEN}" if unseen else ""
-            raise ScorerFault(f"{self._at(reply.get('line'))}: {reply['fault']}{when}{hint if self._isolated else ''}")
+    def _failure(self, reason: str) -> Score:
+        return Score.failure(len(self.objectives), " ".join(reason.split())[:300], reason)
 
-    def _at(self, line: int | None) -> str:
-        """The place of a fault."""
-        return f"{self.where}, line {line}" if line else self.where
-
-
-class Failed:
-    """The answer's failure, reported by the scorer or by a limit."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-
-def _seeds(where: str, value: Any) -> list[str]:
-    """The seed, "" without one, then further answers to start from."""
-    if not isinstance(value, list | tuple):
-        return [_text(where, "seed_answer", value)]
-    return [_text(where, "seed_answer", one) for one in value] or [""]
-
-
-def _text(where: str, name: str, value: Any) -> str:
-    if value is not None and not isinstance(value, str):
-        raise ScorerFault(f"{where}: {name} is {clip(value)}, not text")
-    return value or ""
-
-
-RESERVED = ("fitness", "combined_score", "feedback", "features", "error", "rewards")
-"""Keys of a score that are no objectives."""
-
-
-@dataclass(frozen=True)
-class ScorerShape:
-    """How one scorer's scores are read.
-
-    where: the file or function, named in faults
-    objectives: the names that every score must have, no more and no fewer
-    weights: of the objectives in the fitness, None for the plain mean
-    directions: "min" for objectives that are better when lower (problems.custom.scorer_problem)
-    left_out: further names that a score may have, which are ignored
-    """
-
-    where: str
-    objectives: tuple[str, ...]
-    weights: tuple[float, ...] | None = None
-    directions: Mapping[str, str] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
-
-    def score(self, value: Any) -> Score:
-        """Raises ScorerFault if names do not fit or a number is not finite."""
-        given = {k: v for k, v in numbers(value, self.objectives).items() if k not in self.left_out}
+    def _score_of(self, value: Any) -> Score:
+        """What `score` returned as a Score. Raises ScorerFault if names do not fit or a number is not finite."""
+        if reason := failure_in(value):
+            return self._failure(reason)
+        if value is None:
+            raise ScorerFault(f"{self.where}: {_NOTHING}")
+        given = {k: v for k, v in numbers(value, self.objectives).items() if k not in self._left_out}
         if set(given) != set(self.objectives):
             raise ScorerFault(
                 f"{self.where}: score() returned {clip(value)} with the names {', '.join(given) or '(none)'}; the "
@@ -306,12 +183,164 @@ class ScorerShape:
         rewards = tuple(reward_of(float(given[name]), self.directions.get(name)) for name in self.objectives)
         fitness = next((float(named[key]) for key in ("fitness", "combined_score") if key in named), None)
         if fitness is None:
-            weights = self.weights or (1.0,) * len(rewards)
+            weights = self._weights or (1.0,) * len(rewards)
             fitness = sum(w * r for w, r in zip(weights, rewards, strict=True)) / sum(weights)
         reported = None if "error" in self.objectives else extra.get("error")
         error = " ".join(str(reported).split()) if reported else None
         feedback = str(extra.get("feedback") or error or "")
         return Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, error)
+
+    # -- the first look at it ------------------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        """Take over what the scorer declares, and score its seed. Raises ScorerFault."""
+        try:
+            described = self._call("describe")
+        except Failed as failure:
+            raise ScorerFault(f"{self.where}: {failure} while it was loaded") from None
+        self._raise_fault(described, "")
+        about = {**described, **self._declared}
+        self._statement = self._text("statement", about["statement"])
+        seeds = about["seed_answer"]
+        given = seeds if isinstance(seeds, list | tuple) else [seeds]
+        texts = [self._text("seed_answer", text) for text in given] or [""]
+        self._further = texts[1:]
+        self._own_canonical, self.batched = bool(about.get("canonical")), bool(about.get("batched"))
+        self.holds_out = bool(about.get("held_out"))
+        if self.batched and self._spec.isolated:
+            raise ScorerFault(
+                f"{self.where}: a batch_scorer sends answers to other machines, which it cannot reach from "
+                "the sandbox: if you trust it, set isolated = False"
+            )
+        self.answer_format = about["answer_format"] or "text"
+        if self.answer_format not in ANSWER_FORMATS:
+            raise ScorerFault(
+                f"{self.where}: answer_format is {self.answer_format!r}; it is {' or '.join(ANSWER_FORMATS)}"
+            )
+        target = about["target"]
+        if target is not None and (isinstance(target, bool) or not isinstance(target, int | float)):
+            raise ScorerFault(f"{self.where}: target is {target!r}, not a number")
+        self.target = None if target is None else float(target)
+        self._seed_text = self.canonical(texts[0]) if texts[0] else ""
+        names, weights, directions = about["objectives"], about["weights"], about["directions"] or {}
+        if not isinstance(directions, Mapping) or not all(item in ("max", "min") for item in directions.values()):
+            raise ScorerFault(
+                f'{self.where}: directions is {directions!r}; it must map names of metrics to "max" or "min"'
+            )
+        value = None
+        if names is None:
+            then = ", so the objectives are unknown; define `objectives`, or a seed_answer that can be scored"
+            value = self._seed_value(then)
+            measured = objective_names(self.where, value, tuple(directions))
+            names = choose_objectives(measured, (*directions, *(weights if isinstance(weights, dict) else ())))
+            self._left_out = tuple(name for name in measured if name not in names)
+        elif not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+            raise ScorerFault(f"{self.where}: objectives is {names!r}, not a list of names")
+        if unknown := sorted(set(map(str, directions)) - set(names)):
+            raise ScorerFault(
+                f"{self.where}: directions names {', '.join(unknown)}; the objectives are {', '.join(names)}"
+            )
+        self.objectives, self.directions = tuple(names), {str(name): item for name, item in directions.items()}
+        self._weights = check_weights(self.where, weights, self.objectives)
+        warn_of_objectives(self.where, self.objectives, self._left_out, self.directions)
+        if value is not None:
+            self._seed = self._score_of(value)
+
+    def _seed_value(self, then: str = "") -> Any:
+        """The seed's score as the scorer gives it. Raises ScorerFault if the seed fails. then: the consequence"""
+        value, reason = None, ""
+        try:
+            value = self._value("score", self._seed_text)
+            reason = failure_in(value)
+        except Failed as failure:
+            reason = str(failure) or "no reason is known"
+        if reason:
+            raise ScorerFault(f"{self.where}: the seed answer itself fails ({reason}){then}")
+        if value is None:
+            raise ScorerFault(f"{self.where}: {_NOTHING}")
+        return value
+
+    def _text(self, name: str, value: Any) -> str:
+        if value is not None and not isinstance(value, str):
+            raise ScorerFault(f"{self.where}: {name} is {clip(value)}, not text")
+        return value or ""
+
+    # -- its process -----------------------------------------------------------------------------------------------
+
+    def _value(self, function: str, answer: str) -> Any:
+        """What `score` or `held_out` returned. Raises Failed, ScorerFault."""
+        if self.batched:
+            return self._values([answer])[0]
+        reply = self._call(function, self._question(answer))
+        if "answer_error" in reply:
+            raise Failed(str(reply["answer_error"]))
+        self._raise_fault(reply, f" for an answer of {len(answer)} characters")
+        return reply["value"]
+
+    def _values(self, answers: Sequence[str]) -> list[Any]:
+        """The batch scorer's results for these, one value per answer."""
+        reply = self._call("score_batch", list(answers))
+        self._raise_fault(reply, f" for {len(answers)} answers")
+        return list(reply["values"])
+
+    def _call(self, function: str, *arguments: Any) -> Any:
+        outcome = self._run(function, *arguments)
+        if outcome.status == "ok":
+            return outcome.value
+        if outcome.status == "error":
+            raise ScorerFault(f"{self.where}: {function}(): {outcome.message}")
+        limit = f" (timeout is {self.timeout:g} s)" if outcome.status == "timeout" else ""
+        raise Failed(f"{outcome.message or outcome.status}{limit}")
+
+    def _run(
+        self,
+        function: str,
+        *arguments: Any,
+        timeout: float | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> CaseOutcome:
+        """Call a function of the shim in front of the scorer, with a sandbox for its `evo.call`. Thread-safe. Raises
+        ScorerFault if the scorer cannot be loaded."""
+        seconds = timeout or self.timeout or TIMEOUT
+        sandbox, evaluator = self._evaluator()
+        with AnswerCalls(sandbox, seconds) as calls:
+            outcome = evaluator.call(function, *arguments, timeout=seconds, files=files, host_call=calls)
+        if self._spec.isolated and sandbox.mode != "none":
+            return outcome
+        # it has the environment of this process, and its texts are stored and shown to models
+        return replace(
+            outcome,
+            value=redact_strings(outcome.value),
+            message=redact_known(outcome.message),
+            stdout=redact_known(outcome.stdout),
+        )
+
+    def _evaluator(self) -> tuple[Sandbox, Evaluator]:
+        with self._lock:
+            sandbox = self._sandbox()
+            if self._opened is None or self._opened[0] is not sandbox:
+                try:
+                    self._opened = (sandbox, sandbox.evaluator(self._spec, self._limits))
+                except SandboxFault as error:
+                    raise ScorerFault(f"{self.where} cannot be loaded: {error}") from error
+            return self._opened
+
+    def _raise_fault(self, reply: Mapping[str, Any], when: str) -> None:
+        if "fault" in reply:
+            unseen = str(reply["fault"]).startswith(("ModuleNotFoundError", "FileNotFoundError", "PermissionError"))
+            hint = f"; {self._UNSEEN}" if unseen and self._spec.isolated else ""
+            raise ScorerFault(f"{self._at(reply.get('line'))}: {reply['fault']}{when}{hint}")
+
+    def _at(self, line: int | None) -> str:
+        """The place of a fault."""
+        return f"{self.where}, line {line}" if line else self.where
+
+
+def failure_in(value: Any) -> str:
+    """Why the answer failed, if a score reports that it did; else ""."""
+    if isinstance(value, dict) and isinstance(value.get("error"), str) and not numbers(value):
+        return "\n".join(filter(None, (value["error"], str(value.get("feedback") or "")))) or "error"
+    return ""
 
 
 def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
@@ -362,12 +391,6 @@ def clip(value: Any) -> str:
     return text if len(text) <= 200 else text[:200] + "..."
 
 
-TIMEOUT = 30.0
-"""Seconds per answer if the user sets none."""
-OPTIONS = ("timeout", "readable", "isolated", "resources")
-"""The declarations of a scorer, read before it runs."""
-
-
 class ScorerOptions(NamedTuple):
     """timeout: seconds per answer; isolated: not trusted; readable: whole paths; resources: see problems.scoring"""
 
@@ -402,49 +425,15 @@ def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> Sco
     return ScorerOptions(float(timeout), isolated, tuple(map(str, paths)), resources)
 
 
-SHIMS = ROOT / "problems" / "shims"
-"""Files that a sandbox worker loads in front of a user's."""
-
-
-class ScorerProcess:
-    """Calls functions of the shim in front of a user's file. Thread-safe."""
-
-    def __init__(self, file: Path | str, spec: EvaluatorSpec, limits: Limits, sandbox: Callable[[], Sandbox]) -> None:
-        """file: the user's, or what else faults name"""
-        self.file, self._spec, self._limits, self._sandbox = file, spec, limits, sandbox
-        self._lock = threading.Lock()
-        self._opened: tuple[Sandbox, Evaluator] | None = None
-
-    def call(
-        self,
-        function: str,
-        *arguments: Any,
-        timeout: float,
-        files: Mapping[str, str] | None = None,
-    ) -> CaseOutcome:
-        """Like Evaluator.call, with a sandbox for the file's `evo.call`. Raises ScorerFault if it cannot be loaded."""
-        evaluator = self._evaluator()
-        with AnswerCalls(self._sandbox(), timeout) as calls:
-            outcome = evaluator.call(function, *arguments, timeout=timeout, files=files, host_call=calls)
-        if self._spec.isolated and self._sandbox().mode != "none":
-            return outcome
-        # it has the environment of this process, and its texts are stored and shown to models
-        return replace(
-            outcome,
-            value=redact_strings(outcome.value),
-            message=redact_known(outcome.message),
-            stdout=redact_known(outcome.stdout),
-        )
-
-    def _evaluator(self) -> Evaluator:
-        with self._lock:
-            sandbox = self._sandbox()
-            if self._opened is None or self._opened[0] is not sandbox:
-                try:
-                    self._opened = (sandbox, sandbox.evaluator(self._spec, self._limits))
-                except SandboxFault as error:
-                    raise ScorerFault(f"{self.file} cannot be loaded: {error}") from error
-            return self._opened[1]
+def python_spec(target: Path, options: ScorerOptions, **environment: str) -> EvaluatorSpec:
+    """A process for the scorer in a file of Python or a pickled function."""
+    readable = (str(target), str(ROOT / "problems"), str(ROOT / "evo" / "__init__.py"), *options.readable)
+    return EvaluatorSpec(
+        str(SHIMS / "python_scorer.py"),
+        readable=readable,
+        isolated=options.isolated,
+        environment={**environment, "PYTHONPATH": str(ROOT)},
+    )
 
 
 _TIMINGS = {"time", "runtime", "walltime", "duration", "elapsed", "seconds", "sec", "secs", "ms", "us", "ns", "latency"}
@@ -482,38 +471,22 @@ def reward_of(value: float, direction: str | None) -> float:
     return 1 / (1 + value) if value >= 0 else 1 - value
 
 
-def check_directions(value: object) -> dict[str, str]:
-    """`directions` as it was declared; ValueError in one line if it is no mapping to "max" and "min"."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping) or not all(item in ("max", "min") for item in value.values()):
-        raise ValueError(f'directions is {value!r}; it must map names of metrics to "max" or "min"')
-    return {str(name): str(item) for name, item in value.items()}
-
-
 def choose_objectives(names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
     """`names` without the timings that were not requested; all of them if no other name is left."""
     wanted = set(asked)
     return tuple(name for name in names if name in wanted or not is_timing(name)) or tuple(names)
 
 
-def doubts(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
-    """One line about objectives whose names suggest the direction that no one declared; "" if there are none."""
-    names = [name for name in objectives if name not in directions and suggests_lower(name)]
-    if not names:
-        return ""
-    example = ", ".join(f'{name}: "min"' for name in names)
-    return f"higher counts as better in {', '.join(names)}; if lower is, declare directions: {{{example}}}"
-
-
 def warn_of_objectives(
     file: str, objectives: Iterable[str], timings: Sequence[str], directions: Mapping[str, str], where: str = ""
 ) -> None:
-    """Warn of timings that are not objectives, and of objectives for which `doubts` has a message. file: the
-    scorer's; where: directions are declared, if not there"""
+    """Warn of timings that are not objectives, and of objectives whose names suggest a direction that no one declared.
+    file: the scorer's; where: directions are declared, if not there"""
     if timings:
         warnings.warn(f"{file}: {', '.join(timings)}: timings, no objectives unless named", stacklevel=6)
-    if doubt := doubts(objectives, directions):
+    if names := [name for name in objectives if name not in directions and suggests_lower(name)]:
+        example = ", ".join(f'{name}: "min"' for name in names)
+        doubt = f"higher counts as better in {', '.join(names)}; if lower is, declare directions: {{{example}}}"
         warnings.warn(f"{file}: {doubt}{where}", stacklevel=6)
 
 

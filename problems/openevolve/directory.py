@@ -13,20 +13,26 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from problems.contract import BadAddress, Problem, Score, ScorerFault
-from problems.custom.scorer_problem import SHIMS, ScorerProcess, choose_objectives, reward_of, warn_of_objectives
-from problems.custom.scorer_problem import describe_directions as lower_told
+from problems.contract import BadAddress, Score, ScorerFault
+from problems.custom.program_files import FilesProblem
+from problems.custom.scorer_problem import (
+    ROOT,
+    SHIMS,
+    ScorerOptions,
+    choose_objectives,
+    describe_directions,
+    reward_of,
+    warn_of_objectives,
+)
 from problems.fingerprint import files_fingerprint, files_named_by
 from problems.openevolve.config import OpenEvolveConfig, read_config
-from problems.openevolve.evolve_block import NotSpliceable, evaluator_of, initial_program, language_of, regions, splice
-from problems.python_syntax import strip_fence
+from problems.openevolve.evolve_block import evaluator_of, initial_program, language_of
 from problems.sandbox.contract import EvaluatorSpec, Limits, ScratchFile
 
 if TYPE_CHECKING:
@@ -35,15 +41,30 @@ if TYPE_CHECKING:
 
 _BUILT_IN_FEATURES = ("complexity", "diversity", "score")
 _LONGEST_FEEDBACK = 20_000
-_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _OF_SCORES = (
     *("timeout", "memory_limit_mb", "cascade_evaluation", "cascade_thresholds"),
     *("max_code_length", "file_suffix", "feature_dimensions", "target", "objectives", "directions"),
 )
 """Settings that affect the score of an answer."""
+_CALLING = (ROOT / "evo" / "__init__.py", ROOT / "problems" / "apart.py")
+"""What `evo.call` needs in the evaluator's process."""
+_STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
+_MEMORY = 4096  # MiB; numerical evaluators map far more than they use
 
 
-class OpenEvolveProblem(Problem):
+@dataclass
+class StageResults:
+    """The results of the stages for one answer: numbers, texts among the metrics, artifacts; `failed` is why it
+    stopped."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    artifacts: dict[str, str] = field(default_factory=dict)
+    failed: str | None = None
+    stages: int = 0
+
+
+class OpenEvolveProblem(FilesProblem):
     """The directory as a Problem.
 
     objectives: every metric of the initial program by name, combined_score only if it is the only one, timings only if
@@ -55,8 +76,6 @@ class OpenEvolveProblem(Problem):
     timeout: seconds of one stage
     settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys without effect
     """
-
-    execution = "shared"
 
     def __init__(
         self,
@@ -82,63 +101,53 @@ class OpenEvolveProblem(Problem):
         if config and read.warning(config):
             warnings.warn(read.warning(config), stacklevel=3)
         self.name = str(program or (self.folder if config is None or config.stem == "config" else config.resolve()))
-        self.settings: Mapping[str, Any] = {"language": language_of(self.program), **read.settings}
-        if self.settings["file_suffix"] == ".py":  # as in OpenEvolve's controller
-            self.settings = {**self.settings, "file_suffix": self.program.suffix or ".py"}
-        self.ignored = read.ignored
-        self.language: str = self.settings["language"]
+        settings = {"language": language_of(self.program), **read.settings}
+        if settings["file_suffix"] == ".py":  # as in OpenEvolve's controller
+            settings["file_suffix"] = self.program.suffix or ".py"
+        self.settings, self.ignored = settings, read.ignored
+        self.language = settings["language"]
         self.answer_format = "python" if self.program.suffix == ".py" else "text"
-        self.target: float | None = read.settings.get("target")
+        self.target = settings.get("target")
+        self.directions = settings.get("directions") or {}
         try:
             self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError) as error:
             raise BadAddress(f"cannot read {self.program}: {error}") from None
-        self.timeout: float | None = float(self.settings["timeout"])
-        self.resources: Mapping[str, float] = self.settings.get("resources") or {}
-        self._cascade = Cascade(self.evaluator_file, self.folder, self.settings, sandbox)
-        self.directions: Mapping[str, str] = self.settings.get("directions") or {}
-        self._strange: set[str] = set()
-        self._left_out: set[str] = set()
-        self.objectives: tuple[str, ...] = ("combined_score",)
-        self._seed: Score | None = None
-        try:
-            self._learn()
-        except ScorerFault as fault:
-            # raised when it is scored, so that a search over several problems continues with the others
-            self.fault = fault
-
-    def __repr__(self) -> str:
-        return f"OpenEvolveProblem({self.name!r}, {', '.join(self.objectives)})"
+        self.originals = {self.program.name: self._original}
+        self._stages: tuple[str, ...] = ()
+        self._warned = False
+        spec = EvaluatorSpec(
+            str(SHIMS / "openevolve_evaluator.py"),
+            readable=(str(self.folder), str(SHIMS), *map(str, _CALLING)),
+            environment={"EVO_EVALUATOR_FILE": str(evaluator), "PYTHONPATH": str(ROOT)},
+        )
+        memory = int(settings.get("memory_limit_mb", _MEMORY)) << 20
+        limits = Limits(memory=memory, output=16 << 20, file=256 << 20, scratch=512 << 20, processes=64)
+        options = ScorerOptions(float(settings["timeout"]), True, (), settings.get("resources") or {})
+        super().__init__(str(evaluator), spec, sandbox, options, limits=limits)
 
     def _learn(self) -> None:
-        seed = self.canonical(self._original)
-        evaluation, reached = self._cascade.run(seed, every_stage=True)
+        self.objectives = ("combined_score",)
+        self._seed_text = self.canonical(self._original)
+        evaluation, reached = self._evaluate(self._seed_text, every_stage=True)
         if not evaluation.metrics or (evaluation.failed and evaluation.stages == 0):
             why = evaluation.failed or "it returned no number"
-            raise ScorerFault(f"{self.evaluator_file}: the initial program itself cannot be evaluated: {why}")
+            raise ScorerFault(f"{self.where}: the initial program itself cannot be evaluated: {why}")
         asked = self.settings.get("objectives") or ()
         if missing := sorted({*asked, *self.directions} - set(evaluation.metrics)):
             measured = ", ".join(sorted(evaluation.metrics))
-            raise ScorerFault(f"{self.evaluator_file}: no metric named {', '.join(missing)}; there are {measured}")
+            raise ScorerFault(f"{self.where}: no metric named {', '.join(missing)}; there are {measured}")
         names = sorted(name for name in evaluation.metrics if name != "combined_score")
         self.objectives = tuple(asked) or choose_objectives(names, self.directions) or ("combined_score",)
-        self._left_out = set(names) - set(self.objectives)
-        timings = [] if asked else [name for name in names if name in self._left_out]
-        file = str(self.evaluator_file)
-        warn_of_objectives(file, self.objectives, timings, self.directions, " in config.yaml")
+        self._left_out = tuple(name for name in names if name not in self.objectives)
+        warn_of_objectives(
+            self.where, self.objectives, () if asked else self._left_out, self.directions, " in config.yaml"
+        )
         self._seed = self._scored(reached)
         unknown = set(self.settings.get("feature_dimensions", ())) - {*_BUILT_IN_FEATURES, *evaluation.metrics}
         if unknown:
             told = f"feature_dimensions names {', '.join(sorted(unknown))}, which the initial program's metrics lack"
             warnings.warn(f"{self._config or self.folder}: {told}: it counts 0", stacklevel=3)
-
-    def files_of(self, answer: str) -> dict[str, str]:
-        """The program under its own name."""
-        return {self.program.name: answer}
-
-    def answer_of(self, files: Mapping[str, str]) -> str:
-        """The program."""
-        return files.get(self.program.name, self._original)
 
     def statement(self) -> str:
         """The config's system message, and the metrics."""
@@ -148,7 +157,7 @@ class OpenEvolveProblem(Problem):
             f"Improve this {self.language} program. It is measured by {', '.join(self.objectives)}; higher is better, "
             f"and {goal} decides. Only what stands between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END may change."
         )
-        lower = lower_told(self.objectives, self.directions)
+        lower = describe_directions(self.objectives, self.directions)
         return "\n\n".join(filter(None, (message, request, lower)))
 
     def seed_answer(self) -> str:
@@ -161,55 +170,23 @@ class OpenEvolveProblem(Problem):
         files = files_named_by([self.evaluator_file, self.program], self.folder)
         return files_fingerprint(self.folder, files - {self._config}, {k: self.settings.get(k) for k in _OF_SCORES})
 
-    def canonical(self, answer: str) -> str:
-        """The program with the answer's blocks in place (problems.openevolve.evolve_block.splice); an answer that
-        cannot be put into them stays as it is, out of its code fence, for `score` to fail."""
-        try:
-            return self._spliced(answer)
-        except NotSpliceable:
-            return strip_fence(answer, self.language)
-
-    def _spliced(self, answer: str) -> str:
-        text = answer.replace("\r\n", "\n").replace("\r", "\n")
-        given, own = regions(text), regions(self._original)
-        if given is None or own is None or not own.blocks or len(given.blocks) != len(own.blocks):
-            text = strip_fence(text, self.language)  # else its markers show better than a fence what belongs to it
-        return splice(self._original, text)
-
-    def score(self, answer: str) -> Score:
-        """Run the evaluator. Raises ScorerFault naming evaluator.py if it fails by itself."""
-        if self.fault is not None:
-            raise self.fault
-        try:
-            text = self._spliced(answer)
-        except NotSpliceable as reason:
-            return Score.failure(len(self.objectives), str(reason))
-        if _UNWRITABLE.search(text):
-            why = "the program holds a null character or half a character, which no source file can"
-            return Score.failure(len(self.objectives), why)
+    def _refusal(self, answer: str) -> str:
         longest = self.settings["max_code_length"]
-        if len(text) > longest:
-            why = f"the program has {len(text)} characters; at most {longest} are allowed (max_code_length)"
-            return Score.failure(len(self.objectives), why)
-        if text == self.canonical(self._original) and self._seed is not None:
-            return self._seed
-        return self._scored(self._cascade.run(text)[1])
+        long = f"the program has {len(answer)} characters; at most {longest} are allowed (max_code_length)"
+        return super()._refusal(answer) or (long if len(answer) > longest else "")
 
-    def score_seed(self) -> Score:
-        """Score the initial program as if it were new."""
-        if self.fault is not None:
-            raise self.fault
-        return self._scored(self._cascade.run(self.canonical(self._original))[1])
+    def _measured(self, function: str, answer: str) -> Score:
+        return self._scored(self._evaluate(self.canonical(answer))[1])
 
     # -- from metrics to a Score ---------------------------------------------------------------------------------
 
     def _scored(self, evaluation: StageResults) -> Score:
         if evaluation.failed and evaluation.stages == 0:
-            return Score.failure(len(self.objectives), _one_line(evaluation.failed), evaluation.failed)
+            return self._failure(evaluation.failed)
         metrics, notes = evaluation.metrics, []
         for name, value in metrics.items():
             if not math.isfinite(value):
-                raise ScorerFault(f"{self.evaluator_file}: it gave {name} = {value}; every metric must be finite")
+                raise ScorerFault(f"{self.where}: it gave {name} = {value}; every metric must be finite")
         missing = [name for name in self.objectives if name not in metrics]
         if missing:
             notes.append(f"not measured, so counted 0: {', '.join(missing)}")
@@ -220,7 +197,7 @@ class OpenEvolveProblem(Problem):
             shown |= evaluation.artifacts
         lines = [*([evaluation.failed] if evaluation.failed else []), *notes, *(f"{k}: {v}" for k, v in shown.items())]
         feedback = "\n".join(lines)[:_LONGEST_FEEDBACK]
-        return self.score_of_metrics(metrics, feedback, _one_line(error) if error else None)
+        return self.score_of_metrics(metrics, feedback, " ".join(error.split())[:300] if error else None)
 
     def score_of_metrics(self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None) -> Score:
         """The Score of an evaluator's metrics, measured here or, in a checkpoint, elsewhere. All must be finite."""
@@ -243,63 +220,15 @@ class OpenEvolveProblem(Problem):
         return sum(counted) / len(counted)
 
     def _warn_of_new(self, metrics: Mapping[str, float]) -> None:
-        new = {name for name in metrics if name not in (*self.objectives, "combined_score")}
-        new -= self._strange | self._left_out | {f"stage{n}_passed" for n in (1, 2, 3)} | {"timeout"}
-        if new:
-            first = not self._strange
-            self._strange |= new
-            if first:
-                names = ", ".join(sorted(new))
-                warnings.warn(
-                    f"{self.evaluator_file}: {names}: no metric of the initial program, ignored",
-                    stacklevel=2,
-                )
+        known = {*self.objectives, *self._left_out, "combined_score", "timeout"}
+        new = sorted(set(metrics) - known - {f"stage{n}_passed" for n in (1, 2, 3)})
+        if new and not self._warned:
+            self._warned = True
+            warnings.warn(f"{self.where}: {', '.join(new)}: no metric of the initial program, ignored", stacklevel=2)
 
+    # -- the evaluator's process -----------------------------------------------------------------------------------
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:300]
-
-
-ROOT = Path(__file__).parents[2]
-CALLING = (ROOT / "evo" / "__init__.py", ROOT / "problems" / "apart.py")
-"""What `evo.call` needs in the evaluator's process."""
-_STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
-_MEMORY = 4096  # MiB; numerical evaluators map far more than they use
-
-
-@dataclass
-class StageResults:
-    """The results of the stages for one answer: numbers, texts among the metrics, artifacts; `failed` is why it
-    stopped."""
-
-    metrics: dict[str, float] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    artifacts: dict[str, str] = field(default_factory=dict)
-    failed: str | None = None
-    stages: int = 0
-
-
-class Cascade:
-    """One evaluator.py with its settings. Thread-safe: each call runs in a separate fork.
-
-    settings: timeout, cascade_evaluation, cascade_thresholds, file_suffix, memory_limit_mb
-        (problems.openevolve.config)
-    """
-
-    def __init__(self, file: Path, folder: Path, settings: Mapping[str, Any], sandbox: Callable[[], Sandbox]) -> None:
-        """folder: the problem's, which may be read too"""
-        self.file, self.settings = file, settings
-        spec = EvaluatorSpec(
-            str(SHIMS / "openevolve_evaluator.py"),
-            readable=(str(folder), str(SHIMS), *map(str, CALLING)),
-            environment={"EVO_EVALUATOR_FILE": str(file), "PYTHONPATH": str(ROOT)},
-        )
-        memory = int(settings.get("memory_limit_mb", _MEMORY)) << 20
-        limits = Limits(memory=memory, output=16 << 20, file=256 << 20, scratch=512 << 20, processes=64)
-        self._process = ScorerProcess(file, spec, limits, sandbox)
-        self._stages: tuple[str, ...] = ()
-
-    def run(self, text: str, every_stage: bool = False) -> tuple[StageResults, StageResults]:
+    def _evaluate(self, text: str, every_stage: bool = False) -> tuple[StageResults, StageResults]:
         """(all stages that ran, those that the cascade's thresholds let it reach): the same unless `every_stage`."""
         self._stages = self._stages or self._defined()
         evaluation = StageResults()
@@ -319,24 +248,22 @@ class Cascade:
 
     def _stage(self, stage: str, text: str, evaluation: StageResults) -> bool:
         """Run one stage and merge its result; False if the answer failed in it."""
-        timeout = float(self.settings["timeout"])
         name = f"program{self.settings['file_suffix']}"
-        outcome = self._process.call("run", stage, ScratchFile(name), files={name: text}, timeout=timeout)
+        outcome = self._run("run", stage, ScratchFile(name), files={name: text})
         if outcome.status != "ok":
             # An exception of the evaluator comes as a value. With an answer in its process, any other failure is as
             # likely that one's doing (a signal that rings late, a text that raises), which must not stop the problem
-            limit = f" (evaluator.timeout is {timeout:g} s)" if outcome.status == "timeout" else ""
+            limit = f" (evaluator.timeout is {self.timeout:g} s)" if outcome.status == "timeout" else ""
             evaluation.failed = f"{stage}: {outcome.message or outcome.status}{limit}"
             return False
         value = outcome.value
         if "odd" in value:
-            raise ScorerFault(
-                f"{self.file}: {stage} returned {value['odd']}; it must return a dict of metrics or an EvaluationResult"
-            )
+            due = "it must return a dict of metrics or an EvaluationResult"
+            raise ScorerFault(f"{self.where}: {stage} returned {value['odd']}; {due}")
         if "raised" in value:
             if not value["by_answer"]:
-                line = f", line {value['line']}" if value["line"] else ""
-                raise ScorerFault(f"{self.file}{line}: {stage} raised {value['raised']}{_remedy(value['raised'])}")
+                raised = value["raised"]
+                raise ScorerFault(f"{self._at(value['line'])}: {stage} raised {raised}{_remedy(raised)}")
             evaluation.failed = f"{stage}: {value['raised']}"
             evaluation.artifacts["traceback"] = value["trace"]
             return False
@@ -350,13 +277,12 @@ class Cascade:
 
     def _defined(self) -> tuple[str, ...]:
         """The evaluation functions of the file."""
-        described = self._process.call("describe", timeout=60.0)
+        described = self._run("describe", timeout=60.0)
         if described.status != "ok" or "fault" in described.value:
-            why = described.value if described.status == "ok" else {"fault": described.message, "line": None}
-            line = f", line {why['line']}" if why["line"] else ""
-            raise ScorerFault(f"{self.file}{line}: it does not load: {why['fault']}")
+            why: dict[str, Any] = described.value if described.status == "ok" else {"fault": described.message}
+            raise ScorerFault(f"{self._at(why.get('line'))}: it does not load: {why['fault']}")
         if "evaluate" not in described.value["stages"]:
-            raise ScorerFault(f"{self.file} defines no function evaluate(program_path)")
+            raise ScorerFault(f"{self.where} defines no function evaluate(program_path)")
         return tuple(described.value["stages"])
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from problems.contract import BadAddress
-from problems.python_syntax import parse_python, parse_source
+from problems.python_syntax import defined_names, parse_python, strip_fence
 
 _MARKER = re.compile(r"^\W*EVOLVE-BLOCK-(START|END)\b|# EVOLVE-BLOCK-(START|END)")
 
@@ -82,6 +82,15 @@ def splice(original: str, answer: str) -> str:
     return "\n".join([*lines, *program.fixed[-1]])
 
 
+def splice_answer(original: str, answer: str, language: str) -> str:
+    """The same of an answer as a model writes it, perhaps in a code fence of `language`."""
+    text = answer.replace("\r\n", "\n").replace("\r", "\n")
+    given, own = regions(text), regions(original)
+    if given is None or own is None or not own.blocks or len(given.blocks) != len(own.blocks):
+        text = strip_fence(text, language)  # else its markers show better than a fence what belongs to it
+    return splice(original, text)
+
+
 def _unmarked(program: Regions, answer: str) -> tuple[str, ...]:
     if len(program.blocks) != 1:
         raise NotSpliceable(
@@ -129,15 +138,8 @@ def _definitions(code: str) -> set[str]:
     tree = parse_python(code)
     if tree is None:
         return set(re.findall(r"^(?:def|class|fn|func|function|struct)\s+(\w+)", code, re.MULTILINE))
-    names: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):
-            names.update(t.id for t in node.targets if isinstance(t, ast.Name))
-        elif isinstance(node, ast.If):
-            names.add("the `if` block at its end")
-    return names
+    conditional = any(isinstance(node, ast.If) for node in tree.body)
+    return {*defined_names(code), *(["the `if` block at its end"] if conditional else [])}
 
 
 LANGUAGES = {".py": "python", ".rs": "rust", ".cpp": "cpp", ".c": "c", ".js": "javascript", ".java": "java", ".r": "r"}
@@ -194,9 +196,6 @@ def language_of(program: Path) -> str:
 def is_scorer(path: Path) -> bool:
     """Whether the file defines the names of a scorer file (problems.custom.scorer_file)."""
     try:
-        body = parse_source(path.read_text(encoding="utf-8")).body
-    except (OSError, ValueError, SyntaxError):
+        return bool({"score", "problem", "Problem"} & defined_names(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
         return False
-    defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assigned = {t.id for node in body if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Name)}
-    return bool({"score", "Problem"} & defined or {"score", "problem"} & assigned)

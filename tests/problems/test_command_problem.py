@@ -7,7 +7,7 @@ import pytest
 
 from evo.testing import ProblemContract
 from problems import BadAddress, ScorerFault, resolve
-from problems.custom.command import header_of, join_files, split_files
+from problems.custom.program_files import header_of, join_files, split_files
 from problems.openevolve.evolve_block import NotSpliceable
 from problems.sandbox import isolation
 from problems.sandbox.pool import Sandbox
@@ -124,7 +124,7 @@ def test_a_command_that_fails_is_the_answers_fault_but_not_on_the_seed(tmp_path,
 
 def test_declared_objectives_do_not_hide_a_seed_that_fails(tmp_path):
     (problem,) = resolve(write(tmp_path / "p", "command: exit 1\nfiles: a\nobjectives: [x]\n", a="1"))
-    with pytest.raises(ScorerFault, match="as it is fails"):
+    with pytest.raises(ScorerFault, match="seed answer itself fails"):
         problem.score("1")
 
 
@@ -176,7 +176,7 @@ def test_a_command_sees_its_folder_but_writes_in_its_own(tmp_path):
         ("command: 'true'\nfiles: missing.txt\n", "cannot read"),
         ("command: 'true'\nfiles: a\ntimeuot: 3\n", "unknown key timeuot"),
         ("command: 'true'\nfiles: a\ntimeout: soon\n", "timeout"),
-        ("command: [\n", "cannot read"),
+        ("command: [\n", "is no YAML"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, yaml, says):

@@ -332,7 +332,7 @@ def test_evaluators_have_a_home(directory):
     problem = directory(home + body)
     assert problem.fault is None and problem.objectives == ("absolute", "own")
     for _ in range(2):
-        assert problem._cascade.run(PROGRAM)[0].metrics == {"own": 1.0, "absolute": 1.0}, "fresh for every call"
+        assert problem._evaluate(PROGRAM)[0].metrics == {"own": 1.0, "absolute": 1.0}, "fresh for every call"
 
 
 @pytest.mark.parametrize("body", ["return '\0'", "return '\ud800'"])

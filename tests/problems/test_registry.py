@@ -95,7 +95,7 @@ def test_entry_points(install):
         ("maze:tset", "maze:test"),
         ("maze:test/100", "names no maze"),
         ("programs:shiped", "did you mean programs:shipped"),
-        ("programs:easy/x", "programs:easy/0 to"),
+        ("programs:easy/x", "the last index is 9"),
         ("programs:nowhere.jsonl", "no such file"),
         ("programs:nowhere.jsonl/3", "no such file"),
         ("maze-test", "did you mean maze:test"),

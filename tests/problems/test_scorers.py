@@ -13,7 +13,7 @@ import pytest
 
 from problems import AnswerError, BadAddress, Problem, Score, ScorerFault, resolve
 from problems.custom.scorer_function import ScorerFunctionProblem, describe_value
-from problems.custom.scorer_problem import doubts, is_timing, reward_of, suggests_lower
+from problems.custom.scorer_problem import is_timing, reward_of, suggests_lower
 from problems.registry import given, shared_sandbox
 from problems.scoring import Scorer
 
@@ -520,7 +520,6 @@ def test_a_scorer_whose_name_suggests_lower_is_warned_of(warned):
     (line,) = told
     assert "higher counts as better in loss" in line and 'directions: {loss: "min"}' in line and "\n" not in line
     assert warned("directions = {'loss': 'max'}\ndef score(answer):\n    return {'loss': 1.0}\n")[1] == []
-    assert doubts(("size",), {}) == ""
 
 
 def test_timings_of_a_scorer_are_objectives_only_where_they_are_named(warned):
