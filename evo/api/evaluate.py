@@ -16,7 +16,7 @@ from evo.api.results import data_frame
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig, RunConfig
 from evo.evaluation.evaluate import Progress as OnProgress
-from evo.evaluation.record import Evaluated, execute_evaluation, prepare_evaluation
+from evo.evaluation.record import run_evaluation
 from problems.registry import given
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def evaluate(
         **settings,
     )  # fmt: skip
 
-    async def work(_: Driver) -> Evaluated:
+    async def work(_: Driver) -> dict[str, Any]:
         @contextlib.contextmanager
         def showing(config: RunConfig) -> Iterator[OnProgress]:
             title = f"{config.policy} on {' '.join(config.problems[:3])}"
@@ -116,19 +116,15 @@ def evaluate(
 
             yield report
 
-        return await execute_evaluation(request, command, showing=showing)
+        return await run_evaluation(request_settings, plain(output), command, showing=showing)
 
     with given(objects):
-        request = prepare_evaluation(request_settings, plain(output))
         driver = Background(progress, before="interrupted; nothing was written")
-        evaluated = driver.drive(work)
-    for name, reason in evaluated.evaluation.faults.items():
+        record = driver.drive(work)
+    for name, reason in record["faults"].items():
         warnings.warn(f"{name} is left out: {' '.join(reason.split())}", ScorerWarning, stacklevel=2)
-    return _result(evaluated)
-
-
-def _result(evaluated: Evaluated) -> EvaluateResult:
-    evaluation, record = evaluated.evaluation, evaluated.record
-    metrics = {name: evaluation.mean(name) for name in evaluation.metrics}
+    metrics = {name: record[name] for name in record["per_seed"][0] if name != "seed"}
     intervals = {name: (low, high) for name, (low, high) in record["intervals"].items()}
-    return EvaluateResult(record["policy"], metrics, intervals, evaluation.problem_records(), record, evaluated.against)
+    per_problem = record.pop("per_problem")
+    lines: list[str] = record["against"]["verdicts"] if "against" in record else []
+    return EvaluateResult(record["policy"], metrics, intervals, per_problem, record, lines)

@@ -145,12 +145,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def end_with_parent() -> None:
-    """Let the kernel kill a pipeline's stage when the process that EVO_PARENT names ends. This works on Linux;
-    elsewhere the stage continues, which only costs time. All results survive a kill at any moment."""
+    """Let the kernel end this process when the one that EVO_PARENT names ends: a stage of a pipeline at once, a search
+    of a screen as Ctrl-C does. This works on Linux; elsewhere it continues, which only costs time. All results survive
+    a kill at any moment."""
     if (parent := os.environ.pop("EVO_PARENT", "")) and sys.platform == "linux":
         import ctypes  # only here
 
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
+        ended_by = signal.SIGINT if os.environ.get("EVO_SHOWN") else signal.SIGKILL
+        ctypes.CDLL(None).prctl(1, ended_by)  # 1: PR_SET_PDEATHSIG
         if os.getppid() != int(parent):  # it ended before the call
             os._exit(1)
 

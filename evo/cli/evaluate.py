@@ -19,8 +19,7 @@ from evo.cli.options import json_option, open_console, plain_option, print_json,
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig
 from evo.errors import INTERRUPTED
-from evo.evaluation.metrics import Evaluation
-from evo.evaluation.record import execute_evaluation, prepare_evaluation
+from evo.evaluation.record import run_evaluation
 from evo.search.status import clock, describe_usage
 
 PLAIN_SECONDS = 10.0
@@ -52,16 +51,15 @@ def evaluate(
     evo evaluate maze:test --policy DIR --answers 1 --against base.json
     """
     settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
-    request = prepare_evaluation(settings, output)
     console = open_console(stderr=as_json, markup=False)
     live = console.is_terminal and not plain
-    loading = f"loading {request.config.policy}"
     try:
-        result = asyncio.run(
-            execute_evaluation(
-                request,
+        record = asyncio.run(
+            run_evaluation(
+                settings,
+                output,
                 read_command(),
-                loading=lambda: console.status(loading) if live else contextlib.nullcontext(),
+                loading=lambda config: console.status(f"loading {config.policy}") if live else contextlib.nullcontext(),
                 showing=lambda config: _show_progress(console, live, f"{config.policy} on {' '.join(config.problems)}"),
             )
         )
@@ -69,14 +67,14 @@ def evaluate(
         print("evo: interrupted; nothing was written", file=sys.stderr)
         return INTERRUPTED
     if as_json:
-        print_json(result.record)
+        print_json({key: value for key, value in record.items() if key != "per_problem"})
     else:
-        _print(console, result.record, result.evaluation)
-        for line in ["", *result.against] if result.against else []:
+        _print(console, record)
+        for line in ["", *record["against"]["verdicts"]] if "against" in record else []:
             console.print(line, soft_wrap=True)
-    for name, reason in result.evaluation.faults.items():
+    for name, reason in record["faults"].items():
         print(f"evo: {name} is left out: {' '.join(reason.split())}", file=sys.stderr)
-    return 1 if result.evaluation.faults else 0
+    return 1 if record["faults"] else 0
 
 
 @contextlib.contextmanager
@@ -101,16 +99,15 @@ def _show_progress(console: Console, live: bool, title: str) -> Iterator[Callabl
     yield print_line
 
 
-def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:
-    seeds = record["seeds"]
-    listed = seeds if 1 < len(seeds) <= SEEDS_SHOWN else []
+def _print(console: Console, record: dict[str, Any]) -> None:
+    seeds, per_seed = record["seeds"], record["per_seed"]
+    listed = per_seed if 1 < len(seeds) <= SEEDS_SHOWN else []
     rows = []
-    for name in evaluation.metrics:
+    for name in [name for name in per_seed[0] if name != "seed"]:
         low_high = record["intervals"].get(name)
         interval = f"[{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else "-"
-        means = [evaluation.per_seed[seed][name] for seed in listed]
-        rows.append((name, _format(record[name]), interval, *map(_format, means)))
-    titles = ("", "mean", "95% interval", *(f"seed {seed}" for seed in listed))
+        rows.append((name, _format(record[name]), interval, *(_format(means[name]) for means in listed)))
+    titles = ("", "mean", "95% interval", *(f"seed {means['seed']}" for means in listed))
     print_table(console, titles, rows, right=titles[1:])
     named = ", ".join(map(str, seeds)) if len(seeds) <= SEEDS_SHOWN else f"{seeds[0]} to {seeds[-1]}"
     count = record["problems"]

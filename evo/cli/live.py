@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import select
+import shutil
 import signal
 import sys
 import warnings
@@ -20,7 +21,7 @@ from rich.console import Console
 
 from evo.cli.options import OutputOptions, format_arguments, open_console, read_command
 from evo.search.stop import FINISHING, Stop
-from evo.tui.child import SearchProcess, can_show, is_shown, obey_screen
+from evo.tui.child import SHOWN, CommandProcess, can_show, is_shown
 from problems.address import name_few
 
 if TYPE_CHECKING:
@@ -55,11 +56,12 @@ def search_on_screen(
     from evo.tui.app import ScreenApp, run_screen  # Textual: lines do not need it
 
     given = list(sys.argv[1:] if arguments is None else arguments)
-    settings: dict[str, str] = {"EVO_COMMAND": read_command()}
+    size = shutil.get_terminal_size()
+    settings = {"EVO_COMMAND": read_command(), SHOWN: "1", "COLUMNS": str(size.columns), "LINES": str(size.lines)}
     if not output.as_json:
         settings["FORCE_COLOR"] = "1"
     code = 1
-    child = SearchProcess([given[0], "--plain", *options, *given[1:]], settings)
+    child = CommandProcess([given[0], "--plain", *options, *given[1:]], settings, held=True)
     try:
         app = ScreenApp(lambda: _open_progress(output.db, name, against), loading=f"loading {loading}", child=child)
         with contextlib.suppress(BrokenPipeError):
@@ -69,10 +71,10 @@ def search_on_screen(
         code = child.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: child.interrupt())
+            signal.signal(number, lambda *_: child.send_signal(signal.SIGINT))
         _leave_closed_terminal()
         child.end(output=code != 0 or not quiet)
-    return code
+    return code if code >= 0 else 1
 
 
 def _open_progress(db: str, name: str, against: str | None) -> Progress | None:
@@ -152,8 +154,6 @@ class Foreground:
 
     def drive(self, work: Callable[[Driver], Coroutine[Any, Any, T]]) -> T:
         gc.freeze()  # the libraries of the database, imported after the command
-        if is_shown():
-            obey_screen()
         try:
             return asyncio.run(work(self))
         finally:

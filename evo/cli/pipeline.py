@@ -12,7 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from evo.cli.options import json_option, open_console, plain_option, print_json, print_table
+from evo.cli.options import json_option, open_console, print_json, print_table
 from evo.errors import INTERRUPTED, BadInput
 from evo.pipelines.check import check_pipeline
 from evo.pipelines.file import SEARCHES, Pipeline, Stage, read_pipeline
@@ -42,7 +42,6 @@ _VERBS = {Status.BEGUN: "begins", Status.DONE: "done", Status.INTERRUPTED: "inte
 @click.option("--dry-run", is_flag=True, help="Print the stages and what each would make; write nothing.")
 @click.option("--only", multiple=True, metavar="STAGE", help="Do only this stage; may be repeated.")
 @click.option("--from", "first", metavar="STAGE", help="Do this stage and those after it.")
-@plain_option
 @json_option
 def pipeline(
     file: str,
@@ -51,13 +50,13 @@ def pipeline(
     dry_run: bool,
     only: tuple[str, ...],
     first: str | None,
-    plain: bool,
     as_json: bool,
 ) -> int:
     """Do the stages of FILE.yaml in order: train, evaluate, search, compare, report.
 
     Each stage has a name, its kind, and the keys of its command's --config file; ${STAGE} is the result of an earlier
-    stage. Finished stages are not done again: after Ctrl-C, a crash or a failure the same command continues.
+    stage. Finished stages are not done again: after Ctrl-C, a crash or a failure the same command continues. Stages
+    print lines; evo watch shows a search on a screen.
 
     \b
     evo pipeline maze.yaml --dry-run
@@ -86,9 +85,7 @@ def pipeline(
     with lock_folder(folder) as lock:
         state = load_state(place, named)
         left = check_state(read, state, place, chosen)
-        options = ["--plain"] if plain or as_json else []
-        runner = PipelineRunner(place, state, lock, options=options, quiet=as_json, report=report)
-        outcome = runner.run(read, left)
+        outcome = PipelineRunner(place, state, lock, quiet=as_json, report=report).run(read, left)
     _print(console, _describe(read, state, place, left, chosen, outcome), as_json, shlex.join(again))
     for name, record in state.stages.items():
         if record.state is Status.FAILED:

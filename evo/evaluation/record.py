@@ -8,7 +8,6 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +18,31 @@ from evo.evaluation.metrics import Evaluation, compare_problems
 from evo.provenance import source_commit
 from evo.search.defaults import resolve_address, resolve_settings, workers
 from evo.search.resources import check_one_policy, open_policy, resolve_problems
-from evo.stats import Difference, verdict
+from evo.stats import verdict
 from evo.whole_file import write_whole
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, parse_address
-from vpo.policies.contract import Policy
 from vpo.policies.registry import check_policy
 
-Loading = Callable[[], AbstractContextManager[object]]
-Showing = Callable[[RunConfig], AbstractContextManager[Progress]]
+Loading = Callable[[RunConfig], AbstractContextManager[object]]
+Showing = Callable[[RunConfig], AbstractContextManager[Progress | None]]
 
 
-@dataclass(frozen=True)
-class EvaluationRequest:
-    """A plan, resolved and checked. rival: the evaluation to compare with"""
+async def run_evaluation(
+    settings: EvaluateConfig,
+    output: str | None,
+    command: str,
+    *,
+    loading: Loading = nullcontext,
+    showing: Showing = lambda config: nullcontext(),
+) -> dict[str, Any]:
+    """Check the input, load the policy, ask it, score, aggregate; write the record if `output` names a file.
 
-    settings: EvaluateConfig
-    config: RunConfig
-    problems: Sequence[Problem]
-    output: str | None
-    rival: dict[str, Any] | None
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """record: everything but the problems one by one. against: lines of the comparison with the rival"""
-
-    evaluation: Evaluation
-    record: dict[str, Any]
-    against: list[str]
-
-
-def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> EvaluationRequest:
-    """Raises for invalid input, before a policy is loaded."""
+    loading, showing: contexts while the policy is loaded, and while it answers
+    Returns the record, with the metrics of each problem as `per_problem`. Raises as evo.evaluation.evaluate does, for
+    invalid input before the policy is loaded.
+    """
     config = settings.run_config()
     if output:
         check_writable(output)
@@ -63,59 +53,33 @@ def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> Evaluati
         warnings.warn(f"evo evaluate shows no parent: ?{' and ?'.join(unused)} change nothing here", stacklevel=2)
     problems = resolve_problems(config)
     config = resolve_address(resolve_settings(config, problems))
-    rival = read_evaluation(settings.against, problems, settings.answers_total) if settings.against else None
-    return EvaluationRequest(settings, config, problems, output, rival)
-
-
-async def execute_evaluation(
-    request: EvaluationRequest, command: str, *, loading: Loading = nullcontext, showing: Showing | None = None
-) -> Evaluated:
-    """Load the policy, ask it, score, aggregate; write the record if an output is named. Raises as
-    evo.evaluation.evaluate does."""
-    config, settings = request.config, request.settings
-    check_request(request.problems, config.answers, settings.answers_total)
-    with loading():
-        policy = open_policy(config, request.problems)
-    scorer = Scorer(workers(config, request.problems))
+    path, total = settings.against, settings.answers_total
+    rival = read_evaluation(path, problems, total) if path else {}
+    check_request(problems, config.answers, total)
+    with loading(config):
+        policy = open_policy(config, problems)
+    scorer = Scorer(workers(config, problems))
     try:
-        # raises if they do not fit, before any output
-        open_formats(request.problems, policy, config.answers)
-        with showing(config) if showing is not None else nullcontext() as report:
+        open_formats(problems, policy, config.answers)  # raises if they do not fit, before any output
+        seeds = range(config.seed, config.seed + settings.seeds)
+        with showing(config) as report:
             evaluation = await evaluate(
-                policy,
-                request.problems,
-                answers=config.answers,
-                total=settings.answers_total,
-                seeds=range(config.seed, config.seed + settings.seeds),
-                scorer=scorer,
-                on_progress=report,
+                policy, problems, answers=config.answers, total=total, seeds=seeds, scorer=scorer, on_progress=report
             )
-        return _conclude(request, evaluation, policy, command)
     finally:
         await policy.close()
         scorer.close()
-
-
-def _conclude(request: EvaluationRequest, evaluation: Evaluation, policy: Policy, command: str) -> Evaluated:
-    config, rival, path = request.config, request.rival, request.settings.against
     record = {
-        **{"policy": config.policy, "policy_version": policy.version, "set": list(request.settings.problems)},
+        **{"policy": config.policy, "policy_version": policy.version, "set": list(settings.problems)},
         **evaluation.record(),
         **{"temperature": policy.temperature, "top_p": config.top_p, "max_new_tokens": config.max_new_tokens},
         **{"sandbox": config.sandbox, "commit": source_commit(), "command": command},
+        **({"against": compare_with(path, rival, evaluation, config.policy)} if path else {}),
+        "per_problem": evaluation.problem_records(),
     }
-    lines: list[str] = []
-    if path and rival is not None:
-        differences = compare_problems(evaluation, rival["per_problem"])
-        record["against"] = comparison_record(path, rival, differences)
-        name = str(rival.get("policy", path))
-        sampled = f"chains of {rival.get('answers')}, temperature {rival.get('temperature')}"
-        beside = f"{name} ({Path(path).name})" if name == config.policy else name
-        lines = [f"against {path}: {name}, {sampled}", *verdicts(differences, config.policy, beside)]
-    if request.output:
-        whole = {**record, "per_problem": evaluation.problem_records()}
-        write_whole(Path(request.output), json.dumps(whole, indent=1) + "\n")
-    return Evaluated(evaluation, record, lines)
+    if output:
+        write_whole(Path(output), json.dumps(record, indent=1) + "\n")
+    return record
 
 
 def check_writable(output: str) -> None:
@@ -157,30 +121,31 @@ def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[
     return dict(record)
 
 
-def verdicts(differences: Mapping[str, Difference], first: str, second: str) -> list[str]:
-    """One line per metric: the difference with its interval, or that none is shown, with the p of its test."""
-    return [
-        f"{name}: {verdict(first, second, difference, digits=3)}"
-        for name, difference in differences.items()
-        if not name.startswith("mean[")
-    ]
-
-
-def comparison_record(path: str, rival: Mapping[str, Any], differences: Mapping[str, Difference]) -> dict[str, Any]:
-    """The comparison as JSON takes it."""
+def compare_with(path: str, rival: Mapping[str, Any], evaluation: Evaluation, policy: str) -> dict[str, Any]:
+    """The paired comparison with the evaluation in a file, as JSON takes it. verdicts: a line on the file, and one for
+    each metric: the difference with its interval, or that none is shown, with the p of its test."""
+    differences = compare_problems(evaluation, rival["per_problem"])
+    name = str(rival.get("policy", path))
+    beside = f"{name} ({Path(path).name})" if name == policy else name
     return {
         "file": path,
-        "policy": rival.get("policy"),
-        "policy_version": rival.get("policy_version"),
-        "commit": rival.get("commit"),
+        **{key: rival.get(key) for key in ("policy", "policy_version", "commit")},
         "differences": {
-            name: {
+            metric: {
                 "mean": difference.interval.mean,
                 "interval": [difference.interval.low, difference.interval.high] if difference.interval.known else None,
                 "p": difference.p,
                 "problems": difference.pairs,
                 "shown": difference.shown,
             }
-            for name, difference in differences.items()
+            for metric, difference in differences.items()
         },
+        "verdicts": [
+            f"against {path}: {name}, chains of {rival.get('answers')}, temperature {rival.get('temperature')}",
+            *(
+                f"{metric}: {verdict(policy, beside, difference, digits=3)}"
+                for metric, difference in differences.items()
+                if not metric.startswith("mean[")
+            ),
+        ],
     }

@@ -8,10 +8,10 @@ compare; evaluate and report the options of their commands, with underscores for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict
@@ -78,67 +78,62 @@ def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[Ba
     return settings, settings.model_dump(mode="json", exclude_unset=True)
 
 
-class ReferencePlace(NamedTuple):
-    """A key whose value may be a reference. wants: the kind of result; before, after: the text that must precede
-    a reference, and that may follow it"""
-
-    wants: str
-    before: str = ""
-    after: str = ""
-
-
 _REFERENCE = re.compile(r"(?P<before>archive:)?\$\{\s*(?P<stage>[^{}\s]+)\s*\}(?P<after>/[^,]+|\?[^,]*)?")
-_POLICY, _RUN = ReferencePlace(POLICY, after="?OPTION=VALUE"), ReferencePlace(RUN, after="/ARM/sSEED")
-_PROBLEMS = ReferencePlace(FILE, after="?METRIC=VALUE")
-_PLACES: Mapping[str, ReferencePlace] = {
-    **dict.fromkeys(("train.policy", "evaluate.policy", "search.policy", "compare.arms.policy"), _POLICY),
-    **dict.fromkeys((f"{kind}.problems" for kind in ("train", "evaluate", "search", "compare")), _PROBLEMS),
-    "train.evaluate": _PROBLEMS,
-    "train.from_traces": _RUN,
-    "train.parents_from": _RUN._replace(before="archive:"),
-    "evaluate.against": ReferencePlace(FILE),
-    "report.run": _RUN,
+_AFTER = {POLICY: "?OPTION=VALUE", RUN: "/ARM/sSEED", FILE: "?METRIC=VALUE"}
+"""What can follow a reference to each kind of result."""
+_PLACES: Mapping[str, str] = {
+    **dict.fromkeys(("train.policy", "evaluate.policy", "search.policy", "compare.arms.policy"), POLICY),
+    **dict.fromkeys((f"{kind}.problems" for kind in ("train", "evaluate", "search", "compare")), FILE),
+    **dict.fromkeys(("train.evaluate", "evaluate.against"), FILE),
+    **dict.fromkeys(("train.from_traces", "train.parents_from", "report.run"), RUN),
 }
+"""The kind of result that a key's value can refer to."""
 _LISTS = ("problems", "evaluate")
 """Keys that take addresses of problems; there an evaluation means a list of its problems."""
 
 
-@dataclass(frozen=True)
-class Reference:
-    """key: of its setting; wants: the kind of result that the key needs; after: the text that follows it."""
+def find_references(
+    kind: str, values: Mapping[str, Any], source: str, kinds: Mapping[str, str], earlier: Collection[str]
+) -> tuple[str, ...]:
+    """Names of the stages that a stage's validated, plain settings refer to, each once.
 
-    key: str
-    stage: str
-    wants: str
-    after: str
-
-
-def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Reference, ...]:
-    """All references in a stage's validated, plain settings. Raises BadInput for a misplaced one."""
-    found = []
+    kinds: of all stages of the file; earlier: names of those before this one
+    Raises BadInput for a reference that is misplaced, or to the wrong stage.
+    """
+    found: list[str] = []
     for path, text in _strings(values, ()):
         if "${" not in text:
             continue
         key = ".".join(path)
-        said = f"{source}: {key} = {text!r}"
-        place = _PLACES.get(f"{kind}.arms.{path[-1]}" if path[0] == "arms" else f"{kind}.{path[0]}")
-        if place is None:
+        place = f"{kind}.arms.{path[-1]}" if path[0] == "arms" else f"{kind}.{path[0]}"
+        wants, value = _PLACES.get(place), f"{source}: {key} = {text!r}"
+        if wants is None:
             here = ", ".join(name.partition(".")[2] for name in _PLACES if name.startswith(f"{kind}."))
-            raise BadInput(f"{said}: a reference is not allowed here; in {kind} it can in {here}")
-        for part in split_policies(text) if place.wants == POLICY else [text]:
+            raise BadInput(f"{value}: a reference is not allowed here; in {kind} it can in {here}")
+        for part in split_policies(text) if wants == POLICY else [text]:
             if "${" not in part:
                 continue
             matched = _REFERENCE.fullmatch(part)
             if matched is None:
-                raise BadInput(f"{said}: a reference must be the whole value, as in policy: ${{STAGE}}")
-            if (matched["before"] or "") != place.before:
-                raise BadInput(f"{said}: expected {place.before}${{STAGE}}")
-            after = matched["after"] or ""
-            if after and after[0] != place.after[:1]:
-                what = f"only {place.after}" if place.after else "nothing"
-                raise BadInput(f"{said}: {what} can follow a reference to a {place.wants}")
-            found.append(Reference(key, matched["stage"], place.wants, after))
-    return tuple(found)
+                raise BadInput(f"{value}: a reference must be the whole value, as in policy: ${{STAGE}}")
+            before, name, after = matched["before"] or "", matched["stage"], matched["after"] or ""
+            if before != (expected := "archive:" if place == "train.parents_from" else ""):
+                raise BadInput(f"{value}: expected {expected}${{STAGE}}")
+            if after and after[0] != _AFTER[wants][0]:
+                raise BadInput(f"{value}: only {_AFTER[wants]} can follow a reference to a {wants}")
+            if name not in kinds:
+                hint = did_you_mean(name, kinds, most=1) or f"; there are {', '.join(kinds)}"
+                raise BadInput(f"{source}: {key}: there is no stage {name}{hint}")
+            if name not in earlier:
+                raise BadInput(f"{source}: {key}: reads {name}, which does not come before it")
+            if (gives := KINDS[kinds[name]].gives) != wants:
+                result = f"gives a {gives}" if gives else "gives nothing to read"
+                needs = f"this key needs a {wants}; {name} is a {kinds[name]} stage and {result}"
+                raise BadInput(f"{source}: {key}: {needs}")
+            if after and gives == RUN and kinds[name] != "compare":
+                raise BadInput(f"{source}: {key}: {name} is one run; only a comparison's runs have /ARM/sSEED")
+            found.append(name)
+    return tuple(dict.fromkeys(found))
 
 
 def replace_references(value: Any, given: Callable[[str], str]) -> Any:
@@ -174,7 +169,6 @@ def _strings(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
             yield from _strings(inner, (*path, str(key)))
 
 
-_UNQUOTED = re.compile(r"[\[{].*\$\{")
 STAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 
@@ -187,18 +181,14 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Stage:
-    """settings: validated, with references as they were written; given: the keys of the file as plain values."""
+    """settings: validated, with references as they were written; given: the keys of the file as plain values; reads:
+    names of the stages that it reads."""
 
     name: str
     kind: str
     settings: Any
     given: Mapping[str, Any]
-    references: tuple[Reference, ...]
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the stages that it reads, each once."""
-        return tuple(dict.fromkeys(reference.stage for reference in self.references))
+    reads: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -215,8 +205,14 @@ def read_pipeline(path: str) -> Pipeline:
     file = parse(_File, _yaml(path), path)
     if not file.stages:
         raise BadInput(f"{path}: has no stages; a stage is a name with a kind below it ({', '.join(KINDS)})")
-    stages = {name: _stage(path, name, content) for name, content in file.stages.items()}
-    _check_references(path, stages)
+    kinds = {name: _kind(path, name, content) for name, content in file.stages.items()}
+    stages: dict[str, Stage] = {}
+    for name, kind in kinds.items():
+        values, source = file.stages[name][kind] or {}, f"{path}: stage {name}: {kind}"
+        if not isinstance(values, dict):
+            raise BadInput(f"{source}: expected keys and values, found {type(values).__name__}")
+        settings, given = read_settings(kind, {str(key): value for key, value in values.items()}, source)
+        stages[name] = Stage(name, kind, settings, given, find_references(kind, given, source, kinds, stages))
     return Pipeline(Path(path), stages, file.db)
 
 
@@ -246,16 +242,14 @@ def _yaml(path: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: not YAML: {error}") from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = text.splitlines()[mark.line] if mark is not None and mark.line < len(text.splitlines()) else ""
-        hint = '; inside [ ] and { } a reference is quoted: "${STAGE}"' if _UNQUOTED.search(line) else ""
+        hint = '; inside [ ] and { } a reference is quoted: "${STAGE}"' if "${" in text else ""
         raise BadInput(f"{path}: not YAML: {' '.join(str(error).split())}{hint}") from error
     if not isinstance(loaded, dict):
         raise BadInput(f"{path}: expected `stages:` with stages below it, found {type(loaded).__name__}")
     return {str(key): value for key, value in loaded.items()}
 
 
-def _stage(path: str, name: str, content: object) -> Stage:
+def _kind(path: str, name: str, content: object) -> str:
     source = f"{path}: stage {name}"
     if not STAGE_NAME.fullmatch(name):
         raise BadInput(f"{source}: no name for a stage: up to 40 letters, digits, dashes and underscores")
@@ -264,35 +258,10 @@ def _stage(path: str, name: str, content: object) -> Stage:
     if len(content) != 1:
         found = ", ".join(map(str, content)) or "nothing"
         raise BadInput(f"{source}: expected one kind ({', '.join(KINDS)}) with its settings below it, found {found}")
-    ((kind, values),) = content.items()
+    (kind,) = content
     if kind not in KINDS:
         if retired := replace_hint(STAGE_KINDS, str(kind)):
             raise BadInput(f"{source}: {retired}")
         hint = did_you_mean(str(kind), KINDS, most=1) or f"; there is {', '.join(KINDS)}"
         raise BadInput(f"{source}: no kind {kind!r}{hint}")
-    values = {} if values is None else values
-    if not isinstance(values, dict):
-        raise BadInput(f"{source}: {kind}: expected keys and values, found {type(values).__name__}")
-    settings, given = read_settings(kind, {str(key): value for key, value in values.items()}, f"{source}: {kind}")
-    return Stage(name, kind, settings, given, references(kind, given, f"{source}: {kind}"))
-
-
-def _check_references(path: str, stages: Mapping[str, Stage]) -> None:
-    order = list(stages)
-    for number, stage in enumerate(stages.values()):
-        for reference in stage.references:
-            source = f"{path}: stage {stage.name}: {stage.kind}: {reference.key}"
-            if reference.stage not in stages:
-                hint = did_you_mean(reference.stage, order, most=1) or f"; there are {', '.join(order)}"
-                raise BadInput(f"{source}: there is no stage {reference.stage}{hint}")
-            if order.index(reference.stage) >= number:
-                raise BadInput(f"{source}: reads {reference.stage}, which does not come before it")
-            kind = stages[reference.stage].kind
-            gives = KINDS[kind].gives
-            if gives != reference.wants:
-                result = f"gives a {gives}" if gives else "gives nothing to read"
-                raise BadInput(
-                    f"{source}: this key needs a {reference.wants}; {reference.stage} is a {kind} stage and {result}"
-                )
-            if reference.after and gives == RUN and kind != "compare":
-                raise BadInput(f"{source}: {reference.stage} is one run; only a comparison's runs have /ARM/sSEED")
+    return str(kind)

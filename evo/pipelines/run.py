@@ -11,9 +11,6 @@ import fcntl
 import json
 import os
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +26,14 @@ from evo.config.parse import parse
 from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import KINDS, SEARCHES, Pipeline, Stage, replace_references
+from evo.tui.child import CommandProcess
 from evo.whole_file import write_whole
 from islands.comparisons import runs_named
 from islands.engine import parse_address
-from islands.errors import DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
+from islands.errors import DatabaseUnavailable, NoRuns, UnknownRun
 from islands.names import hide_password
 from islands.store import Store
 from islands.types import RunRecord
-from problems.child_process import python_path
 
 STATE, LOCK = "pipeline.json", ".lock"
 LOCK_SECONDS, BUSY_SECONDS = 10.0, 30.0
@@ -96,14 +93,6 @@ class PipelineFolder:
         """Whether a stage has made anything."""
         return bool(self.runs(stage)) if stage.kind in SEARCHES else Path(self.result(stage)).exists()
 
-    def finished(self, stage: Stage) -> bool:
-        """Whether a stage has ended although its end was not recorded: this process was killed right after it. A
-        training tells by its own resume."""
-        if stage.kind in SEARCHES:
-            runs = self.runs(stage)
-            return bool(runs) and all(run.status == "done" for run in runs)
-        return stage.kind != "train" and Path(self.result(stage)).is_file()
-
     def runs(self, stage: Stage) -> list[RunRecord]:
         """The stored runs of a search or comparison; none if there is no database yet."""
         url = parse_address(self.db)
@@ -129,14 +118,13 @@ class PipelineFolder:
         if stage.kind == "evaluate":
             return ["evaluate", *values.pop("problems", []), *_flags(values), "-o", target]
         if stage.kind == "train":
-            stored = values.get("from_traces") or values.get("parents_from", "").startswith("archive:")
-            if stored and "db" not in values and self.db == hide_password(self.db):
-                values["db"] = self.db  # an address with a password is passed only through the environment
             return ["train", "--config", self._write_config(stage, values), "-o", target]
         against, processes = values.pop("against", None), values.pop("processes", None)
         options = [] if processes is None else ["--processes", str(processes)]
-        if runs := self.runs(stage):
-            self._wait_until_free([run for run in runs if run.status != "done"])
+        deadline = time.monotonic() + BUSY_SECONDS
+        while any(run.status == "running" for run in self.runs(stage)) and time.monotonic() < deadline:
+            time.sleep(0.2)  # processes that have not noticed the kill of their parent
+        if self.runs(stage):
             return ["resume", target, *options]
         if stage.kind == "search":
             return ["run", "--config", self._write_config(stage, values), "--name", target]
@@ -148,20 +136,6 @@ class PipelineFolder:
         path.parent.mkdir(exist_ok=True)
         path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
         return str(path)
-
-    def _wait_until_free(self, runs: Sequence[RunRecord]) -> None:
-        """Wait for processes that have not noticed the kill of their parent."""
-        deadline = time.monotonic() + BUSY_SECONDS
-        with Store.open(self.db) as store:
-            for run in runs:
-                while True:
-                    try:
-                        store.lease(run.id).release()
-                        break
-                    except RunBusy:
-                        if time.monotonic() > deadline:
-                            raise
-                        time.sleep(0.2)
 
 
 def _flags(values: Mapping[str, Any]) -> list[str]:
@@ -253,46 +227,8 @@ def lock_folder(folder: Path) -> Iterator[int]:
 # -- the work ----------------------------------------------------------------------------------------------------------
 
 
-class StageProcess:
-    """`evo ARGUMENTS` as a separate process, which ends with this one (evo.cli.end_with_parent)."""
-
-    def __init__(self, arguments: Sequence[str], db: str, lock: int, *, quiet: bool) -> None:
-        """db: passed in the environment, since lists of processes would show its password; quiet: stdout to stderr"""
-        paths = {"PYTHONPATH": python_path(), "EVO_DB": db, "EVO_PARENT": str(os.getpid())}
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "evo", *arguments],
-            env={**os.environ, **paths},
-            pass_fds=(lock,),
-            stdout=2 if quiet else None,  # 2: stderr
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
-        self._last_line = ""
-        self._reader = threading.Thread(target=self._pass_on, daemon=True)
-        self._reader.start()
-
-    def _pass_on(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._last_line = line.strip() or self._last_line
-            sys.stderr.write(line)
-
-    def send_signal(self, number: int) -> None:
-        self._process.send_signal(number)  # nothing if it has ended
-
-    def wait(self) -> tuple[int, str]:
-        """Its exit code (negative: the signal that killed it) and the last line that it wrote to stderr."""
-        code = self._process.wait()
-        self._reader.join(timeout=1.0)  # a process that it started may still hold the pipe
-        return code, self._last_line.removeprefix("evo: ")
-
-
 class PipelineRunner:
-    """Does stages in their order, once. options: of every command that has a screen
-
-    report: called when a stage begins and ends
-    """
+    """Does stages in their order, once. report: called when a stage begins and ends"""
 
     def __init__(
         self,
@@ -300,14 +236,13 @@ class PipelineRunner:
         state: PipelineState,
         lock: int,
         *,
-        options: Sequence[str],
         quiet: bool,
         report: Callable[[Stage, StageRecord], None],
     ) -> None:
-        self.place, self.state, self.lock = place, state, lock
-        self.options, self.quiet, self.report = options, quiet, report
+        """quiet: what stages print goes to stderr"""
+        self.place, self.state, self.lock, self.quiet, self.report = place, state, lock, quiet, report
         self.interrupted = False
-        self._process: StageProcess | None = None
+        self._process: CommandProcess | None = None
 
     def run(self, pipeline: Pipeline, left: Sequence[Stage]) -> Status:
         """DONE, FAILED or INTERRUPTED. After a failure no further stage is begun."""
@@ -320,21 +255,20 @@ class PipelineRunner:
         return Status.DONE
 
     def _do(self, stage: Stage, results: Mapping[str, str]) -> Status:
-        reads = {name: self.state.stages[name].ended for name in stage.reads}
         before = self.state.stages.get(stage.name, StageRecord())
-        unseen = before.state is Status.BEGUN and self.place.finished(stage)
-        seconds = before.seconds
-        record = StageRecord(state=Status.BEGUN, settings=dict(stage.given), reads=reads, seconds=seconds)
-        self.state.stages[stage.name] = record
+        reads = {name: self.state.stages[name].ended for name in stage.reads}
+        record = StageRecord(state=Status.BEGUN, settings=dict(stage.given), reads=reads, seconds=before.seconds)
         self._save(stage, record)
         began = time.monotonic()
+        # a file is written whole, and it is there without a record if a kill came between
+        written = before.state is Status.BEGUN and Path(results[stage.name]).is_file()
         try:
-            code, reason = (0, "") if unseen else self._run_command(self.place.command(stage, results))
+            code, reason = (0, "") if written else self._run_command(self.place.command(stage, results))
         except Exception as error:
             if exit_code_of(error) is None:
                 raise
             code, reason = 1, " ".join(str(error).split())
-        record.seconds = round(seconds + time.monotonic() - began, 3)
+        record.seconds = round(before.seconds + time.monotonic() - began, 3)
         if code == 0 and not self.place.exists(stage):
             code, reason = 1, f"its command ended well but {results[stage.name]} is not there"
         if code == 0:
@@ -347,17 +281,21 @@ class PipelineRunner:
         return record.state
 
     def _save(self, stage: Stage, record: StageRecord) -> None:
+        self.state.stages[stage.name] = record
         write_whole(self.place.folder / STATE, self.state.model_dump_json(indent=1) + "\n")
         self.report(stage, record)
 
     def _run_command(self, arguments: Sequence[str]) -> tuple[int, str]:
         """Run `evo ARGUMENTS`: its exit code (negative: the signal that killed it) and its last line on stderr."""
-        shown = [] if arguments[0] == "report" else self.options
-        self._process = StageProcess([*arguments, *shown], self.place.db, self.lock, quiet=self.quiet)
+        plain = [] if arguments[0] == "report" else ["--plain"]
+        # the database in the environment, since lists of processes would show its password
+        settings = {"EVO_DB": self.place.db}
+        output = 2 if self.quiet else None  # 2: stderr
+        self._process = CommandProcess([*arguments, *plain], settings, stdout=output, pass_fds=(self.lock,))
         if self.interrupted:  # before the process could get the signal
             self._process.send_signal(signal.SIGINT)
         try:
-            return self._process.wait()
+            return self._process.wait(), self._process.last_line.removeprefix("evo: ")
         finally:
             self._process = None
 
@@ -367,8 +305,7 @@ class PipelineRunner:
 
         def interrupted(number: int, frame: FrameType | None) -> None:
             self.interrupted = True
-            # the terminal sends Ctrl-C to the stage too: passed on, it would count twice and stop the stage at once
-            if self._process is not None and (number != signal.SIGINT or not _is_at_terminal()):
+            if self._process is not None:
                 self._process.send_signal(number)
 
         numbers = [signal.SIGINT, signal.SIGTERM]
@@ -380,11 +317,3 @@ class PipelineRunner:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _is_at_terminal() -> bool:
-    """Whether the terminal's Ctrl-C reaches this process and its children."""
-    for descriptor in (0, 1, 2):
-        with contextlib.suppress(OSError):
-            return os.tcgetpgrp(descriptor) == os.getpgrp()
-    return False

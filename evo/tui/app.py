@@ -32,7 +32,7 @@ from evo.glossary import SCREEN
 from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot
 from evo.tui import draw
-from evo.tui.child import SearchProcess
+from evo.tui.child import CommandProcess
 from evo.tui.detail import draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
@@ -156,7 +156,7 @@ class ScreenApp(App[int]):
         open_progress: Callable[[], Progress | None] | None = None,
         *,
         loading: str = "loading",
-        child: SearchProcess | None = None,
+        child: CommandProcess | None = None,
         snapshot: Snapshot | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -384,7 +384,7 @@ class ScreenApp(App[int]):
         """The first time the search finishes what is in flight, the second time it ends at once."""
         assert self._child is not None
         self._stopping += 1
-        self._child.interrupt()
+        self._child.send_signal(signal.SIGINT)
         if self.snapshot is not None:
             self._show_head(self.snapshot)
         else:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evo.evaluation.metrics import ProblemAnswers, SampledAnswers, aggregate, compare_problems, metrics_of
-from evo.evaluation.record import comparison_record, verdicts
+from evo.evaluation.record import compare_with
 from problems.contract import ScorerFault
 
 
@@ -130,9 +130,12 @@ def test_a_solve_rate_of_none_has_an_interval_with_a_width():
 
 
 def test_every_verdict_has_its_numbers():
-    ours, theirs = evaluation_of(1, 5), evaluation_of(0, 5)
-    differences = compare_problems(ours, theirs.problem_records())
-    lines = verdicts(differences, "ours", "theirs")
+    def against(problems):
+        rival = {"policy": "theirs", "per_problem": evaluation_of(0, problems).problem_records()}
+        return compare_with("base.json", rival, evaluation_of(1, problems), "ours")
+
+    record = against(5)
+    _, *lines = record["verdicts"]
     assert (
         "best@1: no difference shown (ours - theirs = +1.000 [0.000, 1.000], p = 0.06; 5 problems cannot show one)"
         in lines
@@ -140,8 +143,6 @@ def test_every_verdict_has_its_numbers():
     assert any(line.startswith("solve@1: no difference shown (ours - theirs = +1.000 [") for line in lines)
     assert all(" = " in line for line in lines)
     assert not any(line.startswith("mean[") for line in lines)
-    more = compare_problems(evaluation_of(1, 9), evaluation_of(0, 9).problem_records())
-    assert verdicts(more, "ours", "theirs")[0] == "best@1: ours - theirs = +1.000 [1.000, 1.000]"
-    record = comparison_record("base.json", {"policy": "base"}, differences)["differences"]["solve@1"]
-    assert record["p"] == pytest.approx(1 / 16)
-    assert not record["shown"]
+    assert against(9)["verdicts"][1] == "best@1: ours - theirs = +1.000 [1.000, 1.000]"
+    assert record["differences"]["solve@1"]["p"] == pytest.approx(1 / 16)
+    assert not record["differences"]["solve@1"]["shown"]

@@ -12,6 +12,7 @@ from support.training_runs import SMALL_POLICY
 from support.warm_processes import Forked, ForkedWithModels, in_place_of_subprocess
 
 from evo.pipelines import run
+from evo.tui import child as command
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
 EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"
@@ -21,13 +22,13 @@ EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy
 def here(here, monkeypatch):
     """Stages of pipelines in a test's own process are forks; those of a pipeline in a child start from nothing."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(run, "subprocess", in_place_of_subprocess(Forked))
+    monkeypatch.setattr(command, "subprocess", in_place_of_subprocess(Forked))
     return here
 
 
 @pytest.fixture
 def with_models(monkeypatch):
-    monkeypatch.setattr(run, "subprocess", in_place_of_subprocess(ForkedWithModels))
+    monkeypatch.setattr(command, "subprocess", in_place_of_subprocess(ForkedWithModels))
 
 
 def written(**stages):
@@ -46,7 +47,7 @@ def summary(capsys, *arguments):
 
 
 def begun(*arguments):
-    return begin("pipeline", "p.yaml", "--plain", *arguments)
+    return begin("pipeline", "p.yaml", *arguments)
 
 
 def groups(db="sqlite:///evo-p/evo.db"):
@@ -72,7 +73,7 @@ def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is
         "processes: 1, arms: {guess: 'scripted:random-route', mutant: 'scripted:mutate'}}",
         page="report: {run: '${arms}', against: guess}",
     )
-    code, out, err = evo(capfd, "pipeline", "p.yaml", "--plain")
+    code, out, err = evo(capfd, "pipeline", "p.yaml")
     assert code == 0, err
     order = [out.index(f"] {name}: {kind}") for name, kind in [("vpo", "train"), ("alone", "eval"), ("arms", "comp")]]
     assert order == sorted(order) and "page: report done" in out
@@ -137,7 +138,7 @@ def test_a_failing_stage_says_why_and_the_rest_is_intact(here, capsys):
         "reader": "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, against: '${bad}'}",
     }
     written(**stages)
-    code, out, err = evo(capsys, "pipeline", "p.yaml", "--plain")
+    code, out, err = evo(capsys, "pipeline", "p.yaml")
     assert code == 1
     assert "evo: stage bad failed: " in err and "broken" in err.splitlines()[-1]
     assert "Resume with: evo pipeline p.yaml" in out

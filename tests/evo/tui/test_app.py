@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import signal
 from dataclasses import replace
 
 import pytest
@@ -132,8 +133,8 @@ class Child:
     def running(self):
         return self.interrupts < 2
 
-    def interrupt(self):
-        self.interrupts += 1
+    def send_signal(self, number):
+        self.interrupts += number == signal.SIGINT
 
     def wait(self):
         while self.running:
