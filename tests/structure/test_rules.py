@@ -36,7 +36,6 @@ BY_NAME = {
     "vpo/training/": "models of torch, peft and FSDP",
     "islands/engine.py": "errors of database drivers",
     "islands/lock.py": "locks that a system may lack",
-    "evo/pipelines/file.py": "errors of the YAML parser",
     # syntax trees, whose nodes have different fields
     "problems/programs/": "syntax trees",
     "vpo/policies/mutation.py": "syntax trees",
@@ -47,7 +46,6 @@ BY_NAME = {
     "evo/cluster/": "methods of a remote actor, which Ray names",
     "evo/comparison/": "arrays, settings and messages by name",
     "evo/config/": "settings by name",
-    "evo/pipelines/": "settings by name",
     "evo/training/": "settings by name",
 }
 """Where `getattr` and `hasattr` may stand, and on what. Policies, problems and samplers declare what they can do."""
