@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from evo.config.run import RunConfig
 from evo.search.iteration import Iteration, draft
-from evo.search.operators import FreshShare, Operator, Operators
+from evo.search.operators import FreshShare, Operators
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Schedule, WindowSize
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.store import Store, Transaction
 from islands.types import REPLIES, Candidate, ParentKind, Placement
-from problems.types import Prompt, ScoredGroup, Unanswered
+from problems.types import ScoredGroup, Unanswered
 
 WARN_AFTER = 3
 """Replies that hold no answer for one reason, from which on they are worth a warning."""
@@ -36,7 +36,6 @@ class SearchCore:
     is committed, call `release` with it.
 
     stopped: why it proposes no more; None while it does
-    in_flight: gives the iterations whose groups are not back; set by what samples
     """
 
     def __init__(
@@ -48,8 +47,6 @@ class SearchCore:
         self.problem_runs: Sequence[ProblemRun] = status.problem_runs
         self.fresh_share = FreshShare()
         self.stopped: Stop | None = None
-        self.in_flight: Callable[[], Iterable[Iteration]] = tuple
-        self._cost = InFlightCost(operators.all)
         self._warned: set[Unanswered] = set()
         self._summarised = 0.0
         for problem_run in self.problem_runs:
@@ -61,7 +58,7 @@ class SearchCore:
         if self.stopped is None:
             self.stopped = budget_spent(self.config, self.status, self.schedule.proposed)
         problem_run = self.schedule.next()
-        if self.stopped is not None or problem_run is None or not self._affords():
+        if self.stopped is not None or problem_run is None:
             return None
         seed, record = self.config.seed, problem_run.record
         operator = self.operators.choose(seed, record.index, problem_run.upcoming)
@@ -74,26 +71,12 @@ class SearchCore:
 
         return draft(problem_run, self.schedule.take(), seed, operator, fresh_share)
 
-    def _affords(self) -> bool:
-        """Whether the budgets of tokens and cost leave room for a further iteration after those in flight: a budget is
-        exceeded by less than an iteration."""
-        config, status = self.config, self.status
-        if not (config.max_total_tokens or config.max_cost):
-            return True
-        held = [self._cost.of(iteration) for iteration in self.in_flight()]
-        if not held:
-            return True
-        tokens, cost = status.tokens + sum(one[0] for one in held), status.cost + sum(one[1] for one in held)
-        return (not config.max_total_tokens or tokens < config.max_total_tokens) and (
-            not config.max_cost or cost < config.max_cost
-        )
-
     def tell(
-        self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction, *, late: bool = False
+        self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction
     ) -> tuple[ScoredGroup, list[Placement]]:
         """Store a group and let its answers take their places; the group with its sequence, and where each answer
-        went. Proposals see it from now on. late: it is committed after later ones"""
-        group = self.schedule.commit(group, late)
+        went. Proposals see it from now on."""
+        group = self.schedule.commit(group)
         placements = problem_run.population.add(group, transaction)
         repeated = sum(not placement.new for placement in placements)
         kind = _kind(problem_run, group.parent)
@@ -102,7 +85,6 @@ class SearchCore:
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
         self.status.count(group, problem_run.population.sums)
-        self._cost.count(group)
         self._check_replies()
         self._stop_if_solved(problem_run, group, transaction)
         self._stop_at_plateau(problem_run)
@@ -201,43 +183,6 @@ class SearchCore:
         self._summarised = 0.0 if waiting else time.monotonic()
         if self.problem_runs:
             self.store.set_summary(self.run_id, self.status.metrics(scoring_queue) | waiting, transaction)
-
-
-class InFlightCost:
-    """What an iteration in flight may take of the budgets of tokens and cost, by what those of this search took so far.
-
-    It is believed to generate as many tokens as any before it, and to cost what the longest of those would with its
-    prompt: prompts grow while a search runs.
-    """
-
-    def __init__(self, operators: Sequence[Operator]) -> None:
-        self._prices = [operator.policy.traits.price for operator in operators]
-        limits = [(operator.policy.max_tokens, operator.rollouts) for operator in operators]
-        most = (math.inf if limit is None else float(limit * count) for limit, count in limits)
-        self._tokens = max(most, default=0.0)
-        self._ratio = float(max((count for _, count in limits), default=1))
-        self._known = False
-
-    def count(self, group: ScoredGroup) -> None:
-        """Learn from a committed group."""
-        tokens = float(sum(rollout.rollout.tokens for rollout in group.rollouts))
-        cost = sum(one.rollout.usage.cost for one in group.rollouts if one.rollout.usage is not None)
-        believed = self._believed(group.operator, group.prompt, tokens)
-        ratio = cost / believed if believed else 0.0
-        if not self._known:
-            self._tokens, self._ratio, self._known = tokens, ratio, True
-        self._tokens, self._ratio = max(self._tokens, tokens), max(self._ratio, ratio)
-
-    def of(self, iteration: Iteration) -> tuple[float, float]:
-        """Generated tokens, and the cost."""
-        return self._tokens, self._ratio * self._believed(iteration.operator, iteration.prompt, self._tokens)
-
-    def _believed(self, operator: int, prompt: Prompt, tokens: float) -> float:
-        price = self._prices[operator]
-        if price is None:
-            return 0.0
-        read = -(-len((prompt.system + prompt.user).encode()) // 4)
-        return price.cost(read, int(tokens)) if math.isfinite(tokens) else math.inf
 
 
 def budget_spent(config: RunConfig, status: SearchStatus, groups: int) -> Stop | None:

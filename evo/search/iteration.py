@@ -32,7 +32,7 @@ class Iteration:
     island: where its answers will live; selection: what its prompt may show
     stream: of the policy's random numbers; rng: the remaining random numbers, for the prompt
     operator: which policy answers
-    sampled: gives the rollouts; group: gives the scored group; late: whether others were let past it
+    sampled: gives the rollouts; group: gives the scored group
     """
 
     problem_run: ProblemRun
@@ -46,7 +46,6 @@ class Iteration:
     prompt: Prompt = field(init=False)
     sampled: asyncio.Future[Sampled] = field(init=False)
     group: asyncio.Task[ScoredGroup] = field(init=False)
-    late: bool = False
 
     def __post_init__(self) -> None:
         self.prompt = self._build()
@@ -64,13 +63,6 @@ class Iteration:
     def is_sampled(self) -> bool:
         """Whether its rollouts, or the policy's error, are back."""
         return self.sampled.done()
-
-    @property
-    def is_paid(self) -> bool:
-        """Whether its group is back, and a server has charged for it."""
-        if not self.group.done() or self.group.cancelled() or self.group.exception() is not None:
-            return False
-        return any(rollout.rollout.usage is not None for rollout in self.group.result().rollouts)
 
     def put_to(self, operator: int) -> None:
         """Let another operator answer it."""

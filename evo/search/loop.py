@@ -10,33 +10,28 @@ resumed run replays the stored groups to the same point and continues alike. `--
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
 
 from evo.errors import SearchFailed
 from evo.search.core import SearchCore
-from evo.search.iteration import Iteration
 from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampler
 from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
 from evo.search.window import Window
 from islands.errors import DatabaseUnavailable, RunBusy
-from islands.store import Transaction
 from problems.contract import ScorerFault
 from problems.scoring import Scorer
-from problems.types import ScoredGroup, Usage
+from problems.types import ScoredGroup
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.training import TrainingDiverged
 
 WAITING_SECONDS = 5.0
 """Seconds without a commit after which a search reports how many iterations are sampled and wait for the oldest."""
-LEAST_GRACE, MOST_GRACE, BUDGET_GRACE = 8.0, 60.0, 1.0
-"""Seconds for which an interrupted search waits for replies: as long as the longest so far took, between the first two;
-at the end of a budget of time at least the third."""
-SLOW_SECONDS, SLOW_TIMES = 60.0, 3.0
-"""A reply that takes longer than the first, and than the second times any before it, no longer holds others back."""
+LEAST_GRACE, MOST_GRACE, UNKNOWN_GRACE = 1.0, 60.0, 8.0
+"""Seconds for which an interrupted search waits for the replies of servers: as long as the longest so far took, between
+the first two; the third if none has come yet."""
 GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
 
@@ -75,9 +70,11 @@ class SearchLoop:
     def __init__(self, core: SearchCore, learner: Learner, scorer: Scorer) -> None:
         self.core, self.learner, self.scorer = core, learner, scorer
         self.window = Window(core.size, core.operators, core.config.seed)
-        core.in_flight = lambda: self.window
         self.on_commit: Callable[[ScoredGroup], None] | None = None
         self._ending: asyncio.Task[None] | None = None
+        self._fault: PolicyUnavailable | None = None
+        self._gap = False  # an iteration was dropped
+        self._dropped = 0  # iterations of which a policy had answered, or a server was answering
 
     async def run(self) -> Stop:
         """Run to the end; returns why it ended. Raises SearchFailed on a dead policy or database."""
@@ -90,28 +87,26 @@ class SearchLoop:
                 core.write_metrics(transaction, self.scorer.queued)
             while self._ask_while_there_is_room():
                 await self._wait()  # while the window samples and scores
-                ready = window.ready()
-                if ready is not None and ready.group.cancelled():
-                    break  # dropped by an interrupt, as is everything behind it
-                if ready is not None:
+                if window.ready() is not None:
                     self._tell_ready()
-            await self._salvage()
+            if self._fault is not None:
+                raise SearchFailed(f"the policy {core.config.policy} cannot answer: {self._fault}") from self._fault
             for sampler in window.samplers:
                 await sampler.drain()
             await self.learner.close()
         except (TrainingDiverged, SyncFailed) as error:
             raise SearchFailed(f"training during the search: {error}") from error
-        except PolicyUnavailable as error:
-            await self._salvage()
-            raise SearchFailed(f"the policy {core.config.policy} cannot answer: {error}") from error
         except (DatabaseUnavailable, RunBusy) as error:
             raise SearchFailed(f"the database can no longer be written: {error}") from error
         finally:
             if self._ending is not None:
                 self._ending.cancel()
             await window.close()
-            self._count_losses()
             core.status.active.pause()
+            if self._dropped:
+                dropped = self._dropped * core.config.rollouts * core.config.answers
+                text = f"{dropped:,} answers in flight were dropped; evo resume makes them again"
+                warnings.warn(text, stacklevel=2)
         return core.stopped or FINISHED
 
     def _ask(self) -> bool:
@@ -135,9 +130,7 @@ class SearchLoop:
         started = time.perf_counter()
         with core.store.begin() as transaction:
             while len(committed) < GROUPS_PER_TRANSACTION and (iteration := window.ready()) is not None:
-                if iteration.group.cancelled():
-                    break
-                fault = iteration.group.exception()
+                fault = None if (lost := iteration.group.cancelled()) else iteration.group.exception()
                 if fault is not None and committed:
                     break  # groups before the fault are kept
                 window.pop(iteration)
@@ -145,10 +138,18 @@ class SearchLoop:
                 if isinstance(fault, PromptTooLong | ScorerFault):
                     reason = StopReason.TOO_LONG if isinstance(fault, PromptTooLong) else StopReason.FAILED
                     problem_run.fail(str(fault), core.store, transaction, reason)
+                elif isinstance(fault, PolicyUnavailable):
+                    self._fault = self._fault or fault
+                    self.interrupt(INTERRUPTED)
                 elif fault is not None:
                     raise fault
+                elif lost or (self._gap and window.in_row):
+                    self._gap = True
+                    self._dropped += not lost
+                    window.drop_behind()
                 elif not problem_run.failed:  # after a fault of its scorer nothing of a problem counts
-                    committed.append(self._tell(iteration, transaction))
+                    group, _ = core.tell(problem_run, iteration.group.result(), transaction)
+                    committed.append((problem_run, group))
                 self._ask_while_there_is_room()
             core.write_metrics_if_due(transaction, self.scorer.queued)
         core.status.commit_seconds += time.perf_counter() - started
@@ -157,11 +158,6 @@ class SearchLoop:
             self.interrupt(core.stopped)
         if committed:
             self.learner.learn([group for _, group in committed])
-
-    def _tell(self, iteration: Iteration, transaction: Transaction) -> tuple[ProblemRun, ScoredGroup]:
-        problem_run = iteration.problem_run
-        group, _ = self.core.tell(problem_run, iteration.group.result(), transaction, late=iteration.late)
-        return problem_run, group
 
     def _release(self, committed: Sequence[tuple[ProblemRun, ScoredGroup]]) -> None:
         self.core.status.policy_seconds = self.window.busy_seconds()
@@ -180,9 +176,6 @@ class SearchLoop:
                 return
             if limit is not None and timed and core.status.elapsed >= limit:
                 self.interrupt(Stop(StopReason.BUDGET, f"budget of {limit:g} seconds"))
-            waits = self.window.waits()
-            if waits and len(waits) == len(core.operators):
-                self.window.set_aside(max(SLOW_SECONDS, *(SLOW_TIMES * one.longest for one in waits)))
             if left >= WAITING_SECONDS:
                 self._report_waiting()
 
@@ -199,50 +192,20 @@ class SearchLoop:
         self.core.stop(stop)
 
     def interrupt(self, stop: Stop) -> None:
-        """Stop, drop the prompts that the policy has not begun with, and wait for the others no longer than a reply
-        takes."""
+        """Stop, drop the prompts that the policy has not begun with, and wait for the replies of servers no longer than
+        one takes. What is back by then is committed in order."""
         self.stop(stop)
         if self._ending is None and self.window.samplers:
-            self._ending = asyncio.create_task(self._give_up(stop))
+            self._ending = asyncio.create_task(self._give_up())
         self.window.abandon()
 
-    async def _give_up(self, stop: Stop) -> None:
-        """Let the replies that a server is writing come back, but no retries and none that takes too long."""
-        least, most = (BUDGET_GRACE, math.inf) if stop.reason is StopReason.BUDGET else (LEAST_GRACE, MOST_GRACE)
-        began, reported = time.monotonic(), False
-        while waits := self.window.waits():
-            grace = min(most, max(least, *(one.longest for one in waits)))
-            left = grace - (time.monotonic() - began)
-            if left <= 0 or not any(one.replies for one in waits):
-                break
-            if not reported and left > 1 and stop.reason is StopReason.INTERRUPTED:
-                reported = True
-                what = " and ".join(str(one) for one in waits if str(one))
-                warnings.warn(f"waiting for {what}, at most {left:.0f} s more", stacklevel=2)
-            await asyncio.sleep(min(0.1, left))
-        self.window.give_up()
-
-    async def _salvage(self) -> None:
-        """Commit what was paid for and waits for a group that will not come; its iteration is made again on resume."""
-        flying = [one for one in self.window if self.core.operators[one.operator].policy.traits.remote]
-        if not flying or self.learner.learns:
+    async def _give_up(self) -> None:
+        """Drop the iterations that servers have not answered in time."""
+        if not (waiting := len(self.window.asked())):
             return
-        if self._ending is None:
-            self._ending = asyncio.create_task(self._give_up(INTERRUPTED))
-        await asyncio.wait([iteration.group for iteration in flying], timeout=MOST_GRACE + WAITING_SECONDS)
-        paid = [iteration for iteration in flying if iteration.is_paid and not iteration.problem_run.failed]
-        if paid:
-            with self.core.store.begin() as transaction:
-                committed = [self._tell(iteration, transaction) for iteration in paid]
-            self._release(committed)
-
-    def _count_losses(self) -> None:
-        """Add what servers counted and no committed group holds to the totals."""
-        status, paid = self.core.status, self.window.paid()
-        lost = Usage(
-            paid.prompt_tokens - status.held.prompt_tokens,
-            paid.completion_tokens - status.held.completion_tokens,
-            max(0.0, paid.cost - status.held.cost),
-        )
-        if lost.completion_tokens > 0 or lost.prompt_tokens > 0:
-            status.lose(lost)
+        grace = min(MOST_GRACE, max(LEAST_GRACE, self.window.longest or UNKNOWN_GRACE))
+        if grace > LEAST_GRACE:
+            warnings.warn(f"waiting for {waiting} iterations in flight, at most {grace:.0f} s more", stacklevel=2)
+        await asyncio.sleep(grace)
+        for iteration in self.window.asked():
+            self._dropped += iteration.group.cancel()

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from problems.types import NO_USAGE, Prompt, Rollout, Usage, prompt_tokens
-from vpo.policies.contract import GivenUp, Policy, PolicyUnavailable, PromptTooLong
+from problems.types import Prompt, Rollout, prompt_tokens
+from vpo.policies.contract import Policy, PromptTooLong
 
 Job = Callable[[], Awaitable[None]]
 """Something that has the policy to itself, such as a training step."""
@@ -51,7 +51,6 @@ class Sampler:
         self.fault: Exception | None = None
         self._filling: list[_Request] = []  # the next call, until it is full or flushed
         self._waiting: set[_Request] = set()  # that no call has begun with
-        self._running: list[_Request] = []
         self._open: set[asyncio.Future[Sampled]] = set()  # of every prompt that is not back
         self._turn = asyncio.Lock()  # first come, first served
         self._idle = asyncio.Event()  # no call is running
@@ -99,11 +98,6 @@ class Sampler:
         for request in waiting:
             request.future.cancel()
 
-    def give_up(self) -> None:
-        """Wait no longer for the calls that are running, if the policy can leave them."""
-        for request in list(self._running):
-            self.policy.give_up(request.prompt)
-
     async def close(self) -> None:
         """Stop; every prompt that is not back is cancelled."""
         tasks = [*self._tasks, *self._jobs]
@@ -137,7 +131,6 @@ class Sampler:
     async def _call(self, requests: list[_Request]) -> None:
         version, started = self.policy.version, time.perf_counter()
         self.meter.enter()
-        self._running += requests
         try:
             groups = await self._sample(requests)
         except PromptTooLong as error:
@@ -153,10 +146,10 @@ class Sampler:
                 raise
             return
         finally:
-            self._running = [request for request in self._running if request not in requests]
             if not self.meter.leave():
                 self._idle.set()
         seconds = time.perf_counter() - started
+        self.meter.longest = max(self.meter.longest, seconds)
         for request, group in zip(requests, groups, strict=True):
             self.meter.count(group)
             if not request.future.done():
@@ -176,12 +169,8 @@ class Sampler:
         return groups
 
     def _fail(self, requests: Sequence[_Request], error: BaseException) -> None:
-        if isinstance(error, PolicyUnavailable | PromptTooLong) and error.paid is not None:
-            self.meter.paid += error.paid
         for request in requests:
-            if isinstance(error, GivenUp):
-                request.future.cancel()
-            elif not request.future.done():
+            if not request.future.done():
                 request.future.set_exception(error)
                 request.future.exception()  # several wait on one failure: only the first need look at it
 
@@ -195,7 +184,7 @@ def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> N
 @dataclass
 class SamplingMeter:
     """The cost of sampling: seconds with at least one running call, calls, rollouts, generated tokens, prompt tokens,
-    and the price of both if the policy has one. paid: what servers counted, for groups that failed too"""
+    and the price of both if the policy has one. longest: seconds of the longest call"""
 
     busy_seconds: float = 0.0
     calls: int = 0
@@ -203,7 +192,7 @@ class SamplingMeter:
     tokens: int = 0
     prompt_tokens: int = 0
     cost: float = 0.0
-    paid: Usage = NO_USAGE
+    longest: float = 0.0
     _active: int = 0
     _since: float = field(default=0.0, repr=False)
 
@@ -229,7 +218,6 @@ class SamplingMeter:
         for rollout in group:
             if rollout.usage is not None:
                 self.cost += rollout.usage.cost
-                self.paid += rollout.usage
 
     def busy(self) -> float:
         """Seconds busy so far, including the running call."""

@@ -42,9 +42,9 @@ class Schedule:
         self.proposed += 1
         return UNPLACED if self.async_window else self._count()
 
-    def commit(self, group: ScoredGroup, late: bool = False) -> ScoredGroup:
-        """The group, which is committed now, with its sequence. late: after later ones, as the newest of the run"""
-        return replace(group, sequence=self._count()) if self.async_window or late else group
+    def commit(self, group: ScoredGroup) -> ScoredGroup:
+        """The group, which is committed now, with its sequence."""
+        return replace(group, sequence=self._count()) if self.async_window else group
 
     def _count(self) -> int:
         self.upcoming += 1

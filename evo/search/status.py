@@ -12,7 +12,7 @@ from typing import Any
 
 from evo.search.problem_run import ProblemRun
 from islands.types import FORMAT, REPLIES, GroupSums, RunRecord, Totals
-from problems.types import NO_USAGE, ScoredGroup, Unanswered, Usage
+from problems.types import ScoredGroup, Unanswered
 
 SUMMARY_SECONDS = 1.0
 """How often a search stores its metrics with its groups, for watchers."""
@@ -102,11 +102,8 @@ def _total(periods: Sequence[Period]) -> float:
 class SearchStatus(Totals):
     """The whole search: its totals over committed groups, also those of earlier processes, with its times and rates.
 
-    lost_tokens, lost_prompt_tokens, lost_cost: the part of the totals that no committed group holds: of failed
-        requests, and of replies that could not be committed
     estimated: tokens that are estimates, because a server reported no usage
     unanswered: replies in a row without an answer, up to now
-    held: what servers counted for the groups that this process committed
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     policy_seconds, policy_before: seconds that this process, and earlier ones, had a policy sample
@@ -117,12 +114,8 @@ class SearchStatus(Totals):
     policy: str
     problem_runs: Sequence[ProblemRun]
     active: ActiveTime = field(default_factory=ActiveTime)
-    lost_tokens: int = 0
-    lost_prompt_tokens: int = 0
-    lost_cost: float = 0.0
     estimated: int = 0
     unanswered: int = 0
-    held: Usage = NO_USAGE
     commit_seconds: float = 0.0
     training_seconds: float = 0.0
     syncing_seconds: float = 0.0
@@ -146,9 +139,9 @@ class SearchStatus(Totals):
 
     def carry(self, summary: Mapping[str, Any], committed: Totals) -> None:
         """Continue from an earlier process: what it committed, and its times from its last summary, which is at most
-        SUMMARY_SECONDS older. committed: with what was spent on replies that no group holds"""
+        SUMMARY_SECONDS older."""
         self.add(committed)
-        for name in ("lost_tokens", "lost_prompt_tokens", "lost_cost", *TIMES):
+        for name in TIMES:
             vars(self)[name] = summary.get(name, 0)
         self.estimated, self.policy_before = summary.get("estimated_tokens", 0), summary.get("sampling_seconds", 0.0)
         self.active.carry(ended_periods(summary))
@@ -162,9 +155,6 @@ class SearchStatus(Totals):
         return {
             **self.as_dict(),
             "solved": self.solved,
-            "lost_tokens": self.lost_tokens,
-            "lost_prompt_tokens": self.lost_prompt_tokens,
-            "lost_cost": round(self.lost_cost, 6),
             "estimated_tokens": self.estimated,
             "active": self.active.stored(),
             "seconds": round(seconds, 3),
@@ -178,15 +168,6 @@ class SearchStatus(Totals):
             "at": round(time.time(), 3),
         }
 
-    def lose(self, spent: Usage) -> None:
-        """Add what was spent on replies that no group holds."""
-        self.tokens += spent.completion_tokens
-        self.prompt_tokens += spent.prompt_tokens
-        self.cost += spent.cost
-        self.lost_tokens += spent.completion_tokens
-        self.lost_prompt_tokens += spent.prompt_tokens
-        self.lost_cost += spent.cost
-
     def count(self, group: ScoredGroup, sums: GroupSums) -> None:
         """Add a committed group."""
         self.add(
@@ -199,7 +180,6 @@ class SearchStatus(Totals):
         for scored in group.rollouts:
             usage = scored.rollout.usage
             if usage is not None:
-                self.held += usage
                 self.estimated += usage.completion_tokens + usage.prompt_tokens if usage.estimated else 0
             lacking = usage is not None and scored.unanswered is not None
             self.unanswered = self.unanswered + 1 if lacking else 0

@@ -1,9 +1,7 @@
 """The iterations in flight, sampled and scored, and the order in which they leave: strict or loose (`--lag`).
 
 Strict: the oldest leaves first, and the proposal a window behind it takes its place. A proposal's view is then the same
-    whatever the timing, and one seed gives one run. A paid reply is not held back for long all the same: an iteration
-    whose reply takes much longer than any before it is set aside. The others leave, and it leaves when it is back, as
-    the newest.
+    whatever the timing, and one seed gives one run.
 
 Loose, with an asynchronous window of L: an iteration leaves when it is back. A slow rollout or a long evaluation delays
     the others only once those proposed after it are L ahead. A proposal's view depends on the timing, so the run is not
@@ -13,7 +11,6 @@ Loose, with an asynchronous window of L: an iteration leaves when it is back. A 
 from __future__ import annotations
 
 import asyncio
-import time
 import warnings
 from collections.abc import Iterator
 
@@ -21,9 +18,9 @@ from evo.search.iteration import Iteration, score_group
 from evo.search.operators import Operators
 from evo.search.sampler import Sampled, Sampler
 from evo.search.schedule import WindowSize
-from problems.types import NO_USAGE, ScoredGroup, Usage
+from problems.types import ScoredGroup
 from vpo.policies.address import parse_address
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Waits
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 
 class Window:
@@ -31,13 +28,16 @@ class Window:
 
     Of several operators one that does not respond is left alone for a while, and another answers its prompt. A prompt
     that does not fit its model is made shorter.
+
+    in_row: whether a stop that drops an iteration drops those behind it too, so that a resume makes the same run; what
+        servers charged for is kept
     """
 
     def __init__(self, size: WindowSize, operators: Operators, seed: int) -> None:
         self.size, self.operators, self.seed = size, operators, seed
         self.samplers: list[Sampler] = []
+        self.in_row = not (size.async_window or any(each.policy.traits.remote for each in operators.all))
         self._flying: list[Iteration] = []
-        self._since = 0.0  # when the oldest became the oldest
 
     def __iter__(self) -> Iterator[Iteration]:
         return iter(list(self._flying))
@@ -63,31 +63,23 @@ class Window:
             return False
         if self.size.async_window:
             return sum(not iteration.is_sampled for iteration in self._flying) < self.size.groups
-        return self._oldest is None or upcoming < self._oldest.sequence + self.size.groups
+        return not self._flying or upcoming < self._flying[0].sequence + self.size.groups
 
     def submit(self, iteration: Iteration) -> None:
         """Hand the prompt to its policy's sampler, and score the rollouts when they are back."""
         iteration.sampled = self.samplers[iteration.operator].submit(iteration.prompt)
         iteration.group = asyncio.create_task(self._complete(iteration))
         iteration.problem_run.uncommitted.add(iteration.number)
-        if self._oldest is None:
-            self._since = time.monotonic()
         self._flying.append(iteration)
 
     def ready(self) -> Iteration | None:
-        """The iteration that leaves next, if it is back."""
-        if self.size.async_window:
-            for iteration in self:
-                if iteration.group.cancelled():  # by an interrupt; those that the policy began are still to come
-                    self.pop(iteration)
+        """The iteration that leaves next, if it is back or was dropped by an interrupt."""
         return next((iteration for iteration in self._leaving() if iteration.group.done()), None)
 
     def pop(self, iteration: Iteration) -> None:
         """Remove an iteration that leaves."""
         iteration.problem_run.uncommitted.discard(iteration.number)
         self._flying.remove(iteration)
-        if not iteration.late:
-            self._since = time.monotonic()
 
     async def wait(self, seconds: float) -> bool:
         """Begin the calls that will not fill up further, and wait until an iteration may be ready, or there may be
@@ -99,30 +91,13 @@ class Window:
             if all(self._is_held(iteration) for iteration in asked):  # else a call will come back and make room
                 for sampler in self.samplers:
                     sampler.flush()
-        elif self._oldest is not None and self._is_held(self._oldest):
-            self.samplers[self._oldest.operator].flush()
+        elif self._is_held(self._flying[0]):
+            self.samplers[self._flying[0].operator].flush()
         return bool((await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))[0])
 
-    def set_aside(self, longest: float) -> None:
-        """Let the others leave before the oldest if its reply has taken more seconds than this, and a paid one
-        waits."""
-        oldest = self._oldest
-        if self.size.async_window or oldest is None or time.monotonic() - self._since < longest:
-            return
-        if not oldest.group.done() and any(one.is_paid for one in self._flying if not one.late):
-            oldest.late = True
-            self._since = time.monotonic()
-
-    @property
-    def _oldest(self) -> Iteration | None:
-        return next((iteration for iteration in self._flying if not iteration.late), None)
-
     def _leaving(self) -> list[Iteration]:
-        """Those of which the first to be back leaves next: all, or the oldest and those set aside before it."""
-        if self.size.async_window:
-            return self._flying
-        oldest = self._oldest
-        return [iteration for iteration in self._flying if iteration.late or iteration is oldest]
+        """Those of which the first to be back leaves next."""
+        return self._flying if self.size.async_window else self._flying[:1]
 
     def _is_held(self, iteration: Iteration) -> bool:
         return self.samplers[iteration.operator].holds(iteration.sampled)
@@ -163,10 +138,14 @@ class Window:
         for sampler in self.samplers:
             sampler.abandon()
 
-    def give_up(self) -> None:
-        """Wait no longer for the replies of servers."""
-        for sampler in self.samplers:
-            sampler.give_up()
+    def drop_behind(self) -> None:
+        """An iteration was dropped: drop those behind it, if they are of no use without it."""
+        for iteration in self if self.in_row else ():
+            iteration.group.cancel()
+
+    def asked(self) -> list[Iteration]:
+        """Those that servers have not answered yet."""
+        return [one for one in self if not one.is_sampled and self.operators[one.operator].policy.traits.remote]
 
     async def close(self) -> None:
         """End; what is not back is cancelled."""
@@ -176,15 +155,11 @@ class Window:
         for sampler in self.samplers:
             await sampler.close()
 
-    def waits(self) -> list[Waits]:
-        """What the policies on servers wait for."""
-        waits = (operator.policy.waits() for operator in self.operators.all)
-        return [one for one in waits if one is not None]
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest call of a server so far."""
+        return max(sampler.meter.longest for sampler in self.samplers if sampler.policy.traits.remote)
 
     def busy_seconds(self) -> float:
         """Seconds that policies sampled, summed over them."""
         return sum(sampler.meter.busy() for sampler in self.samplers)
-
-    def paid(self) -> Usage:
-        """What servers have counted, also for what failed."""
-        return sum((sampler.meter.paid for sampler in self.samplers), NO_USAGE)

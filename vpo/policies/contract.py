@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, runtim
 import numpy as np
 import numpy.typing as npt
 
-from problems.types import Prompt, Rollout, Usage
+from problems.types import Prompt, Rollout
 
 if TYPE_CHECKING:
     import torch
@@ -31,23 +31,11 @@ T = TypeVar("T")
 
 
 class PolicyUnavailable(Exception):
-    """The backend cannot answer (gone, refused, out of memory). The message says what to do.
-
-    paid: what a server counted for attempts that gave nothing usable
-    """
-
-    paid: Usage | None = None
-
-
-class GivenUp(PolicyUnavailable):
-    """The caller stopped waiting (Policy.give_up) before anything was answered."""
+    """The backend cannot answer (gone, refused, out of memory). The message says what to do."""
 
 
 class PromptTooLong(ValueError):
-    """A prompt leaves no room for an answer in the model's context; the message gives both lengths. paid: as for
-    PolicyUnavailable"""
-
-    paid: Usage | None = None
+    """A prompt leaves no room for an answer in the model's context; the message gives both lengths."""
 
 
 class Price(NamedTuple):
@@ -74,7 +62,7 @@ class PolicyTraits:
         only the answers decide
     slots: rollouts that its engine decodes at once; 0 where that is unknown
     price: of its tokens; None where they cost nothing or it is unknown
-    remote: whether a server answers: replies may be empty, may take long, and may be given up
+    remote: whether a server answers: replies may be empty, may take long, and `sample` may be cancelled
     """
 
     logprobs: bool = False
@@ -85,32 +73,6 @@ class PolicyTraits:
     slots: int = 0
     price: Price | None = None
     remote: bool = False
-
-
-@dataclass(frozen=True)
-class Waits:
-    """What a policy on servers waits for.
-
-    replies: requests that a server is answering; oldest: seconds since the first of them was sent
-    retries: requests that wait for their next attempt; pause: seconds until a server that limits its rate is asked
-    longest: seconds of the longest reply so far
-    """
-
-    replies: int = 0
-    oldest: float = 0.0
-    retries: int = 0
-    pause: float = 0.0
-    longest: float = 0.0
-
-    def __str__(self) -> str:
-        parts = []
-        if self.replies:
-            parts.append(f"{self.replies} {'reply' if self.replies == 1 else 'replies'} (for {self.oldest:.0f} s)")
-        if self.retries:
-            parts.append(f"{self.retries} {'retry' if self.retries == 1 else 'retries'}")
-        if self.pause >= 1:
-            parts.append(f"a server that limits the rate, for {self.pause:.0f} s")
-        return " and ".join(parts)
 
 
 @runtime_checkable
@@ -135,15 +97,6 @@ class Policy(Protocol):
     async def sample(
         self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int
     ) -> list[list[Rollout]]: ...
-
-    def waits(self) -> Waits | None:
-        """What its requests wait for now; None where that is never known."""
-        return None
-
-    def give_up(self, prompt: Prompt) -> None:
-        """Wait no longer for this prompt, an object that `sample` was given. `sample` gives the rollouts that are
-        there, and the others with a fault; it raises GivenUp if there are none. A policy that is not remote goes on."""
-        return
 
     async def close(self) -> None:
         """Free what it holds. Safe to call twice."""

@@ -22,7 +22,7 @@ import openai
 
 from problems.redaction import redact_beginning
 from problems.types import Prompt
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Waits
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.encoding import decode_rollout, encode_prompt, remaining_tokens
 from vpo.servers.address import HOSTED, Endpoint
 from vpo.servers.replies import Reply, TokenCount, Unreadable, read_reply
@@ -97,7 +97,6 @@ class Server:
     text: of a model whose prompts are sent as token ids; None for chat
     model: the name that is asked for, an adapter's in the model's place
     reasons: whether it has shown that the model reasons before it answers
-    longest: seconds of the longest reply
     """
 
     def __init__(self, endpoint: Endpoint, can: Capabilities, text: TokenText | None = None) -> None:
@@ -105,7 +104,6 @@ class Server:
         self.model = endpoint.model
         self.takes_n = endpoint.options.n == "auto"
         self.reasons = False
-        self.longest = 0.0
         options = endpoint.options
         effort = {} if options.reasoning_effort is None else {"reasoning_effort": options.reasoning_effort}
         ids = {"return_token_ids": True, "logprobs": True if text is None else 1} if can.with_ids else {}
@@ -116,7 +114,6 @@ class Server:
         self._folds_system = self._estimates = False
         self._most: int | None = None
         self._slots = asyncio.Semaphore(options.concurrency)
-        self._sent: dict[asyncio.Task[Any] | None, float] = {}  # when; 0 while it waits for its next attempt
         self._client = self._open_client()
 
     async def complete(self, request: GroupRequest, discarded: list[TokenCount]) -> Reply:
@@ -138,12 +135,6 @@ class Server:
                 discarded.append(reply.count)
                 raise
         return reply
-
-    def waits(self) -> Waits:
-        """What its requests wait for now."""
-        sent = [at for at in self._sent.values() if at]
-        oldest = time.monotonic() - min(sent) if sent else 0.0
-        return Waits(len(sent), oldest, len(self._sent) - len(sent), self.longest)
 
     async def serves(self) -> bool:
         """Whether the model can be asked now, as far as the server's list tells; a server without a list says nothing
@@ -206,14 +197,8 @@ class Server:
 
     async def _post(self, body: dict[str, Any], prompt: Prompt) -> Reply:
         """One request. Raises Unreadable, openai.APIError."""
-        task = asyncio.current_task()
-        self._sent[task] = 0.0
-        try:
-            # not by the library's types, because servers' extensions and mistakes are no part of them
-            text = await self._client.post(CHAT if self.text is None else TOKENS, body=body, cast_to=str)
-            self.longest = max(self.longest, time.monotonic() - self._sent[task])
-        finally:
-            del self._sent[task]
+        # not by the library's types, because servers' extensions and mistakes are no part of them
+        text = await self._client.post(CHAT if self.text is None else TOKENS, body=body, cast_to=str)
         reply = read_reply(read_json(text), len((prompt.system + prompt.user + prompt.prefill).encode()))
         self.reasons |= any(choice.reasoned for choice in reply.choices)
         if any(secret in text for secret in self.endpoint.secrets):
@@ -252,16 +237,10 @@ class Server:
         return {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
 
     def _open_client(self) -> openai.AsyncOpenAI:
-        """A client that notes when each attempt is sent, and which of them will be retried."""
+        """A client that warns of long pauses before a retry."""
 
-        async def note_request(request: Any) -> None:
-            if (task := asyncio.current_task()) in self._sent:
-                self._sent[task] = time.monotonic()
-
-        async def note_response(response: Any) -> None:
+        async def warn_of_pause(response: Any) -> None:
             if response.status_code in _RETRIED or response.status_code >= 500:
-                if (task := asyncio.current_task()) in self._sent:
-                    self._sent[task] = 0.0
                 pause = retry_after(response)
                 if LONG_PAUSE <= pause <= 60.0:
                     until = time.strftime("%H:%M:%S", time.localtime(time.time() + pause))
@@ -273,9 +252,7 @@ class Server:
             **connection(self.endpoint),
             timeout=options.timeout,
             max_retries=options.retries,
-            http_client=openai.DefaultAsyncHttpxClient(
-                event_hooks={"request": [note_request], "response": [note_response]}
-            ),
+            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [warn_of_pause]}),
         )
 
     def _shorten(self, too_long: Overflow, limit: int, asked: int) -> int:

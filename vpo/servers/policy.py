@@ -10,19 +10,18 @@ and training from traces can use them. The weights are not here; vpo.servers.vll
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import struct
 import warnings
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.policies.address import PolicyAddress, PolicySettings
-from vpo.policies.contract import GivenUp, Policy, PolicyTraits, PolicyUnavailable, PromptTooLong, Waits
+from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
 from vpo.policies.encoding import default_limit
 from vpo.servers.address import Endpoint, endpoint
 from vpo.servers.client import CONTINUING, Capabilities, GroupRequest, Server, TokenText
@@ -74,7 +73,6 @@ class ServedPolicy(Policy):
         self._limited = settings.max_tokens is not None
         self._closed = self._warned = False
         self._answered = 0
-        self._sampling: dict[_Sampling, Prompt] = {}
 
     def connect(self, endpoint: Endpoint, lost: Sequence[bool] = (False,)) -> None:
         """Ask the servers of this endpoint from now on."""
@@ -99,22 +97,6 @@ class ServedPolicy(Policy):
             self.max_tokens = max(self.max_tokens or 0, self._room(True))
         limit = self.max_tokens or default_limit(answers, self.prompt_format)
         return await together([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
-
-    def waits(self) -> Waits:
-        """What the requests to all servers wait for now."""
-        waits = [server.waits() for server in self.servers]
-        return Waits(
-            sum(one.replies for one in waits),
-            max(one.oldest for one in waits),
-            sum(one.retries for one in waits),
-            max(one.longest for one in waits),
-        )
-
-    def give_up(self, prompt: Prompt) -> None:
-        """Wait no longer for this prompt."""
-        for sampling, sampled in list(self._sampling.items()):
-            if sampled is prompt:
-                sampling.give_up()
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -142,30 +124,23 @@ class ServedPolicy(Policy):
         first = first_seed(seed, prompt.stream)
         request = GroupRequest(prompt, rollouts, first, prompt.limit(limit), self.temperature, self.top_p)
         sampling = _Sampling()
-        self._sampling[sampling] = prompt
-        try:
-            whole = Reply()
-            if rollouts > 1 and all(server.takes_n for server in self.servers):
-                outcome = await self._request(sampling, request)
-                if isinstance(outcome, PolicyUnavailable) or outcome.refused:
-                    return self._rollouts([outcome] * rollouts, sampling, prompt.prefill)
-                whole = outcome
-                if len(whole.choices) < rollouts:
-                    for server in self.servers:
-                        server.takes_n = False
-            missing = range(min(len(whole.choices), rollouts), rollouts)
-            singles = await together(
-                [self._request(sampling, replace(request, choices=1, seed=first + place)) for place in missing]
-            )
-            if not whole.choices:
-                sampling.discarded.append(whole.count)
-            replies = [whole, *singles] if whole.choices else singles
-            group = self._rollouts(replies, sampling, prompt.prefill)[:rollouts]
-        except (PolicyUnavailable, PromptTooLong) as error:
-            error.paid = self._price(*sampling.discarded)
-            raise
-        finally:
-            del self._sampling[sampling]
+        whole = Reply()
+        if rollouts > 1 and all(server.takes_n for server in self.servers):
+            outcome = await self._request(sampling, request)
+            if isinstance(outcome, PolicyUnavailable) or outcome.refused:
+                return self._rollouts([outcome] * rollouts, sampling, prompt.prefill)
+            whole = outcome
+            if len(whole.choices) < rollouts:
+                for server in self.servers:
+                    server.takes_n = False
+        missing = range(min(len(whole.choices), rollouts), rollouts)
+        singles = await together(
+            [self._request(sampling, replace(request, choices=1, seed=first + place)) for place in missing]
+        )
+        if not whole.choices:
+            sampling.discarded.append(whole.count)
+        replies = [whole, *singles] if whole.choices else singles
+        group = self._rollouts(replies, sampling, prompt.prefill)[:rollouts]
         self._check_sampling(group)
         return group
 
@@ -181,7 +156,7 @@ class ServedPolicy(Policy):
         else:
             completion = self.router.ask(request.prompt, request.choices, complete)
         try:
-            reply = await sampling.follow(completion)
+            reply = await completion
         except PolicyUnavailable as error:
             # a server that answers others is there: this request has had all its attempts, and is given up
             sampling.lasting |= not isinstance(error, ReplicaLost) or self._answered == before
@@ -244,6 +219,7 @@ class ServedPolicy(Policy):
         return Usage(count.prompt, count.completion, cost, count.estimated)
 
 
+@dataclass
 class _Sampling:
     """One prompt that is being sampled.
 
@@ -251,33 +227,8 @@ class _Sampling:
     lasting: whether a failure is not this request's alone, and others would meet it too
     """
 
-    def __init__(self) -> None:
-        self.discarded: list[TokenCount] = []
-        self.lasting = False
-        self._given_up = False
-        self._tasks: set[asyncio.Task[Reply]] = set()
-
-    def give_up(self) -> None:
-        self._given_up = self.lasting = True
-        for task in self._tasks:
-            task.cancel()
-
-    async def follow(self, complete: Coroutine[Any, Any, Reply]) -> Reply:
-        """The reply. Raises GivenUp if it is given up."""
-        task = asyncio.ensure_future(complete)
-        self._tasks.add(task)
-        try:
-            if self._given_up:
-                task.cancel()
-            return await task
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if self._given_up and not (current is not None and current.cancelling()):
-                raise GivenUp("the search stopped waiting for this reply") from None
-            raise
-        finally:
-            task.cancel()
-            self._tasks.discard(task)
+    discarded: list[TokenCount] = field(default_factory=list)
+    lasting: bool = False
 
 
 def first_seed(seed: int, stream: int) -> int:

@@ -64,4 +64,4 @@ def assert_books(server: CompletionServer, found: dict[str, Any]) -> None:
     books, summary = server.books, found["summary"]
     assert (found["prompt_tokens"], found["tokens"]) == (books.prompt_tokens, books.completion_tokens)
     assert found["cost"] == pytest.approx(books.cost(READ, WRITTEN), abs=2e-6)
-    assert summary["outcome"] == "done" and summary["lost_tokens"] == 0
+    assert summary["outcome"] == "done"
