@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Select, Text, cast, false, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, Text, cast, func, literal, select
 
 from islands.errors import UnknownRun
 from islands.groups import read_prompts
@@ -27,36 +27,27 @@ _CUT = "..."
 class CandidateFilter:
     """Which candidates of some runs to list, and in which order.
 
-    operators: run id -> the places of operators, of which one gave the answer; empty for all, seed answers included
     failed: True for those with an error only, False for those without; None for both
-    kind: of the error (problems.scoring.error_kind); low, high: bounds of the fitness, included
+    kind: of the error (problems.scoring.error_kind)
     by_fitness: the fittest first, failures last; else the newest first
-    ids: only these, if they match; None for all
     """
 
     runs: Sequence[int]
-    operators: dict[int, tuple[int, ...]] = field(default_factory=dict)
     problem: int | None = None
     failed: bool | None = None
     kind: str = ""
-    low: float | None = None
-    high: float | None = None
     by_fitness: bool = False
-    ids: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)
 class CandidateSummary:
-    """A candidate in a list. problem: its index; iteration, operator: None for a seed answer; error, text: their first
-    HEAD characters."""
+    """A candidate in a list. problem: its index; iteration: None for a seed answer; error, text: their first HEAD
+    characters."""
 
     id: int
     run: int
     problem: int
     iteration: int | None
-    operator: int | None
-    generation: int
-    parent: int | None
     fitness: float
     rewards: tuple[float, ...]
     error: str | None
@@ -74,9 +65,6 @@ def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list
             Problem.c.run_id,
             Problem.c.index,
             PromptGroup.c.iteration,
-            PromptGroup.c.operator,
-            Candidate.c.generation,
-            Candidate.c.parent_id,
             Candidate.c.fitness,
             Candidate.c.rewards,
             func.substr(cast(Candidate.c.error, Text), 1, HEAD),
@@ -89,13 +77,9 @@ def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list
     )
     summaries = []
     for row in store.rows(query):
-        id, run, problem, iteration, operator, generation, parent, fitness, rewards, error, text = tuple(row)
-        head, rewards = None if error is None else beginning(error), tuple(rewards)
-        summaries.append(
-            CandidateSummary(
-                id, run, problem, iteration, operator, generation, parent, fitness, rewards, head, beginning(text)
-            )
-        )
+        id, run, problem, iteration, fitness, rewards, error, text = tuple(row)
+        head = None if error is None else beginning(error)
+        summaries.append(CandidateSummary(id, run, problem, iteration, fitness, tuple(rewards), head, beginning(text)))
     return summaries
 
 
@@ -106,20 +90,8 @@ def count_browsed(store: Store, chosen: CandidateFilter) -> int:
 
 
 def _matching(chosen: CandidateFilter) -> Select[int]:
-    """The ids that a filter names. Groups are joined only for a filter that reads them."""
-    query = select(Candidate.c.id).join(Problem, Problem.c.id == Candidate.c.problem_id)
-    if chosen.operators:
-        query = query.join(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
-    return query.where(*_conditions(chosen))
-
-
-def _conditions(chosen: CandidateFilter) -> list[ColumnElement[bool]]:
+    """The ids that a filter names."""
     conditions: list[ColumnElement[bool]] = [Problem.c.run_id.in_(list(chosen.runs))]
-    if chosen.operators:
-        of_operator = [
-            (Problem.c.run_id == run) & PromptGroup.c.operator.in_(places) for run, places in chosen.operators.items()
-        ]
-        conditions.append(or_(false(), *of_operator))
     if chosen.problem is not None:
         conditions.append(Problem.c.index == chosen.problem)
     if chosen.failed is not None:
@@ -128,13 +100,7 @@ def _conditions(chosen: CandidateFilter) -> list[ColumnElement[bool]]:
         error = cast(Candidate.c.error, Text)
         begins = chosen.kind.removesuffix(_CUT) if chosen.kind.endswith(_CUT) else f"{chosen.kind}:"
         conditions.append((error == chosen.kind) | error.startswith(begins, autoescape=True))
-    if chosen.low is not None:
-        conditions.append(Candidate.c.fitness >= chosen.low)
-    if chosen.ids is not None:
-        conditions.append(Candidate.c.id.in_(list(chosen.ids)))
-    if chosen.high is not None:
-        conditions.append(Candidate.c.fitness <= chosen.high)
-    return conditions
+    return select(Candidate.c.id).join(Problem, Problem.c.id == Candidate.c.problem_id).where(*conditions)
 
 
 def beginning(stored: str) -> str:

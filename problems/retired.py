@@ -32,6 +32,7 @@ FLAGS: dict[str, str] = {
     "--keep-going": "run the stages that are left with --only",
     "--png": "the page has its charts; `evo report -o FILE`",
     "--serve": "use `evo ui`, which shows runs in a browser",
+    "--host": "`evo ui` listens on this machine only; from another one: ssh -L 8080:127.0.0.1:8080 HOST",
     "--ray": "a cluster takes whole searches of a comparison: evo compare and evo resume have --ray",
     "--reflect": "let the scorer's feedback call a model",
     "--openevolve": "`evo best RUN -o DIR` writes the programs, which OpenEvolve starts from",

@@ -41,7 +41,7 @@ from evo.progress.answer import (
 )
 from evo.progress.model import Progress
 from evo.search.status import clock, describe_usage, format_time
-from islands.browse import Ancestor, ancestors, failed_candidates, run_of_candidate
+from islands.browse import Ancestor, failed_candidates, run_of_candidate
 from islands.browse import candidate as detail_of
 from islands.comparisons import runs_named
 from islands.errors import UnknownRun
@@ -53,7 +53,7 @@ from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import Score
 
-LINEAGE_SHOWN = 20
+LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
 FAILED_SHOWN = 10
 IDS_NAMED = 3
@@ -238,10 +238,9 @@ def _print_versions(console: Console, versions: Sequence[VersionUse]) -> None:
 
 def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:
     detail = detail_of(store, run.id, candidate_id)
-    line = ancestors(store, candidate_id)
     candidate, problem = detail.candidate, detail.problem
-    answer = read_answers(store, [candidate_id])[candidate_id]
-    parent = answer.parent
+    answer = read_answers(store, {candidate_id: problem}, lineage=LINEAGE_READ)[candidate_id]
+    parent, line = answer.parent, answer.lineage
     if as_json:
         shown = {
             **best_as_dict(problem, candidate),

@@ -11,18 +11,10 @@ import click
 from evo.cli.options import db_option
 from evo.errors import BadInput
 
-HOST = "127.0.0.1"
-
 
 @click.command()
-@click.argument("databases", metavar="[DATABASE]...", nargs=-1)
+@click.argument("database", metavar="[DATABASE]", required=False)
 @db_option
-@click.option(
-    "--host",
-    default=HOST,
-    show_default=True,
-    help="The address to listen on; others than this machine's require a token.",
-)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -30,25 +22,24 @@ HOST = "127.0.0.1"
     show_default=True,
     help="The port to listen on; 0: a free one.",
 )
-@click.option("--token", is_flag=True, help="Require a token on this machine too, for machines with several users.")
-def ui(databases: tuple[str, ...], db: str, host: str, port: int, token: bool) -> int:
-    """Show runs, charts and candidates of one or more DATABASEs in a browser.
+@click.option("--token", is_flag=True, help="Require a token, for machines with several users.")
+def ui(database: str | None, db: str, port: int, token: bool) -> int:
+    """Show runs, charts and candidates of DATABASE in a browser.
 
-    A DATABASE is an address or a SQLite file; without one it is that of --db. The page only
-    reads, also while runs write, and needs no network.
+    DATABASE is an address or a SQLite file; without one it is that of --db. The page only reads, also while runs
+    write, needs no network, and is served on this machine only.
     """
     from evo.ui.databases import RunDatabase
     from evo.ui.server import PageServer
     from islands.engine import parse_address
 
-    addresses = [address_of(named) for named in databases] or [db]
-    for address in addresses:
-        parse_address(address)  # a mistyped one is reported here, not in the browser
+    address = db if database is None else database if "://" in database else f"sqlite:///{Path(database).expanduser()}"
+    parse_address(address)  # a mistyped one is reported here, not in the browser
     try:
-        server = PageServer([RunDatabase(address) for address in addresses], host, port, token=token)
+        server = PageServer(RunDatabase(address), port, token=token)
     except OSError as error:
         raise BadInput(
-            f"{host} port {port} is not available ({error.strerror or error}); --port 0 chooses a free one"
+            f"port {port} is not available ({error.strerror or error}); --port 0 chooses a free one"
         ) from None
     click.echo(f"The page is at {server.address}\nCtrl-C ends it; runs continue")
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
@@ -59,8 +50,3 @@ def ui(databases: tuple[str, ...], db: str, host: str, port: int, token: bool) -
     finally:
         server.close()
     return 0
-
-
-def address_of(named: str) -> str:
-    """The address of a database that may be named by its file."""
-    return named if "://" in named else f"sqlite:///{Path(named).expanduser()}"

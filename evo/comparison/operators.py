@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from evo.comparison.arms import Arm, Comparison
+from evo.comparison.arms import Arm
 from evo.stats import Difference, ratio_difference, ratio_interval
 from islands.types import AT_TARGET, NO_PARENT, QUARTERS, OperatorCount
 from vpo.metrics import Interval
@@ -62,18 +62,6 @@ class OperatorShares:
     name: str
     answers: int
     shares: Mapping[str, float]
-
-
-def operator_choices(comparison: Comparison) -> list[tuple[str, str]]:
-    """(key, label) of every operator of every arm, for a filter of candidates; none if there is only one. A key is the
-    arm's place and the operator's, as in `1.0`."""
-    choices = []
-    for number, arm in enumerate(comparison.arms):
-        policies = list(map(str, parse_addresses(arm.policy)))
-        for at, policy in enumerate(policies):
-            label = f"{arm.name}: {policy}" if len(comparison.arms) > 1 else policy
-            choices.append((f"{number}.{at}", arm.name if len(policies) == 1 else label))
-    return choices if len(choices) > 1 else []
 
 
 def count_operators(

@@ -7,13 +7,13 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from evo.errors import BadInput
-from islands.browse import Origin, origins
+from islands.browse import Ancestor, Origin, ancestors, origins
 from islands.history import CandidateReader
 from islands.runs import course_of
 from islands.store import Store
@@ -22,6 +22,7 @@ from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.registry import has_best_known, resolve
 
 AT_ONCE = 500
+SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
 NO_ORIGIN = Origin("", "", "", 0)
 """The origin of a seed, which no prompt led to."""
 
@@ -31,24 +32,59 @@ class StoredAnswer:
     """A candidate with its provenance.
 
     parent: None for a seed, and for an answer whose prompt showed none
-    origin: the prompt and rollout that gave it first; None for a seed
+    origin: the prompt and rollout that gave it first; NO_ORIGIN for a seed
+    lineage: the answer and its nearest ancestors
+    room: characters of its difference, about
     """
 
     candidate: Candidate
+    problem: ProblemRecord
     parent: Candidate | None
-    origin: Origin | None
+    origin: Origin = NO_ORIGIN
+    lineage: tuple[Ancestor, ...] = ()
+    room: int = SHOWN_CHARS
+
+    @property
+    def unit(self) -> str:
+        """The unit in which it is compared with its parent (unit_of)."""
+        return unit_of(self.problem.answer_format, self.parent.text if self.parent else "", self.candidate.text)
+
+    @cached_property
+    def difference(self) -> Sequence[Piece]:
+        """From its parent; empty without one."""
+        if self.parent is None or not self.parent.text.strip():
+            return ()
+        return diff_answers(self.parent.text, self.candidate.text, self.unit, self.room)
+
+    @property
+    def changes(self) -> list[tuple[str, float, float | None]]:
+        """(objective, reward, change from the parent's, None without a parent)."""
+        before = [None] * len(self.candidate.rewards) if self.parent is None else self.parent.rewards
+        rewards = zip(self.problem.objectives, self.candidate.rewards, before, strict=False)
+        return [(name, value, None if old is None else value - old) for name, value, old in rewards]
+
+    @property
+    def chain(self) -> str:
+        """The whole rollout; "" if it holds nothing else."""
+        return "" if self.origin.chain.strip() == self.candidate.text.strip() else self.origin.chain
 
 
-def read_answers(store: Store, ids: Sequence[int]) -> dict[int, StoredAnswer]:
-    """The answers by candidate id. Raises KeyError for an id that is not stored."""
-    reader, answers = CandidateReader(store, 0), {}
+def read_answers(
+    store: Store, problems: Mapping[int, ProblemRecord], *, lineage: int = 0, room: int = SHOWN_CHARS
+) -> dict[int, StoredAnswer]:
+    """The answers by candidate id. Raises KeyError for an id that is not stored.
+
+    problems: of each candidate; lineage: how long it is at most
+    """
+    reader, answers, ids = CandidateReader(store, 0), dict[int, StoredAnswer](), list(problems)
     for start in range(0, len(ids), AT_ONCE):
         part = ids[start : start + AT_ONCE]
         candidates, given = reader.fetch(part), origins(store, part)
         parents = {parent.id: parent for parent in reader.fetch([c.parent for c in candidates if c.parent is not None])}
-        for candidate in candidates:
-            parent = None if candidate.parent is None else parents[candidate.parent]
-            answers[candidate.id] = StoredAnswer(candidate, parent, given.get(candidate.id))
+        for one in candidates:
+            parent = None if one.parent is None else parents[one.parent]
+            line = tuple(ancestors(store, one.id, lineage)) if lineage else ()
+            answers[one.id] = StoredAnswer(one, problems[one.id], parent, given.get(one.id, NO_ORIGIN), line, room)
     return answers
 
 
@@ -173,7 +209,6 @@ def _holding_out(record: ProblemRecord) -> Problem | None:
 
 COMPARED_LINES, COMPARED_CHARS = 400, 40_000
 """The part of a text that is compared: matching takes quadratic time."""
-SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
 CONTEXT = 2
 
 

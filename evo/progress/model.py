@@ -32,7 +32,7 @@ from evo.comparison.summary import (
     summarise,
     verdicts_of,
 )
-from evo.progress.answer import NO_ORIGIN, best_known_of, read_answers, statement_of
+from evo.progress.answer import NO_ORIGIN, read_answers, statement_of
 from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
@@ -46,7 +46,6 @@ from evo.progress.snapshot import (
 )
 from evo.search.status import active_periods, union
 from evo.stats import Verdict, mean_interval
-from islands.browse import ancestors as ancestors_of
 from islands.browse import candidate, first_prompt, fittest, vectors
 from islands.lock import LOST
 from islands.runs import (
@@ -514,7 +513,7 @@ class Progress:
             FailedProblem(self._all[row].name, arms[arm].name, message) for (row, arm), message in sorted(found.items())
         )
 
-    def best(self, problem: int, arm: str, ancestors: int = ANCESTORS) -> Detail:
+    def best(self, problem: int, arm: str) -> Detail:
         """An arm's fittest answer to a problem, by its place among those that count."""
         number = next(at for at, of in enumerate(self.comparison.arms) if of.name == arm)
         row = self._rows[problem]
@@ -526,19 +525,12 @@ class Progress:
         run = searches[problem_id]
         first = first_prompt(self.store, run.id, problem_id) or NO_ORIGIN
         record = next(record for record in self.store.problems(run.id) if record.id == problem_id)
-        answer = None if place is None else read_answers(self.store, [place[1]])[place[1]]
-        stated = statement_of(record, "" if answer is None else answer.candidate.text)
-        detail = Detail(arm, problem, run.seed, origin=first, statement=stated.text, picture=stated.picture)
-        if answer is None:
-            return detail
-        return replace(
-            detail,
-            stored=candidate(self.store, run.id, answer.candidate.id),
-            answer=answer,
-            lineage=tuple(ancestors_of(self.store, answer.candidate.id, ancestors)),
-            origin=answer.origin or first,
-            best_known=best_known_of(record),
-        )
+        if place is None:
+            return Detail(arm, problem, run.seed, origin=first, stated=statement_of(record))
+        answer = read_answers(self.store, {place[1]: record}, lineage=ANCESTORS)[place[1]]
+        stored, stated = candidate(self.store, run.id, place[1]), statement_of(record, answer.candidate.text)
+        origin = first if answer.origin is NO_ORIGIN else answer.origin
+        return Detail(arm, problem, run.seed, stored, answer, origin, stated)
 
     # The snapshot of a viewer
 

@@ -16,10 +16,10 @@ import numpy as np
 from evo.comparison.operators import OperatorShares
 from evo.comparison.results import Results
 from evo.comparison.summary import Curve
-from evo.progress.answer import NO_ORIGIN, StoredAnswer
+from evo.progress.answer import NO_ORIGIN, Statement, StoredAnswer
 from evo.search.status import Period, clock, seconds_until
 from evo.stats import Verdict
-from islands.browse import Ancestor, CandidateDetail, Origin
+from islands.browse import CandidateDetail, Origin
 from islands.lock import LOST
 from islands.types import FORMAT, Totals
 
@@ -187,11 +187,7 @@ class Detail:
 
     seed: of its search
     stored, answer: the answer with its provenance, None before there is a valid one
-    lineage: the answer and its nearest ancestors
     origin: its prompt and rollout; before the first answer, and for a seed, the problem's first prompt
-    statement: of the problem; "" if only the prompt has it
-    picture: of the answer, as the problem draws it; "" for none
-    best_known: the best fitness known to the problem, None if there is none
     """
 
     arm: str
@@ -199,11 +195,8 @@ class Detail:
     seed: int = 0
     stored: CandidateDetail | None = None
     answer: StoredAnswer | None = None
-    lineage: tuple[Ancestor, ...] = ()
     origin: Origin = NO_ORIGIN
-    statement: str = ""
-    picture: str = ""
-    best_known: float | None = None
+    stated: Statement = Statement()
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,13 @@ to its parent and its prompt. Texts are bounded, so that a page of many problems
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from evo.progress.answer import (
-    NO_ORIGIN,
-    Piece,
-    StoredAnswer,
-    describe_best_known,
-    diff_answers,
-    read_answers,
-    statement_of,
-    unit_of,
-)
+from evo.progress.answer import StoredAnswer, describe_best_known, read_answers, statement_of
 from evo.progress.model import Progress, SearchRecord
 from evo.report.svg import Plot, PlotLine, draw
-from islands.browse import ancestors
-from islands.types import ProblemRecord
 
 PAGE_CHARS = 2_400_000
 """Of all texts together; each text has an equal share."""
@@ -31,38 +19,25 @@ ANCESTORS = 12
 
 @dataclass(frozen=True)
 class BestAnswer:
-    """An arm's fittest answer to a problem, over its seeds.
+    """An arm's fittest answer to a problem, over its seeds. picture: as the problem draws it; "" for none"""
 
-    place: of the arm; candidate: its id; iteration: from 1, 0 for a seed answer
-    seed_fitness: of the fittest seed answer; None without a valid one
-    rewards: (objective, reward, change from its parent's, None without a parent)
-    language: "python" for a program, else ""
-    picture: of the answer, as the problem draws it; "" for none
-    lineage: (candidate, fitness) of its parent, its parent's parent and so on, at most ANCESTORS of them
-    difference: from its parent, in `unit`s; empty without a parent
-    system, prompt: the prompt that led to it; "" for a seed answer
-    chain: the whole rollout, in which it is answer `position`, from 1; "" if the rollout holds nothing else
-    """
-
-    arm: str
-    place: int
-    seed: int
-    candidate: int
-    iteration: int
-    fitness: float
-    seed_fitness: float | None
-    rewards: tuple[tuple[str, float, float | None], ...]
-    text: str
-    language: str
-    feedback: str
+    search: SearchRecord
+    stored: StoredAnswer
     picture: str
-    lineage: tuple[tuple[int, float], ...]
-    difference: tuple[Piece, ...]
-    unit: str
-    system: str
-    prompt: str
-    chain: str
-    position: int
+
+    @property
+    def fitness(self) -> float:
+        return self.stored.candidate.fitness
+
+    @property
+    def iteration(self) -> int:
+        """From 1; 0 for a seed answer."""
+        return self.search.rises[-1].iteration
+
+    @property
+    def seed_fitness(self) -> float | None:
+        """Of the fittest seed answer; None without a valid one."""
+        return self.search.rises[0].fitness if self.search.rises[0].iteration == 0 else None
 
 
 @dataclass(frozen=True)
@@ -100,8 +75,9 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
     """The details of the first `most` problems that count."""
     problems, arms = progress.comparison.problems[:most], progress.comparison.arms
     fittest = {at: search for at, search in best_searches(progress).items() if at[0] < len(problems)}
-    stored = read_answers(progress.store, [search.best.candidate for search in fittest.values() if search.best])
     room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 4 * len(fittest) + len(problems))))
+    of_problem = {search.rises[-1].candidate: problems[row] for (row, _), search in fittest.items()}
+    stored = read_answers(progress.store, of_problem, lineage=ANCESTORS + 1, room=room)
     lines: dict[int, list[PlotLine]] = {}
     for search in progress.searches():
         if search.row is not None and search.row < len(problems) and search.rises:
@@ -111,58 +87,20 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
             lines.setdefault(search.row, []).append(PlotLine(search.arm, name, np.array(x), np.array(y), steps=True))
     details = []
     for row, problem in enumerate(problems):
+        found = [fittest[row, place] for place in range(len(arms)) if (row, place) in fittest]
+        best = [stored[search.rises[-1].candidate] for search in found]
         answers = [
-            _answer(progress, place, found, stored[found.best.candidate], problem, room)
-            for place in range(len(arms))
-            if (found := fittest.get((row, place))) is not None and found.best is not None
+            BestAnswer(search, one, statement_of(problem, one.candidate.text).picture)
+            for search, one in zip(found, best, strict=True)
         ]
         stated = statement_of(problem)
-        top = max((answer.fitness for answer in answers), default=None)
+        top = max((one.candidate.fitness for one in best), default=None)
         reached = "" if stated.best_known is None else describe_best_known(top, stated.best_known)
         chart = draw("best fitness", "iteration", lines.get(row, ()), rule=problem.target)
         details.append(
             ProblemDetail(row, problem.name, problem.target, bounded(stated.text, room), reached, chart, tuple(answers))
         )
     return tuple(details)
-
-
-def _answer(
-    progress: Progress, place: int, search: SearchRecord, stored: StoredAnswer, problem: ProblemRecord, room: int
-) -> BestAnswer:
-    """Texts of at most `room` characters each."""
-    here, parent, origin = stored.candidate, stored.parent, stored.origin or NO_ORIGIN
-    before = "" if parent is None else parent.text
-    unit = unit_of(problem.answer_format, before, here.text)
-    assert search.best is not None
-    return BestAnswer(
-        progress.comparison.arms[place].name,
-        place,
-        search.run.seed,
-        here.id,
-        search.best.iteration,
-        here.fitness,
-        search.rises[0].fitness if search.rises[0].iteration == 0 else None,
-        changes(problem.objectives, here.rewards, None if parent is None else parent.rewards),
-        bounded(here.text, room),
-        "python" if problem.answer_format == "python" else "",
-        bounded(here.feedback, room // 4),
-        statement_of(problem, here.text).picture,
-        tuple((one.candidate, one.fitness) for one in ancestors(progress.store, here.id, ANCESTORS + 1)[1:]),
-        tuple(diff_answers(before, here.text, unit, room)) if before.strip() else (),
-        unit,
-        bounded(origin.system, room // 4),
-        bounded(origin.user, room),
-        "" if origin.chain.strip() == here.text.strip() else bounded(origin.chain, room),
-        origin.place + 1,
-    )
-
-
-def changes(
-    objectives: Sequence[str], rewards: Sequence[float], before: Sequence[float] | None
-) -> tuple[tuple[str, float, float | None], ...]:
-    """(objective, reward, change from the parent's)."""
-    moved = [None] * len(rewards) if before is None else [a - b for a, b in zip(rewards, before, strict=False)]
-    return tuple(zip(objectives, rewards, moved, strict=False))
 
 
 def bounded(text: str, room: int) -> str:

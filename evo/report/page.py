@@ -34,7 +34,7 @@ from evo.glossary import PAGE
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.snapshot import Snapshot
-from evo.report.answers import ProblemDetail, problem_details
+from evo.report.answers import ProblemDetail, bounded, problem_details
 from evo.report.svg import Plot, PlotLine, curve_lines, draw
 from evo.report.tables import (
     Table,
@@ -261,7 +261,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"python": highlight_python, "figure": figure}
+    made.filters |= {"python": highlight_python, "figure": figure, "bounded": bounded}
     made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "words": PAGE.items()}
     return made
 

@@ -7,12 +7,11 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
-from evo.progress.answer import describe_best_known, diff_answers, unit_of
+from evo.progress.answer import StoredAnswer, describe_best_known
 from evo.progress.snapshot import Detail, Snapshot
 from evo.tui.line import clean, clean_lines, shorten
 from evo.tui.numbers import fitness, signed
 from evo.tui.palette import STRONG, Palette
-from islands.types import Candidate
 
 MOST_CHARS = 40_000
 """Of one text; a longer one is cut."""
@@ -41,15 +40,16 @@ def draw_detail(snapshot: Snapshot, problem: int, arm: int, palette: Palette) ->
     if target is not None:
         line.append(f" of {target:.6g}", palette.muted)
     line.append(f"   candidate {candidate.id}, {born}, island {candidate.island}, found {stored.found}×", palette.muted)
-    steps = [f"{ancestor.candidate} ({fitness(ancestor.fitness)})" for ancestor in detail.lineage]
+    steps = [f"{ancestor.candidate} ({fitness(ancestor.fitness)})" for ancestor in detail.answer.lineage]
     if len(steps) > 1 and candidate.generation >= len(steps):
         steps.append(f"{candidate.generation + 1 - len(steps)} more")
-    known = "" if detail.best_known is None else describe_best_known(candidate.fitness, detail.best_known)
+    best_known = detail.stated.best_known
+    known = "" if best_known is None else describe_best_known(candidate.fitness, best_known)
     features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in candidate.features.items())
     labelled = (
         ("known", Text(known)),
         ("policy", Text(clean(stored.policy_version or "the seed answer"))),
-        ("vector", _vector(snapshot.problems[problem].objectives, candidate, parent, palette)),
+        ("vector", _vector(detail.answer, palette)),
         ("cell by", Text(features)),
         ("lineage", Text(" ← ".join(steps))),
         ("scorer", Text(clean_lines((candidate.feedback or candidate.error or "")[:MOST_CHARS]))),
@@ -57,9 +57,8 @@ def draw_detail(snapshot: Snapshot, problem: int, arm: int, palette: Palette) ->
     parts: list[RenderableType] = [line]
     parts += [Text(f"{label:<8}", palette.muted).append_text(text) for label, text in labelled if text.plain.strip()]
     parts += _picture(detail)
-    if parent is not None and parent.text.strip():
-        unit = unit_of(stored.problem.answer_format, parent.text, candidate.text)
-        parts += [_title(f"changes to its parent {parent.id}"), _difference(parent.text, candidate.text, unit, palette)]
+    if parent is not None and detail.answer.difference:
+        parts += [_title(f"changes to its parent {parent.id}"), _difference(detail.answer, palette)]
     parts.append(_title("answer"))
     text = clean_lines(candidate.text[:MOST_CHARS])
     if stored.problem.answer_format == "python":
@@ -74,7 +73,8 @@ def _title(text: str) -> Text:
 
 
 def _picture(detail: Detail) -> list[RenderableType]:
-    return [_title("picture"), Text(clean_lines(detail.picture))] if detail.picture.strip() else []
+    picture = detail.stated.picture
+    return [_title("picture"), Text(clean_lines(picture))] if picture.strip() else []
 
 
 def _prompt(detail: Detail) -> list[RenderableType]:
@@ -82,7 +82,7 @@ def _prompt(detail: Detail) -> list[RenderableType]:
     origin, given = detail.origin, detail.stored is not None and detail.stored.iteration is not None
     parts: list[RenderableType] = []
     for title, text in (
-        ("the problem's statement", detail.statement),
+        ("the problem's statement", detail.stated.text),
         ("system prompt", origin.system),
         ("prompt" if given else "a prompt of this problem", origin.user),
         (f"the model's full text, in which this is answer {origin.place + 1}", origin.chain),
@@ -92,21 +92,20 @@ def _prompt(detail: Detail) -> list[RenderableType]:
     return parts
 
 
-def _vector(objectives: tuple[str, ...], answer: Candidate, parent: Candidate | None, palette: Palette) -> Text:
+def _vector(answer: StoredAnswer, palette: Palette) -> Text:
     text = Text()
-    before = answer.rewards if parent is None else parent.rewards
-    for name, value, old in zip(objectives, answer.rewards, before, strict=False):
+    for name, value, moved in answer.changes:
         text.append(f"{shorten(name, 20)} {fitness(value)}")
-        if abs(change := value - old) > 5e-4:
+        if abs(change := moved or 0.0) > 5e-4:
             text.append(f" ({signed(change)})", palette.good if change > 0 else palette.bad)
         text.append("  ")
     return text
 
 
-def _difference(before: str, after: str, unit: str, palette: Palette) -> Text:
+def _difference(answer: StoredAnswer, palette: Palette) -> Text:
     """Lines with + and -, or words and moves in brackets: {+added+} [-removed-]."""
-    text = Text()
-    for piece in diff_answers(before, after, unit):
+    text, unit = Text(), answer.unit
+    for piece in answer.difference:
         style = {"new": palette.good, "old": palette.bad, "gap": palette.muted}.get(piece.kind, Style())
         shown = clean(piece.text)
         if unit == "lines":

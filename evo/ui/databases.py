@@ -1,4 +1,4 @@
-"""The databases of a page: opened at the first request, read in short queries, and shared by all requests."""
+"""The database of a page: opened at the first request, read in short queries, and shared by all requests."""
 
 from __future__ import annotations
 

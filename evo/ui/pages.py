@@ -1,4 +1,4 @@
-"""The content of each page of `evo ui`, from the databases: the name of a template, and its values."""
+"""The content of each page of `evo ui`, from the database: the name of a template, and its values."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import numpy as np
-
-from evo.comparison.arms import Comparison, gather, planned
-from evo.comparison.operators import operator_choices
+from evo.comparison.arms import gather, planned
 from evo.errors import BadInput
-from evo.progress.answer import NO_ORIGIN, diff_answers, read_answers, statement_of, unit_of
-from evo.report.answers import bounded, changes
+from evo.progress.answer import read_answers, statement_of
 from evo.report.tables import candidates_table
 from evo.ui.databases import RunDatabase
 from islands.browse import (
     MOST_COUNTED,
     CandidateDetail,
     CandidateFilter,
-    ancestors,
     browse,
     count_browsed,
     misread_rollouts,
@@ -55,10 +50,9 @@ class UiPage:
 
 @dataclass(frozen=True)
 class RunEntry:
-    """A run, or the runs of a comparison, in the list. database: its place on the command line; standing: solved
-    searches, searches, and mean best fitness, of the problems that count"""
+    """A run, or the runs of a comparison, in the list. standing: solved searches, searches, and mean best fitness, of
+    the problems that count"""
 
-    database: int
     name: str
     runs: tuple[RunOverview, ...]
     standing: tuple[int, int, float | None]
@@ -91,9 +85,9 @@ class RunEntry:
     def reason(self) -> str:
         return next((line.run.reason for line in self.runs if line.run.status == "failed" and line.run.reason), "")
 
-    def matches(self, words: str, state: str) -> bool:
-        text = f"{self.name} {self.policies} {self.runs[0].run.command}".lower()
-        return all(word in text for word in words.lower().split()) and (not state or state in self.states)
+    def matches(self, words: str) -> bool:
+        text = f"{self.name} {' '.join(self.states)} {self.policies} {self.runs[0].run.command}".lower()
+        return all(word in text for word in words.lower().split())
 
 
 def _standing(store: Store, lines: Sequence[RunOverview]) -> tuple[int, int, float | None]:
@@ -110,67 +104,54 @@ def _standing(store: Store, lines: Sequence[RunOverview]) -> tuple[int, int, flo
     return solved, len(counted), sum(best) / len(best) if best else None
 
 
-def run_path(database: int, name: str, *parts: object, **query: object) -> str:
-    """The address of a page of a run. Query values that are None or "" are left out."""
-    path = "/".join(quote(str(part), safe="") for part in ("", "run", database, name, *parts))
-    chosen = {key: value for key, value in query.items() if value not in (None, "")}
-    return path + (f"?{urlencode(chosen)}" if chosen else "")
+def run_path(name: str, *parts: object) -> str:
+    """The address of a page of a run."""
+    return "/".join(quote(str(part), safe="") for part in ("", "run", name, *parts))
 
 
-def list_runs(databases: Sequence[RunDatabase], query: Mapping[str, str]) -> UiPage:
+def list_runs(database: RunDatabase, query: Mapping[str, str]) -> UiPage:
     """The runs, running ones and new ones first; without any, commands to start from."""
-    entries: list[RunEntry] = []
-    faults = []
-    for place, database in enumerate(databases):
-        by_name: dict[str, list[RunOverview]] = {}
-        try:
-            for line in database.overview():
-                by_name.setdefault(line.run.comparison or line.run.name, []).append(line)
-            for name, lines in by_name.items():
-                entries.append(RunEntry(place, name, tuple(lines), _standing(database.store(), lines)))
-        except DatabaseUnavailable as error:
-            faults.append(str(error))
+    by_name: dict[str, list[RunOverview]] = {}
+    entries, fault = list[RunEntry](), ""
+    try:
+        for line in database.overview():
+            by_name.setdefault(line.run.comparison or line.run.name, []).append(line)
+        entries += [RunEntry(name, tuple(lines), _standing(database.store(), lines)) for name, lines in by_name.items()]
+    except DatabaseUnavailable as error:
+        fault = str(error)
     entries.sort(key=lambda entry: ("running" not in entry.states, -entry.created))
-    chosen = {key: query.get(key, "") for key in ("q", "state", "db")}
-    shown = [
-        entry
-        for entry in entries
-        if entry.matches(chosen["q"], chosen["state"]) and chosen["db"] in ("", str(entry.database))
-    ]
+    words = query.get("q", "")
+    shown = [entry for entry in entries if entry.matches(words)]
     page, pages = _page(query, len(shown))
     values = {
-        "databases": databases,
+        "database": database.name,
         "entries": shown[page * ROWS : (page + 1) * ROWS],
         "count": len(shown),
         "whole": len(entries),
-        "faults": faults,
-        "chosen": chosen,
-        "states_known": STATES,
-        "turns": _turns("/", chosen, page, pages),
+        "fault": fault,
+        "words_chosen": words,
+        "turns": _turns("/", {"q": words}, page, pages),
     }
     return UiPage("runs.html.jinja", values, live=True)
 
 
-def show_run(database: RunDatabase, place: int, name: str) -> UiPage:
+def show_run(database: RunDatabase, name: str) -> UiPage:
     """A run or a comparison: the page of evo.report. Raises UnknownRun."""
-    page = database.page(name, lambda id: run_path(place, name, "candidate", id), run_path(place, name, "candidates"))
+    page = database.page(name, lambda id: run_path(name, "candidate", id), run_path(name, "candidates"))
     live = not page.snapshot.ended or page.snapshot.loaded < page.snapshot.runs
     return UiPage("page.html.jinja", {"page": page, "state": page.snapshot.state(time.time())[0]}, live=live)
 
 
-def list_candidates(database: RunDatabase, place: int, name: str, query: Mapping[str, str]) -> UiPage:
+def list_candidates(database: RunDatabase, name: str, query: Mapping[str, str]) -> UiPage:
     """A page of candidates by filters. Raises UnknownRun, BadInput."""
     store = database.store()
     comparison = gather(store, name)
-    chosen = {key: query.get(key, "") for key in ("show", "kind", "operator", "problem", "low", "high", "sort")}
+    chosen = {key: query.get(key, "") for key in ("show", "kind", "problem", "sort")}
     picked = CandidateFilter(
         runs=[run.id for run in comparison.runs],
-        operators=_operator_places(comparison, chosen["operator"]),
         problem=_whole(chosen["problem"], "problem"),
         failed={"failed": True, "valid": False}.get(chosen["show"]),
         kind=chosen["kind"],
-        low=_number(chosen["low"], "low"),
-        high=_number(chosen["high"], "high"),
         by_fitness=chosen["sort"] == "fitness",
     )
     count = count_browsed(store, picked)
@@ -181,62 +162,32 @@ def list_candidates(database: RunDatabase, place: int, name: str, query: Mapping
     misread = misread_rollouts(store, picked.runs, MISREAD) if chosen["show"] == "failed" else []
     shown = browse(store, picked, page * ROWS, ROWS)
     values = {
-        "place": place,
         "name": name,
         "count": f"more than {MOST_COUNTED:,}" if count > MOST_COUNTED else f"{count:,}",
-        "candidates": candidates_table(comparison, names, shown, lambda id: run_path(place, name, "candidate", id)),
+        "candidates": candidates_table(comparison, names, shown, lambda id: run_path(name, "candidate", id)),
         "kinds": [(kind, kind) for kind in sorted(set(errors) - set(OF_ROLLOUTS))],
-        "operators": operator_choices(comparison),
         "problems": sorted(names.items()),
         "misread": [(one, names.get(one.problem, str(one.problem))) for one in misread],
         "chosen": chosen,
-        "turns": _turns(run_path(place, name, "candidates"), chosen, page, pages),
+        "turns": _turns(run_path(name, "candidates"), chosen, page, pages),
     }
     return UiPage("candidates.html.jinja", values)
 
 
-def _operator_places(comparison: Comparison, key: str) -> dict[int, tuple[int, ...]]:
-    if not key:
-        return {}
-    arm, _, operator = key.partition(".")
-    number, at = _whole(arm, "operator"), _whole(operator, "operator")
-    if number is None or at is None or number >= len(comparison.arms):
-        raise BadInput(f"there is no operator {key!r}")
-    return {run.id: (at,) for run in comparison.arms[number].runs}
-
-
-def show_candidate(database: RunDatabase, place: int, name: str, candidate_id: int) -> UiPage:
+def show_candidate(database: RunDatabase, name: str, candidate_id: int) -> UiPage:
     """One candidate with its prompt, answer, scores, feedback, difference to its parent and lineage. Raises
     UnknownRun."""
     store = database.store()
     run, found = _find_candidate(store, name, candidate_id)
-    answer, problem = found.candidate, found.problem
-    line, stated = ancestors(store, candidate_id, ANCESTORS), statement_of(problem, answer.text)
-    stored = read_answers(store, [candidate_id])[candidate_id]
-    parent, origin = stored.parent, stored.origin or NO_ORIGIN
-    before = "" if parent is None else parent.text
-    unit = unit_of(problem.answer_format, before, answer.text)
+    problem = found.problem
+    stored = read_answers(store, {candidate_id: problem}, lineage=ANCESTORS, room=TEXT_CHARS)[candidate_id]
     values = {
-        "place": place,
         "name": name,
         "run": run,
         "found": found,
-        "answer": answer,
-        "problem": problem,
-        "rewards": changes(problem.objectives, answer.rewards, None if parent is None else parent.rewards),
-        "parent": parent,
-        "unit": unit,
-        "difference": diff_answers(before, answer.text, unit, TEXT_CHARS) if before.strip() else [],
-        "line": line,
+        "stored": stored,
+        "stated": statement_of(problem, stored.candidate.text),
         "offspring": offspring(store, candidate_id, problem.id, OFFSPRING),
-        "text": bounded(answer.text, TEXT_CHARS),
-        "feedback": bounded(answer.feedback, TEXT_CHARS),
-        "statement": bounded(stated.text, TEXT_CHARS),
-        "picture": bounded(stated.picture, TEXT_CHARS),
-        "system": bounded(origin.system, TEXT_CHARS),
-        "prompt": bounded(origin.user, TEXT_CHARS),
-        "chain": "" if origin.chain.strip() == answer.text.strip() else bounded(origin.chain, TEXT_CHARS),
-        "position": origin.place + 1,
     }
     return UiPage("candidate.html.jinja", values)
 
@@ -281,13 +232,3 @@ def _whole(text: str, what: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise BadInput(f"{what}: {text[:40]!r} is not a number of at most 9 digits")
     return int(text)
-
-
-def _number(text: str, what: str) -> float | None:
-    try:
-        value = float(text) if text.strip() else None
-    except ValueError:
-        raise BadInput(f"{what}: {text[:40]!r} is not a number") from None
-    if value is not None and not np.isfinite(value):
-        raise BadInput(f"{what}: {text[:40]!r} is not a finite number")
-    return value

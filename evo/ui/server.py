@@ -1,20 +1,18 @@
 """The server of the page, with a thread for each connection.
 
-It only reads. A request must name this machine as its host, so that a site whose name was made to point here cannot
-read the page. If the server listens on other addresses, a request must carry the token too. No other origin is allowed.
+It only reads, and listens on this machine only. A request must name this machine as its host, so that a site whose name
+was made to point here cannot read the page. No other origin is allowed. With a token, a request must carry it too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import re
 import secrets
-import socket
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
@@ -32,7 +30,9 @@ from islands.errors import DatabaseUnavailable, UnknownRun
 from islands.names import format_db_option
 from problems.redaction import redact
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HOST = "127.0.0.1"
+LOOPBACK = (HOST, "localhost", "::1")
+"""Names of this machine in a request; a tunnel may have an end at any."""
 IDLE_SECONDS = 60
 """Time after which a connection without a request is closed."""
 POLICY = content_policy("connect-src 'self'", "form-action 'self'", "frame-ancestors 'none'")
@@ -55,37 +55,28 @@ class RequestRefused(Exception):
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves the databases until `shutdown`. address: to open in a browser, with the token if one is required."""
+    """Serves the database until `shutdown`. address: to open in a browser, with the token if one is required."""
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, databases: Sequence[RunDatabase], host: str, port: int, *, token: bool = False) -> None:
-        """port: 0 for a free one; token: required on this machine too. Raises OSError if the address is not free."""
-        self.databases = databases
-        self.local = host in LOOPBACK
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), _Handler)
+    def __init__(self, database: RunDatabase, port: int, *, token: bool = False) -> None:
+        """port: 0 for a free one; token: whether one is required. Raises OSError if the port is not free."""
+        self.database = database
+        super().__init__((HOST, port), _Handler)
         self.port = int(self.socket.getsockname()[1])
-        self.token = secrets.token_urlsafe(24) if token or not self.local else ""
-        self.names = {*LOOPBACK, host.lower()} if self.local else {*LOOPBACK, host.lower(), *_own_names()}
-        shown = f"[{host}]" if ":" in host else "127.0.0.1" if host in ("0.0.0.0", "") else host
-        self.address = f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        self.token = secrets.token_urlsafe(24) if token else ""
+        self.address = f"http://{HOST}:{self.port}/" + (f"?token={self.token}" if self.token else "")
         environment().filters |= {"when": format_time, "iso": _iso}
-        environment().globals |= {"run_path": pages.run_path, "suffix": format_db_option(databases[0].address)}
+        environment().globals |= {"run_path": pages.run_path, "suffix": format_db_option(database.address)}
 
     def close(self) -> None:
-        """Free the port and close the databases."""
+        """Free the port and close the database."""
         self.server_close()
-        for database in self.databases:
-            database.close()
+        self.database.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Silent: a browser that closes a connection is no fault. `do_GET` answers and prints faults of pages."""
-
-
-def _own_names() -> set[str]:
-    return {socket.gethostname().lower(), socket.getfqdn().lower()}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -120,7 +111,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _admit(self, path: str, query: Mapping[str, str]) -> bool:
         """Whether the request gets its answer; False if it was answered with a redirection. Raises RequestRefused."""
-        if not _is_known_host(self.headers.get("Host", ""), self.server.names, self.server.local):
+        named = _HOST.fullmatch(self.headers.get("Host", "").lower())
+        if named is None or named["name"].strip("[]") not in LOOPBACK:
             raise RequestRefused(HTTPStatus.FORBIDDEN, "this page is only served under the name of its machine")
         if self.headers.get("Sec-Fetch-Site") == "cross-site" and self.headers.get("Sec-Fetch-Mode") != "navigate":
             raise RequestRefused(HTTPStatus.FORBIDDEN, "this page is not served to other sites")
@@ -144,33 +136,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, path: str, query: Mapping[str, str]) -> None:
         parts = [unquote(part) for part in path.split("/")[1:]]
-        if parts[0] == "run" and parts[-1] == "text" and len(parts) == 6 and parts[3] == "candidate":
-            text = pages.candidate_text(self._database(parts[1]), parts[2], _id(parts[4]))
-            headers = {
-                "Content-Type": "text/plain; charset=utf-8",
-                "Content-Disposition": f'attachment; filename="candidate-{_id(parts[4])}.txt"',
-            }
-            return self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), headers)
-        return self._show(self._view(parts, query))
-
-    def _view(self, parts: Sequence[str], query: Mapping[str, str]) -> UiPage:
-        """Raises UnknownRun, BadInput, DatabaseUnavailable."""
-        databases = self.server.databases
+        database = self.server.database
         match parts:
             case [""]:
-                return pages.list_runs(databases, query)
-            case ["run", place, name]:
-                return pages.show_run(self._database(place), int(place), name)
-            case ["run", place, name, "candidates"]:
-                return pages.list_candidates(self._database(place), int(place), name, query)
-            case ["run", place, name, "candidate", id]:
-                return pages.show_candidate(self._database(place), int(place), name, _id(id))
+                return self._show(pages.list_runs(database, query))
+            case ["run", name]:
+                return self._show(pages.show_run(database, name))
+            case ["run", name, "candidates"]:
+                return self._show(pages.list_candidates(database, name, query))
+            case ["run", name, "candidate", id]:
+                return self._show(pages.show_candidate(database, name, _id(id)))
+            case ["run", name, "candidate", id, "text"]:
+                text = pages.candidate_text(database, name, _id(id))
+                headers = {
+                    "Content-Type": "text/plain; charset=utf-8",
+                    "Content-Disposition": f'attachment; filename="candidate-{_id(id)}.txt"',
+                }
+                return self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), headers)
         raise UnknownRun("there is no such page")
-
-    def _database(self, place: str) -> RunDatabase:
-        if place.isascii() and place.isdigit() and int(place) < len(self.server.databases):
-            return self.server.databases[int(place)]
-        raise UnknownRun("there is no such database; evo ui DATABASE... names those to show")
 
     def _show(self, view: UiPage, status: HTTPStatus = HTTPStatus.OK) -> None:
         text = render(view.template, **view.values, live=view.live)
@@ -199,22 +182,6 @@ def _id(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     raise UnknownRun("a candidate is named by its number")
-
-
-def _is_known_host(header: str, names: set[str], local: bool) -> bool:
-    """Whether a Host header names this machine. If the server listens on other addresses, a numeric address is
-    allowed too: no name server can point one here."""
-    written = _HOST.fullmatch(header.lower())
-    if written is None:
-        return False
-    name = written["name"].strip("[]")
-    if name in names:
-        return True
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return not local
 
 
 def _iso(seconds: float) -> str:

@@ -50,5 +50,5 @@ def test_the_detail_has_the_prompt_and_the_whole_text(small):
     with Store.open(small, read_only=True) as store:
         found = Progress.open(store, "run").best(0, "run")
     assert found.stored.iteration is not None and found.answer.candidate.text in found.origin.chain
-    assert "eight digits" in found.origin.user and found.picture == "" and found.statement == ""
+    assert "eight digits" in found.origin.user and found.stated == Statement()
     assert found.origin.place >= 0

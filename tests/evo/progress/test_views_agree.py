@@ -91,12 +91,12 @@ def test_a_failed_problem_counts_in_no_view(address, capsys):
     assert invoke(["report", "both", "--db", address, "-o", address.removeprefix("sqlite:///") + ".html"]) == 0
     database = RunDatabase(address)
     try:
-        served = show_run(database, 0, "both").values["page"]
+        served = show_run(database, "both").values["page"]
         assert [v.text for v in served.verdict] == lines
         assert [[cell.text for cell in row] for row in served.problems.rows] == [
             [cell.text for cell in row] for row in page.problems.rows
         ]
-        (entry,) = list_runs([database], {}).values["entries"]
+        (entry,) = list_runs(database, {}).values["entries"]
         assert entry.standing[:2] == (sum(won for won, _ in solved.values()), 8)
     finally:
         database.close()

@@ -76,11 +76,11 @@ def test_best_answers_have_their_origin(made, finished):
         details = [progress.best(row, arm.name) for row in range(5) for arm in progress.comparison.arms]
     answers = [answer for one in page.details for answer in one.answers]
     for answer, detail in zip(answers, details, strict=True):
-        assert (answer.candidate, answer.text) == (detail.answer.candidate.id, detail.answer.candidate.text)
-        assert [(id, fitness) for id, fitness in answer.lineage] == [step[:2] for step in detail.lineage[1:13]]
+        assert answer.stored.candidate == detail.answer.candidate
+        assert answer.stored.lineage[:12] == detail.answer.lineage
         assert answer.iteration == (detail.stored.iteration + 1 if detail.stored.iteration is not None else 0)
-        assert answer.seed_fitness == 0.0 and answer.chain and answer.text in answer.chain
-        assert bool(answer.difference) == (detail.answer.parent is not None)
+        assert answer.seed_fitness == 0.0 and detail.answer.candidate.text in answer.stored.chain
+        assert bool(answer.stored.difference) == (detail.answer.parent is not None)
     assert "Write eight digits." in html
 
 

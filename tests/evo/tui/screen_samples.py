@@ -122,6 +122,8 @@ def detailed(hostile=False):
     version = HOSTILE if hostile else "embedded:vpo@9291994f"
     shown = Detail(
         "vpo", 3, 1, CandidateDetail(answer, record, 16, 100, version, 0.0, 2, ()),
-        StoredAnswer(answer, parent, None), (Ancestor(3446, 0.75), Ancestor(3100, 0.7), Ancestor(2900, 0.0)),
+        StoredAnswer(
+            answer, record, parent, lineage=(Ancestor(3446, 0.75), Ancestor(3100, 0.7), Ancestor(2900, 0.0))
+        ),
     )  # fmt: skip
     return snapshot([arm("grpo", 1.4), arm("vpo", 2.6)], detail=shown)

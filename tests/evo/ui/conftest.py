@@ -11,8 +11,8 @@ from evo.ui.server import PageServer
 
 
 @contextmanager
-def _serve(*addresses, host="127.0.0.1", **settings):
-    server = PageServer([RunDatabase(address) for address in addresses], host, 0, **settings)
+def _serve(address, **settings):
+    server = PageServer(RunDatabase(address), 0, **settings)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
@@ -25,7 +25,7 @@ def _serve(*addresses, host="127.0.0.1", **settings):
 
 @pytest.fixture(scope="session")
 def serve():
-    """serve(address, ...) -> a context with the server of these databases."""
+    """serve(address, ...) -> a context with the server of this database."""
     return _serve
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.page_faults import CLIPPED, SCROLLED, SKIPPED, TOO_SMALL
 
 pytestmark = pytest.mark.long
-PATHS = ("/", "/run/0/both", "/run/0/both/candidates?show=failed", "/run/0/both/candidate/{best}")
+PATHS = ("/", "/run/both", "/run/both/candidates?show=failed", "/run/both/candidate/{best}")
 
 
 @pytest.fixture(scope="module")
