@@ -34,6 +34,10 @@ FLAGS: dict[str, str] = {
     "--serve": "use `evo ui`, which shows runs in a browser",
     "--host": "`evo ui` listens on this machine only; from another one: ssh -L 8080:127.0.0.1:8080 HOST",
     "--ray": "a cluster takes whole searches of a comparison: evo compare and evo resume have --ray",
+    **{
+        f"check --{name}": "evo evaluate PROBLEM --policy POLICY samples a policy and measures its answers"
+        for name in ("policy", "answers", "temperature", "max-new-tokens")
+    },
     "--reflect": "let the scorer's feedback call a model",
     "--openevolve": "`evo best RUN -o DIR` writes the programs, which OpenEvolve starts from",
 }

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-import numpy as np
-import numpy.typing as npt
-
-from evo.checks.determinism import check_cost, check_determinism, repeat
-from evo.checks.objectives import check_objectives, check_sampled, check_steps, distinct_vectors, sample_policy
+from evo.checks.determinism import check_cost, check_determinism
+from evo.checks.objectives import check_objectives, check_steps
 from evo.checks.record import write_record
 from evo.checks.soundness import check_cheats, check_seed, check_trivial, check_values
 from evo.checks.subject import CheckReport, Finding, Level, Subject
-from evo.config.run import RunConfig
 from problems.contract import Problem
 
 OnStep = Callable[[str], None]
@@ -27,31 +22,24 @@ WORST = (
 
 
 def check_problem(
-    problem: Problem,
-    config: RunConfig,
-    *,
-    policy: str | None = None,
-    mutants: int = 64,
-    on_step: OnStep = print,
+    problem: Problem, *, sandbox: str, seed: int = 0, mutants: int = 64, on_step: OnStep = print
 ) -> CheckReport:
     """Every check of one problem; its faults are kept for `evo run`.
 
-    config: sandbox, seed, and how a policy is sampled
-    policy: sampled for answers too, None for none
     mutants: the number for the checks of objectives
     on_step: called with the name of the running step
-    Raises errors that concern more than this problem (SandboxUnavailable, PolicyUnavailable, BadInput).
+    Raises errors that concern more than this problem (SandboxUnavailable, BadInput).
     """
-    subject = Subject(problem, config.seed, mutants)
+    subject = Subject(problem, seed, mutants)
     began = time.monotonic()
-    findings = ranked(_findings(subject, config, policy, on_step))
+    findings = ranked(_findings(subject, sandbox, on_step))
     report = CheckReport(problem.name, findings, len(subject.asked), time.monotonic() - began)
     with suppress(NotImplementedError):
         write_record(problem, sorted({fault.check for fault in report.faults}))
     return report
 
 
-def _findings(subject: Subject, config: RunConfig, policy: str | None, on_step: OnStep) -> Iterator[Finding]:
+def _findings(subject: Subject, sandbox: str, on_step: OnStep) -> Iterator[Finding]:
     on_step("the seed")
     first = check_seed(subject)
     yield first
@@ -59,18 +47,11 @@ def _findings(subject: Subject, config: RunConfig, policy: str | None, on_step: 
         return  # without a scored seed no other check is possible
     on_step("mutants")
     yield from check_values(subject)
-    sampled: npt.NDArray[np.float64] | None = None
-    if policy is not None:
-        on_step(f"answers of {policy}")
-        answers = asyncio.run(sample_policy(subject.problem, config.model_copy(update={"policy": policy})))
-        sampled = answers.rewards[answers.valid]
-        yield check_sampled(policy, answers)
     on_step("repeats")
-    repeats = repeat(subject, config.sandbox)
-    yield check_determinism(subject, repeats)
-    yield from check_cost(subject, repeats)
+    yield check_determinism(subject, sandbox)
+    yield check_cost(subject)
     on_step("objectives")
-    yield from check_objectives(subject, distinct_vectors(subject, sampled))
+    yield from check_objectives(subject)
     on_step("trivial answers")
     yield check_trivial(subject)
     yield check_steps(subject)

@@ -1,50 +1,34 @@
-"""Is there anything for a policy of many objectives to win? By vectors of mutants, and of a model if one is named."""
+"""Is there anything for a policy of many objectives to win? By the vectors of mutants."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evo.checks.subject import Finding, Level, Subject, faulty, note, ok, skipped
-from evo.config.run import RunConfig
-from evo.evaluation.evaluate import sample_answers
-from evo.evaluation.metrics import ProblemAnswers
-from evo.search.defaults import resolve_settings
-from evo.search.resources import open_policy
-from problems.contract import Problem
 from problems.custom.scorer_problem import is_timing, suggests_lower
-from problems.scoring import Scorer
 
 FEWEST = 8
 """Distinct vectors that a statement rests on."""
 COLLINEAR = 0.98
 APART = 100.0
 """Times that one objective's range may be another's."""
-_SIZES = {"size", "length", "len", "bytes", "chars", "characters", "lines", "tokens", "memory", "complexity", "short"}
 
 
-def distinct_vectors(subject: Subject, sampled: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
-    """(n, d), one row for each vector that a valid answer has. sampled: a model's (k, d)"""
-    rows = [outcome.score.rewards for outcome in subject.all_valid if outcome.score is not None]
-    rows += [tuple(row) for row in sampled] if sampled is not None else []
-    distinct = sorted(set(map(tuple, rows)))
-    return np.array(distinct, dtype=float).reshape(len(distinct), len(subject.problem.objectives))
-
-
-def check_objectives(subject: Subject, vectors: npt.NDArray[np.float64]) -> Iterator[Finding]:
-    """vectors: (n, d), distinct"""
+def check_objectives(subject: Subject) -> Iterator[Finding]:
+    """By the distinct vectors (n, d) of valid answers."""
     names = subject.problem.objectives
+    distinct = {outcome.score.rewards for outcome in subject.asked if outcome.valid and outcome.score is not None}
+    vectors = np.array(sorted(distinct), dtype=float).reshape(len(distinct), len(names))
     yield from _check_names(subject)
     if len(names) == 1:
         yield note("collinear", "only one objective: every weight is the same, so VPO has no advantage over GRPO")
         return
     if len(vectors) < FEWEST:
         why = f"only {len(vectors)} distinct vectors of {len(subject.asked)} answers achieve anything"
-        yield skipped("objectives", f"{why}; --policy P asks a model for better ones")
+        yield skipped("objectives", f"{why}; raise --mutants, or give a seed_answer that earns something")
         return
     moving = [place for place in range(len(names)) if np.ptp(vectors[:, place]) > 0]
     still = [names[place] for place in range(len(names)) if place not in moving]
@@ -101,9 +85,6 @@ def _check_names(subject: Subject) -> Iterator[Finding]:
         yield faulty("timings", f"{', '.join(timings)}: a time is another one in every run; count operations instead")
     else:
         yield ok("timings", "no objective is a time, judging by names")
-    sizes = [name for name in names if set(re.findall(r"[a-z]+", name.lower())) & _SIZES]
-    if sizes:
-        yield note("sizes", f"{', '.join(sizes)}: a size, which an answer that does nothing may win")
     lower = [name for name in names if name not in directions and suggests_lower(name) and name not in timings]
     if lower:
         declared = ", ".join(f'"{name}": "min"' for name in lower)
@@ -138,44 +119,3 @@ def check_steps(subject: Subject) -> Finding:
     reached = "" if target is None else f"; the best reaches {best:.4g} of {target:.4g}"
     figures = {"levels": len(levels), "vectors": components, "best": best, "target": target, "answers": count}
     return Finding("steps", level, seen + reached, (), figures)
-
-
-ANSWERS = 50
-SHARES = (0, 25, 50, 75, 100)
-
-
-async def sample_policy(problem: Problem, config: RunConfig) -> ProblemAnswers:
-    """ANSWERS answers, with no parent shown. Raises as evo.evaluation.evaluate does."""
-    config = resolve_settings(config, [problem])
-    policy = open_policy(config, [problem])
-    scorer = Scorer()
-    try:
-        sampled = await sample_answers(
-            policy, [problem], answers=config.answers, total=ANSWERS, seed=config.seed, scorer=scorer
-        )
-        return sampled.problems[0]
-    finally:
-        await policy.close()
-        scorer.close()
-
-
-def check_sampled(policy: str, answers: ProblemAnswers) -> Finding:
-    """The distribution of the vectors: percentiles of each objective over valid answers."""
-    valid = answers.valid
-    rewards, count = answers.rewards[valid], int(valid.sum())
-    distinct = len(np.unique(rewards, axis=0))
-    solved = "" if answers.solved is None else f", {int(answers.solved.sum())} solved"
-    summary = f"{policy}: {count} of {ANSWERS} answers achieve anything, in {distinct} distinct vectors{solved}"
-    figures: dict[str, Any] = {"valid": count, "distinct": distinct, "answers": ANSWERS}
-    if not count:
-        return faulty("policy", f"{summary}: there is nothing to learn from yet", [])
-    width = max(map(len, (*answers.objectives, "fitness")))
-    lines = [f"{'':<{width}} " + " ".join(f"{f'{share}%':>9}" for share in SHARES)]
-    columns = [*zip(answers.objectives, rewards.T, strict=True), ("fitness", answers.fitness[valid])]
-    table: dict[str, list[float]] = {}
-    for name, column in columns:
-        table[name] = [float(value) for value in np.percentile(column, SHARES)]
-        lines.append(f"{name:<{width}} " + " ".join(f"{value:9.4g}" for value in table[name]))
-    if distinct == 1:
-        return faulty("policy", f"{summary}: only one vector, so no advantage between answers", lines, **figures)
-    return Finding("policy", "ok", summary, tuple(lines), {**figures, "percentiles": table})

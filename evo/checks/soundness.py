@@ -7,16 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from evo.checks.subject import Finding, Outcome, Subject, faulty, note, ok, skipped
-from problems.contract import Problem
+from evo.checks.subject import Finding, Subject, faulty, note, ok, skipped
 from problems.python_syntax import parse_python
 
 AWKWARD = (
-    *("", " \n", "\0", "\ud800", "é😀", "0", "nan", "inf", "-1", "1e999", "[]", "def f(:"),
-    *("```python\nx = 1\n```", "x" * 10_000),
+    *("", " \n\t", "\0", "\ud800", "é\u2028\U0001f600", "0", "nan", "inf", "-1", "1e999", "[]", "R R D D"),
+    *("def f(:", "```python\n", "```python\nx = 1\n```\nor\n```\ny = 2"),
+    *("1" * 5000, "(" * 2000, "x" * 10_000, "# EVOLVE-BLOCK-START\n# EVOLVE-BLOCK-START\n"),
 )
 """Answers as models write them too: nothing, half a character, numbers that are none, half a program, noise."""
-_UNMEASURED = "not measured, so counted 0"
 
 
 def check_seed(subject: Subject) -> Finding:
@@ -37,7 +36,7 @@ def check_seed(subject: Subject) -> Finding:
 
 
 def check_values(subject: Subject) -> Iterator[Finding]:
-    """Faults of the scorer over mutants and awkward answers, metrics that are missing, numbers below zero."""
+    """Faults of the scorer over mutants and awkward answers, numbers below zero."""
     outcomes = [*subject.mutants, *subject.ask_all(AWKWARD)]
     faults = [outcome for outcome in outcomes if outcome.fault]
     if faults:
@@ -45,33 +44,25 @@ def check_values(subject: Subject) -> Iterator[Finding]:
         failed = f"the scorer fails on {len(faults)} of {len(outcomes)} answers"
         summary = f"{failed}; each is an answer's chance to be unfair"
         lines = [f"{count} times: {kind[:300]}" for kind, count in kinds]
-        lines.append(f"for example on the answer {_short(faults[0])}")
+        text = repr(faults[0].answer)
+        lines.append(f"for example on the answer {text if len(text) < 120 else text[:110] + '...'}")
         yield faulty("values", summary, lines, faults=len(faults), answers=len(outcomes))
     else:
         count = len(outcomes)
         yield ok("values", f"every one of {count} answers gets finite numbers by all names", faults=0, answers=count)
-    valid = [outcome for outcome in subject.asked if outcome.valid and outcome.score is not None]
-    missing = sum(_UNMEASURED in outcome.score.feedback for outcome in valid if outcome.score is not None)
-    if missing:
-        yield note("missing", f"{missing} of {len(valid)} valid answers lack a metric, which counts 0")
-    yield _below_zero(subject, valid)
+    yield _below_zero(subject)
 
 
-def _below_zero(subject: Subject, valid: list[Outcome]) -> Finding:
+def _below_zero(subject: Subject) -> Finding:
     """An answer at fault has zeros: below them, failing pays."""
     names = (*subject.problem.objectives, "fitness")
-    rows = [(*outcome.score.rewards, outcome.score.fitness) for outcome in valid if outcome.score is not None]
+    scores = [outcome.score for outcome in subject.asked if outcome.valid and outcome.score is not None]
+    rows = [(*score.rewards, score.fitness) for score in scores]
     low = {name: min(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)} if rows else {}
-    negative = {name: value for name, value in low.items() if value < 0}
-    if not negative:
-        return ok("negative", f"nothing is below 0, the score of an answer at fault ({len(rows)} valid answers)")
-    lines = [f"{name}: down to {value:.4g}" for name, value in negative.items()]
-    return faulty("negative", "some valid answers score below 0, the score of an answer at fault", lines)
-
-
-def _short(outcome: Outcome) -> str:
-    text = repr(outcome.answer)
-    return text if len(text) < 120 else f"{text[:110]}... ({len(outcome.answer)} characters)"
+    lines = [f"{name}: down to {value:.4g}" for name, value in low.items() if value < 0]
+    if lines:
+        return faulty("negative", "some valid answers score below 0, the score of an answer at fault", lines)
+    return ok("negative", f"nothing is below 0, the score of an answer at fault ({len(rows)} valid answers)")
 
 
 HIGH = 0.8
@@ -93,7 +84,8 @@ def check_trivial(subject: Subject) -> Finding:
         outcome = subject.ask(answer)
         scored += 1
         best = max(best, (outcome.fitness, kind))
-        if is_high(subject, outcome, high):
+        # above the seed, too: a seed that is high already is a start, and no trick
+        if outcome.valid and high > 0 and outcome.fitness >= high and outcome.fitness > subject.seed_fitness:
             caught.append(f"{kind}: fitness {outcome.fitness:.4g}")
     against = f"{high:.4g} would be high" if high > 0 else "nothing else scores either"
     if caught:
@@ -101,11 +93,6 @@ def check_trivial(subject: Subject) -> Finding:
         return faulty("trivial", summary, caught[1:6], high=high)
     highest = f"{best[1]} gets {best[0]:.4g}" if best[1] else "none scores above 0"
     return ok("trivial", f"{scored} answers that do nothing: {highest}; {against}", high=high, best=best[0])
-
-
-def is_high(subject: Subject, outcome: Outcome, high: float) -> bool:
-    """Above the seed, too: a seed that is high already is a start, and no trick."""
-    return outcome.valid and high > 0 and outcome.fitness >= high and outcome.fitness > subject.seed_fitness
 
 
 def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
@@ -128,22 +115,19 @@ def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:
 
 def _programs(subject: Subject) -> Iterator[tuple[str, str]]:
     """Functions of the seed's names that compute nothing."""
-    names = function_names(subject.seed_answer)
-    for value in CONSTANTS if names else ():
-        yield f"functions that return {value}", replaced(subject.seed_answer, names, f"return {value}")
-    if names:
-        yield "functions that return their argument", replaced(subject.seed_answer, names, "return a[0] if a else None")
+    for value in (*CONSTANTS, "a[0] if a else None"):
+        kind = f"return {value}" if value in CONSTANTS else "return their argument"
+        if program := with_functions(subject.seed_answer, value):
+            yield f"functions that {kind}", program
 
 
-def function_names(code: str) -> list[str]:
-    """Definitions at its top level that are also outside an EVOLVE-BLOCK."""
+def with_functions(code: str, returned: str, before: str = "") -> str:
+    """The program with other functions of the names that it defines, which return this, at the end of the part that may
+    change; "" if it defines none. before: further lines above them"""
     tree = parse_python(code)
-    return [] if tree is None else [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-
-
-def replaced(code: str, names: list[str], body: str) -> str:
-    """The program with other functions of these names, written at the end of the part that may change."""
-    return place_code(code, "\n".join(f"def {name}(*a, **k):\n    {body}" for name in names))
+    names = [] if tree is None else [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    lines = "\n".join(f"def {name}(*a, **k):\n    return {returned}" for name in names)
+    return place_code(code, before + lines) if names else ""
 
 
 def place_code(code: str, addition: str) -> str:
@@ -173,15 +157,16 @@ class _Elements(list):
 """
 _TYPES_FIRST = "compare with `type(value) is ...` first, or run the answer apart by evo.call"
 EQUAL = {
-    "nan": ("float('nan')", "0.0", "compare so that nan fails: `not abs(v - w) <= 1e-6`"),
-    "equals": ("_Everything()", "0.0", _TYPES_FIRST),
+    "nan": ("nan", "float('nan')", "0.0", "compare so that nan fails: `not abs(v - w) <= 1e-6`"),
+    "equals": ("an object that is equal to everything", "_Everything()", "0.0", _TYPES_FIRST),
     "elements": (
+        "a list of such objects",
         "[_Everything() for _ in range(len(a[0]) if a and hasattr(a[0], '__len__') else 9)]",
         "[]",
         "the same",
     ),
 }
-"""name: (what the functions return, what the twin's return, advice)"""
+"""name: (what the functions return, its code, that of the twin, advice)"""
 LEAVING = {
     "end the process with status 0": "import os\nos._exit(0)",
     "raise SystemExit(0)": "import sys\nsys.exit(0)",
@@ -200,15 +185,13 @@ def check_cheats(subject: Subject) -> Iterator[Finding]:
     if MARK not in "\n".join([armed.fault, *([armed.score.feedback, armed.score.error or ""] if armed.score else [])]):
         yield ok("process", "an answer is not executed, as far as a raising answer shows")
         return
-    names = function_names(base)
-    for check, (value, plain, advice) in EQUAL.items() if names else ():
-        code = "\n".join(f"def {name}(*a, **k): return {{0}}" for name in names)
-        cheat, twin = subject.ask_all([place_code(base, _CLASS + code.format(part)) for part in (value, plain)])
+    for check, (returned, value, plain, advice) in EQUAL.items() if with_functions(base, "0") else ():
+        cheat, twin = subject.ask_all([with_functions(base, part, _CLASS) for part in (value, plain)])
         if cheat.valid and cheat.fitness > max(twin.fitness, subject.honest.fitness):
-            summary = f"functions that return {_SAID[check]} get {cheat.fitness:.4g}, the best honest answer here "
+            summary = f"functions that return {returned} get {cheat.fitness:.4g}, the best honest answer here "
             yield faulty(check, f"{summary}{subject.honest.fitness:.4g}", [f"try: {advice}"])
         else:
-            yield ok(check, f"functions that return {_SAID[check]} earn nothing")
+            yield ok(check, f"functions that return {returned} earn nothing")
     line = "{" + ", ".join(f'"{name}": 1000000.0' for name in problem.objectives) + "}"
     reached = []
     for does, body in LEAVING.items():
@@ -230,12 +213,9 @@ def check_cheats(subject: Subject) -> Iterator[Finding]:
         )
 
 
-_SAID = {"nan": "nan", "equals": "an object that is equal to everything", "elements": "a list of such objects"}
-
-
 def reason_to_skip(subject: Subject) -> Finding | None:
     """A finding if answers are not executed, or not confined."""
-    problem: Problem = subject.problem
+    problem = subject.problem
     if problem.execution == "never":
         return ok("process", "an answer is read here, and never executed")
     if problem.execution == "unconfined":

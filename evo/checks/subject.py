@@ -14,8 +14,8 @@ from problems.scoring import cores
 from vpo.policies.mutation import mutate_answer
 
 ROUNDS = 4
-SHORTEST = 16
-"""Mutants at least, however long the scorer takes."""
+SHORTEST, PATIENCE = 16, 60.0
+"""Mutants at least, however long the scorer takes, and seconds after which no more are made."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,14 @@ class Subject:
 
     known: answers that score, if the problem provides any; never shown to anyone
     seed: of every random choice; mutants: the number of answers for the checks of objectives
-    patience: most seconds for all mutants
     """
 
-    def __init__(self, problem: Problem, seed: int = 0, mutants: int = 64, patience: float = 60.0) -> None:
+    def __init__(self, problem: Problem, seed: int = 0, mutants: int = 64) -> None:
         self.problem = problem
         self.seed_answer = problem.canonical(problem.seed_answer()) if problem.seed_answer() else ""
         self.asked: list[Outcome] = []
         self.known = problem.known_answers(seed)
-        self._seed, self._count, self._patience = seed, mutants, patience
+        self._seed, self._count = seed, mutants
         self._honest: Outcome | None = None
         self._mutants: list[Outcome] | None = None
 
@@ -92,11 +91,6 @@ class Subject:
             self._mutants = self._mutate()
         return self._mutants
 
-    @property
-    def all_valid(self) -> list[Outcome]:
-        """Every valid answer so far, each once."""
-        return list({outcome.answer: outcome for outcome in self.asked if outcome.valid}.values())
-
     def _timed(self, answer: str, score: object) -> Outcome:
         began, checked, fault = time.perf_counter(), None, ""
         try:
@@ -123,7 +117,7 @@ class Subject:
             made += outcomes
             best = sorted(filter(lambda outcome: outcome.valid, [*made, *scored]), key=lambda outcome: -outcome.fitness)
             parents = [self.honest.answer, *self.known, *(outcome.answer for outcome in best[:8])]
-            if len(made) >= SHORTEST and time.monotonic() - began > self._patience:
+            if len(made) >= SHORTEST and time.monotonic() - began > PATIENCE:
                 break
         return made
 

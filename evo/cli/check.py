@@ -11,13 +11,11 @@ from rich.markup import escape
 
 from evo.checks.check import check_problem
 from evo.checks.subject import CheckReport, Finding
-from evo.cli.flags import collect_given, flag, flags
+from evo.cli.flags import collect_given, flag
 from evo.cli.options import json_option, open_console, plain_option, print_json
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig
 from evo.search.resources import resolve_problems
-from vpo.policies.address import parse_address
-from vpo.policies.registry import check_policy
 
 SHOWN = {"ok": ("ok", "green"), "finding": ("FAULT", "bold red"), "note": ("note", "yellow"), "skipped": ("-", "dim")}
 MOST = 3
@@ -26,10 +24,7 @@ MOST = 3
 
 @click.command()
 @click.argument("problems", nargs=-1, required=True, metavar="PROBLEM...")
-@click.option(
-    "--policy", metavar="POLICY", help="Sample 50 answers of this policy and show how their reward vectors are spread."
-)
-@flags(EvaluateConfig, ("answers", "temperature", "max_new_tokens", "seed"))
+@flag(EvaluateConfig, "seed")
 @flag(EvaluateConfig, "limit", help=f"Use only the first K problems of each set.  [default: {MOST}]")
 @flag(EvaluateConfig, "sandbox")
 @click.option(
@@ -37,9 +32,7 @@ MOST = 3
 )
 @json_option
 @plain_option
-def check(
-    problems: tuple[str, ...], policy: str | None, mutants: int, as_json: bool, plain: bool, **options: Any
-) -> int:
+def check(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, **options: Any) -> int:
     """Check the scorer of each PROBLEM before a search of it: is it deterministic, are its objectives worth having, can
     an answer cheat? Attacks run in the sandbox, as answers do.
 
@@ -47,23 +40,20 @@ def check(
 
     \b
     evo check my_scorer.py
-    evo check examples/valley --policy scripted:mutate --json
+    evo check examples/valley --json
     """
     given = collect_given(options)
-    if policy is not None:
-        check_policy(parse_address(policy))
     console = open_console(stderr=as_json)
     live = console.is_terminal and not plain
     reports: list[CheckReport] = []
     for address in problems:
-        settings = parse(EvaluateConfig, {"limit": MOST, **given, "problems": [address]}, OPTIONS)
-        config = settings.run_config()
+        config = parse(EvaluateConfig, {"limit": MOST, **given, "problems": [address]}, OPTIONS).run_config()
         for problem in resolve_problems(config):
             with console.status(f"checking {escape(problem.name)}") as status:
                 report = check_problem(
                     problem,
-                    config,
-                    policy=policy,
+                    sandbox=config.sandbox,
+                    seed=config.seed,
                     mutants=mutants,
                     on_step=lambda what, status=status, name=problem.name: status.update(  # type: ignore[misc]
                         f"checking {escape(name)}: {escape(what)}"
@@ -95,7 +85,7 @@ def _print_finding(console: Console, finding: Finding, width: int, rich: bool) -
     word, style = SHOWN[finding.level]
     shown = f"[{style}]{word:<5}[/{style}]" if rich else f"{word:<5}"
     console.print(f"  {shown} {finding.check:<{width}}  {escape(finding.summary)}", soft_wrap=True)
-    for line in finding.details if finding.level != "ok" or finding.check in ("collinear", "policy") else ():
+    for line in finding.details if finding.level != "ok" or finding.check == "collinear" else ():
         console.print(f"  {'':<5} {'':<{width}}    {escape(line)}", soft_wrap=True, style="dim" if rich else None)
 
 

@@ -7,23 +7,8 @@ import string
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from evo.checks.soundness import AWKWARD
 from problems.contract import ANSWER_FORMATS, EXECUTIONS, Problem, Score, complete_problem
-
-AWKWARD = (
-    "",
-    " \n\t",
-    "\0",
-    "\ud800",
-    "é\u2028\U0001f600",
-    "```python\n",
-    "```python\nx = 1\n```\nor\n```\ny = 2",
-    "def f(:",
-    "R R D D",
-    "1" * 5000,
-    "(" * 2000,
-    "# EVOLVE-BLOCK-START\n# EVOLVE-BLOCK-START\n",
-)
-"""Answers as models write them too: nothing, noise, half a fence, what does not parse."""
 
 
 class ProblemContract:
