@@ -9,9 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.warm_processes import COMMANDS, MODELS
-
-WARM = ("evo.cli.export", "evo.runs.start", "evo.checks.record", "vpo.policies.scripted", "numpy.random")
+WARM = (
+    *(f"evo.cli.{name}" for name in ("run", "resume", "compare", "evaluate", "pipeline", "report", "export")),
+    *("psycopg", "islands.store", "evo.runs.start", "evo.checks.record", "vpo.policies.scripted", "numpy.random"),
+    *("pygments.lexers.html", "pygments.lexers.python", "problems.registry", "vpo.chain.parsing", "scipy.stats"),
+)
+MODELS = (
+    *("torch", "torch._dynamo.config", "vpo.hf.load", "transformers.models.llama.modeling_llama", "peft"),
+    *("transformers.models.qwen2.modeling_qwen2", "evo.cli.train", "vpo.training.trainer"),
+)
 HERE = Path(__file__).resolve().parent
 SCORER = HERE / "soak_scorer.py"
 
@@ -127,7 +133,7 @@ KINDS = {
 def warm_up(kinds: Sequence[str]) -> None:
     """Import what lives need, once, in the process that they are forks of."""
     models = (*MODELS, "evo.training.colocated") if "train" in kinds else ()
-    for name in (*COMMANDS, *WARM, *models):
+    for name in (*WARM, *models):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 

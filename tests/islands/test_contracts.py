@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.island_samples import answer, group, new_problem, search, small_config
 
+from islands.browse import ancestors
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
+from islands.population.population import Population
+from islands.runs import counts_by_problem, course_of, read_totals, update_archives
 from islands.store import Store
-from islands.training import training_steps
+from islands.training import GroupChoice, training_steps
 from islands.types import RunRecord
 
 HOSTILE = "a\x00b\ud800\u202e\n'\";--"
@@ -104,7 +109,45 @@ class StoreContract:
             ]
             assert [step.step for step in training_steps(store, run.id, after=0)] == [1]
 
+    def test_a_search_is_chosen_stored_and_read_alike(self, tmp_path: Path) -> None:
+        """One digest for every database."""
+        with self.open_store(tmp_path) as store:
+            problem = new_problem(store)
+            population = Population(store, problem, small_config())
+            with pytest.raises(ZeroDivisionError), store.begin() as tx:  # leaves a gap in PostgreSQL's numbers
+                population.add(group(problem, 0, [answer("gone"), answer("away")]), tx)
+                raise ZeroDivisionError
+            population = Population(store, problem, small_config())
+            with store.begin() as tx:
+                population.seed(answer("start", 0.1), tx)
+            chosen = search(store, population, 60, seed=3)
+            born = {id: n for n, id in enumerate(population._memory.columns.ids)}
+            archives: dict[int, dict[tuple[int, str], int]] = {problem.id: {}}
+            with store.read() as connection:
+                totals = vars(read_totals(connection, [problem.run_id])[problem.run_id])
+                update_archives(connection, archives)
+            rises = course_of(store, problem.run_id).improvements[problem.id]
+            assert population.best is not None
+            found = [
+                [(born.get(parent), [born[i] for i in some], [born[i] for i in top]) for parent, some, top in chosen],
+                [[born[i] for i in population.members(island)] for island in range(3)],
+                sorted((place, born[id]) for place, id in archives[problem.id].items()),
+                sorted((key, round(value, 6)) for key, value in totals.items() if key != "errors"),
+                totals["errors"],
+                [(rise.sequence, rise.fitness, born[rise.candidate]) for rise in rises],
+                [
+                    (count.bin, count.answers, round(count.kept, 6))
+                    for _, count in counts_by_problem(store, problem.run_id)
+                ],
+                [(born[one.candidate], one.generation) for one in ancestors(store, population.best[0])],
+                [(row.sequence, row.version, row.answers) for row in GroupChoice(problem.run_id, 100).rows(store)],
+            ]
+        assert hashlib.sha256(repr(found).encode()).hexdigest()[:16] == "54525fe435869165"
+
     def test_a_reader_writes_nothing_and_sees_what_is_committed(self, tmp_path: Path) -> None:
+        with pytest.raises(DatabaseUnavailable, match="does not exist|holds no runs yet"):
+            self.open_store(tmp_path, read_only=True)
+        assert list(tmp_path.iterdir()) == []
         with self.open_store(tmp_path) as store:
             self._run(store, "first")
             with self.open_store(tmp_path, read_only=True) as reader:

@@ -10,7 +10,7 @@ from support.island_samples import OBJECTIVES, answer, group, new_problem, put, 
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
 from islands.runs import elites
-from islands.schema import Answer, Candidate, Migration, PromptGroup, Rollout
+from islands.schema import Answer, Candidate, PromptGroup, Rollout
 from islands.store import Store
 from problems.contract import ScorerFault
 from problems.identity import identity
@@ -79,22 +79,6 @@ def test_text_that_databases_refuse_is_kept_exactly(store):
     for one in answers:
         record = again.candidate(again.known(one.identity))
         assert (record.text, record.feedback, record.error) == (one.text, one.score.feedback, one.score.error)
-
-
-def test_a_repeat_joins_another_island_only_where_it_wins_a_cell(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config(feature_dimensions=("complexity",)))
-    first = answer("same", 0.5)
-    (placed,) = put(store, population, group(problem, 0, [first], island=0))
-    (joined,) = put(store, population, group(problem, 1, [first], island=1))
-    assert joined.candidate == placed.candidate and not joined.new and joined.cell is not None
-    assert population.members(1) == [placed.candidate]
-    (same,) = put(store, population, group(problem, 2, [first], island=1))
-    assert same.cell is None and population.members(1) == [placed.candidate]
-    put(store, population, group(problem, 3, [answer("emas", 0.9)], island=2))
-    lost = put(store, population, group(problem, 4, [first], island=2))[0]
-    assert lost.cell is None and placed.candidate not in population.members(2)
-    assert population.size == 2 and count(store, Candidate) == 2 and count(store, Answer) == 5
 
 
 def test_failures_are_parents_only_while_nothing_else_is_there(store):
@@ -199,29 +183,6 @@ def test_a_rolled_back_group_leaves_nothing_and_asks_for_a_new_population(store)
     search(store, fresh, 2, start=3)
 
 
-def test_both_databases_hold_one_search(postgres_address, sqlite_address, opened):
-    outcomes = []
-    for address in (sqlite_address, postgres_address):
-        store = opened(address)
-        new_problem(store)
-        with pytest.raises(ZeroDivisionError), store.begin() as tx:  # leaves a gap in PostgreSQL's numbers
-            doomed = Population(store, store.problems(1)[0], small_config())
-            doomed.add(group(doomed.problem, 0, [answer("gone"), answer("away")]), tx)
-            raise ZeroDivisionError
-        population = Population(store, store.problems(1)[0], small_config())
-        chosen = search(store, population, 60, seed=3)
-        born = {id: n for n, id in enumerate(population._memory.columns.ids)}
-        outcomes.append(
-            (
-                [(born.get(p), [born[i] for i in some], [born[i] for i in top]) for p, some, top in chosen],
-                [[born[i] for i in population.members(k)] for k in range(3)],
-                [{cell: born[i] for cell, i in population.cells(k).items()} for k in range(3)],
-                population.stats(),
-            )
-        )
-    assert outcomes[0] == outcomes[1]
-
-
 def test_what_a_transaction_added_can_be_chosen_before_it_ends(store):
     problem = new_problem(store)
     population = Population(store, problem, small_config(cache_bytes=0))
@@ -298,37 +259,6 @@ def test_the_problem_row_knows_the_best(store):
     with store.reader.connect() as connection:
         top = connection.execute(select(func.max(Candidate.c.fitness)).where(Candidate.c.error.is_(None))).scalar_one()
     assert record.best_fitness == top
-
-
-def test_migrations_are_stored_and_make_no_doubles(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config(migration_interval=3))
-    search(store, population, 60)
-    stats = population.stats()
-    assert stats["migrations"] > 3 and stats["copies"] > 3
-    with store.reader.connect() as connection:
-        rows = connection.execute(
-            select(Migration.c.source, Migration.c.target).where(Migration.c.candidate_id.is_not(None))
-        ).all()
-    assert len(rows) == stats["copies"] and all(source != target for source, target in rows)
-    for island in range(3):
-        members = population.members(island)
-        assert len(members) == len(set(members))
-
-
-def test_the_cap_holds_and_the_best_stays(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config(population_size=6))
-    best = put(store, population, group(problem, 0, [answer("best of all", 2.0)]))[0].candidate
-    for sequence in range(1, 30):
-        put(
-            store,
-            population,
-            group(problem, sequence, [answer(f"{sequence} " * sequence, 0.01 * sequence)], island=sequence % 3),
-        )
-        assert sum(len(population.members(i)) for i in range(3)) <= 6
-        assert any(best in population.members(i) for i in range(3))
-    assert population.size == 30 and count(store, Candidate) == 30
 
 
 def test_a_front_has_one_island_unless_more_are_asked_for():

@@ -1,11 +1,10 @@
-"""The read side. (The migration test reads on PostgreSQL too.)"""
+"""The read side."""
 
 from __future__ import annotations
 
 import json
 import threading
 
-import numpy as np
 import pytest
 from support.island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config
 
@@ -69,7 +68,6 @@ def test_overview(searched):
     assert (second.run, second.problems, second.candidates, second.best) == (make, 0, 0, None)
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
 def test_candidate_and_lineage(searched):
     store, problem, other, _, (start, a, b, c) = searched
     detail = browse.candidate(store, problem.run_id, c)
@@ -101,21 +99,6 @@ def test_best_improvements_and_solved(searched):
     assert course_of(store, problem.run_id).solved[other.id] == 0
 
 
-def test_improvements_equal_a_running_maximum(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
-    search(store, population, 60)
-    best, expected = -np.inf, []
-    for _, one in traces.read_groups(store, problem.run_id):
-        fitness = max((a.score.fitness for a in one.all_answers() if a.score.error is None), default=-np.inf)
-        if fitness > best:
-            best = fitness
-            expected.append((one.iteration, fitness))
-    steps = course_of(store, problem.run_id).improvements[problem.id]
-    assert [(s.iteration, s.fitness) for s in steps] == expected
-
-
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
 def test_what_is_newer_adds_up_to_the_whole(store):
     """Sums, courses, counts and archives over ranges of sequences, as a screen reads them."""
     problem = new_problem(store)

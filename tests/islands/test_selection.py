@@ -46,12 +46,6 @@ def test_openevolve_mixes_its_three_draws():
         assert got[n] == pytest.approx(expected, abs=0.012)
 
 
-@pytest.mark.parametrize("ratios, only", [((1, 0), {0, 1, 2, 3, 4}), ((0, 1), {2})])
-def test_ratios_of_one_leave_one_draw(ratios, only):
-    memory = made(GRID, archive_size=1, exploration_ratio=ratios[0], exploitation_ratio=ratios[1])
-    assert set(shares(lambda rng: selection.openevolve(memory.archipelago, 0, rng))) == only
-
-
 def test_exploitation_borrows_from_other_islands():
     memory = made(
         GRID, island_of=lambda n: 0 if n == 2 else 1, archive_size=1, exploration_ratio=0, exploitation_ratio=1

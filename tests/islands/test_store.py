@@ -144,15 +144,6 @@ def test_a_run_can_be_taken_from_a_writer_that_is_known_to_be_lost(store, addres
 # -- opening
 
 
-def test_read_only_wants_a_database_that_is_there(postgres_address, tmp_path):
-    missing = tmp_path / "none.db"
-    with pytest.raises(DatabaseUnavailable, match="the file does not exist"):
-        Store.open(f"sqlite:///{missing}", read_only=True)
-    assert not missing.exists()
-    with pytest.raises(DatabaseUnavailable, match="holds no runs yet"):
-        Store.open(postgres_address, read_only=True)
-
-
 @pytest.mark.parametrize(("revision", "said"), [("9999", "is newer"), ("0009", "too old for this version of evo")])
 def test_another_schema_is_refused_in_one_line(store, address, revision, said):
     with store.begin() as tx:

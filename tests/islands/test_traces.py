@@ -24,7 +24,6 @@ def searched(store):
     return store, problem, population
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
 def test_the_index_tells_every_group_in_a_few_numbers(searched):
     store, problem, _ = searched
     rows = GroupChoice(problem.run_id, 100).rows(store)
@@ -44,7 +43,6 @@ def test_the_index_tells_every_group_in_a_few_numbers(searched):
         assert wanted.left_out(store) == {}
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
 def test_groups_that_cannot_teach_are_counted_by_the_reason(searched):
     store, problem, _ = searched
     group = PromptGroup.c

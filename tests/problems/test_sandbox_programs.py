@@ -189,20 +189,6 @@ def test_a_flood_costs_only_its_case(sandbox: Sandbox) -> None:
     assert [(outcome.status, outcome.value) for outcome in outcomes] == [("ok", "yyy"), ("output", None), ("ok", "yy")]
 
 
-def test_three_time_outs_are_enough(sandbox: Sandbox) -> None:
-    program = Program("def f():\n    while True: pass", ("f()",) * 8)
-    outcomes = sandbox.run(program, Limits(wall_seconds=0.2))
-    assert [outcome.status for outcome in outcomes] == ["timeout"] * 8
-    assert [outcome.message.startswith("not run") for outcome in outcomes] == [False] * 3 + [True] * 5
-
-
-def test_wall_time_is_the_parents(sandbox: Sandbox) -> None:
-    code = "import time\nw = time.sleep\ntime.perf_counter = time.process_time = lambda: 0\ndef f(): w(0.3)\n"
-    (outcome,) = sandbox.run(Program(code, ("f()",)))
-    # between two messages as the parent gets them: on a busy machine the first may be late; the answer's clock says 0
-    assert outcome.wall_seconds >= 0.1
-
-
 def test_cpu_time_is_bounded_by_what_was_measured(sandbox: Sandbox) -> None:
     code = "import time\ndef f():\n    until = time.process_time() + 0.2\n    while time.process_time() < until: pass\n"
     honest, idle = sandbox.run(Program(code, ("f()", "1")))

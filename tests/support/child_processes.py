@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.stored_rows import committed_groups
-from support.warm_processes import Forked
 
 
-def begin(*arguments: str, cwd: Path | None = None, kind: type[Forked] = Forked, **environment: str) -> Forked:
+def begin(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
     """`evo ARGUMENTS` as a child without a terminal; its output is piped."""
-    return kind(
+    return subprocess.Popen(
         [sys.executable, "-m", "evo", *arguments],
         cwd=cwd,
         stdin=subprocess.DEVNULL,

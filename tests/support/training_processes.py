@@ -1,4 +1,4 @@
-"""Two processes that train together: gloo over a file, each a fork that has torch, with one thread."""
+"""Two processes that train together: gloo over a file, with one thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from support.warm_processes import ForkedWithModels
 
 WORLD = 2
 SECONDS = 900
@@ -29,7 +28,7 @@ def run_in_two_processes(worker: Callable[[int, Path], Any], folder: Path) -> tu
     )
     path = os.pathsep.join([str(Path(sys.modules[worker.__module__].__file__ or "").parent), *sys.path])
     children = [
-        ForkedWithModels(
+        subprocess.Popen(
             [sys.executable, "-c", script.format(rank=rank)],
             env={**os.environ, **_rank_variables(rank), "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,

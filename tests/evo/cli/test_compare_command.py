@@ -11,10 +11,8 @@ from sqlalchemy import text
 from support.child_processes import begin, wait_for_groups
 from support.command_line import evo
 from support.stored_rows import assert_same_run, stored_answers
-from support.warm_processes import Forked, in_place_of_subprocess
 
 from evo.cli import invoke
-from evo.comparison import workers
 from islands.store import Store
 
 pytestmark = pytest.mark.long
@@ -46,13 +44,7 @@ def done(whole, here):
         shutil.copy(file, here)
 
 
-@pytest.fixture
-def forked_workers(monkeypatch):
-    """Workers that a command starts in this process are forks of a server with everything imported."""
-    monkeypatch.setattr(workers, "subprocess", in_place_of_subprocess(Forked))
-
-
-def test_it_ends_with_the_arms_and_a_verdict(here, forked_workers, capsys):
+def test_it_ends_with_the_arms_and_a_verdict(here, capsys):
     code, out, err = evo(capsys, "compare", *SMALL, "--processes", "2")
     assert code == 0, err
     assert "c: 6 problems, 2 seeds, at iteration 8, 3 answers an iteration" in out
@@ -81,7 +73,7 @@ def test_json_says_the_same_with_intervals_and_every_arm_costs_the_same(here, ca
 @pytest.mark.parametrize(
     ("how", "processes"), [("nothing", "2"), ("ctrl-c", "1"), ("ctrl-c", "2"), ("kill", "2"), ("kill a worker", "2")]
 )
-def test_however_it_is_made_and_ended_the_runs_are_the_same(here, forked_workers, capsys, undisturbed, how, processes):
+def test_however_it_is_made_and_ended_the_runs_are_the_same(here, capsys, undisturbed, how, processes):
     child = begin("compare", *SLOW, "--processes", processes)
     if how != "nothing":
         wait_for_groups(child, 20)
@@ -116,7 +108,7 @@ def test_what_a_worker_cannot_load_is_one_line(here, capsys):
     assert not (here / "evo.db").exists()
 
 
-def test_resume_takes_a_comparison_further(done, forked_workers, capsys):
+def test_resume_takes_a_comparison_further(done, capsys):
     code, out, err = evo(capsys, "resume", "c", "--iterations", "12", "--plain")
     assert code == 0, err
     assert "at iteration 12" in out

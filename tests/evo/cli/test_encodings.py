@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from support.command_line import evo
-from support.warm_processes import Forked
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "läufe ☃ 雪"
@@ -64,8 +63,7 @@ def test_every_command_prints_what_it_can(tmp_path, environment):
     folder.mkdir()
     (folder / "müßig ☃.py").write_text(SCORER, encoding="utf-8")
     plain = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "LANG", "PYTHONIO"))}
-    start = subprocess.Popen if "LC_ALL" in environment else Forked  # a locale is read when an interpreter starts
-    with start(
+    with subprocess.Popen(
         [sys.executable, "-c", CHILD, json.dumps(COMMANDS)],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**plain, "PYTHONPATH": str(ROOT), **environment},

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 from support.completion_server import completion_server
-from support.warm_processes import Forked
 
 from evo.cli import invoke
 
@@ -37,13 +36,6 @@ SCRIPT = (
     "json.dump([code, [name for name in {heavy!r} if name in sys.modules]], open(sys.argv[1], 'w'))\n"
 )
 pytestmark = pytest.mark.long  # each test starts processes that have next to nothing
-
-
-class ForkedWithSmallLibraries(Forked):
-    """Has what every command imports, and none of our modules."""
-
-    modules = ("click", "numpy", "pydantic", "rich.console", "rich.progress", "rich.table", "yaml")
-
 
 FEW = ["maze:test", "--limit", "2", "--plain"]
 
@@ -92,7 +84,7 @@ def test_a_search_whose_policy_is_a_server_loads_no_engine(here, engine):
 
 def loaded(here, command, heavy=HEAVY, *, code=0, before=""):
     """Which of the heavy packages a process has loaded when its command has ended."""
-    with ForkedWithSmallLibraries(
+    with subprocess.Popen(
         [sys.executable, "-c", before + SCRIPT.format(heavy=heavy), "loaded.json", *command],
         cwd=here,
         stdin=subprocess.DEVNULL,

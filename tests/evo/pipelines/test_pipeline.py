@@ -9,10 +9,8 @@ from support.child_processes import begin, wait_until
 from support.command_line import evo
 from support.stored_rows import committed_groups, stored_answers
 from support.training_runs import SMALL_POLICY
-from support.warm_processes import Forked, ForkedWithModels, in_place_of_subprocess
 
 from evo.pipelines import run
-from evo.tui import child as command
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
 EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"
@@ -20,15 +18,9 @@ EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy
 
 @pytest.fixture
 def here(here, monkeypatch):
-    """Stages of pipelines in a test's own process are forks; those of a pipeline in a child start from nothing."""
+    """Stages have one thread each."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(command, "subprocess", in_place_of_subprocess(Forked))
     return here
-
-
-@pytest.fixture
-def with_models(monkeypatch):
-    monkeypatch.setattr(command, "subprocess", in_place_of_subprocess(ForkedWithModels))
 
 
 def written(**stages):
@@ -64,7 +56,7 @@ def kept(name):
 
 
 @pytest.mark.long
-def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is_done(here, with_models, capfd):
+def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is_done(here, capfd):
     written(
         vpo=f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: 2, prompts: 1, "
         "rollouts: 2}",
@@ -223,7 +215,7 @@ def test_killed_again_and_again_it_ends_as_if_it_had_not_been(here, capsys):
 
 
 @pytest.mark.long
-def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, with_models, capsys):
+def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, capsys):
     written(
         vpo=f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: 9, prompts: 2, "
         "rollouts: 4, save_every: 1}"
@@ -245,7 +237,7 @@ def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, with_
 
 
 @pytest.mark.long
-def test_a_stage_that_ended_unseen_is_not_done_again(here, with_models, capsys):
+def test_a_stage_that_ended_unseen_is_not_done_again(here, capsys):
     """Killed between a stage's end and the note of it."""
     written(
         first=EVALUATE % "scripted:mutate",

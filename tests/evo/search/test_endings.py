@@ -9,7 +9,6 @@ import sys
 import pytest
 from support.child_processes import begin, wait_for_groups
 from support.stored_rows import assert_same_run, committed_groups, stored_answers
-from support.warm_processes import Forked
 
 SEARCH = [
     "maze:test", "--limit", "2", "--policy", "scripted:random-route?latency=0.05", "--rollouts", "2", "--answers", "2",
@@ -51,7 +50,7 @@ def test_a_signal_ends_it_with_everything_committed(number, tmp_path, calm):
 
 def test_a_closed_terminal_ends_it_too(tmp_path, calm):
     ours, theirs = pty.openpty()
-    child = Forked(
+    child = subprocess.Popen(
         [sys.executable, "-m", "evo", "run", *SEARCH, "--name", "x"],
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
@@ -72,7 +71,7 @@ def test_nohup_is_obeyed(tmp_path, calm):
     code = (
         "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); from evo.cli import main; main(sys.argv[1:])"
     )
-    child = Forked(
+    child = subprocess.Popen(
         [sys.executable, "-c", code, "run", *SEARCH, "--name", "x"],
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,

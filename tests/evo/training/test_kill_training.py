@@ -6,7 +6,6 @@ import time
 
 import pytest
 from support.child_processes import begin, wait_for_groups
-from support.warm_processes import ForkedWithModels
 
 from islands.groups import read_groups
 from islands.store import Store
@@ -38,7 +37,7 @@ def test_a_training_search_killed_again_and_again_loses_nothing_on_record(tmp_pa
     rng = random.Random(5)
     arguments, groups, steps = ["run", *RUN], [], []
     for _ in range(KILLS):
-        child = begin(*arguments, cwd=tmp_path, kind=ForkedWithModels)
+        child = begin(*arguments, cwd=tmp_path)
         wait_for_groups(child, len(groups) + rng.randint(0, 8), tmp_path / "evo.db")
         time.sleep(rng.random() * 0.1)  # anywhere in a group or a step
         assert child.poll() is None
@@ -50,7 +49,7 @@ def test_a_training_search_killed_again_and_again_loses_nothing_on_record(tmp_pa
         assert [step.step for step in now_steps] == list(range(1, len(now_steps) + 1))
         groups, steps = now_groups, now_steps
         arguments = ["resume", "k", "--plain"]
-    last = begin(*arguments, cwd=tmp_path, kind=ForkedWithModels)
+    last = begin(*arguments, cwd=tmp_path)
     out, err = last.communicate(timeout=240)
     assert last.returncode == 0, out + err
     last_groups, last_steps = stored(db)

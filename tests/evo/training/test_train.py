@@ -11,7 +11,6 @@ from safetensors.torch import load_file
 from support.child_processes import begin as begin_child
 from support.child_processes import wait_until
 from support.training_runs import SMALL_POLICY, read_metrics, trained, weights
-from support.warm_processes import ForkedWithModels
 
 from evo.cli import invoke
 from evo.config.parse import parse
@@ -323,7 +322,7 @@ def test_settings_come_from_a_file_and_flags_override(tmp_path, monkeypatch, cap
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     arguments = ["train", "vpo", "maze:train/0-7", "--steps", "500", "-o", "out", *FLAGS]
-    process = begin_child(*arguments, cwd=tmp_path, kind=ForkedWithModels)
+    process = begin_child(*arguments, cwd=tmp_path)
     metrics = tmp_path / "out" / "metrics.jsonl"
     wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0, process)
     process.send_signal(signal.SIGINT)

@@ -13,8 +13,6 @@ import termios
 import time
 from pathlib import Path
 
-from support.warm_processes import ForkedOnTerminal
-
 ROOT = Path(__file__).resolve().parents[3]
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 
@@ -25,17 +23,16 @@ def without_size():
 
 
 class Program:
-    """A Python program on a pseudo-terminal that it controls; `fresh` starts an interpreter from nothing."""
+    """A Python program on a pseudo-terminal that it controls."""
 
-    def __init__(self, *arguments, rows=24, columns=80, fresh=False):
+    def __init__(self, *arguments, rows=24, columns=80):
         self.master, self.slave = pty.openpty()
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.slave)
-        start = subprocess.Popen if fresh else ForkedOnTerminal
-        self.process = start(
+        self.process = subprocess.Popen(
             [sys.executable, *arguments],
             stdin=self.slave, stdout=self.slave, stderr=self.slave, cwd=ROOT, start_new_session=True,
-            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if fresh else None,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             env={**without_size(), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         self.seen = self.everything = b""

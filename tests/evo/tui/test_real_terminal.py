@@ -46,7 +46,7 @@ def test_what_cannot_show_a_screen(tmp_path):
 
 
 def test_watching(program, searched):
-    one = program("-m", "evo", "watch", "run", "--db", searched, fresh=True)
+    one = program("-m", "evo", "watch", "run", "--db", searched)
     one.until(b"reading run")  # before anything was read
     one.until(b"the run has ended", b"Quit")
     one.forget()

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.warm_processes import ForkedWithModels
 
 from problems.types import Prompt, Rollout, prompt_tokens
 from vpo.policies.registry import load_policy
@@ -43,7 +42,7 @@ def server(qwen2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
     command += ["--port", str(port), "--device", "cpu"]
     log = folder.with_name("log.txt")
     with log.open("wb") as file:
-        process = ForkedWithModels(
+        process = subprocess.Popen(
             command, stdout=file, stderr=subprocess.STDOUT, env={**os.environ, "HF_HUB_OFFLINE": "1"}
         )
     try:
