@@ -46,10 +46,8 @@ from evo.report.tables import (
     machines_table,
     operators_table,
     problems_table,
-    refinement_table,
     runs_table,
     settings_tables,
-    versions_table,
 )
 from evo.stats import Verdict
 from evo.whole_file import write_whole
@@ -120,9 +118,8 @@ def build_page(
     if summary is not None:
         tables = [
             arms_table(progress, snapshot, summary),
-            differences_table(summary) if summary.reference else None,
+            differences_table(progress, summary) if summary.reference else None,
             operators_table(progress.operators, crossed_seeds=comparison.crossed_seeds),
-            refinement_table(progress) if summary.reference else None,
         ]
     known = 0 if summary is None else summary.horizon or summary.best_horizon
     metric = "Solve rate" if summary is not None and summary.horizon else "Mean best fitness"
@@ -145,7 +142,7 @@ def build_page(
         problems_table(progress, lambda row: f"#problem-{row + 1}" if row < len(shown) else "") if begun else None,
         shown,
         candidates_table(comparison, names, best, candidate),
-        _there(cost_table(progress), errors_table(progress), versions_table(progress)),
+        _there(cost_table(progress), errors_table(progress)),
         _there(differing, machines_table(comparison), runs_table(comparison)),
         shared,
         tuple(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),

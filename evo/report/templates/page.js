@@ -41,10 +41,8 @@
   const pick = (field) => {
     const box = document.getElementById(field.dataset.filter);
     const wanted = field.value.toLowerCase();
-    const flag = (all("select[data-flags]", box)[0] || { value: "" }).value;
     const rows = all("tbody tr", box);
-    for (const row of rows)
-      row.hidden = !row.textContent.toLowerCase().includes(wanted) || (flag !== "" && !row.dataset.flag.split(" ").includes(flag));
+    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
     all(".count", box)[0].textContent = `${rows.filter((row) => !row.hidden).length} shown`;
   };
   const panels = () => {
@@ -74,8 +72,6 @@
       table.closest(".scroll").before(label);
     }
     for (const field of all("input[data-filter]", within)) field.addEventListener("input", () => pick(field));
-    for (const select of all("select[data-flags]", within))
-      select.addEventListener("change", () => pick(all("input[data-filter]").find((one) => one.dataset.filter === select.dataset.flags)));
     for (const button of all("button[data-copy]", within))
       button.addEventListener("click", async () => {
         await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).innerText);
@@ -106,14 +102,14 @@
       const old = document.getElementById(fresh.id);
       if (old.source === fresh.innerHTML) continue;
       const focused = old.contains(document.activeElement) && document.activeElement.getAttribute("href");
-      const chosen = all("input[data-filter], select[data-flags]", old).map((field) => field.value);
+      const chosen = all("input[data-filter]", old).map((field) => field.value);
       const order = all("table", old).map((table) => all("th", table.tHead).findIndex((one) => ["ascending", "descending"].includes(one.getAttribute("aria-sort"))));
       const ways = all("table", old).map((table, at) => order[at] >= 0 && table.tHead.rows[0].cells[order[at]].getAttribute("aria-sort"));
       const block = document.importNode(fresh, true);
       block.source = fresh.innerHTML;
       old.replaceWith(block);
       prepare(block);
-      all("input[data-filter], select[data-flags]", block).forEach((field, at) => (field.value = chosen[at] || ""));
+      all("input[data-filter]", block).forEach((field, at) => (field.value = chosen[at] || ""));
       all("table", block).forEach((table, at) => order[at] >= 0 && sort(table, order[at], ways[at]));
       all("input[data-filter]", block).forEach(pick);
       if (focused) all("a", block).find((link) => link.getAttribute("href") === focused)?.focus();

@@ -33,9 +33,10 @@ def test_the_page_says_what_was_found(finished):
     assert len(page.verdict) == 2 and all(verdict.text in found.text for verdict in page.verdict)
     assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text and "Unfinished" not in found.text
     tables = {one["id"] for one in found.of("div") if one.get("class") == "table"}
-    of_operators = {"operators", "refinement"}
     expected = {"arms", "differences", "problems", "candidates", "cost", "settings", "runs", "machines", "errors"}
-    assert tables == expected | of_operators | {"shared-settings"}
+    assert tables == expected | {"operators", "shared-settings"}
+    metrics = {row[1].text for row in page.arms[1].rows}
+    assert "solve rate" in metrics and any(metric.startswith("refined, parents") for metric in metrics)
     for text in ("made:base", "made:grpo", "made-up/0", "made-up/4", "evo compare made-up --iterations 12"):
         assert text in found.text
     assert [plot.title for plot in page.curves] == ["solve rate", "mean best fitness"]
