@@ -166,9 +166,11 @@ def compare(before: Path, after: Path, lines: int) -> None:
             str(path.relative_to(root))
             for root in (before, after)
             for path in root.rglob("*.*")
-            if "work" not in path.parts
+            if path.relative_to(root).parts[0] != "work"
         }
     )
+    if not names:
+        raise click.UsageError(f"{before} and {after} hold no record")
     differing = 0
     for name in names:
         texts = [(root / name).read_text() if (root / name).is_file() else "" for root in (before, after)]
