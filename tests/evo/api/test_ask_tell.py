@@ -58,8 +58,13 @@ def test_an_operator_of_the_callers_searches_in_memory(own_folder):
 
 
 def test_the_same_calls_give_the_same_search():
-    first, again, other = (drive(evo.Search(Near(), iterations=30, seed=seed)) for seed in (1, 1, 2))
-    assert first == again != other
+    """Also inside a running loop, as a notebook has one."""
+
+    async def cell():
+        return drive(evo.Search(Near(), iterations=30, seed=1))
+
+    first, other = (drive(evo.Search(Near(), iterations=30, seed=seed)) for seed in (1, 2))
+    assert first == asyncio.run(cell()) != other
 
 
 def test_it_is_the_search_that_evo_run_drives():
@@ -216,14 +221,6 @@ def test_after_a_database_failure_the_same_prompts_can_be_told_again(monkeypatch
         assert [group.sequence for _, group in read_groups(store, store.run("parts").id)] == list(range(20))
 
 
-def test_a_prompt_of_another_search_is_refused_however_it_was_made():
-    with evo.Search(Near(), iterations=3, seed=1) as search, evo.Search(Near(), iterations=3, seed=1) as other:
-        search.ask()
-        (foreign,) = other.ask()
-        with pytest.raises(ValueError, match="not of this search"):
-            search.tell([foreign], ["1"])
-
-
 def test_the_constructor_fails_before_anything_is_stored(own_folder):
     for wrong, error, words in (
         ({"policy": "embedded:base"}, TypeError, "no argument policy"),
@@ -275,11 +272,3 @@ def test_a_function_is_scored_in_its_sandbox(vowels):
         assert search.tell(prompts, ["aeiou", "xyz"])[0].improved
     with evo.Search.resume("vowels", score=vowels) as search:
         assert search.best_answer.text == "aeiou" and len(search.ask(9)) == 2
-
-
-def test_inside_a_running_loop():
-    async def cell():
-        search = evo.Search(Near(), iterations=3)
-        return drive(search)
-
-    assert len(asyncio.run(cell())) == 4

@@ -14,6 +14,10 @@ MAZES = {"limit": 2, "iterations": 3, "seeds": 1, "answers": 3, "progress": Fals
 ARMS = {"random": "scripted:random-route", "mutate": {"policy": "scripted:mutate", "fresh": 0.5}}
 
 
+def compare(**settings):
+    return evo.compare("maze:hard", **{"arms": ARMS, **MAZES, **settings})
+
+
 @pytest.fixture
 def compared():
     return evo.compare("maze:hard", arms=ARMS, against="random", baselines=[], processes=1, name="pair", **MAZES)
@@ -55,24 +59,6 @@ def test_a_function_of_one_s_own_is_compared_and_resumed(vowels):
     assert set(evo.resume("own", score=vowels, iterations=3, progress=False).frame().iterations) == {3}
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"arms": None}, ValueError, "a comparison needs arms"),
-        ({"arms": ["scripted:echo"]}, TypeError, "arms maps names to policies"),
-        ({"arms": {"a": {"policy": "scripted:echo", "tempature": 1}}}, ValueError, "unknown key arms.a.tempature"),
-        ({"policy": "scripted:echo"}, TypeError, "no argument policy"),
-        ({"seed": -1}, ValueError, "seed = -1"),
-        ({"agains": "a"}, TypeError, "did you mean against"),
-        ({"baselines": ["hil"]}, ValueError, "no baseline hil"),
-    ],
-)
-def test_arguments_of_a_comparison_are_checked(settings, error, message):
-    given = {"arms": {"a": "scripted:echo"}, **MAZES, **settings}
-    with pytest.raises(error, match=message):
-        evo.compare("maze:hard", **given)
-
-
 def test_processes_of_a_comparison_from_a_script_without_a_guard(own_folder):
     script = own_folder / "script.py"
     script.write_text(
@@ -109,6 +95,14 @@ def test_a_policy_is_trained_resumed_and_evaluated(one_thread):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: evo.compare("maze:hard", arms=None), ValueError, "a comparison needs arms"),
+        (lambda: evo.compare("maze:hard", arms=["scripted:echo"]), TypeError, "arms maps names to policies"),
+        (lambda: compare(arms={"a": {"policy": "scripted:echo", "tempature": 1}}), ValueError, "key arms.a.tempature"),
+        (lambda: compare(policy="scripted:echo"), TypeError, "no argument policy"),
+        (lambda: compare(seed=-1), ValueError, "seed = -1"),
+        (lambda: compare(agains="a"), TypeError, "did you mean against"),
+        (lambda: compare(baselines=["hil"]), ValueError, "no baseline hil"),
+        (lambda: evo.Search("maze:hard", policy="x"), TypeError, "Search.. has no argument policy"),
         (lambda: evo.train("vpo", "maze:train"), ValueError, "output=DIR"),
         (lambda: evo.train("vop", "maze:train", output="x"), ValueError, "method = 'vop'"),
         (lambda: evo.train(None, "maze:train", output="x"), ValueError, "which method"),
@@ -122,7 +116,7 @@ def test_a_policy_is_trained_resumed_and_evaluated(one_thread):
         (lambda: evo.load_problems("maze:test/9999999"), ValueError, "maze:test"),
     ],
 )
-def test_arguments_of_the_others_are_checked(call, error, message):
+def test_arguments_are_checked(call, error, message):
     with pytest.raises(error, match=message):
         call()
 

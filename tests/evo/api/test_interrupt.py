@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -54,18 +53,6 @@ def test_everything_is_committed_and_a_resume_goes_on(quick, vowels, interrupted
     groups = kept.summary["groups"]
     went_on = evo.resume("stopped", score=vowels, iterations=groups + 2, progress=False)
     assert went_on.outcome == "done" and went_on.summary["groups"] == groups + 2
-
-
-def test_inside_a_running_loop_too(quick, interrupted_after):
-    interrupted_after(3)
-
-    async def cell():
-        with pytest.raises(evo.Interrupted):
-            quick("cell", iterations=200, policy="scripted:mutate?latency=0.05")
-        return "the loop goes on"
-
-    assert asyncio.run(cell()) == "the loop goes on"
-    assert evo.load_run("cell").outcome == "interrupted"
 
 
 def test_a_comparison_is_stopped_and_resumed(vowels, monkeypatch):
@@ -134,15 +121,6 @@ def test_after_the_work_is_stored_and_ends_one_interrupt_cuts_nothing_short():
     with pytest.raises(evo.Interrupted, match="evo.resume"):
         driver.drive(ending)
     assert ended == [True]
-
-
-def test_what_the_work_raises_is_raised_in_the_caller_s_thread():
-    async def failing(job):
-        assert threading.current_thread() is not threading.main_thread()
-        raise LookupError("lost")
-
-    with pytest.raises(LookupError, match="lost"):
-        Background(False).drive(failing)
 
 
 SCRIPT = """

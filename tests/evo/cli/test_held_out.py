@@ -24,15 +24,15 @@ async def held_out(answer):
 """
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("scorer.py").write_text(SCORER)
-
-
 def run(name: str = "held") -> None:
     arguments = ["run", "scorer.py", "--policy", "scripted:mutate", "--answers", "1", "--iterations", "30", "--plain"]
     assert invoke([*arguments, "--name", name]) == 0
+
+
+@pytest.fixture(autouse=True)
+def searched(here: Path) -> None:
+    Path("scorer.py").write_text(SCORER)
+    run()
 
 
 def best(capsys: pytest.CaptureFixture[str], *options: str) -> dict:
@@ -42,8 +42,7 @@ def best(capsys: pytest.CaptureFixture[str], *options: str) -> dict:
     return row
 
 
-def test_they_are_reported_and_steer_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    run()
+def test_they_are_reported_steer_nothing_and_can_choose(capsys: pytest.CaptureFixture[str]) -> None:
     row = best(capsys)
     assert len(row["answer"]) > 1 and row["held_out"] == {
         "fitness": 0.0,
@@ -52,16 +51,11 @@ def test_they_are_reported_and_steer_nothing(capsys: pytest.CaptureFixture[str])
     }
     assert invoke(["best", "held"]) == 0
     assert "# held out: fitness 0 (letters 0, long 0)" in capsys.readouterr().out
-
-
-def test_they_can_choose_among_the_answers_that_were_the_best(capsys: pytest.CaptureFixture[str]) -> None:
-    run()
     row = best(capsys, "--held-out")
     assert row["answer"] == "a" and row["held_out"]["fitness"] == 0.5
 
 
 def test_without_them_or_after_an_edit_it_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    run()
     Path("scorer.py").write_text(SCORER + "# edited\nx = 1\n")
     capsys.readouterr()
     assert invoke(["best", "held"]) == 0 and "held out" not in capsys.readouterr().out
@@ -72,19 +66,14 @@ def test_without_them_or_after_an_edit_it_is_one_line(capsys: pytest.CaptureFixt
     assert invoke(["best", "none", "--held-out"]) == 2 and "held_out(answer)" in capsys.readouterr().err
 
 
-def test_a_program_is_judged_as_score_judges_it(tmp_path: Path) -> None:
-    file = tmp_path / "program.py"
-    file.write_text(
+def test_a_program_is_judged_as_score_judges_it() -> None:
+    Path("program.py").write_text(
         "answer_format = 'python'\nseed_answer = 'def f(x): return x'\n"
-        "def judge(answer, cases):\n    names = {}\n    exec(answer, names)\n"
+        "def score(answer, cases=(0, 1)):\n    names = {}\n    exec(answer, names)\n"
         "    return sum(names['f'](x) == 2 * x for x in cases) / len(cases)\n"
-        "def score(answer):\n    return judge(answer, [0, 1])\n"
-        "def held_out(answer):\n    return judge(answer, [5, 6])\n"
+        "def held_out(answer):\n    return score(answer, (5, 6))\n"
     )
-    (problem,) = resolve(str(file))
-    assert problem.holds_out
-    right = "def f(x): return 2 * x"
-    assert problem.score(right).fitness == problem.score_held_out(right).fitness == 1
-    assert problem.score("def f(x): return 2 * min(x, 2)").fitness == 1
-    assert problem.score_held_out("def f(x): return 2 * min(x, 2)").fitness == 0
+    (problem,) = resolve("program.py")
+    limited = "def f(x): return 2 * min(x, 2)"
+    assert problem.holds_out and problem.score(limited).fitness == 1 and problem.score_held_out(limited).fitness == 0
     assert problem.score_held_out("def f(x): return 1 / 0").error

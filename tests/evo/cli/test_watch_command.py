@@ -45,6 +45,9 @@ def test_a_run_whose_process_was_killed_has_stopped(db, capsys):
     assert "its process died" in capsys.readouterr().out.splitlines()[0]
     assert invoke(["watch", "run", "--db", db]) == 0
     assert "its process died; evo resume continues it" in capsys.readouterr().out
+    assert invoke(["runs", "--json", "--db", db]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["status"] == "interrupted" and "its process died" in row["reason"]
 
 
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):

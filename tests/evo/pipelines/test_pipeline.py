@@ -114,13 +114,6 @@ def test_changed_settings_are_told_and_done_again_where_the_result_was_removed(h
     assert set(before) < set(groups())
 
 
-def test_another_directory_begins_anew(here, capsys):
-    written(first=EVALUATE % "scripted:mutate")
-    assert summary(capsys)[0] == summary(capsys, "-o", "elsewhere")[0] == 0
-    one, other = (json.loads(Path(f"{d}/evaluations/first.json").read_text()) for d in ("evo-p", "elsewhere"))
-    assert one["per_problem"] == other["per_problem"]
-
-
 @pytest.mark.long
 def test_a_failing_stage_says_why_and_the_rest_is_intact(here, capsys):
     stages = {
@@ -142,26 +135,6 @@ def test_a_failing_stage_says_why_and_the_rest_is_intact(here, capsys):
     code, found = summary(capsys)
     assert code == 0
     assert [stage["skipped"] for stage in found.values()] == [True, False, False, False]
-
-
-@pytest.mark.long
-def test_a_search_that_failed_goes_on_and_its_settings_may_not_change(here, capsys):
-    written(only=SEARCH % (10, "scripted:broken?after=4"))
-    code, stages = summary(capsys)
-    assert code == 1 and "broken" in stages["only"]["reason"]
-    before = groups()
-    assert before
-    written(only=SEARCH % (10, "scripted:mutate"))
-    code, _, err = evo(capsys, "pipeline", "p.yaml")
-    assert code == 2 and "stage only has changed since it was begun (policy was scripted:broken?after=4" in err
-    written(only=SEARCH % (10, "scripted:broken?after=4"))
-    for _ in range(6):
-        code, stages = summary(capsys)
-        if code == 0:
-            break
-    assert code == 0
-    after = groups()
-    assert set(before) < set(after) and len({row[1] for row in after}) == 20
 
 
 @pytest.mark.long
@@ -215,28 +188,6 @@ def test_killed_again_and_again_it_ends_as_if_it_had_not_been(here, capsys):
 
 
 @pytest.mark.long
-def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, capsys):
-    written(
-        vpo=f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: 9, prompts: 2, "
-        "rollouts: 4, save_every: 1}"
-    )
-    metrics = Path("evo-p/policies/vpo/metrics.jsonl")
-    child = begun()
-    wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= 3, child)
-    child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=60)
-    assert child.returncode == 130
-    assert kept("vpo")["state"] == "interrupted"
-    before = metrics.read_text().splitlines()
-    assert 3 <= len(before) < 9
-    code, stages = summary(capsys)
-    assert code == 0
-    lines = metrics.read_text().splitlines()
-    assert lines[: len(before)] == before
-    assert [json.loads(line)["step"] for line in lines] == list(range(1, 10))
-
-
-@pytest.mark.long
 def test_a_stage_that_ended_unseen_is_not_done_again(here, capsys):
     """Killed between a stage's end and the note of it."""
     written(
@@ -278,15 +229,3 @@ def test_two_at_once_in_a_directory_cannot_be(here, capsys, monkeypatch):
     finally:
         child.kill()
         child.communicate()
-
-
-def test_runs_in_postgresql_and_no_password_on_disk(here, capsys, postgres_address):
-    from sqlalchemy import make_url
-
-    written(found=SEARCH % (3, "scripted:mutate"))
-    secret = make_url(postgres_address).set(password="wordofpass").render_as_string(hide_password=False)
-    code, stages = summary(capsys, "--db", secret)
-    assert code == 0 and stages["found"]["output"] == "run evo-p-found"
-    assert {row[0] for row in groups(postgres_address)} == {"evo-p-found"}
-    assert summary(capsys, "--db", secret)[1]["found"]["skipped"]
-    assert not any("wordofpass" in file.read_text() for file in Path("evo-p").rglob("*") if file.is_file())

@@ -31,14 +31,15 @@ def answers_of(problem: MazeProblem, parent: str | None, stream: int = 0) -> lis
     return list(style.parse(rollout, selection).answers)
 
 
-def test_its_answers_reach_the_exit_and_keep_most_of_the_parent_that_is_shown() -> None:
+@pytest.mark.parametrize("board", ["test", "large"])
+def test_its_answers_reach_the_exit_and_keep_most_of_the_parent_that_is_shown(board: str) -> None:
     shares = {True: 0.0, False: 0.0}
-    for i, problem in enumerate(problem_set("maze:test", 20)):
+    for i, problem in enumerate(problem_set(f"maze:{board}", 10)):
         parent = answers_of(problem, None, 1000 + i)[0]
         for shown in shares:
             answers = answers_of(problem, parent if shown else None, i)
             assert answers and all(simulate(problem.maze, moves).reached for moves in answers)
-            shares[shown] += sum(sum(kept(parent, moves)) for moves in answers) / len(answers) / 20
+            shares[shown] += sum(sum(kept(parent, moves)) for moves in answers) / len(answers) / 10
     assert shares[True] > shares[False] + 0.15
 
 
@@ -53,17 +54,6 @@ def test_boards_of_any_size_are_read() -> None:
     maze = Maze.from_rows(rows, 10)
     problem = MazeProblem("own", maze, optimum(maze))
     assert all(simulate(maze, moves).reached for moves in answers_of(problem, None))
-
-
-def test_a_large_board_is_rerouted() -> None:
-    shares = {True: 0.0, False: 0.0}
-    for i, problem in enumerate(problem_set("maze:large", 10)):
-        parent = answers_of(problem, None, 1000 + i)[0]
-        for shown in shares:
-            answers = answers_of(problem, parent if shown else None, i)
-            assert answers and all(simulate(problem.maze, moves).reached for moves in answers)
-            shares[shown] += sum(sum(kept(parent, moves)) for moves in answers) / len(answers) / 10
-    assert shares[True] > shares[False] + 0.15
 
 
 def test_what_is_no_maze_is_refused() -> None:

@@ -9,18 +9,12 @@ import pytest
 
 from evo.cli import invoke
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 GROW = """
 import json, pathlib, sys
 request = json.load(sys.stdin)
 assert "FEEDBACK.md" not in request["files"]
 answer = pathlib.Path("answer.txt")
 answer.write_text(answer.read_text() + "a")
-"""
-EDIT = """
-import pathlib
-route = pathlib.Path("route.py")
-route.write_text(route.read_text() + "# seen\\n")
 """
 
 
@@ -43,15 +37,6 @@ def test_a_script_mutates_and_the_run_resumes(capsys: pytest.CaptureFixture[str]
     more = summary(["resume", "grown", "--iterations", "9"], capsys)
     assert more["answers"] == 9 and more["problems"][0]["best"] > first["problems"][0]["best"]
     assert invoke(["best", "grown"]) == 0 and "aa" in capsys.readouterr().out
-
-
-def test_a_program_of_several_files_is_edited_in_place(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("edit.py").write_text(EDIT)
-    arguments = ["run", str(EXAMPLES / "two_files"), "--policy", "command:python edit.py", "--iterations", "2"]
-    assert summary([*arguments, "--name", "files"], capsys)["answers"] == 2
-    assert invoke(["best", "files"]) == 0
-    shown = capsys.readouterr().out
-    assert "file: distance.py" in shown and "file: route.py" in shown
 
 
 def test_it_takes_one_answer_per_reply(capsys: pytest.CaptureFixture[str]) -> None:

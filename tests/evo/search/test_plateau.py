@@ -45,14 +45,6 @@ def test_patience_stops_a_problem_that_no_longer_improves(capsys: pytest.Capture
     assert invoke(["resume", "short", "--patience", "20", "--plain"]) == 0 and 20 <= groups("short") <= 24
 
 
-def test_a_run_with_patience_is_the_same_after_an_interruption(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke([*RUN, "--patience", "9", "--parallel", "5", "--name", "whole"]) == 0
-    assert invoke([*RUN, "--patience", "9", "--parallel", "5", "--name", "parts", "--max-answers", "7"]) == 0
-    assert groups("parts") == 7
-    assert invoke(["resume", "parts", "--max-answers", "1000", "--plain"]) == 0
-    assert_same_run(stored_answers("sqlite:///evo.db", "parts"), stored_answers("sqlite:///evo.db", "whole"))
-
-
 def test_a_search_starts_from_all_seeds_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("more.txt").write_text("dddd")
     assert invoke([*SEARCH, "--iterations", "3", "--start", "more.txt", "--name", "many"]) == 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from run_one import shown
+from support.command_line import evo
 from support.completion_server import hosted_server, scripted
 
 from evo.cli import invoke
@@ -23,6 +24,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    return dict(json.loads(evo(capsys, "show", "one", "--json")[1].splitlines()[-1]))
 
 
 def operators() -> Counter[tuple[int, str]]:

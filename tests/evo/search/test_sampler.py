@@ -3,7 +3,6 @@
 import asyncio
 
 import numpy as np
-import pytest
 
 from evo.search.sampler import Sampler
 from evo.testing import PolicyContract
@@ -40,51 +39,44 @@ class TestRecorder(PolicyContract):
         return Recorder(batch=3)
 
 
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 10))
+def sampled(policy, texts, *, rollouts=1, after=None):
+    """The groups of prompts with these texts, or what was raised for each, and the sampler after them."""
+
+    async def scenario():
+        sampler = Sampler(policy, rollouts=rollouts, answers=1, seed=0)
+        futures = [sampler.submit(Prompt(text)) for text in texts]
+        if after is not None:
+            await after(sampler, futures)
+        sampler.flush()
+        found = await asyncio.gather(*futures, return_exceptions=True)
+        busy = sampler.meter.busy()
+        await sampler.close()
+        return found, sampler, busy
+
+    return asyncio.run(asyncio.wait_for(scenario(), 10))
 
 
 def test_batches_are_filled_in_order_of_submission():
-    async def scenario():
-        policy = Recorder(batch=3)
-        sampler = Sampler(policy, rollouts=2, answers=1, seed=0)
-        futures = [sampler.submit(Prompt(str(i))) for i in range(7)]
+    async def hold(sampler, futures):
         assert sampler.holds(futures[6]) and not sampler.holds(futures[5])
-        sampler.flush()
-        results = await asyncio.gather(*futures)
-        await sampler.close()
-        return policy.calls, results, sampler.meter
 
-    calls, results, meter = run(scenario())
-    assert calls == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
-    assert [r[0][0].text for r in results] == [str(i) for i in range(7)]
-    assert (meter.calls, meter.rollouts, meter.tokens) == (3, 14, 42)
+    policy = Recorder(batch=3)
+    found, sampler, _ = sampled(policy, map(str, range(7)), rollouts=2, after=hold)
+    assert policy.calls == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    assert [groups[0][0].text for groups in found] == [str(i) for i in range(7)]
+    assert (sampler.meter.calls, sampler.meter.rollouts, sampler.meter.tokens) == (3, 14, 42)
 
 
 def test_batch_zero_passes_every_prompt_on_at_once():
-    async def scenario():
-        policy = Recorder(batch=0, delay=0.05)
-        sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
-        await asyncio.gather(*(sampler.submit(Prompt(str(i))) for i in range(8)))
-        busy = sampler.meter.busy()
-        await sampler.close()
-        return policy.calls, busy
-
-    calls, busy = run(scenario())
-    assert sorted(calls) == [[str(i)] for i in range(8)]
-    assert 0.04 < busy < 0.3, "overlapping calls count once"
+    policy = Recorder(batch=0, delay=0.05)
+    _, sampler, busy = sampled(policy, map(str, range(8)))
+    assert sorted(policy.calls) == [[str(i)] for i in range(8)]
+    assert 0.04 < busy < 8 * 0.05, "overlapping calls count once"
 
 
 def test_a_failing_call_fails_its_own_prompts_alone():
-    async def scenario():
-        sampler = Sampler(Recorder(batch=2, fail_on="2"), rollouts=1, answers=1, seed=0)
-        futures = [sampler.submit(Prompt(str(i))) for i in range(6)]
-        results = await asyncio.gather(*futures, return_exceptions=True)
-        await sampler.close()
-        return results
-
-    results = run(scenario())
-    assert [isinstance(r, PolicyUnavailable) for r in results] == [False, False, True, True, False, False]
+    found, *_ = sampled(Recorder(batch=2, fail_on="2"), map(str, range(6)))
+    assert [isinstance(one, PolicyUnavailable) for one in found] == [False, False, True, True, False, False]
 
 
 def test_a_prompt_that_is_too_long_fails_alone():
@@ -95,52 +87,23 @@ def test_a_prompt_that_is_too_long_fails_alone():
                 raise PromptTooLong("too long")
             return await super().sample(prompts, **options)
 
-    async def scenario():
-        sampler = Sampler(Short(batch=3), rollouts=1, answers=1, seed=0)
-        futures = [sampler.submit(Prompt(text)) for text in ("a", "much too long", "b")]
-        results = await asyncio.gather(*futures, return_exceptions=True)
-        await sampler.close()
-        return results
-
-    results = run(scenario())
-    assert [isinstance(r, PromptTooLong) for r in results] == [False, True, False]
+    found, *_ = sampled(Short(batch=3), ("a", "much too long", "b"))
+    assert [isinstance(one, PromptTooLong) for one in found] == [False, True, False]
 
 
 def test_a_policy_that_returns_too_few_groups_is_a_bug_and_raises():
-    async def scenario():
-        sampler = Sampler(Recorder(batch=2, short=True), rollouts=1, answers=1, seed=0)
-        futures = [sampler.submit(Prompt(str(i))) for i in range(2)]
-        try:
-            await futures[0]
-        finally:
-            await sampler.close()
-
-    with pytest.raises(RuntimeError, match="broke its contract"):
-        run(scenario())
+    found, *_ = sampled(Recorder(batch=2, short=True), "ab")
+    assert isinstance(found[0], RuntimeError) and "broke its contract" in str(found[0])
 
 
-def test_close_cancels_what_waits():
-    async def scenario():
-        sampler = Sampler(Recorder(batch=4), rollouts=1, answers=1, seed=0)
-        future = sampler.submit(Prompt("alone"))
-        await sampler.close()
-        return future.cancelled()
-
-    assert run(scenario())
-
-
-def test_prompts_that_no_call_has_begun_with_are_let_go():
-    async def scenario():
-        policy = Recorder(4)
-        sampler = Sampler(policy, rollouts=1, answers=1, seed=0)
-        futures = [sampler.submit(Prompt(name)) for name in "ab"]
+def test_prompts_that_no_call_has_begun_with_are_let_go_and_so_by_a_close():
+    async def abandon(sampler, futures):
         sampler.abandon()
         await asyncio.sleep(0.02)
         assert policy.calls == [] and all(future.cancelled() for future in futures)
-        after = sampler.submit(Prompt("c"))
-        sampler.flush()
-        await after
-        assert policy.calls == [["c"]]
+        waiting = sampler.submit(Prompt("c"))
         await sampler.close()
+        assert waiting.cancelled()
 
-    run(scenario())
+    policy = Recorder(batch=4)
+    sampled(policy, "ab", after=abandon)

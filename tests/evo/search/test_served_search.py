@@ -66,13 +66,6 @@ def test_tokens_and_cost_are_counted_stored_and_carried_over_a_resume(engine: st
         assert file.is_dir() or SECRET.encode() not in file.read_bytes(), f"{file} holds the key"
 
 
-def test_a_budget_of_cost_ends_a_search(capsys) -> None:
-    with completion_server(engine="") as server:
-        policy = f"{server.address}?price=1000/1000"
-        ended = told([*SEARCH, "--iterations", "500", "--max-cost", "5", "--policy", policy], capsys)
-        assert 5 <= ended["cost"] < 50 and ended["reason"] == "budget of 5 of cost"
-
-
 @pytest.mark.parametrize(
     ("engine", "said"), [("vllm", "--from-traces RUN can train"), ("x", "its traces cannot train")]
 )
@@ -83,30 +76,8 @@ def test_training_beside_it_is_refused_in_words(engine: str, said: str, capsys) 
     assert "can search and compare, not train" in error and said in error
 
 
-def test_a_server_that_dies_fails_the_search_in_one_line_and_resume_goes_on(capsys) -> None:
-    with completion_server(dies_after=5) as server:
-        arguments = [*SEARCH, "--iterations", "4", "--name", "one", "--policy", f"{server.address}?retries=1"]
-        assert invoke([*arguments, "--plain", "--parallel", "2"]) == 1
-        error = capsys.readouterr().err
-        assert "cannot be reached, tried 2 times" in error.splitlines()[-1]
-        server.manners.dies_after = None
-        assert told(["resume", "one"], capsys)["groups"] == 8
-
-
 def test_a_policy_on_a_server_may_be_one_of_several_operators(capsys) -> None:
     with completion_server() as server:
         policies = f"scripted:mutate,{server.address}?temperature=1.3&n=off"
         ended = told([*SEARCH, "--iterations", "6", "--policy", policies], capsys)
         assert ended["groups"] == 12 and any(one["temperature"] == 1.3 for one in server.requests)
-
-
-def test_an_evaluation_counts_too(capsys) -> None:
-    with completion_server(engine="") as server:
-        found = told(
-            ["evaluate", "programs:easy", "--limit", "6", "--answers", "1", "--answers-total", "4"]
-            + ["--policy", f"{server.address}?price=1/1", "--max-new-tokens", "60"],
-            capsys,
-        )
-        assert (
-            found["cost"] == pytest.approx((found["tokens"] + found["prompt_tokens"]) / 1e6, abs=1e-6) and found["cost"]
-        )

@@ -26,40 +26,28 @@ class Directory(PythonProblem):
 
 
 @pytest.mark.parametrize(
-    ("problems", "policy_batch", "parallel", "expected"),
+    ("problems", "batch", "slots", "settings", "expected"),
     [
-        (1, 64, None, (5, 10)),  # one problem: as many prompts as islands
-        (30, 16, None, (16, 32)),  # never more than suits the policy
-        (30, 64, None, (30, 60)),
-        (30, 64, 8, (4, 8)),
-        (1, 16, 1, (1, 1)),
-        (3, 0, None, (0, 10)),  # continuous batching: prompts go one by one
-        (3, 0, 50, (0, 50)),
+        (1, 64, 0, {}, (10, 5)),  # one problem: as many prompts as islands
+        (30, 16, 0, {}, (32, 16)),  # never more than suits the policy
+        (30, 64, 0, {}, (60, 30)),
+        (30, 64, 0, {"parallel": 8}, (8, 4)),
+        (1, 16, 0, {"parallel": 1}, (1, 1)),
+        (3, 0, 0, {}, (10, 0)),  # continuous batching: prompts go one by one
+        (3, 0, 0, {"parallel": 50}, (50, 0)),
+        # an engine of known size is filled
+        (70, 0, 256, {"rollouts": 8}, (140, 0)),  # twice the problems fill it four times over already
+        (30, 0, 256, {"rollouts": 8}, (128, 0)),  # four times 32 groups
+        (3, 0, 256, {"rollouts": 8}, (25, 0)),  # no more than five for each of five islands
+        (12, 0, 64, {"iterations": 3}, (24, 0)),  # a short run stays a search
+        (1, 0, 32, {"rollouts": 4}, (15, 0)),  # four generations
+        (30, 0, 256, {"rollouts": 8, "parallel": 10}, (10, 0)),  # the user's word
     ],
 )
-def test_batches_and_windows(problems, policy_batch, parallel, expected):
-    config = RunConfig(parallel=parallel)
-    assert window_of(config, SimpleNamespace(batch=policy_batch, traits=PolicyTraits()), [5] * problems) == WindowSize(
-        *reversed(expected)
-    )
-
-
-@pytest.mark.parametrize(
-    ("problems", "iterations", "slots", "rollouts", "parallel", "expected"),
-    [
-        (70, 60, 256, 8, None, 140),  # twice the problems fill it four times over already
-        (30, 60, 256, 8, None, 128),  # four times 32 groups
-        (3, 60, 256, 8, None, 25),  # no more than five for each of five islands
-        (12, 3, 64, 1, None, 24),  # a short run stays a search
-        (1, 60, 32, 4, None, 15),  # four generations
-        (30, 60, 0, 8, None, 60),  # a server of a size that nobody knows
-        (30, 60, 256, 8, 10, 10),  # the user's word
-    ],
-)
-def test_an_engine_of_known_size_is_filled(problems, iterations, slots, rollouts, parallel, expected):
-    config = RunConfig(parallel=parallel, iterations=iterations, rollouts=rollouts)
-    policy = SimpleNamespace(batch=0, traits=PolicyTraits(slots=slots))
-    assert window_of(config, policy, [5] * problems) == WindowSize(expected, 0)
+def test_batches_and_windows(problems, batch, slots, settings, expected):
+    policy = SimpleNamespace(batch=batch, traits=PolicyTraits(slots=slots))
+    config = RunConfig.model_validate({"iterations": 60, **settings} if slots else settings)
+    assert window_of(config, policy, [5] * problems) == WindowSize(*expected)
 
 
 def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
