@@ -147,5 +147,4 @@ def parsers() -> list[Parser]:
         Parser("replies of servers", _reply, (_REPLY, '{"error": {"message": "no"}}', "[]")),
         Parser("hidden secrets", redact, ("postgresql://u:p@h/d http://a@b?key=c Bearer aaaaaaaaaaaaaaaaaaaa", _REPLY)),
     ]
-    readers = {reader.name: reader for family in families() for reader in family.readers()}
-    return [*found, *(Parser(reader.name, reader.read, reader.seeds) for reader in readers.values())]
+    return found

@@ -14,16 +14,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 from problems.contract import BadAddress
 from problems.retired import OPTIONS, replace_hint
 
-Value = TypeVar("Value")
 LIKE = 0.6
 """How alike two names must be, from 0 to 1 (difflib)."""
 _MOST_ENTRIES = 2000
@@ -70,15 +69,15 @@ def _shorten(address: str) -> str:
 
 
 @dataclass(frozen=True)
-class Place(Generic[Value]):
+class Place:
     """The text after a kind and its colon. index: "" for the whole set."""
 
     path: str
-    options: Mapping[str, Value] = field(default_factory=dict)
-    index: str = ""
+    options: Mapping[str, Any]
+    index: str
 
 
-def parse_place(kind: str, rest: str, known: Mapping[str, Callable[[str], Value]], index: str = NUMBER) -> Place[Value]:
+def parse_place(kind: str, rest: str, known: Mapping[str, Callable[[str], Any]], index: str = NUMBER) -> Place:
     """`PLACE`, `PLACE/INDEX`, `PLACE?OPTIONS` or `PLACE?OPTIONS/INDEX`.
 
     known: the options of this kind with their readers, as for `read_options`; index: a pattern of an INDEX
@@ -105,11 +104,11 @@ def split_range(rest: str) -> tuple[str, int, int] | None:
 
 
 def read_options(
-    address: str, options: Iterable[tuple[str, str]], known: Mapping[str, Callable[[str], Value]]
-) -> dict[str, Value]:
+    address: str, options: Iterable[tuple[str, str]], known: Mapping[str, Callable[[str], Any]]
+) -> dict[str, Any]:
     """The options by name. Raises BadAddress for one that is not `known`, and for a value whose reader raises
     ValueError with the end of a sentence: "must be a date"."""
-    values: dict[str, Value] = {}
+    values: dict[str, Any] = {}
     for name, value in options:
         if name not in known:
             raise unknown_option(address, name, known)

@@ -24,20 +24,12 @@ def find_entry_points(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group) if _is_there(point.value.partition(":")[0])}
 
 
-def load_entry_point(point: EntryPoint, what: str) -> Any:
-    """The object that an entry point names. Raises BadAddress, which begins with `what`, whatever the import raises."""
-    return _load(point.load, point.value, what)
-
-
-def load_built_in(place: str, what: str) -> Any:
-    """The object at MODULE:NAME of this package, without the library that reads entry points. Raises as
-    load_entry_point does."""
-    return _load(lambda: resolve_name(place), place, what)
-
-
-def _load(load: Callable[[], Any], place: str, what: str) -> Any:
+def load_entry_point(point: EntryPoint | str, what: str) -> Any:
+    """The object that an entry point, or MODULE:NAME of this package, names. Raises BadAddress, begun with `what`,
+    whatever the import raises."""
+    place = point if isinstance(point, str) else point.value
     try:
-        return load()
+        return resolve_name(place)
     except Exception as error:
         raise BadAddress(f"{what}: {place} cannot be loaded: {error}") from error
 

@@ -49,15 +49,6 @@ class ProblemSet:
     licence: str = ""
 
 
-@dataclass(frozen=True)
-class AnswerReader:
-    """A function that reads a model's text, for fuzzing. read: never raises; seeds: texts that it accepts."""
-
-    name: str
-    read: Callable[[str], object]
-    seeds: tuple[str, ...]
-
-
 class ProblemFamily:
     """Base class of a family. Subclasses define `name`, `resolve` and `sets`; the rest has a default.
 
@@ -78,8 +69,4 @@ class ProblemFamily:
 
     def sets(self) -> Sequence[ProblemSet]:
         """The named sets, in the order in which they are listed."""
-        return ()
-
-    def readers(self) -> Sequence[AnswerReader]:
-        """The parsers behind its scorers, for bench.fuzz_parsers."""
         return ()

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from problems.address import addresses_in, did_you_mean, files_beside, split_range, user_path
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
-from problems.entry_points import find_entry_points, load_built_in, load_entry_point
+from problems.entry_points import find_entry_points, load_entry_point
 from problems.family import ProblemFamily, ProblemSet
 from problems.sandbox import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 
@@ -129,9 +129,15 @@ def families() -> list[ProblemFamily]:
     return [made for made in loaded if isinstance(made, ProblemFamily)]
 
 
-def has_best_known(address: str) -> bool:
-    """Whether looking up the problem at an address may show a best value known; a look-up of a large set takes long."""
-    return _kind_has_best_known(address.partition(":")[0]) if ":" in address else True
+@cache
+def has_best_known(kind: str) -> bool:
+    """Whether problems may have a best value known, by what stands before the colon of their addresses; a look-up of a
+    large set takes long."""
+    try:
+        made = _find_named(kind)
+    except BadAddress:
+        return True
+    return made.has_best_known if isinstance(made, ProblemFamily) else True
 
 
 def describe_sets() -> list[dict[str, Any]]:
@@ -164,15 +170,6 @@ def _part_of(
     return problems[first:][:limit]
 
 
-@cache
-def _kind_has_best_known(kind: str) -> bool:
-    try:
-        made = _find_named(kind)
-    except BadAddress:
-        return True
-    return made.has_best_known if isinstance(made, ProblemFamily) else True
-
-
 def _names() -> list[str]:
     """Every name that may come before a colon: the built-in ones first."""
     return [*BUILT_IN, *sorted({*_registered, *find_entry_points(ENTRY_POINTS)} - set(BUILT_IN))]
@@ -180,11 +177,9 @@ def _names() -> list[str]:
 
 def _find_named(name: str) -> Any | None:
     """The object registered under a name, here, by the caller or by an entry point; None for an unknown name."""
-    if name in BUILT_IN:
-        return load_built_in(BUILT_IN[name], name)
     if name in _registered:
         return _registered[name]
-    point = find_entry_points(ENTRY_POINTS).get(name)
+    point = BUILT_IN.get(name) or find_entry_points(ENTRY_POINTS).get(name)
     return None if point is None else load_entry_point(point, name)
 
 

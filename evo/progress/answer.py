@@ -133,7 +133,7 @@ EQUAL = 1e-9
 
 def best_known_of(record: ProblemRecord) -> float | None:
     """The best known fitness of a problem that is looked up by its address; None if it is unknown."""
-    if not has_best_known(record.address):
+    if not has_best_known(record.address.partition(":")[0]):
         return None
     found = problem_of(record)
     return None if found is None else found.best_known

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from problems.contract import BadAddress
-from problems.entry_points import find_entry_points, load_built_in, load_entry_point
+from problems.entry_points import find_entry_points, load_entry_point
 from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address
 from vpo.policies.contract import Policy
 from vpo.policies.encoding import check_prompt_format
@@ -61,7 +61,7 @@ def check_policy(address: PolicyAddress) -> None:
     seconds that a model's library takes to load. A hub is asked whether it has a model, a server nothing."""
     settings = _settings(address, {})
     if address.kind in CHECKS:
-        load_built_in(CHECKS[address.kind], address.plain)(address, settings)
+        load_entry_point(CHECKS[address.kind], address.plain)(address, settings)
 
 
 def _settings(address: PolicyAddress, given: Mapping[str, Any]) -> PolicySettings:
@@ -77,7 +77,7 @@ def _loader(address: PolicyAddress) -> Loader:
     kind, what = address.kind, f"policy {address.plain!r}"
     loader: Loader
     if kind in BUILT_IN:
-        loader = load_built_in(BUILT_IN[kind], what)
+        loader = load_entry_point(BUILT_IN[kind], what)
     elif (point := find_entry_points(ENTRY_POINTS).get(kind)) is not None:
         loader = load_entry_point(point, what)
     else:

@@ -16,13 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from evo.plugins.formulas.evaluation import Array
-from evo.plugins.formulas.grammar import FormulaError, parse
 from evo.plugins.formulas.laws import Law, feynman, generated, small
 from evo.plugins.formulas.problem import FormulaProblem
 from evo.plugins.formulas.table import read_table
 from problems.address import did_you_mean, parse_place, user_path
 from problems.contract import BadAddress
-from problems.family import AnswerReader, ProblemFamily, ProblemSet, Sandboxes
+from problems.family import ProblemFamily, ProblemSet, Sandboxes
 
 _OWN = ("own generator", "Apache-2.0")
 _SETS: dict[str, tuple[Callable[[], tuple[Law, ...]], str, str, str]] = {
@@ -116,15 +115,6 @@ class FormulaFamily(ProblemFamily):
             ProblemSet(f"formula:{name}", text, len(laws()), objectives, *terms)
             for name, (laws, text, *terms) in _SETS.items()
         ]
-
-    def readers(self) -> list[AnswerReader]:
-        def read(text: str) -> object:
-            try:
-                return parse(text, ("x1", "x2"))
-            except FormulaError as fault:
-                return fault
-
-        return [AnswerReader("formulas", read, ("1.0*x1 + sin(x2)**2", "def f(x1, x2):\n    return x1/(1.5 + x2)"))]
 
 
 def read_problem(path: Path, name: str, target: str | None) -> TableProblem:

@@ -21,7 +21,6 @@ from evo.plugins.formulas.terms import (
     LINKS,
     count_polynomial_terms,
     library,
-    mixed_terms,
     monomial,
     multilinear_terms,
     other_bases,
@@ -199,7 +198,6 @@ class Stages:
                 pools = [multilinear_terms(target.indices, 3)] if len(target.indices) > 3 else []
                 wavy = waves(target.indices, self._functions)
                 pools += [polynomial_terms(target.indices, 2) + wavy] if wavy else []
-                pools += [mixed_terms(target.indices, self._functions)] if 2 <= len(target.indices) <= 5 else []
                 for pool in pools:
                     self._select_from(place, pool)
                     self._ledger.stop_if_exact()

@@ -183,31 +183,6 @@ def waves(indices: Sequence[int], functions: Iterable[int]) -> list[Formula]:
     return terms
 
 
-def mixed_terms(indices: Sequence[int], functions: Iterable[int]) -> list[Formula]:
-    """Terms of two or three variables with a sine or cosine in them: the law of cosines, interference, damping."""
-    allowed = set(functions)
-    if not {g.SIN, g.COS} <= allowed:
-        return []
-    unary = (g.SIN, g.COS)
-    pairs = list(combinations(indices, 2))
-    trig = [apply(f, variable(i)) for i in indices for f in unary]
-    ratios = [monomial({i: 1, j: 1}) for i, j in pairs]
-    if g.DIV in allowed:
-        ratios += [monomial({i: 1, j: -1}) for i, j in (*pairs, *((j, i) for i, j in pairs))]
-    differences = [apply(g.SUB, variable(i), variable(j)) for i, j in pairs]
-    terms = [power(i, e) for e in (1, 2) for i in indices]
-    terms += [apply(f, each) for each in (*ratios, *differences) for f in unary]
-    if g.SQRT in allowed:
-        terms += [apply(g.MUL, apply(g.SQRT, monomial({i: 1, j: 1})), t) for i, j in pairs for t in trig]
-    cosines = [apply(f, each) for each in differences for f in unary]
-    terms += [apply(g.MUL, monomial({i: 1, j: 1}), c) for i, j in pairs for c in (*trig, *cosines)]
-    for u in (*ratios, *map(variable, indices)):
-        for f in unary:
-            of_it = apply(f, u)
-            terms += [apply(g.MUL, variable(i), t) for i in indices for t in (of_it, apply(g.SQUARE, of_it))]
-    return list(dict.fromkeys(terms))
-
-
 def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list[Formula]:
     """Terms for forward selection, simple ones first: powers, ratios, functions of them, and products of functions."""
     allowed = set(functions)

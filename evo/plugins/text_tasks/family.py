@@ -16,11 +16,11 @@ from pathlib import Path
 from evo.plugins.text_tasks import musique
 from evo.plugins.text_tasks.eureqa import EureqaProblem, mix
 from evo.plugins.text_tasks.musique import MusiqueProblem
-from evo.plugins.text_tasks.problem import Row, TextProblem, first_field, without_thoughts
+from evo.plugins.text_tasks.problem import Row, TextProblem
 from evo.plugins.text_tasks.toolrl import ToolProblem
 from problems.address import did_you_mean, files_beside, parse_place, user_path
 from problems.contract import BadAddress
-from problems.family import AnswerReader, ProblemFamily, ProblemSet, Sandboxes
+from problems.family import ProblemFamily, ProblemSet, Sandboxes
 from problems.retired import refuse_retired
 from problems.rows import read_hub, read_rows
 
@@ -108,13 +108,6 @@ class TextFamily(ProblemFamily):
     def sets(self) -> list[ProblemSet]:
         size = len(_synthetic_rows(self.name))
         return [ProblemSet(f"{self.name}:{SYNTHETIC}", self.text, size, self.make.objectives, *OWN)]
-
-    def readers(self) -> list[AnswerReader]:
-        def read(text: str) -> object:
-            return first_field(text, "answer", any_case=True), without_thoughts(text)
-
-        example = "<think>a</think><citations>P1</citations><answer>John</answer>"
-        return [AnswerReader("fields of the text tasks", read, (example,))]
 
 
 def _whole_number(value: str) -> int:
