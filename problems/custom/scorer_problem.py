@@ -308,12 +308,7 @@ class ScorerProblem(Problem):
         if self._spec.isolated and sandbox.mode != "none":
             return outcome
         # it has the environment of this process, and its texts are stored and shown to models
-        return replace(
-            outcome,
-            value=redact_strings(outcome.value),
-            message=redact_known(outcome.message),
-            stdout=redact_known(outcome.stdout),
-        )
+        return replace(outcome, value=redact_strings(outcome.value), message=redact_known(outcome.message))
 
     def _evaluator(self) -> tuple[Sandbox, Evaluator]:
         with self._lock:

@@ -89,13 +89,11 @@ class CaseOutcome:
 
     status: "error" if it raised, or returned what is not plain data; "crash" if its process ended by itself
     value: the decoded value if status is "ok"; a dataclass instance of a scorer arrives as the dict of its fields
-    stdout: of a scorer, descriptors 1 and 2 of its whole process tree, cut at the limit on output
     message: exception type and text, or which limit was hit; safe to show in a prompt
     """
 
     status: CaseStatus
     value: Any = None
-    stdout: str = ""
     message: str = ""
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0

@@ -30,7 +30,7 @@ from problems.sandbox import scratch
 from problems.sandbox.child import confinement
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 
-_SOURCES = ("wire", "syscalls", "confinement", "channels", "judge", "program", "evaluation", "zygote")
+_SOURCES = ("wire", "syscalls", "confinement", "channels", "judge", "verbs", "server")
 _BOOT = """
 import marshal, os, sys, types
 descriptor = int(sys.argv[1])
@@ -47,7 +47,7 @@ for name, code in bundle["modules"]:
     module = types.ModuleType("_evo_child." + name); module.__package__ = "_evo_child"
     sys.modules["_evo_child." + name] = module; setattr(package, name, module)
     exec(code, module.__dict__)
-sys.modules["_evo_child.zygote"].main(bundle["config"])
+sys.modules["_evo_child.server"].main(bundle["config"])
 """
 _serial = itertools.count(1)
 
@@ -146,7 +146,8 @@ def plan(
         variables = {**(environment() if spec.isolated else os.environ), **changed, **spec.environment}
     config = {
         "mode": mode,
-        "profile": "program" if spec is None else "evaluation",
+        "forks": spec is not None,
+        "builds": spec is not None and spec.builds,
         "uid": uid,
         "read_everywhere": read_everywhere,
         "exposed": reached.exposed,
@@ -155,10 +156,10 @@ def plan(
         "preload": [name for name in preload if importlib.util.find_spec(name)],
         "scratch": folder,
         "scratch_size": limits.scratch,
+        "inodes": 2048 if spec is None else 16384,
         "threads": 64 + others,
         "path": os.path.abspath(spec.path) if spec else "",
         "environment": variables,
-        "builds": spec is not None and spec.builds,
     }
     return Plan(prefix, folder, config, {**environment(), **changed})
 
@@ -300,10 +301,10 @@ def bwrap_command(
     command += ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
     if user_namespace:
         command += ["--unshare-user"]
-    # for the zygote, which mounts scratch and makes pid namespaces; whatever runs a candidate has none of these
+    # for the worker, which mounts scratch and makes pid namespaces; whatever runs a candidate has none of these
     command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
     if not user_namespace:
-        # an evaluation becomes another user than its zygote, which must still be able to kill it
+        # an evaluation becomes another user than its worker, which must still be able to kill it
         for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
             command += ["--cap-add", capability]
     if read_everywhere:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from problems.sandbox import isolation, scratch
-from problems.sandbox.child.wire import FAILED, RESULT, Malformed, decode, encode
+from problems.sandbox import isolation
+from problems.sandbox.child.wire import FAILED, LOADED, RESULT, encode
 from problems.sandbox.contract import (
     WALL_FACTOR,
     CaseOutcome,
@@ -24,20 +25,8 @@ from problems.sandbox.contract import (
     SandboxUnavailable,
     ScratchFile,
 )
-from problems.sandbox.program_run import (
-    DEATHS,
-    case_outcome,
-    plain_fields,
-    read_messages,
-    read_result,
-    reason,
-    run_program,
-    too_much_output,
-)
-from problems.sandbox.worker import Heard, Worker, WorkerDied, WorkerPool, outlive_workers
-
-if TYPE_CHECKING:
-    pass
+from problems.sandbox.program_run import DEATHS, cases_task, read_case, read_result, run_program
+from problems.sandbox.worker import NO_RESULT, Worker, WorkerPool, outlive_workers
 
 
 class Sandbox:
@@ -55,29 +44,17 @@ class Sandbox:
 
         environment: variables of the workers' interpreters, as another PYTHONHASHSEED than the fixed one
         """
-        if mode == "auto":
-            mode_chosen = isolation.choose_mode()
-        else:
-            reason = isolation.probe(mode)
-            if reason is not None:
-                raise SandboxUnavailable(f"sandbox {mode}: {reason}. To get it, {isolation.REMEDY}")
-            mode_chosen = mode
-        return cls(mode_chosen, workers or len(os.sched_getaffinity(0)), environment=environment)
+        chosen = isolation.choose_mode() if mode == "auto" else mode
+        if mode != "auto" and (reason := isolation.probe(mode)) is not None:
+            raise SandboxUnavailable(f"sandbox {mode}: {reason}. To get it, {isolation.REMEDY}")
+        return cls(chosen, workers or len(os.sched_getaffinity(0)), environment)
 
-    def __init__(
-        self,
-        mode: str,
-        workers: int,
-        preload: tuple[str, ...] = ("numpy",),
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._environment = dict(environment or {})
+    def __init__(self, mode: str, workers: int, environment: Mapping[str, str] | None = None) -> None:
         self.mode = mode
-        self.workers = workers
-        self._preload = preload
+        self._workers, self._environment = workers, dict(environment or {})
         self._lock = threading.Lock()
-        self._pools: dict[int, WorkerPool] = {}  # by the size of scratch, which a worker is started with
-        self._evaluators: list[Evaluator] = []
+        self._programs: dict[int, WorkerPool] = {}  # by the size of scratch, which a worker is started with
+        self._pools: list[WorkerPool] = []
         self._closed = False
 
     def __enter__(self) -> Sandbox:
@@ -90,26 +67,23 @@ class Sandbox:
         """End every worker. What is running in another thread ends with its call."""
         with self._lock:
             self._closed = True
-            closing: list[WorkerPool | Evaluator] = [*self._pools.values(), *self._evaluators]
-            self._evaluators = []
-        for part in closing:
-            part.close()
+            pools, self._pools = self._pools, []
+        for pool in pools:
+            pool.close()
 
     def pool(self, limits: Limits) -> WorkerPool:
         """The workers for programs of these limits."""
         with self._lock:
-            self._check_open()
-            if limits.scratch not in self._pools:
+            if limits.scratch not in self._programs:
+                self._programs[limits.scratch] = self._open_pool(limits, None, "the sandbox is closed")
+            return self._programs[limits.scratch]
 
-                def start() -> Worker:
-                    return Worker(self.mode, limits, None, self._preload, self._environment)
-
-                self._pools[limits.scratch] = WorkerPool(start, self.workers, "the sandbox is closed")
-            return self._pools[limits.scratch]
-
-    def _check_open(self) -> None:
+    def _open_pool(self, limits: Limits, spec: EvaluatorSpec | None, closed: str) -> WorkerPool:
         if self._closed:
             raise SandboxFault("the sandbox is closed")
+        start = partial(Worker, self.mode, limits, spec, ("numpy",), self._environment)
+        self._pools.append(WorkerPool(start, self._workers, closed))
+        return self._pools[-1]
 
     def run(self, program: Program, limits: Limits | None = None) -> list[CaseOutcome]:
         """One outcome per case, in their order. Raises SandboxFault for faults of the sandbox, ValueError for a case
@@ -117,46 +91,31 @@ class Sandbox:
         limits = limits or Limits()
         return run_program(self.pool(limits), program, limits) if program.cases or program.tests else []
 
-    def session(self, code: str, limits: Limits | None = None, setup: str = "") -> SandboxSession:
+    def session(self, code: str, limits: Limits | None = None) -> SandboxSession:
         """A candidate that stays for several requests; use it in a `with` block."""
         limits = limits or Limits()
-        return SandboxSession(self.pool(limits), code, limits, setup)
+        return SandboxSession(self.pool(limits), Program(code, ()), limits)
 
     def evaluator(self, spec: EvaluatorSpec, limits: Limits | None = None) -> Evaluator:
         """A user's scorer file, loaded out of process. Raises SandboxFault naming the file if loading fails."""
-        own = limits or Limits(processes=64)
-        evaluator = Evaluator(self.mode, spec, own, self.workers, self._environment)
+        limits = limits or Limits(processes=64)
         with self._lock:
-            self._evaluators.append(evaluator)
-        return evaluator
+            pool = self._open_pool(limits, spec, f"{spec.path}: the evaluator is closed")
+        with pool.lend():  # loads it
+            return Evaluator(spec, limits, pool)
 
 
 class Evaluator:
-    """Calls functions of one scorer file. Thread-safe: each thread's call has a worker of its own, up to `workers`."""
+    """Calls functions of one scorer file. Thread-safe: each thread's call has a worker of its own, up to as many as the
+    sandbox has."""
 
-    def __init__(
-        self,
-        mode: str,
-        spec: EvaluatorSpec,
-        limits: Limits,
-        workers: int,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._spec, self._limits = spec, limits
-        self._pool = WorkerPool(
-            lambda: Worker(mode, limits, spec, environment=environment),
-            workers,
-            f"{spec.path}: the evaluator is closed",
-            costly=True,
-        )
+    def __init__(self, spec: EvaluatorSpec, limits: Limits, pool: WorkerPool) -> None:
+        self._spec, self._pool, self._limits = spec, pool, limits
 
     def __enter__(self) -> Evaluator:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._pool.close()
 
     def call(
@@ -187,38 +146,19 @@ class Evaluator:
             "files": written,
             "calls_host": host_call is not None,
         }
-        return outlive_workers(lambda: self._run(task, timeout, host_call), f"one call of {self._spec.path}")
+        limits = dataclasses.replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
 
-    def _run(self, task: dict[str, Any], timeout: float, host_call: HostCall | None) -> CaseOutcome:
-        with self._pool.lend() as worker:
-            folder = None
-            if worker.scratch is not None:
-                folder = scratch.make(worker.hello["uid"] if os.geteuid() == 0 else None, worker.scratch)
-            try:
-                return self._listen(worker, {**task, "scratch": folder}, timeout, host_call)
-            finally:
-                if folder is not None:
-                    scratch.remove(folder)
+        def attempt() -> CaseOutcome:
+            with self._pool.lend() as worker:
+                with worker.run(task, limits):
+                    result = read_result(worker, host_call)
+                wall, cpu = worker.deadline.wall, worker.cpu_seconds
+                if result is None or worker.failure is not None:
+                    status, message = worker.why()
+                    return CaseOutcome(status, None, message, wall, cpu)
+                return dataclasses.replace(result, wall_seconds=wall, cpu_seconds=cpu)
 
-    def _listen(self, worker: Worker, task: dict[str, Any], timeout: float, host_call: HostCall | None) -> CaseOutcome:
-        limits = replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
-        worker.begin(task, limits)
-        output, reply, failure, ended = read_result(worker, limits, _read_reply, bounded=False, host_call=host_call)
-        value = None
-        if failure is None and reply is not None:
-            status, value, message = reply
-        else:
-            status, message = failure or reason(ended, 0)
-        text = output.decode("utf-8", "replace")
-        return CaseOutcome(status, value, text, message, worker.deadline.wall, ended.cpu_seconds)
-
-
-def _read_reply(body: bytes) -> list[Any]:
-    """[status, value, message]. Raises Malformed."""
-    status, value, message = plain_fields(body, (str, str, str))
-    if status not in ("ok", "error", "memory"):
-        raise Malformed("no such status")
-    return [status, decode(value), message]
+        return outlive_workers(attempt, f"one call of {self._spec.path}")
 
 
 class SandboxSession:
@@ -229,10 +169,8 @@ class SandboxSession:
     nothing.
     """
 
-    def __init__(self, pool: WorkerPool, code: str, limits: Limits, setup: str) -> None:
-        self._pool, self._limits = pool, limits
-        task = {"kind": "session", "code": code, "setup": setup}
-        self._task = {**task, "output": limits.output, "cpu": limits.cpu_seconds}
+    def __init__(self, pool: WorkerPool, program: Program, limits: Limits) -> None:
+        self._pool, self._program, self._limits = pool, program, limits
         self._stack = ExitStack()
         self._worker: Worker | None = None  # while a process runs
         self._deaths = 0
@@ -242,20 +180,9 @@ class SandboxSession:
     def __enter__(self) -> SandboxSession:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._end()
-
-    def _end(self, exchanging: bool = False) -> None:
-        """Give the worker back with its fork ended. exchanging: in the middle of an exchange, so that it is replaced"""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.soiled = worker.soiled or exchanging
-            if not worker.soiled:
-                try:
-                    worker.kill()
-                except WorkerDied:
-                    worker.soiled = True
-        self._stack.close()
+    def __exit__(self, *exception: Any) -> None:
+        self._worker = None
+        self._stack.__exit__(*exception)
 
     def evaluate(self, expression: str, bindings: Mapping[str, Any] | None = None) -> CaseOutcome:
         """The value of `expression` among the candidate's names.
@@ -271,38 +198,33 @@ class SandboxSession:
         return outlive_workers(lambda: self._attempt(request), "one session")
 
     def _attempt(self, request: dict[str, Any]) -> CaseOutcome:
-        received: list[tuple[bytes, CaseOutcome]] = []
-
-        def take(heard: Heard) -> bool:
-            for kind, body in heard.frames[:1]:
-                if kind not in (RESULT, FAILED):
-                    raise Malformed("an unexpected message")
-                received.append((kind, case_outcome(body)))
-            return bool(received)
-
         try:
             if self._worker is None:
                 self._worker, self._used = self._stack.enter_context(self._pool.lend(extra=True)), 0.0
-                self._worker.begin(self._task, self._limits)
-            worker = self._worker
+                task = cases_task(self._program, self._limits, (), stays=True)
+                self._stack.enter_context(self._worker.run(task, self._limits))
+            worker, outcome = self._worker, None
             worker.tell(request)
             worker.deadline.restart(self._used)
-            failure, ended = read_messages(worker, self._limits, take)
+            for kind, outcome in worker.results(read_case):
+                if kind in (RESULT, FAILED):
+                    self._failed = outcome if kind == FAILED else None
+                    break
+                if kind != LOADED:
+                    worker.end(*NO_RESULT)
+                outcome = None
         except BaseException:
-            self._end(exchanging=True)
+            self.__exit__(*sys.exc_info())
             raise
         wall = worker.deadline.wall
-        if received:
-            ((kind, outcome),) = received
-            self._used += outcome.cpu_seconds
-            self._failed = outcome if kind == FAILED else None
-            died = outcome.message == too_much_output(self._limits)  # which ended it
+        if outcome is None:
+            status, message = worker.why()
+            cpu = 0.0 if worker.failure is None else worker.cpu_seconds
+            outcome, died = CaseOutcome(status, message=message, cpu_seconds=cpu), True
         else:
-            assert ended is not None
-            status, message = failure or reason(ended, 0)
-            outcome = CaseOutcome(status, message=message, cpu_seconds=0.0 if failure is None else ended.cpu_seconds)
-            died = True
+            self._used += outcome.cpu_seconds
+            died = outcome.message.startswith("more than")  # output, which ended it
         self._deaths += died
-        if died or ended is not None or self._failed is not None:
-            self._end()
+        if died or worker.ended is not None or self._failed is not None:
+            self.__exit__(None, None, None)
         return dataclasses.replace(outcome, wall_seconds=wall)

@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import tempfile
+import uuid
 
 from problems import temp_dirs
 
@@ -48,42 +49,18 @@ def remove(folder: str) -> None:
 def _remove_all(folder: str) -> None:
     with contextlib.suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
-    if os.path.lexists(folder):
-        _remove_deep(folder)
-
-
-def _remove_deep(folder: str) -> None:
-    """What rmtree leaves: folders too deep for it, or closed by their mode. One descriptor at a time, down and up."""
-    down = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-    here = os.open(folder, down)
-    way: list[str] = []
-    try:
-        while True:
-            inner = _empty(here)
-            if inner is not None:
-                os.chmod(inner, 0o700, dir_fd=here)
-                here, left = os.open(inner, down, dir_fd=here), here
-                way.append(inner)
-            elif way:
-                here, left = os.open("..", down, dir_fd=here), here
-                os.rmdir(way.pop(), dir_fd=here)
-            else:
-                break
-            os.close(left)
-    finally:
-        os.close(here)
-    os.rmdir(folder)
-
-
-def _empty(here: int) -> str | None:
-    """Remove the files and empty folders of the folder `here`; one that is not empty, if there is any."""
-    full = None
-    for name in os.listdir(here):
-        if not stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
-            os.unlink(name, dir_fd=here)
-            continue
-        try:
-            os.rmdir(name, dir_fd=here)
-        except OSError:
-            full = name
-    return full
+    # what is left is too deep for rmtree, or closed by its mode: it is brought up level by level
+    while os.path.lexists(folder):
+        os.chmod(folder, 0o700)
+        if not (names := os.listdir(folder)):
+            os.rmdir(folder)
+        for path in (f"{folder}/{name}" for name in names):
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                os.unlink(path)
+                continue
+            os.chmod(path, 0o700)
+            for inner in (f"{path}/{name}" for name in os.listdir(path)):
+                if stat.S_ISDIR(os.lstat(inner).st_mode):
+                    os.chmod(inner, 0o700)  # a folder that changes its parent must be writable
+                os.rename(inner, f"{folder}/{uuid.uuid4().hex}")
+            os.rmdir(path)

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import select
+import signal
 import struct
 import subprocess
 import tempfile
@@ -14,48 +15,36 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from problems.sandbox import launch, scratch
 from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
-from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
+from problems.sandbox.contract import CaseStatus, EvaluatorSpec, Limits, SandboxFault, signal_name
 
+Failure = tuple[CaseStatus, str]
+NO_RESULT: Failure = ("crash", "what it wrote is not a result")
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
-_SHUTDOWN_GRACE = 2.0
-"""Seconds in which a worker whose pipes were closed leaves by itself."""
 _WATCH_SECONDS = 0.05
 _QUIET_SECONDS = 0.004
+_Result = TypeVar("_Result")
+_Read = Callable[[bytes, bytes], _Result]
 
 
 class WorkerDied(Exception):
     """The worker is gone in the middle of a request; the text is the tail of its standard error."""
 
 
-@dataclass
-class Exit:
-    """How a fork ended: its wait status, the CPU seconds it took, whether it left something in scratch."""
-
-    status: int
-    cpu_seconds: float
-    left: bool
-
-
-@dataclass
-class Heard:
-    """What one listen brought."""
-
-    frames: list[tuple[bytes, bytes]] = field(default_factory=list)
-    output: bytes = b""
-    exit: Exit | None = None
-    overfull: bool = False
-    malformed: bool = False
-
-
 class Worker:
-    """A live worker. One caller at a time. Every method may raise WorkerDied, after which only `close` is of use."""
+    """A live worker. One caller at a time. Every method may raise WorkerDied, after which only `close` is of use.
+
+    tainted: it is in the middle of something, or odd: not to be used again
+    Of its current or last fork:
+    ended: its wait status; None while it runs. cpu_seconds: what it took, once it has ended
+    failure: the limit or rule for which it was ended, if any
+    output: what it wrote as standard output, up to the limit
+    """
 
     def __init__(
         self,
@@ -66,18 +55,16 @@ class Worker:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.mode = mode if spec is None or spec.isolated else "none"
-        self.soiled = False
-        self._exit: Exit | None = None
+        self.tainted = False
+        self._ready = False
+        self.scratch: str | None = None
         self._sequence = 0
         self._unsent = memoryview(b"")
-        self._frames = Frames(0)
-        self.scratch: str | None = None
-        self._limits = limits
         self._open: set[int] = set()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
         self.process: subprocess.Popen[bytes] | None = None
         try:
-            self.hello = self._start(launch.plan(self.mode, limits, spec, preload, dict(environment or {})))
+            self._start(launch.plan(self.mode, limits, spec, preload, dict(environment or {})))
         except BaseException:
             self.close()
             raise
@@ -89,7 +76,7 @@ class Worker:
         self._open |= {read, write}
         return read, write
 
-    def _start(self, plan: launch.Plan) -> dict[str, Any]:
+    def _start(self, plan: launch.Plan) -> None:
         self.scratch = None if self.mode == "bwrap" else plan.folder
         requests, self._request = self._pipe()
         self._control, controls = self._pipe()
@@ -113,7 +100,7 @@ class Worker:
         if not hello["ok"]:
             where = f"{plan.config['path']}: " if plan.config["path"] else "a worker could not start: "
             raise SandboxFault(f"{where}{hello['error']}\n{hello['traceback']}")
-        return hello
+        self._ready, self._uid = True, hello["uid"] if os.geteuid() == 0 else None
 
     def _hello(self) -> dict[str, Any]:
         until = time.monotonic() + _START_SECONDS
@@ -144,7 +131,7 @@ class Worker:
             self._close(fd)
         if self.process is not None:
             try:
-                self.process.wait(0.2 if self.soiled else _SHUTDOWN_GRACE)
+                self.process.wait(_STOP_SECONDS if self._ready else 0.2)  # it ends what it has forked
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -160,35 +147,88 @@ class Worker:
 
     # -- one fork ------------------------------------------------------------------------------------------------
 
-    def begin(self, task: dict[str, Any], limits: Limits, cpu: int = 0, quiet: bool = False) -> None:
-        """Have a fork run `task`.
+    @contextlib.contextmanager
+    def run(self, task: dict[str, Any], limits: Limits, cpu: int = 0, quiet: bool = False) -> Iterator[None]:
+        """A fork that does `task`, for as long as the block lasts; then nothing of it is left.
 
         cpu: its hard limit in seconds, 0 for none
         quiet: wait for its end before its messages are read, if that comes soon
         """
-        self._sequence += 1
-        self._exit = None
-        self._frames = Frames(16 * limits.output + (1 << 16))  # a value and an output, each as JSON inside JSON
-        self._limits = limits
-        self._watched = time.monotonic()
-        # most candidates end within this time, and then their results and their end are read at one awakening
-        self._quiet = time.perf_counter() + _QUIET_SECONDS if quiet else 0.0
         assert self.process is not None
-        self.deadline = Deadline(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
-        self.tell(task)
-        self._ask(RUN, cpu, limits)
+        folder = scratch.make(self._uid, self.scratch) if self.scratch is not None else None
+        try:
+            self._sequence += 1
+            self.ended: int | None = None
+            self.failure: Failure | None = None
+            self.output = bytearray()
+            self.cpu_seconds = 0.0
+            self._hard_cpu, self._limits = cpu, limits
+            self._frames = Frames(16 * limits.output + (1 << 16))  # a value as JSON inside JSON
+            self._watched = time.monotonic()
+            # most programs end within this time, and then their results and their end are read at one awakening
+            self._quiet = time.perf_counter() + _QUIET_SECONDS if quiet else 0.0
+            self.deadline = Deadline(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
+            self.tell({**task, "scratch": folder})
+            self._ask(RUN)
+            yield
+            if self.ended is None:
+                self._kill()
+        except BaseException:
+            self.tainted = True  # somewhere in the middle of something
+            raise
+        finally:
+            if folder is not None:
+                scratch.remove(folder)
 
     def tell(self, message: Any) -> None:
         """Send one message to the fork."""
         self._unsent = memoryview(bytes(self._unsent) + frame(b"T", json.dumps(message).encode()))
         self._push()
 
-    def _ask(self, operation: bytes, cpu: int, limits: Limits) -> None:
-        request = REQUEST.pack(
-            operation, self._sequence, cpu, limits.memory, limits.output, limits.file, limits.processes
-        )
+    def results(self, read: _Read[_Result]) -> Iterator[_Result]:
+        """What `read` makes of each message (its kind and body), until the fork has ended. One that breaks a rule is
+        ended. read: may raise Malformed"""
+        while self.ended is None:
+            overfull = self._listen()
+            try:
+                for message in self._frames:
+                    yield read(*message)
+                    if self.failure is not None:
+                        return
+            except Malformed:
+                self.end(*NO_RESULT)
+            if len(self.output) > self._limits.output:
+                self.end("output", f"more than {self._limits.output} bytes of output")
+            elif overfull:
+                self.end("output", f"more than {self._limits.scratch} bytes of files")
+            elif self.ended is None and (over := self._overdue()):
+                self.end("timeout", over)
+
+    def end(self, status: CaseStatus, message: str) -> None:
+        """End the fork, for breaking a rule; one that has ended meanwhile has broken it too."""
+        self.failure = self.failure or (status, message)
+        if self.ended is None:
+            self._kill()
+
+    def why(self) -> Failure:
+        """Why the fork has ended, while more was wanted of it."""
+        if self.failure is not None:
+            return self.failure
+        assert self.ended is not None
+        code = os.waitstatus_to_exitcode(self.ended)
+        if code >= 0:
+            return "crash", f"the program ended its process (exit code {code})"
+        if -code == signal.SIGXCPU or (-code == signal.SIGKILL and 0 < self._hard_cpu <= self.cpu_seconds + 0.5):
+            return "timeout", "more CPU time than allowed"
+        if -code == signal.SIGKILL:
+            return "memory", "killed by the kernel, most likely for memory"
+        return "crash", f"killed by {signal_name(-code)}"
+
+    def _ask(self, operation: bytes) -> None:
+        limits = self._limits
+        sizes = (limits.memory, limits.output, limits.file, limits.processes)
         try:
-            os.write(self._request, request)
+            os.write(self._request, REQUEST.pack(operation, self._sequence, self._hard_cpu, *sizes))
         except BrokenPipeError:
             raise WorkerDied(self._tail()) from None
 
@@ -207,9 +247,10 @@ class Worker:
         except BlockingIOError:
             return None
 
-    def listen(self) -> Heard:
-        """The fork's next messages, output or end; empty when its deadline has to be checked."""
-        heard, until = Heard(), self.deadline.next_look
+    def _listen(self) -> bool:
+        """Wait for the fork's next messages, output or end, at most until its deadline has to be checked. True if its
+        files take too much space."""
+        until = self.deadline.next_look
         while True:
             wait = until - time.perf_counter()
             if self.scratch is not None:
@@ -223,48 +264,34 @@ class Worker:
                 self._poll.unregister(self._feed)
                 self._push()
             if self._control in ready:
-                heard.exit = self._ended()
-            if self._output in ready or heard.exit:
-                heard.output = self._all(self._output)
-            if self._results in ready or heard.exit:
+                self._take_end()
+            if self._output in ready or self.ended is not None:
+                self.output += self._all(self._output)
+            if self._results in ready or self.ended is not None:
                 self._frames.feed(self._all(self._results))
-                try:
-                    heard.frames.extend(self._frames)
-                except Malformed:
-                    heard.malformed = True
-            if heard.exit or heard.frames or heard.output or heard.malformed:
-                return heard
+            if self.ended is not None:
+                return False
             if self.scratch is not None and time.monotonic() - self._watched > _WATCH_SECONDS:
                 self._watched = time.monotonic()
                 if scratch.size(self.scratch, self._limits.scratch) > self._limits.scratch:
-                    heard.overfull = True
-                    return heard
-            if time.perf_counter() >= until:
-                return heard
+                    return True
+            if ready & {self._output, self._results} or time.perf_counter() >= until:
+                return False
 
-    def overdue(self) -> str | None:
+    def _overdue(self) -> str | None:
         """Which limit on time the fork has reached; None where there is none, or news of it that came meanwhile."""
         over = self.deadline.over()
         ready = {fd for fd, _ in self._poll.poll(0)} if over else set()
         return None if ready & {self._results, self._control} else over
 
-    def _ended(self) -> Exit | None:
+    def _take_end(self) -> None:
+        """How the fork has ended, if it has. The feed is emptied of what it did not read: it is not for the next."""
         data = self._read(self._control)
-        if data == b"":
-            raise WorkerDied(self._tail())
         if data is None:
-            return None
+            return
         if len(data) != EXIT.size:
-            self.soiled = True
-            raise WorkerDied("malformed message from the sandbox worker")
-        _, _, status, cpu, left = EXIT.unpack(data)
-        self._take_back()
-        self.soiled = self.soiled or bool(left)
-        self._exit = Exit(status, cpu, bool(left))
-        return self._exit
-
-    def _take_back(self) -> None:
-        """Empty the feed of what the fork did not read: it is not for the next one."""
+            raise WorkerDied("malformed message from the sandbox worker" if data else self._tail())
+        _, _, self.ended, self.cpu_seconds = EXIT.unpack(data)
         self._unsent = memoryview(b"")
         held = struct.unpack("i", fcntl.ioctl(self._feed, termios.FIONREAD, b"\0" * 4))[0]
         while held > 0:
@@ -281,31 +308,21 @@ class Worker:
                 break
         return b"".join(parts)
 
-    def kill(self) -> Exit:
+    def _kill(self) -> None:
         """End the fork now, whatever it is doing, and forget what it still had to say."""
-        if self._exit is not None:  # it was quicker
-            self.drain()
-            return self._exit
-        self._ask(KILL, 0, self._limits)
+        self._ask(KILL)
         until = time.monotonic() + _STOP_SECONDS
-        while time.monotonic() < until:
+        while self.ended is None:
+            if time.monotonic() > until:
+                raise WorkerDied("the worker did not end a candidate after the order to kill it")
             if self._ending.poll(100):
-                ended = self._ended()
-                if ended is not None:
-                    self.drain()
-                    return ended
-        self.soiled = True
-        raise WorkerDied("the worker did not end a candidate after the order to kill it")
-
-    def drain(self) -> None:
-        """Drop what is left in the pipes of a fork that has ended; nothing can add to it."""
-        for fd in (self._results, self._output):
+                self._take_end()
+        for fd in (self._results, self._output):  # nothing can add to them
             while self._read(fd):
                 pass
 
 
 _STARTS = 3
-_Result = TypeVar("_Result")
 
 
 def outlive_workers(work: Callable[[], _Result], over: str) -> _Result:
@@ -321,60 +338,64 @@ def outlive_workers(work: Callable[[], _Result], over: str) -> _Result:
 
 
 class WorkerPool:
-    """At most `most` workers at work. Thread-safe.
+    """At most `most` workers at work. Thread-safe. A further worker is begun once callers have waited for the others,
+    all in all, as long as the last start took.
 
     start: a new worker, ready; may raise SandboxFault or WorkerDied
     closed_message: of the fault that callers get once it is closed
-    costly: a start costs more than most callers' turns (each worker loads a scorer's file). A further worker is then
-        begun only once callers have waited for the others, all in all, as long as a start takes. It starts in a thread,
-        and a waiting caller takes whichever worker is free first. The first worker starts with the pool. Without
-        `costly`, a caller that finds none idle starts one.
     """
 
-    def __init__(self, start: Callable[[], Worker], most: int, closed_message: str, costly: bool = False) -> None:
-        """Raises what `start` does, if it is costly."""
-        self._start, self._most, self._closed_message, self._costly = start, most, closed_message, costly
+    def __init__(self, start: Callable[[], Worker], most: int, closed_message: str) -> None:
+        self._start, self._most, self._closed_message = start, most, closed_message
         self._changed = threading.Condition()
         self._closed = False
         self._lent = 0  # workers that count towards `most`
-        self._starting = False
-        self._waited = 0.0  # seconds, by all callers, since the last start
-        self._start_seconds = 0.0
+        self._seconds = self._patience = 0.0  # of the last start, and what is left of it to be waited
         self.idle: list[Worker] = []
-        if costly:
-            began = time.perf_counter()
-            first = self.take()
-            self._start_seconds = time.perf_counter() - began
-            self.give(first)
 
     @contextlib.contextmanager
     def lend(self, extra: bool = False) -> Iterator[Worker]:
         """A worker for one request. extra: beyond `most` if need be (a session may wait for another session)"""
-        worker = self.take(extra)
+        worker = self._take(extra)
         try:
             yield worker
         except BaseException:
-            worker.soiled = True  # somewhere in the middle of something
+            worker.tainted = True
             raise
         finally:
-            self.give(worker, extra)
+            self._give(worker, extra)
 
-    def take(self, extra: bool = False) -> Worker:
+    def _take(self, extra: bool) -> Worker:
         with self._changed:
-            while not self._may_take(extra):
-                self._wait()
+            while not (self._closed or self.idle or extra or (self._lent < self._most and self._patience <= 0)):
+                began = time.perf_counter()
+                self._changed.wait(self._patience if self._lent < self._most else None)
+                self._patience -= time.perf_counter() - began
+            if self._closed:
+                raise SandboxFault(self._closed_message)
             self._lent += not extra
             if self.idle:
                 return self.idle.pop()
+            self._patience = self._seconds
+        began = time.perf_counter()
         try:
-            return self._started()
+            worker = outlive_workers(self._start, "its start")
         except BaseException:
-            self._return(extra)
+            self._give(None, extra)
             raise
+        self._seconds = self._patience = time.perf_counter() - began
+        return worker
 
-    def give(self, worker: Worker, extra: bool = False) -> None:
-        """Take it back; one that is soiled ends."""
-        self._return(extra, worker)
+    def _give(self, worker: Worker | None, extra: bool) -> None:
+        """Take it back; one that is tainted ends."""
+        with self._changed:
+            self._lent -= not extra
+            kept = worker is not None and not worker.tainted and not self._closed and len(self.idle) < self._most
+            if worker is not None and kept:
+                self.idle.append(worker)
+            self._changed.notify_all()
+        if worker is not None and not kept:
+            worker.close()
 
     def close(self) -> None:
         """End the idle ones; those lent end when they are given back, and waiting callers get a SandboxFault."""
@@ -384,49 +405,6 @@ class WorkerPool:
             self._changed.notify_all()
         for worker in idle:
             worker.close()
-
-    def _may_take(self, extra: bool) -> bool:
-        if self._closed:
-            raise SandboxFault(self._closed_message)
-        if self._costly:
-            return bool(self.idle) or self._lent + self._starting == 0
-        return extra or self._lent < self._most
-
-    def _return(self, extra: bool, worker: Worker | None = None) -> None:
-        with self._changed:
-            self._lent -= not extra
-            kept = worker is not None and not worker.soiled and not self._closed and len(self.idle) < self._most
-            if worker is not None and kept:
-                self.idle.append(worker)
-                self._changed.notify()
-            else:
-                self._changed.notify_all()
-        if worker is not None and not kept:
-            worker.close()
-
-    def _wait(self) -> None:
-        """Until something changes, or it is time for a further worker. The condition is held."""
-        left = None
-        if self._costly and not self._starting and self._lent + len(self.idle) < self._most:
-            left = self._start_seconds - self._waited
-            if left <= 0:
-                self._waited, self._starting, left = 0.0, True, None
-                threading.Thread(target=self._start_further, name="sandbox-start", daemon=True).start()
-        began = time.perf_counter()
-        self._changed.wait(left)
-        self._waited += time.perf_counter() - began
-
-    def _start_further(self) -> None:
-        worker = None
-        with contextlib.suppress(SandboxFault):  # a caller that finds no other worker starts one, and learns why not
-            worker = self._started()
-        with self._changed:
-            self._starting = False
-            self._lent += 1
-        self._return(False, worker)
-
-    def _started(self) -> Worker:
-        return outlive_workers(self._start, "its start")
 
 
 _TICKS = os.sysconf("SC_CLK_TCK")

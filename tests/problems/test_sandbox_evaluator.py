@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -237,7 +239,7 @@ def test_call(evaluator: Evaluator) -> None:
     outcome = evaluator.call("evaluate", ANSWER, timeout=30, files={"answer.py": "def f(x): return x + 1\n"})
     assert outcome.status == "ok"
     assert outcome.value == {"metrics": {"score": 3}, "artifacts": {"note": "fine"}}
-    assert outcome.stdout == "evaluating\n" and outcome.wall_seconds > 0
+    assert outcome.wall_seconds > 0
     assert evaluator.call("nested.score", "four", timeout=30).value == {"length": 4}
     assert evaluator.call("text", "2", 3, timeout=30).value == {"score": 6.0, "calls": 1}
 
@@ -291,6 +293,30 @@ def test_time_out_kills_the_whole_tree(evaluator: Evaluator, function: str) -> N
     assert evaluator._pool.idle[-1] is worker  # the same one came back
 
 
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_tree_ends_with_a_parent_that_is_killed(sandbox: Sandbox, scorer: Path, isolated: bool) -> None:
+    code = """
+import sys
+from problems.sandbox.contract import EvaluatorSpec
+from problems.sandbox.pool import Sandbox
+evaluator = Sandbox(sys.argv[1], 1).evaluator(EvaluatorSpec(sys.argv[2], isolated=sys.argv[3] == "True"))
+print(evaluator._pool.idle[0].process.pid, flush=True)
+evaluator.call("tree", timeout=50.0)
+"""
+    command = [sys.executable, "-c", code, sandbox.mode, str(scorer), str(isolated)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        until = time.monotonic() + 30
+        while len(tree := descendants(worker)) < 3 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert len(tree) >= 3
+        parent.kill()
+    while (left := [pid for pid in {worker, *tree} if Path(f"/proc/{pid}").exists()]) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert left == []
+
+
 def descendants(pid: int) -> set[int]:
     """Processes below one of ours, by the process table."""
     parents = {}
@@ -313,7 +339,7 @@ def test_other_ends(evaluator: Evaluator) -> None:
     outcome = evaluator.call("hog", timeout=60)
     assert outcome.status == "memory", outcome
     outcome = evaluator.call("talkative", timeout=60)
-    assert outcome.value == "said" and outcome.stdout.startswith("from below\n") and len(outcome.stdout) == 1 << 20
+    assert outcome.value == "said"
 
 
 def test_the_network(evaluator: Evaluator) -> None:

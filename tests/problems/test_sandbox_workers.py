@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -143,134 +145,94 @@ def test_only_what_began_since_counts() -> None:
 
 
 class Starts:
-    """Makes stand-ins for workers: the first at once, taking `seconds` of the clock; later ones when they are let."""
+    """Makes stand-ins for workers, each of which takes `seconds` of the clock."""
 
     def __init__(self, monkeypatch, seconds):
-        self.now, self.seconds, self.made = 0.0, seconds, []
-        self.begun, self.let, self.fault = threading.Event(), threading.Event(), None
+        self.now, self.seconds, self.made, self.fault = 0.0, seconds, [], None
         monkeypatch.setattr(worker.time, "perf_counter", lambda: self.now)
 
     def __call__(self):
-        if self.made:
-            self.begun.set()
-            assert self.let.wait(30)
-        else:
-            self.now += self.seconds
+        self.now += self.seconds
         if self.fault is not None:
             raise self.fault
-        worker = types.SimpleNamespace(soiled=False, closed=False)
+        worker = types.SimpleNamespace(tainted=False, closed=False)
         worker.close = lambda: setattr(worker, "closed", True)
         self.made.append(worker)
         return worker
 
 
-def in_thread(work):
-    """A thread that takes a worker; `found` is what it got."""
-    found = []
+@contextlib.contextmanager
+def borrower(pool):
+    """Another thread that borrows a worker: (an event that lets it give it back, what it got)."""
+    done, found = threading.Event(), queue.SimpleQueue()
 
     def run():
         try:
-            found.append(work())
+            with pool.lend() as worker:
+                found.put(worker)
+                done.wait(30)
         except SandboxFault as fault:
-            found.append(fault)
+            found.put(fault)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    return thread, found
+    yield done, found
+    done.set()
+    thread.join(30)
 
 
 def test_quick_calls_take_turns_on_one_worker(monkeypatch):
     """None waits as long as a start takes, so none is made."""
     starts = Starts(monkeypatch, seconds=1000.0)
-    pool = WorkerPool(starts, 4, "closed", costly=True)
+    pool = WorkerPool(starts, 4, "closed")
     for _ in range(50):
-        first = pool.take()
-        thread, found = in_thread(pool.take)
-        pool.give(first)
-        thread.join(30)
-        assert found == [first]
-        pool.give(first)
-    assert len(starts.made) == 1 and not starts.begun.is_set()
+        with contextlib.ExitStack() as stack:
+            with pool.lend() as first:
+                done, found = stack.enter_context(borrower(pool))
+            assert found.get(timeout=30) is first
+    assert len(starts.made) == 1
 
 
-def test_who_has_waited_for_a_start_begins_one_and_takes_what_is_free_first(monkeypatch):
-    starts = Starts(monkeypatch, seconds=0.0)  # so that waiting at all is waiting long enough
-    pool = WorkerPool(starts, 2, "closed", costly=True)
-    first = pool.take()
-    thread, found = in_thread(pool.take)
-    assert starts.begun.wait(30)
-    pool.give(first)  # while the second starts
-    thread.join(30)
-    assert found == [first]
-    starts.let.set()
-    second = pool.take()  # now there are two, and never a third
-    assert second is starts.made[1]
-    waiting, found = in_thread(pool.take)
-    waiting.join(0.1)
-    assert found == [] and len(starts.made) == 2
-    pool.give(second)
-    waiting.join(30)
-    assert found == [second]
-
-
-def test_waiting_adds_up_over_calls(monkeypatch):
+def test_callers_that_waited_as_long_as_a_start_begin_one_and_waiting_adds_up(monkeypatch):
     starts = Starts(monkeypatch, seconds=10.0)
-    pool = WorkerPool(starts, 2, "closed", costly=True)
-    for turn in range(2):
-        assert not starts.begun.is_set()
-        first = pool.take()
-        wait = pool._changed.wait
+    pool = WorkerPool(starts, 2, "closed")
+    wait, waits = pool._changed.wait, []
 
-        def pass_time(left, wait=wait):
-            assert left == 10.0 - 6.0 * turn  # noqa: B023
-            starts.now += 6.0
-            return wait(30)
+    def pass_time(left):
+        waits.append(left)
+        starts.now += 6.0
+        return wait(0.01)
 
+    with pool.lend() as first:
         monkeypatch.setattr(pool._changed, "wait", pass_time)
-        thread, found = in_thread(pool.take)
-        while starts.now < 16.0 + 6.0 * turn:
-            time.sleep(0.001)
-        monkeypatch.setattr(pool._changed, "wait", wait)
-        pool.give(first)
-        thread.join(30)
-        assert found == [first]
-        pool.give(first)
-    pool.take()
-    starts.let.set()
-    third, found = in_thread(pool.take)
-    third.join(30)
-    assert found == [starts.made[1]] and starts.begun.is_set()
+        with borrower(pool) as (_, found):
+            assert found.get(timeout=30) is starts.made[1] is not first
+            assert waits == [10.0, 4.0]
+            with borrower(pool) as (_, third):  # there are two, and never a third
+                while len(waits) < 5:
+                    time.sleep(0.001)
+                assert waits[2:5] == [None] * 3 and third.empty()
 
 
-def test_a_start_that_fails_leaves_the_others_at_work_and_is_told_when_none_is_left(monkeypatch):
+def test_a_start_that_fails_is_told_to_its_caller_and_leaves_the_others_at_work(monkeypatch):
     starts = Starts(monkeypatch, seconds=0.0)
-    pool = WorkerPool(starts, 2, "closed", costly=True)
-    first = pool.take()
-    starts.fault = SandboxFault("no memory for another")
-    starts.let.set()
-    thread, found = in_thread(pool.take)
-    assert starts.begun.wait(30)
-    pool.give(first)
-    thread.join(30)
-    assert found == [first]
-    first.soiled = True
-    pool.give(first)
+    pool = WorkerPool(starts, 2, "closed")
+    with pool.lend() as first:
+        starts.fault = SandboxFault("no memory for another")
+        with borrower(pool) as (_, found):
+            assert "no memory for another" in str(found.get(timeout=30))
+    with pool.lend() as again:
+        assert again is first
+        first.tainted = True
     assert first.closed
-    with pytest.raises(SandboxFault, match="no memory for another"):
-        pool.take()
+    with pytest.raises(SandboxFault, match="no memory for another"), pool.lend():
+        pass
 
 
 def test_closing_tells_those_who_wait_and_ends_what_comes_back(monkeypatch):
     starts = Starts(monkeypatch, seconds=0.0)
-    pool = WorkerPool(starts, 2, "closed", costly=True)
-    first = pool.take()
-    thread, found = in_thread(pool.take)
-    assert starts.begun.wait(30)
-    pool.close()
-    thread.join(30)
-    assert str(found[0]) == "closed"
-    pool.give(first)
-    starts.let.set()
-    for started in [one for one in threading.enumerate() if one.name == "sandbox-start"]:
-        started.join(30)
-    assert [worker.closed for worker in starts.made] == [True, True]
+    pool = WorkerPool(starts, 1, "closed")
+    with pool.lend() as first, borrower(pool) as (_, found):
+        pool.close()
+        assert str(found.get(timeout=30)) == "closed" and not first.closed
+    assert first.closed

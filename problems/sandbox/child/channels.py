@@ -1,7 +1,7 @@
 """The pipes of a worker, and what is sent over them.
 
 A worker has five: requests in and ends of forks out, which are closed in every fork, and for the current fork a feed
-in, results out and output out. The zygote itself reads nothing that a candidate was given or wrote, so nothing of one
+in, results out and output out. The worker itself reads nothing that a candidate was given or wrote, so nothing of one
 candidate is in the memory of the next.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from os import _exit
@@ -22,7 +23,7 @@ _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # t
 
 
 class Channels:
-    """The five pipes, as the zygote holds them."""
+    """The five pipes, as the worker holds them."""
 
     def __init__(self, descriptors: Sequence[int]) -> None:
         # to the lowest numbers, and not inheritable: as they come, they have the numbers of a parent that may hold
@@ -39,18 +40,16 @@ class Channels:
         data = os.read(self.requests, REQUEST.size)
         return Request(*REQUEST.unpack(data)) if len(data) == REQUEST.size else None
 
-    def wait(self, fd: int, sequence: int, kill: Callable[[], None]) -> None:
-        """Until `fd`, which tells of the end of fork number `sequence`, can be read. kill: ends that fork; it is called
-        when the parent asks for it, and when the parent is gone, with which the zygote ends too."""
-        self._poll.register(fd, select.POLLIN)
-        while fd not in [ready for ready, _ in self._poll.poll()]:
+    def wait(self, pid: int, sequence: int) -> None:
+        """Until the fork with this number has ended. It is killed when the parent asks for it, or is gone."""
+        ended = os.pidfd_open(pid)
+        self._poll.register(ended, select.POLLIN)
+        while ended not in [ready for ready, _ in self._poll.poll()]:
             request = self.next_request()
-            if request is None:
-                kill()
-                _exit(0)
-            if request[:2] == (KILL, sequence):
-                kill()
-        self._poll.unregister(fd)
+            if request is None or request[:2] == (KILL, sequence):
+                os.kill(pid, signal.SIGKILL)
+        self._poll.unregister(ended)
+        os.close(ended)
 
 
 class Feed:

@@ -7,13 +7,14 @@ COVERED, in both modes unless said otherwise
 - Network: no socket() of any family (an evaluation in bwrap mode keeps unix sockets, inside its own namespace);
   socketpair as a stream only, since a datagram socket of a pair can be sent to any unix address.
 - Processes: a program cannot fork or exec, so killing its one pid ends everything. An evaluation's whole tree dies with
-  its pid namespace (bwrap) or with the supervisor that adopts and kills its orphans (landlock).
+  its pid namespace (bwrap) or by the worker, which adopts and kills its orphans (landlock).
 - Signals, tracing, limits and priorities of others: refused by number (seccomp), by domain (Landlock, scopes since its
   ABI 6), and unseen in bwrap's pid namespace. kill() is pinned to the candidate's own pid.
 - Memory, CPU, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes (bwrap) or by the
   parent's watch (landlock). Wall time and the size of results and output: by the parent.
 - Expected outputs, other answers, the parent's environment: never in the memory of the worker, whose parent hands a
   program straight to the fork that runs it. Results are data (wire.py); whatever a candidate writes is its own outcome.
+- What a run leaves: nothing. In bwrap mode scratch is a mount of the run's own; in landlock mode the parent removes it.
 - As root: a user of its own for every worker, no capabilities but one: CAP_DAC_READ_SEARCH is kept by a scorer (whose
   files may be root's alone) and, in landlock mode, where the Python installation lies under a folder that only root may
   enter. Landlock and the mount namespace still decide which files, and opening by handle is refused.
@@ -41,7 +42,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from .syscalls import number
+from .syscalls import Installer, candidate_filter, evaluation_filter, number, worker_filter
+from .wire import Request
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -117,7 +119,8 @@ def namespaces(flags: int) -> None:
 
 
 def enter(process: int, flags: int) -> None:
-    """Join the namespaces of a process, by its handle (pidfd; Linux 5.8)."""
+    """Join the namespaces of a process, by its handle (pidfd). Raises OSError where the kernel does not let this
+    process back into its own (before Linux 5.8)."""
     _check(_setns(process, flags), "setns")
 
 
@@ -161,13 +164,11 @@ class Landlock:
     Everything that this kernel can handle is refused but what `allow` lets through.
     """
 
-    def __init__(self, scopes_only: bool = False) -> None:
+    def __init__(self) -> None:
         abi = landlock_abi()
-        self.handled = 0 if scopes_only else (1 << 13) - 1
-        if not scopes_only:
-            self.handled |= (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
-            self.handled |= _IOCTL_DEV if abi >= 5 else 0
-        network = 3 if abi >= 4 and not scopes_only else 0  # TCP bind and connect, no rule: none
+        self.handled = (1 << 13) - 1 | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
+        self.handled |= _IOCTL_DEV if abi >= 5 else 0
+        network = 3 if abi >= 4 else 0  # TCP bind and connect, no rule: none
         scopes = 3 if abi >= 6 else 0  # abstract unix sockets, signals
         attributes = struct.pack("<QQQ", self.handled, network, scopes)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
         call = ctypes.c_long(number("landlock_create_ruleset"))
@@ -191,16 +192,6 @@ class Landlock:
 
     def restrict(self) -> None:
         _check(_restrict(self.fd, 0), "landlock_restrict_self")
-
-
-def landlock(listed: Sequence[str], readable: Sequence[str], execute: bool) -> Landlock:
-    """The ruleset of a program or an evaluation for what `carve` gave, and for a few devices; what it may write is to
-    be added."""
-    rules = Landlock()
-    rules.allow(listed, _READ_DIR)
-    rules.allow(readable, RUN if execute else READ)
-    rules.allow(DEVICES, _READ_FILE | _WRITE_FILE)
-    return rules
 
 
 def carve(exposed: Sequence[str], hidden: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -243,3 +234,91 @@ def address_space_used() -> int:
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     return high
+
+
+SPARE = 32 << 20
+"""Bytes of address space kept back, to report in once a run has used all of its own."""
+USES = 64
+"""Runs that one ruleset of Landlock serves."""
+
+
+class Confinement:
+    """What every run of a worker gives up; what can be is made once, since a run would spend most of its time on it.
+
+    A program may start no process; a scorer's evaluation may (`forks`), and what both run and read is wider.
+
+    A ruleset serves `USES` runs, each of which adds its own scratch to it. A rule means one inode, which it keeps from
+    being used again, so that nothing is left which an earlier one's could mean: in bwrap mode scratch was a mount of a
+    namespace that is gone; in landlock mode it was a folder which the parent has removed before the worker gets its
+    next request, or else the worker has ended, and no process is left that could have it open. The descriptor of the
+    ruleset is closed in a run before anything hostile happens there. Folders that hold something hidden are looked
+    through once: what comes to lie in them later cannot be read.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        """Confine the worker itself, as far as its forks do not need its rights. config: the worker's"""
+        self._config, self._forks, self._bwrap = config, config["forks"], config["mode"] == "bwrap"
+        confined = config["mode"] != "none"
+        self._abi = landlock_abi() if confined else 0
+        self._carved = carve(config["exposed"], config["hidden"]) if self._abi else ([], [])
+        self._rules: Landlock | None = None
+        self._uses = 0
+        self._filter: Installer | None = None
+        if config["mode"] == "landlock" and config["uid"] is not None:
+            drop_user(config["uid"], config["uid"], config["read_everywhere"])
+        adopt_orphans()
+        undumpable()
+        if confined and self._forks:
+            self._filter = Installer(evaluation_filter(self._bwrap, self._bwrap or self._abi >= 6, self._bwrap))
+        elif confined:
+            self._filter = Installer(candidate_filter())
+            no_new_privileges()
+            Installer(worker_filter()).install()
+        self.address_space = address_space_used()
+
+    def prepare(self) -> None:
+        """Before the fork of a run."""
+        if not self._abi:
+            return
+        if self._rules is not None and self._uses == USES:
+            os.close(self._rules.fd)
+            self._rules = None
+        if self._rules is None:
+            listed, readable = self._carved
+            self._rules, self._uses = Landlock(), 0
+            self._rules.allow(listed, _READ_DIR)
+            self._rules.allow(readable, RUN if self._forks else READ)
+            self._rules.allow(DEVICES, _READ_FILE | _WRITE_FILE)
+        self._uses += 1
+
+    def confine(self, request: Request, scratch: str) -> None:
+        """In the fork: give everything up but `scratch` and the pipes."""
+        config, forks = self._config, self._forks
+        writable = [scratch, "/dev/shm"] if self._bwrap and forks else [scratch]
+        if self._bwrap:
+            namespaces(CLONE_NEWNS)
+            for folder in writable:
+                fresh_tmpfs(folder, config["scratch_size"], config["inodes"])
+            os.chdir("/")  # the working folder was the one underneath
+        if self._rules is not None:
+            self._rules.allow(writable, BUILD if config["builds"] else WRITE)
+        if self._bwrap and config["uid"] is not None:
+            drop_user(config["uid"], config["uid"], config["read_everywhere"])
+        elif self._bwrap:
+            drop_capabilities()
+        os.chdir(scratch)
+        top, cpu = self.address_space + request.memory, request.cpu
+        limit(resource.RLIMIT_AS, top, top + SPARE)
+        limit(resource.RLIMIT_CPU, cpu or -1)
+        limit(resource.RLIMIT_FSIZE, request.file)
+        if not forks:
+            limit(resource.RLIMIT_NOFILE, 128)
+            die_with_parent()
+        if self._filter is not None or not forks:
+            limit(resource.RLIMIT_NPROC, config["threads"] + request.processes)
+            no_new_privileges()
+        if self._rules is not None:
+            self._rules.restrict()
+            os.close(self._rules.fd)
+        if self._filter is not None:
+            self._filter.install(os.getpid())

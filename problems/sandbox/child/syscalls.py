@@ -1,6 +1,6 @@
 """seccomp filters, assembled here for x86_64 and aarch64: three of them, each for one place.
 
-program zygote: nothing but an allow-list (what the interpreter and numpy need, plus what forking and confining a
+worker for programs: nothing but an allow-list (what the interpreter and numpy need, plus what forking and confining a
     candidate takes). Installed once and inherited, so that a candidate pays nothing for its length.
 candidate: a short second filter on top, which takes the forking and confining away and pins kill and tgkill to its own
     process id. It is small because every candidate pays for the kernel's check of it.
@@ -69,8 +69,12 @@ setresuid:117:147 setresgid:119:149 setgroups:116:159
 """
 _OTHERS = """
 clone3:435:435 execve:59:221 socket:41:198 connect:42:203 tkill:200:130 pidfd_send_signal:424:424
-landlock_create_ruleset:444:444 landlock_add_rule:445:445
+landlock_create_ruleset:444:444 landlock_add_rule:445:445 capset:126:91
 """
+_CONFINING = ("landlock_create_ruleset", "landlock_add_rule", "unshare", "mount", "capset") + (
+    *("setgroups", "setresgid", "setresuid"),
+)
+"""Beyond those of _ZYGOTE, what a program's fork calls before it is a candidate."""
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -142,17 +146,17 @@ def _arguments_checked(filter: Filter) -> None:
     filter.on(calls["socketpair"], [_argument(0), (_EQUAL, 1, 0, 1), _refuse(errno.EPERM), *stream])
     filter.argument(calls["fcntl"], 1, _FCNTL)
     filter.argument(calls["ioctl"], 1, _IOCTL, errno.ENOTTY)
-    filter.argument(calls["prlimit64"], 0, (0,))  # itself alone: the zygote has the same user
+    filter.argument(calls["prlimit64"], 0, (0,))  # itself alone: the worker may have the same user
     filter.argument(calls["sched_setaffinity"], 0, (0,))
 
 
-def zygote_filter() -> bytes:
-    """What a program zygote keeps for the rest of its life."""
+def worker_filter() -> bytes:
+    """What a worker for programs keeps for the rest of its life."""
     filter = Filter()
     _arguments_checked(filter)
     filter.code.append((_AT_LEAST, 0, 1, 0x40000000))  # the x32 numbers
     filter.code.append(_refuse(errno.ENOSYS))
-    for nr in _numbers(_ORDINARY + _ZYGOTE).values():
+    for nr in [*_numbers(_ORDINARY + _ZYGOTE).values(), *map(number, _CONFINING)]:
         filter.on(nr, [(_RETURN, 0, 0, _ALLOW)])
     # newer calls, clone3 first of all: "not there" makes the C library fall back to the older ones
     filter.code += [(_AT_LEAST, 0, 1, 424), _refuse(errno.ENOSYS)]
@@ -163,7 +167,7 @@ def candidate_filter() -> bytes:
     """What is taken from the candidate; `own_pid` fills in its process id."""
     calls = _numbers(_ZYGOTE)
     filter = Filter()
-    filter.code = [(_LOAD, 0, 0, 0)]  # the zygote's filter has already checked the machine
+    filter.code = [(_LOAD, 0, 0, 0)]  # the worker's filter has already checked the machine
     filter.on(
         calls["clone"],
         [_argument(0), (_ANY_BIT, 0, 1, _CLONE_THREAD), (_RETURN, 0, 0, _ALLOW), _refuse(errno.EPERM)],
@@ -173,6 +177,8 @@ def candidate_filter() -> bytes:
     filter.argument(calls["prctl"], 0, (3, 15, 16))  # PR_GET_DUMPABLE and a thread's name
     for name in ("fork", "vfork", "wait4", "waitid", "pidfd_open", "seccomp", "landlock_restrict_self", "memfd_create"):
         filter.on(calls.get(name), [_refuse(errno.EPERM)])
+    for name in _CONFINING:
+        filter.on(number(name), [_refuse(errno.EPERM)])
     return filter.otherwise(_ALLOW)
 
 

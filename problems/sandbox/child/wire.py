@@ -24,7 +24,7 @@ MAX_DEPTH = 100
 _MOST_BITS = 1 << 16  # of a fraction's terms, whose common divisor takes quadratic time
 FRAME = struct.Struct("<cI")
 REQUEST = struct.Struct("<cQQQQQI")  # a Request
-EXIT = struct.Struct("<cQidB")  # b"X", sequence, wait status, CPU seconds, whether the scratch folder holds anything
+EXIT = struct.Struct("<cQid")  # b"X", sequence, wait status, CPU seconds
 
 RUN, KILL = b"R", b"K"  # operations
 LOADED, FAILED, RESULT, HOST_CALL = b"L", b"F", b"R", b"O"  # kinds of frames from a child
@@ -40,7 +40,7 @@ _MOMENTS: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 class Request(NamedTuple):
-    """What the parent asks of a zygote. cpu: a fork's hard limit in seconds, 0 for none; the sizes are in bytes"""
+    """What the parent asks of a worker. cpu: a fork's hard limit in seconds, 0 for none; the sizes are in bytes"""
 
     operation: bytes
     sequence: int

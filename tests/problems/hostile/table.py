@@ -118,6 +118,7 @@ def find_faults(hostile: Hostile, outcomes: list[Any], mode: str) -> list[str]:
 
 def find_faults_of_good(outcomes: list[Any]) -> list[str]:
     """What a good program's outcomes have that they may not."""
-    told = [(one.status, one.value, one.stdout) for one in outcomes]
-    expected = [("ok", value, f"hello {value[0]}\n") for value in EXPECTED]
-    return [] if told == expected else [f"the good program after it: {str(outcomes)[:400]}"]
+    told = [(one.status, one.value) for one in outcomes]
+    return (
+        [] if told == [("ok", value) for value in EXPECTED] else [f"the good program after it: {str(outcomes)[:400]}"]
+    )

@@ -1,0 +1,186 @@
+"""The worker: it starts once, confines itself, forks for each run, and reports how each ended.
+
+It is started from code that the parent sends, in a bare interpreter, and serves programs or one scorer (verbs). A run
+is a fork, ended whole. A program starts no process, so its fork is all of it. An evaluation is a process tree: in bwrap
+mode pid 1 of a pid namespace, whose other processes the kernel ends with it; elsewhere this process adopts and kills
+what is left of it. A scorer may hold an answer in its process, so nothing of an evaluation may meet the next one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from typing import Any, NoReturn
+
+from . import confinement
+from .channels import Channels, Feed
+from .confinement import Confinement
+from .verbs import ProgramVerbs, ScorerVerbs
+from .wire import EXIT, KILL, Request
+
+_SECONDS = 18.0
+
+
+def main(config: dict[str, Any]) -> NoReturn:
+    channels = Channels(config["descriptors"])
+    hello: dict[str, Any]
+    try:
+        server = ForkServer(config, channels)
+        hello = {"ok": True, "uid": os.getuid()}
+    except BaseException as error:
+        hello = {"ok": False, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-4000:]}
+    data = json.dumps(hello).encode()
+    os.write(channels.control, len(data).to_bytes(4, "little") + data)
+    if not hello["ok"]:
+        os._exit(1)
+    gc.disable()
+    while (request := channels.next_request()) is not None:
+        if request.operation == KILL:
+            continue  # for a fork that has ended meanwhile
+        for fd in (channels.feed, channels.results, channels.output):
+            fcntl.fcntl(fd, fcntl.F_SETFL, 0)  # a candidate may have made the shared pipe non-blocking
+        os.write(channels.control, EXIT.pack(b"X", request.sequence, *server.run(request)))
+    os._exit(0)
+
+
+class ForkServer:
+    """What all runs share, and how one is forked. config: see problems.sandbox.launch.plan"""
+
+    def __init__(self, config: dict[str, Any], channels: Channels) -> None:
+        self._config, self._channels = config, channels
+        sys.dont_write_bytecode = True
+        sys.path += [path for path in config["site"] if path not in sys.path]
+        os.chdir(config["scratch"])
+        confinement.limit(resource.RLIMIT_CORE, 0)
+        self._verbs = ScorerVerbs(config, channels) if config["forks"] else ProgramVerbs(config, channels)
+        self._handle = -1  # of this process, by which it comes back to its own pid namespace
+        if config["forks"] and config["mode"] == "bwrap":
+            self._handle = os.pidfd_open(os.getpid())
+            confinement.enter(self._handle, confinement.CLONE_NEWPID)
+        self._confinement = Confinement(config)
+        atexit._clear()
+        gc.collect()
+        gc.freeze()
+
+    def run(self, request: Request) -> tuple[int, float]:
+        """(wait status, CPU seconds) of one run, when nothing of it is left."""
+        self._confinement.prepare()
+        if self._handle >= 0:
+            confinement.namespaces(confinement.CLONE_NEWPID)  # which begins with our next child
+        pid = self._verbs.fork()
+        if pid == 0:
+            try:
+                self._work(request)
+            finally:
+                os._exit(98)
+        if self._handle >= 0:
+            confinement.enter(self._handle, confinement.CLONE_NEWPID)
+        self._channels.wait(pid, request.sequence)
+        own = time.clock_gettime(~pid << 3 | 2)  # its own clock: rusage counts in ticks of several milliseconds
+        _, status, used = os.wait4(pid, 0)
+        if self._config["forks"] and self._handle < 0:
+            end_children()
+        return status, max(own, used.ru_utime + used.ru_stime)
+
+    def _work(self, request: Request) -> NoReturn:
+        """In the fork: take the task, give everything up, run."""
+        config, channels = self._config, self._channels
+        os.close(channels.requests)
+        os.close(channels.control)
+        if self._handle >= 0:
+            os.close(self._handle)
+            if os.getpid() != 1:
+                os._exit(97)
+        if config["forks"]:
+            os.setsid()
+        feed = Feed(channels.feed)
+        task = feed.read()
+        # descriptors 0 and 1 are /dev/null until a program's input and output take their place; the worker's standard
+        # error is the parent's to read
+        os.dup2(0, 2)
+        self._verbs.open_streams(task)
+        scratch = task["scratch"] or config["scratch"]
+        self._confinement.confine(request, scratch)
+        gc.enable()
+        self._verbs.run(task, feed, scratch, request)
+        os._exit(0)
+
+
+def end_children() -> None:
+    """Kill and reap until this process, which adopts orphans, has no children; gives up after some seconds."""
+    until = time.monotonic() + _SECONDS
+    while time.monotonic() < until:
+        _kill_all()
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.0005)
+
+
+def _kill_all() -> None:
+    """One pass: first everything is found, then everything is killed: what is killed one by one forks meanwhile."""
+    me = os.getpid()
+    handles: list[int] = []
+    proved: list[int] = []
+    pending = [(me, -1)]
+    try:
+        while pending:
+            parent, parent_handle = pending.pop()
+            for pid in _children(parent):
+                try:
+                    handle = os.pidfd_open(pid)
+                except OSError:
+                    continue  # gone, or no descriptors left: the next pass will find it
+                handles.append(handle)
+                if parent == me or (_parent(pid) == parent and not _ended(parent_handle)):
+                    proved.append(handle)
+                    pending.append((pid, handle))
+        for handle in proved:
+            try:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _ended(handle: int) -> bool:
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as status:
+            return int(status.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return -1
+
+
+def _children(parent: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{parent}/task"):
+            with open(f"/proc/{parent}/task/{task}/children") as listed:
+                found += [int(pid) for pid in listed.read().split()]
+        return found
+    except FileNotFoundError:
+        if not os.path.exists(f"/proc/{parent}"):
+            return []
+    except OSError:
+        return []
+    # a kernel without that file
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(int(name)) == parent]

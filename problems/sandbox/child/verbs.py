@@ -1,0 +1,326 @@
+"""What a worker does in a fork: run a program's cases or its tests, answer its session, or call a scorer's function.
+
+What happens in the fork after the confinement is the candidate's own doing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import ctypes
+import importlib
+import importlib.util
+import io
+import os
+import random
+import resource
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable
+from os import _exit
+from typing import Any
+
+from . import judge
+from .channels import Channels, Feed, host_caller, send
+from .wire import FAILED, LOADED, RESULT, Request, TooLarge, Unplain, decode, encode
+
+PRELOADED = (
+    *("bisect", "collections", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
+    *("functools", "heapq", "io", "itertools", "json", "math", "operator", "queue", "random", "re", "statistics"),
+    *("string", "textwrap", "threading", "time", "typing"),
+)
+ANSWER_FILE = "<answer>"
+_MESSAGE = 2000
+
+
+class Reporter:
+    """Does one thing after another for the parent and reports each: [status, encoded value, message, CPU seconds].
+
+    Made in the worker: what a fork finds ready it need not build.
+    """
+
+    def __init__(self, results: int) -> None:
+        self.results = results
+        self.output = 1 << 20
+        self.kind = FAILED
+        self._cpu, self._own = time.process_time, time.thread_time
+
+    def attempt(self, work: Callable[[], str], kind: bytes) -> bool:
+        """Do `work` and report its encoded value, or how it failed, as `kind`; FAILED is reported of failures alone."""
+        self.kind = kind
+        cpu, own = self._cpu(), self._own()
+        status, value, message = "ok", "null", ""
+        try:
+            value = work()
+        except MemoryError:
+            _, hard = resource.getrlimit(resource.RLIMIT_AS)  # room to report in
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+            status, message = "memory", "MemoryError: more memory than allowed"
+        except TooLarge as error:
+            status, message = "output", str(error)
+        except BaseException as error:
+            status, message = "error", describe(error)
+        sys.settrace(None)
+        if kind is not FAILED or status != "ok":
+            # a process's clock counts ticks of milliseconds while a limit is on it, a thread's does not
+            self.report(status, value, message, max(self._cpu() - cpu, self._own() - own))
+        return status == "ok"
+
+    def report(self, status: str, value: str, message: str, cpu: float) -> None:
+        send(self.results, self.kind, [status, value, message, cpu])
+
+
+def describe(error: BaseException) -> str:
+    """'ValueError: text (line 3)', the line of an answer's own, whatever the exception's own methods do."""
+    kind = type(error).__name__
+    try:
+        text = str(error)[:_MESSAGE]
+    except BaseException:
+        text = ""
+    line, traceback = None, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == ANSWER_FILE:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    if isinstance(error, SyntaxError) and error.filename == ANSWER_FILE:
+        line = None  # its own text names the line
+    return kind + (f": {text}" if text else "") + (f" (line {line})" if line else "")
+
+
+class Printed(io.RawIOBase):
+    """Takes what a program prints, which nobody reads; more than the limit ends the process."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        size = len(bytes(data))
+        self.size += size
+        if self.size > self._reporter.output:
+            self._reporter.report("output", "null", f"more than {self._reporter.output} bytes of output", 0.0)
+            _exit(0)
+        return size
+
+
+class ProgramVerbs:
+    """Hostile programs: each is loaded in a fork of its own, and its cases run there."""
+
+    def __init__(self, config: dict[str, Any], channels: Channels) -> None:
+        """Import what they need."""
+        self._channels = channels
+        os.environ.clear()
+        for name in [*PRELOADED, *config["preload"]]:
+            importlib.import_module(name)
+        random.seed(0)  # a candidate that draws at random scores the same every time
+        self._reporter = Reporter(channels.results)
+        self._printed = Printed(self._reporter)
+        sys.stdout = io.TextIOWrapper(self._printed, "utf-8", "surrogatepass", write_through=True)
+        self._module = types.ModuleType("candidate")
+        self._module.__dict__["__builtins__"] = builtins
+        sys.modules["candidate"] = self._module
+        self._classes = judge.known_classes()
+        # The C library's fork, without the interpreter's: that one renews locks which other threads might hold, of
+        # which there are none here, and seeds `random` again, over a hundred pages that every candidate would copy.
+        self.fork: Callable[[], int] = ctypes.PyDLL(None).fork
+
+    def open_streams(self, task: dict[str, Any]) -> None:
+        """Before the confinement: a case as standard input, the pipe of outputs as standard output."""
+        channels = self._channels
+        if task["kind"] == "stdin":
+            source = os.memfd_create("stdin")
+            data = memoryview(task["case"].encode("utf-8", "surrogatepass"))
+            while data:
+                data = data[os.write(source, data) :]
+            os.lseek(source, 0, os.SEEK_SET)
+            os.dup2(source, 0)
+            os.dup2(channels.output, 1)
+            os.close(source)
+        os.close(channels.output)
+        if not task.get("stays"):
+            os.close(channels.feed)
+
+    def run(self, task: dict[str, Any], feed: Feed, scratch: str, request: Request) -> None:
+        """In the fork, confined. scratch: the working folder already"""
+        self._reporter.output = request.output
+        if task["kind"] == "stdin":
+            main_program(task, self._channels.results)
+        elif task["kind"] == "tests":
+            sys.stdout = os.fdopen(2, "w", closefd=False)  # /dev/null: what a test reads of it, it redirects
+            judge.run_tests(task, self._channels.results, self._module.__dict__, self._classes)
+        else:
+            self._cases(task, feed)
+
+    def _cases(self, task: dict[str, Any], feed: Feed) -> None:
+        """Load the code, say so, evaluate the cases; then, if it stays, {"expression", "bindings"} until killed."""
+        reporter, space, seconds = self._reporter, self._module.__dict__, task["cpu"]
+
+        def load() -> str:
+            if task["setup"]:
+                exec(compile(task["setup"], "<setup>", "exec"), space)
+            exec(compile(task["code"], ANSWER_FILE, "exec", dont_inherit=True), space)
+            return "null"
+
+        def evaluate(expression: str) -> None:
+            def value() -> str:
+                return encode(eval(compile(expression, "<case>", "eval", dont_inherit=True), space), reporter.output)
+
+            reporter.attempt(value, RESULT)
+            self._printed.size = 0
+
+        bound_cpu(seconds)
+        if not reporter.attempt(load, FAILED):
+            return
+        send(reporter.results, LOADED, None)
+        # the limit that bounds the loading is good for the first case too
+        for turn, expression in enumerate(task["cases"]):
+            if turn:
+                bound_cpu(seconds)
+            evaluate(expression)
+        while task["stays"]:
+            request = feed.read()
+            space.update(decode(request["bindings"]))
+            bound_cpu(seconds)
+            evaluate(request["expression"])
+
+
+def bound_cpu(seconds: float) -> None:
+    """So many CPU seconds from now, and a started one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = int(time.process_time() + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard < 0 else min(soft, hard), hard))
+
+
+def opening_stdin(real: Callable[..., Any]) -> Callable[..., Any]:
+    """`open` where /dev/stdin, which the sandbox does not have, is descriptor 0."""
+
+    def open(file: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(file, (str, os.PathLike)) and os.fspath(file) in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
+            return real(0, *args, **{**kwargs, "closefd": False})
+        return real(file, *args, **kwargs)
+
+    return open
+
+
+def main_program(task: dict[str, Any], results: int) -> None:
+    """Run it to its end, which is what an interpreter does at its own.
+
+    As in LiveCodeBench's harness, `sys.exit` ends it well whatever its status: what it printed decides.
+    """
+    builtins.open = io.open = opening_stdin(io.open)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8", "surrogateescape")
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), "utf-8", "surrogateescape")
+    sys.argv = ["main.py"]
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    bound_cpu(task["cpu"])
+    status, message = "ok", ""
+    try:
+        if task["setup"]:
+            exec(compile(task["setup"], "<setup>", "exec"), module.__dict__)
+        exec(compile(task["code"], ANSWER_FILE, "exec", dont_inherit=True), module.__dict__)
+    except SystemExit:
+        pass
+    except MemoryError:
+        status, message = "memory", "MemoryError: more memory than allowed"
+    except BaseException as error:
+        status, message = "error", describe(error)
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    except BaseException as error:
+        status, message = (status, message) if status != "ok" else ("error", describe(error))
+    send(results, RESULT, [status, "null", message, 0.0])
+
+
+class ScorerVerbs:
+    """A user's file as a module of this worker; each evaluation is a call of a function of it, in a fork."""
+
+    def __init__(self, config: dict[str, Any], channels: Channels) -> None:
+        """Execute the file. Whatever it raises goes to the parent."""
+        self._config, self._channels = config, channels
+        self._hooked = False  # whether it has functions of its own called at a fork
+        self._plain_fork = ctypes.PyDLL(None).fork
+        self._reporter = Reporter(channels.results)
+        path, environment = config["path"], config["environment"]
+        os.environ.clear()
+        os.environ.update({**home(config["scratch"]), **environment, "PYTHONDONTWRITEBYTECODE": "1"})
+        sys.path[:0] = [os.path.dirname(path), *filter(None, environment.get("PYTHONPATH", "").split(":"))]
+        sys.argv = [path]
+        name = os.path.splitext(os.path.basename(path))[0]
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} is not a Python file")
+        self._module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        register = os.register_at_fork
+        os.register_at_fork = self._noticing(register)
+        try:
+            spec.loader.exec_module(self._module)
+        finally:
+            os.register_at_fork = register
+
+    def _noticing(self, register: Callable[..., None]) -> Callable[..., None]:
+        def register_at_fork(**hooks: Callable[[], object]) -> None:
+            module = str(sys._getframe(1).f_globals.get("__name__"))
+            self._hooked |= module.partition(".")[0] not in sys.stdlib_module_names
+            register(**hooks)
+
+        return register_at_fork
+
+    def fork(self) -> int:
+        """As os.fork, by the C library's if that will do: with one thread, what is left of the interpreter's own fork
+        is a new state for `random`."""
+        if self._hooked or len(sys._current_frames()) > 1:
+            return os.fork()
+        pid: int = self._plain_fork()
+        if pid == 0 and "random" in sys.modules:
+            sys.modules["random"].seed()
+        return pid
+
+    def open_streams(self, task: dict[str, Any]) -> None:
+        """What it prints goes nowhere."""
+        os.close(self._channels.output)
+        if not task["calls_host"]:
+            os.close(self._channels.feed)
+
+    def run(self, task: dict[str, Any], feed: Feed, scratch: str, request: Request) -> None:
+        """In the evaluation, confined: write the files, call the function."""
+        if self._config["mode"] != "bwrap":  # where scratch has the same name for all
+            os.environ.update({k: v for k, v in home(scratch).items() if k not in self._config["environment"]})
+        if task["calls_host"]:
+            self._module.__dict__["host_call"] = host_caller(self._channels.results, feed, request.output)
+        for name, text in task["files"].items():
+            _write_new(f"{scratch}/{name}", text)
+
+        def call() -> str:
+            arguments = [os.path.join(scratch, name) if file else decode(name) for file, name in task["arguments"]]
+            function: Any = self._module
+            for part in task["function"].split("."):
+                function = getattr(function, part)
+            value = function(*arguments)
+            try:
+                return encode(value, request.output, objects=True)
+            except (Unplain, TooLarge) as error:
+                raise TypeError(f"the scorer returned {error}") from None
+
+        self._reporter.attempt(call, RESULT)
+
+
+def home(scratch: str) -> dict[str, str]:
+    """The home and the place for temporary files of a scorer that names no others: its user has neither."""
+    return {"HOME": scratch, "TMPDIR": scratch}
+
+
+def _write_new(path: str, text: str) -> None:
+    """A file that is not there yet. Without `open`, whose layers touch more pages than a candidate's own code does."""
+    data = memoryview(text.encode("utf-8", "surrogatepass"))
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    while data:
+        data = data[os.write(target, data) :]
+    os.close(target)
