@@ -12,14 +12,16 @@ from pathlib import Path
 from support.stored_rows import committed_groups
 
 
-def begin(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
-    """`evo ARGUMENTS` as a child without a terminal; its output is piped."""
+def begin(
+    *arguments: str, cwd: Path | None = None, stdout: int = subprocess.PIPE, **environment: str
+) -> subprocess.Popen[str]:
+    """`evo ARGUMENTS` as a child that no terminal controls; its output is piped unless `stdout` says otherwise."""
     return subprocess.Popen(
         [sys.executable, "-m", "evo", *arguments],
         cwd=cwd,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=stdout,
+        stderr=stdout,
         text=True,
         start_new_session=True,  # what is sent is sent to it alone
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", **environment},

@@ -5,10 +5,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
-
-import evo
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -50,42 +47,6 @@ def test_search_your_own_function(executed):
     assert "8/8" in search and "run decay" in search  # the progress, then the result
     assert "def f(x)" in text and "reward.close" in text
     assert "16 iterations" in text and "has changed since the search" in text
-
-
-@pytest.fixture
-def kernel(own_folder, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")]))
-    manager, client = start_new_kernel(cwd=str(own_folder))
-    yield manager, client
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
-
-
-@pytest.mark.long
-def test_the_stop_button(kernel):
-    manager, client = kernel
-    code = """import evo
-def score(answer):
-    return float(len(answer))
-policy = "scripted:mutate?latency=0.02"
-evo.run(score=score, seed_answer="x", policy=policy, answers=1, iterations=100000, name="cell")
-"""
-    pressed, errors = [], []
-
-    def see(message):
-        content = message["content"]
-        if message["msg_type"] == "stream" and "iterations" in content["text"] and not pressed:
-            pressed.append(True)
-            manager.interrupt_kernel()
-        elif message["msg_type"] == "error":
-            errors.append((content["ename"], content["evalue"]))
-
-    client.execute_interactive(code, output_hook=see, timeout=120)
-    assert errors == [("Interrupted", "cell: interrupted with everything committed; evo.resume('cell') continues it")]
-    assert evo.load_run("cell").outcome == "interrupted"
-    answers = evo.load_run("cell").summary["answers"] + 2
-    again = client.execute_interactive(f"evo.resume('cell', score=score, max_answers={answers})", timeout=120)
-    assert again["content"]["status"] == "ok" and evo.load_run("cell").summary["answers"] == answers
 
 
 @pytest.mark.long

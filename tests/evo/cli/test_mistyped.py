@@ -77,6 +77,8 @@ def here(here, monkeypatch):
             "only understands mazes and cannot search programs:easy/0",
         ),
         (["run", "maze:test", "--answers", "0"], "--answers"),
+        (["run", "maze:test", *LOCAL, "--fresh", "banana"], "expected a share from 0 to 1, or auto"),
+        (["run", "maze:test", *LOCAL, "--fresh", "nan"], "expected a share from 0 to 1, or auto"),
         (["run", "maze:test", "--iterations", "-4"], "-4"),
         (["run", "maze:test", "--config", "missing.yaml"], "missing.yaml"),
         (["run", "maze:test", "--frobnicate"], "--frobnicate"),

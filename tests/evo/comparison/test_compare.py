@@ -17,6 +17,11 @@ def config(arms=THREE, path=None, overrides=None, **own):
     return load_comparison(path, {"problems": ("maze:test",), "limit": 2, **(overrides or {})}, arms=arms, **own)
 
 
+def planned(*arms, **own):
+    """The settings of each arm's run under one seed."""
+    return {run.arm: run.config for run in planned_runs(config(*arms, seeds=1, **own))}
+
+
 def test_every_arm_gives_the_same_number_of_answers_in_chains_of_its_own_length():
     runs = planned_runs(config(seeds=2))
     shapes = {run.arm: (run.config["rollouts"], run.config["answers"]) for run in runs}
@@ -41,7 +46,7 @@ def test_what_is_not_the_arms_own_is_the_same_for_all():
 
 
 def test_best_of_n_is_the_same_arm_without_a_parent_shown():
-    by_arm = {run.arm: run.config for run in planned_runs(config(seeds=1, best_of_n=["vpo"]))}
+    by_arm = planned(best_of_n=["vpo"])
     alone, searching = by_arm["best-of-n"], by_arm["vpo"]
     assert list(by_arm) == ["base", "grpo", "vpo", "best-of-n"]
     assert not alone["prompt"]["show_parent"] and searching["prompt"]["show_parent"]
@@ -51,8 +56,7 @@ def test_best_of_n_is_the_same_arm_without_a_parent_shown():
 def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
     named = ["scs", "hill", "hill=vpo", "classic"]
     shared = {"population.islands": 3, "prompt.show_parent": True}
-    runs = planned_runs(config(seeds=1, baselines=named, overrides=shared))
-    by_arm = {run.arm: run.config for run in runs}
+    by_arm = planned(baselines=named, overrides=shared)
     assert list(by_arm) == ["base", "hill-base", "scs", "grpo", "vpo", "hill-vpo", "classic"]
     assert (
         by_arm["base"]["population"]
@@ -71,14 +75,9 @@ def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
 
 
 def test_a_baseline_shows_what_its_name_says_whatever_the_arm_does():
-    arms = {
-        "own": {
-            "policy": "embedded:vpo",
-            "show_parent": False,
-            "population": {"strategy": "lexicase", "islands": 4, "num_diverse_programs": 0},
-        }
-    }
-    by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1, baselines=["hill", "best-of-n"]))}
+    population = {"strategy": "lexicase", "islands": 4, "num_diverse_programs": 0}
+    own = {"policy": "embedded:vpo", "show_parent": False, "population": population}
+    by_arm = planned({"own": own}, baselines=["hill", "best-of-n"])
     assert list(by_arm) == ["own", "best-of-n", "hill"]
     assert by_arm["hill"]["prompt"]["show_parent"] and not by_arm["best-of-n"]["prompt"]["show_parent"]
     assert by_arm["hill"]["population"] == {"strategy": "hill", "islands": 1, "num_diverse_programs": 0}
@@ -167,15 +166,14 @@ def test_an_arm_mistyped_is_one_line(text):
 
 
 def test_an_arms_own_settings_reach_its_run_alone():
-    arms = {**THREE, "warm": {"policy": "embedded:vpo", "temperature": 1.3, "answers": 1}}
-    by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1))}
+    arms = {
+        **THREE,
+        "warm": {"policy": "embedded:vpo", "temperature": 1.3, "answers": 1},
+        "lexicase": {"policy": "embedded:vpo", "population": {"strategy": "lexicase"}},
+    }
+    by_arm = planned(arms, overrides={"population.islands": 2})
     assert (by_arm["warm"]["temperature"], by_arm["warm"]["rollouts"], by_arm["warm"]["answers"]) == (1.3, 3, 1)
     assert by_arm["vpo"]["temperature"] is None
-
-
-def test_an_arms_islands_are_its_own_over_those_that_all_have():
-    arms = {**THREE, "lexicase": {"policy": "embedded:vpo", "population": {"strategy": "lexicase"}}}
-    by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1, overrides={"population.islands": 2}))}
     assert by_arm["lexicase"]["population"] == {"islands": 2, "strategy": "lexicase"}
     assert by_arm["vpo"]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8, "climb": 1.0}
     with pytest.raises(BadInput, match="unknown key arms.lexicase.population.strategie; did you mean strategy"):
@@ -184,13 +182,9 @@ def test_an_arms_islands_are_its_own_over_those_that_all_have():
 
 def test_an_iteration_is_the_least_that_suits_all_or_what_is_asked_for():
     arms = {"two": {"policy": "embedded:base", "answers": 2}, "three": {"policy": "embedded:base", "answers": 3}}
-    shapes = [(r.config["rollouts"], r.config["answers"]) for r in planned_runs(config(arms, seeds=1, best_of_n=[]))]
-    assert shapes == [(3, 2), (2, 3)]
-    shapes = [
-        (r.config["rollouts"], r.config["answers"])
-        for r in planned_runs(config(arms, seeds=1, best_of_n=[], answers_per_iteration=12))
-    ]
-    assert shapes == [(6, 2), (4, 3)]
+    for asked, shapes in ((None, [(3, 2), (2, 3)]), (12, [(6, 2), (4, 3)])):
+        runs = planned(arms, best_of_n=[], answers_per_iteration=asked).values()
+        assert [(run["rollouts"], run["answers"]) for run in runs] == shapes
     with pytest.raises(BadInput, match="iteration of 4 answers cannot be made of arm three's chains of 3"):
         planned_runs(config(arms, answers_per_iteration=4))
 

@@ -124,17 +124,6 @@ def test_a_curve_ends_where_few_of_the_open_searches_have_come():
     assert np.isnan(solve_curve(arm([[inf]], [[0]])).mean).all(), "nothing has begun"
 
 
-@pytest.mark.parametrize("mean,spread", [(0.03, 0.5), (0.1, 20), (0.5, 0.5), (0.9, 4)])
-def test_bands_of_several_seeds_cover(mean, spread):
-    rng = np.random.default_rng(0)
-    hits = 0
-    for _ in range(200):
-        chance = rng.beta(mean * spread, (1 - mean) * spread, (60, 1))
-        curve = solve_curve(arm(np.where(rng.random((60, 3)) < chance, 1, inf), iterations=1))
-        hits += bool(curve.low[0] <= mean <= curve.high[0])
-    assert hits >= 0.91 * 200
-
-
 def test_seeds_of_a_problem_are_not_counted_as_independent():
     one = np.where(np.random.default_rng(0).random((40, 1)) < 0.4, 1, inf)
     alone, alike = solve_curve(arm(one)), solve_curve(arm(np.repeat(one, 3, axis=1)))

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest
 
 from evo.comparison.results import Results
-from evo.comparison.summary import farthest, interval_unit, summarise, verdicts_of
+from evo.comparison.summary import farthest, summarise, verdicts_of
 from evo.comparison.table import other_lines, short
 from evo.stats import Verdict
 
@@ -100,17 +100,3 @@ def test_without_targets_the_verdict_is_of_fitness():
 @pytest.mark.parametrize(("count", "said"), [(950, "950"), (14_400, "14.4k"), (2_310_000, "2.31M")])
 def test_counts_are_short(count, said):
     assert short(count) == said
-
-
-def test_one_problem_is_judged_over_its_seeds_and_one_seed_not_at_all():
-    several = summarise({"a": arm([[1, 1, 2, 1, 3]]), "grpo": arm([[0, 0, 0, 9, 0]])}, "grpo")
-    assert interval_unit(several) == "the seeds of one problem"
-    assert verdicts_of(several)[0].text.startswith("a - grpo = +0.80 [")
-    assert 0 < several.arms["grpo"].solved.low < 0.2 < several.arms["grpo"].solved.high < 1
-    single = summarise({"a": arm([[1]], best=[1.0]), "grpo": arm([[4]], best=[0.5])}, "grpo")
-    assert not any(one.known for one in (single.arms["a"].solved, single.arms["a"].area, single.arms["a"].best))
-    assert [verdict.text for verdict in verdicts_of(single)] == [
-        "no difference shown (a - grpo = +0.00; one problem under one seed has no interval)"
-    ]
-    assert other_lines(single) == []
-    assert interval_unit(summarise({"a": arm([[1]] * 3), "b": arm([[1]] * 3)}, "b")) == "problems"

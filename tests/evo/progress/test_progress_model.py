@@ -13,7 +13,6 @@ from evo.progress.model import Progress, read_telemetry
 from evo.tui.detail import draw_detail
 from evo.tui.palette import DARK
 from islands.comparisons import PlannedRun, plan
-from islands.errors import DatabaseUnavailable, UnknownRun
 from islands.schema import Problem
 from islands.store import Store
 
@@ -202,19 +201,6 @@ def test_a_run_taken_up_again_with_more_iterations(address, search, search_with,
         )
 
 
-def test_a_scorer_that_fails_and_a_single_run(tmp_path, digits, digits_policy, search_with):
-    db = f"sqlite:///{tmp_path}/evo.db"
-    bad = digits("bad", fault_on=lambda answer: answer != "00000000")
-    search_with([digits("good"), bad], digits_policy(), db, iterations=6)
-    with Store.open(db, read_only=True) as store:
-        snapshot = settled(Progress(store, "run"))
-        assert len(snapshot.arms) == 1 and snapshot.reference is None and not snapshot.has_targets
-        assert [problem.name for problem in snapshot.problems] == ["good"]
-        (failed,) = snapshot.failed
-        assert failed.name == "bad" and failed.arm == "run" and "no score" in failed.message
-        assert snapshot.planned < 12 and snapshot.arms[0].curve is not None
-
-
 def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
     from islands.runs import run_totals
     from islands.types import Totals, sum_totals
@@ -235,18 +221,6 @@ def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
         ended = [replace(run, status="done", summary={"answers": 60, "seconds": 6.0}) for run in (first, second)]
         assert read_telemetry(ended, Totals(answers=120)).answers_per_second == 10.0
         assert read_telemetry([replace(first, summary={})], Totals()) == type(arm)()
-
-
-def test_what_is_not_there(address, search):
-    from evo.errors import BadInput
-
-    with Store.open(address, read_only=True) as store:
-        with pytest.raises(UnknownRun, match="cmp"):
-            Progress(store, "cmq")
-        with pytest.raises(BadInput, match="no arm"):
-            Progress(store, "cmp", against="nobody")
-        with pytest.raises(DatabaseUnavailable):
-            store.finish_run(1, "done")  # a watcher cannot write
 
 
 def test_the_time_left_is_that_of_the_last_minutes_and_none_without_progress(address, search):

@@ -3,8 +3,6 @@
 import os
 import pty
 import signal
-import subprocess
-import sys
 
 import pytest
 from support.child_processes import begin, wait_for_groups
@@ -50,15 +48,7 @@ def test_a_signal_ends_it_with_everything_committed(number, tmp_path, calm):
 
 def test_a_closed_terminal_ends_it_too(tmp_path, calm):
     ours, theirs = pty.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "evo", "run", *SEARCH, "--name", "x"],
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-    )
+    child = begin("run", *SEARCH, "--name", "x", cwd=tmp_path, stdout=theirs)
     os.close(theirs)
     wait_for_groups(child, 3, tmp_path / "evo.db")
     os.close(ours)
@@ -68,18 +58,9 @@ def test_a_closed_terminal_ends_it_too(tmp_path, calm):
 
 
 def test_nohup_is_obeyed(tmp_path, calm):
-    code = (
-        "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); from evo.cli import main; main(sys.argv[1:])"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, "run", *SEARCH, "--name", "x"],
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-    )
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a child begins with it
+    child = begin("run", *SEARCH, "--name", "x", cwd=tmp_path)
+    signal.signal(signal.SIGHUP, before)
     wait_for_groups(child, 3, tmp_path / "evo.db")
     child.send_signal(signal.SIGHUP)
     out, err = child.communicate(timeout=240)

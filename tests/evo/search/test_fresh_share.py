@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from support.stored_rows import stored_answers
 
-from evo.cli import invoke
 from evo.search.operators import WINDOW, FreshShare
 from islands.runs import repeats_by_group
 from islands.store import Store
@@ -129,10 +128,3 @@ def test_the_store_says_what_the_search_counted(search_with, digits, copier, tmp
     assert [again.of(*place) for place in places] == [counted.of(*place) for place in places]
     kinds = {(row[1], row[3]) for row in rows}
     assert set(last) <= set(rows) and 3 * len(kinds) >= len(last) > 3 * len(kinds) - 3
-
-
-@pytest.mark.parametrize("given", ["banana", "-1", "1.5", "nan"])
-def test_a_share_that_is_none_is_one_line(tmp_path, monkeypatch, capsys, given):
-    monkeypatch.chdir(tmp_path)
-    assert invoke(["run", "maze:test", "--limit", "1", "--policy", "scripted:classic", "--fresh", given]) == 2
-    assert "prompt.fresh" in (said := capsys.readouterr().err) and "expected a share from 0 to 1, or auto" in said

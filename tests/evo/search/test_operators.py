@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evo.cli import invoke
 from evo.config.run import RunConfig
 from evo.runs.resume import relaunch
 from evo.runs.start import launch
@@ -157,10 +156,3 @@ def test_a_share_of_fresh_prompts_shows_nothing_and_is_recorded_so(tmp_path):
     fresh = [one for one in second if one.parent is None]
     assert 0 < len(fresh) < len(second)
     assert all("# Answer to improve" not in one.prompt.user for one in fresh)
-
-
-def test_a_search_of_several_operators_trains_none(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    arguments = ["--policy", "embedded:base,embedded:vpo", "--rollouts", "2", "--train", "vpo", "--plain"]
-    assert invoke(["run", "maze:test", "--limit", "2", *arguments]) == 2
-    assert "takes one policy" in capsys.readouterr().err

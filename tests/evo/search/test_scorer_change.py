@@ -53,22 +53,12 @@ def rows(db, name="run"):
     """What scores decide, table by table."""
     with Store.open(db, read_only=True) as store, store.read() as connection:
         run = store.run(name).id
-        return {
-            table: [
-                tuple(row)
-                for row in connection.execute(
-                    text(
-                        f"SELECT {columns} FROM {table} "  # noqa: S608
-                        + ("" if table == "problems" else "WHERE problem_id IN (SELECT id FROM problems ")
-                        + "WHERE run_id = :run"
-                        + ("" if table == "problems" else ")")
-                        + " ORDER BY 1, 2"
-                    ),
-                    {"run": run},
-                )
-            ]
-            for table, columns in TABLES.items()
-        }
+        found = {}
+        for table, columns in TABLES.items():
+            own = "id" if table == "problems" else "problem_id"
+            query = f"SELECT {columns} FROM {table} WHERE {own} IN (SELECT id FROM problems WHERE run_id = {run})"
+            found[table] = list(map(tuple, connection.execute(text(f"{query} ORDER BY 1, 2"))))
+        return found
 
 
 def changes(db):
@@ -156,10 +146,7 @@ def test_a_run_without_a_fingerprint_is_given_one(search_with, digits, edited, d
 
 
 def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
-    scorer = (
-        "statement = 'x'\nseed_answer = 'ab'\nobjectives = ('length',)\n"
-        "def score(answer):\n    return {'length': min(1.0, len(answer) / 400) * FACTOR}\n"
-    )
+    scorer = "seed_answer = 'ab'\ndef score(answer):\n    return {'length': min(1.0, len(answer) / 400) * FACTOR}\n"
     (here / "length.py").write_text(scorer.replace("FACTOR", "0.1"))
     searched = ["run", "length.py", "--policy", "scripted:mutate", "--iterations", "6", "--name", "r", "--json"]
     first = json.loads(evo(capsys, *searched)[1])["problems"][0]["best"]
@@ -172,8 +159,6 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
     assert json.loads(out)["problems"][0]["best"] == pytest.approx(9 * first)
     (here / "length.py").write_text(scorer.replace("FACTOR", "0.5"))
     assert evo(capsys, "resume", "r", "--accept-change", "--iterations", "7", "--json")[0] == 0
-    shown = json.loads(evo(capsys, "show", "r", "--json")[1])["scorer_changes"]
-    assert [one["rescored"] for one in shown] == [True, False] and shown[0]["after"] == shown[1]["before"]
     lines = [line for line in evo(capsys, "show", "r")[1].splitlines() if "the scorer of" in line]
-    assert len(lines) == 2 and f"-> {shown[0]['after']}; all answers were scored again" in lines[0]
-    assert f"-> {shown[1]['after']}; accepted, older scores were kept" in lines[1]
+    assert len(lines) == 2 and lines[0].endswith("; all answers were scored again")
+    assert lines[1].endswith("; accepted, older scores were kept")

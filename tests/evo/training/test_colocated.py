@@ -257,6 +257,8 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         (["--train", "vpo", "--rollouts", "2", "--temperature", "0"], "at temperature 0"),
         (["--train", "vpo", "--train-credit", "lineage"], "--train-credit was removed; an answer is paid for what it"),
         (["--train", "kto", "--rollouts", "4"], "kto was removed; use improve"),
+        (["--train", "vpo", "--rollouts", "2", "--policy", "embedded:base,embedded:vpo"], "takes one policy"),
+        (["--train", "improve", "--rollouts", "2"], "evo train improve --from-traces"),
         (["--config", "train.yaml"], "check_every 9 must be at most max_staleness 8"),
     ],
 )

@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import os
-import signal
 
 import numpy as np
 import pytest
@@ -95,19 +93,6 @@ def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, 
     assert "different answers" in (whole / "README.md").read_text()
 
 
-def test_an_interrupt_ends_it_after_the_step(db, tmp_path, monkeypatch):
-    def interrupted(source, lessons, stats, status):
-        if status.step == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-        return {}
-
-    monkeypatch.setattr(Improvements, "learned", interrupted)
-    given = ["train", "improve", "--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "2"]
-    given += ["--steps", "5", "--precision", "fp32", "--plain", "-o", str(tmp_path / "out")]
-    assert invoke(given) == 130
-    assert [line["step"] for line in read_metrics(tmp_path / "out") if line["kind"] == "step"] == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -119,12 +104,6 @@ def test_an_interrupt_ends_it_after_the_step(db, tmp_path, monkeypatch):
 def test_what_it_does_not_take_is_said(db, changes, said):
     with pytest.raises(BadInput, match=said):
         settings(db, **changes)
-
-
-def test_beside_a_search_it_is_refused(db, tmp_path, capsys):
-    given = ["run", "maze:train/0", "--policy", SMALL_POLICY, "--train", "improve", "--rollouts", "2", "--plain"]
-    assert invoke([*given, "--db", f"sqlite:///{tmp_path / 'x.db'}"]) == 2
-    assert "evo train improve --from-traces" in capsys.readouterr().err
 
 
 FROM_ARCHIVES = ["--parents", "1", "--parents-from", "archive:a", "--steps", "2", "--precision", "fp32"]

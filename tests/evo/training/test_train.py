@@ -29,8 +29,7 @@ SMALL = {
     **{"evaluate": ["maze:train/20-21"], "evaluate_answers": 3, "evaluate_every": 2},
 }
 FLAGS = [
-    "--policy",
-    SMALL_POLICY,
+    *["--policy", SMALL_POLICY],
     *["--prompts", "2", "--rollouts", "4", "--lr", "1e-3", "--precision", "fp32", "--save-every", "2", "--plain"],
 ]
 
@@ -70,11 +69,21 @@ def test_one_seed_gives_one_policy_and_another_seed_another(tmp_path):
     assert read_metrics(tmp_path / "a", "step") == read_metrics(tmp_path / "b", "step")
 
 
-@pytest.mark.parametrize("lora", [0, 4])
-def test_a_stopped_run_resumes_as_if_it_had_not_been(tmp_path, lora):
-    if lora:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schedule": "cosine"},
+        {"schedule": "cosine", "lora_rank": 4},
+        {"lora_rank": 4, "dtype": "bfloat16", "precision": "bf16", "evaluate": []},
+        # few problems, asked again at every step, so that most prompts after the first step show a parent
+        {"parents_from": "archive", "reward": "gain", "under_way": 2, "parents": 1.0, "evaluate": []},
+    ],
+    ids=["whole", "adapter", "adapter of bfloat16", "gains over parents"],
+)
+def test_a_stopped_run_resumes_as_if_it_had_not_been(tmp_path, changes):
+    if "lora_rank" in changes:
         pytest.importorskip("peft", reason="adapters need peft")
-    run = settings(lora_rank=lora, schedule="cosine")
+    run = settings(**changes)
     trained(begin(run, str(tmp_path / "whole"), ""))
     assert trained(begin(run, str(tmp_path / "cut"), ""), stop_after=3) == "interrupted"
     assert not (tmp_path / "cut" / "config.json").exists()
@@ -83,9 +92,19 @@ def test_a_stopped_run_resumes_as_if_it_had_not_been(tmp_path, lora):
     assert all(torch.equal(whole[name], cut[name]) for name in whole)
     for kind in ("step", "evaluation"):
         assert read_metrics(tmp_path / "whole", kind) == read_metrics(tmp_path / "cut", kind)
-    assert (tmp_path / "cut" / "adapter").exists() == bool(lora)
-    if lora:
+    assert (tmp_path / "cut" / "adapter").exists() == ("lora_rank" in changes)
+    steps = read_metrics(tmp_path / "cut", "step")
+    if "dtype" in changes:
+        assert {weight.dtype for weight in whole.values()} == {torch.bfloat16}
+        adapter = load_file(tmp_path / "whole" / "adapter" / "adapter_model.safetensors")
+        assert {weight.dtype for weight in adapter.values()} == {torch.float32}
+        assert any(weight.any() for name, weight in adapter.items() if "lora_B" in name)
+        assert steps[0]["kl"] == pytest.approx(0, abs=1e-6), "the first step begins where training started"
+    elif "lora_rank" in changes:
         check_adapter(tmp_path / "cut")
+    elif "reward" in changes:
+        assert "kept" not in steps[0]
+        assert all(0 <= line[name] <= 1 for line in steps[1:] for name in ("kept", "copied", "refined"))
 
 
 def check_adapter(folder):
@@ -103,40 +122,16 @@ def check_adapter(folder):
     assert again.peft_config["default"].base_model_name_or_path == str(adapter)
 
 
-def test_frozen_weights_in_bfloat16_train_an_adapter_in_float32(tmp_path):
-    pytest.importorskip("peft", reason="adapters need peft")
-    run = settings(lora_rank=4, dtype="bfloat16", precision="bf16", evaluate=[])
-    trained(begin(run, str(tmp_path / "whole"), ""))
-    trained(begin(run, str(tmp_path / "cut"), ""), stop_after=3)
-    trained(resume(str(tmp_path / "cut"), {}))
-    whole, cut = weights(tmp_path / "whole"), weights(tmp_path / "cut")
-    assert {weight.dtype for weight in whole.values()} == {torch.bfloat16}
-    assert all(torch.equal(whole[name], cut[name]) for name in whole)
-    adapter = load_file(tmp_path / "whole" / "adapter" / "adapter_model.safetensors")
-    assert {weight.dtype for weight in adapter.values()} == {torch.float32}
-    assert any(weight.any() for name, weight in adapter.items() if "lora_B" in name)
-    step = read_metrics(tmp_path / "whole", "step")[0]
-    assert step["kl"] == pytest.approx(0, abs=1e-6), "the first step begins where training started"
-
-
-def test_a_type_of_weights_is_for_an_adapter():
-    with pytest.raises(BadInput, match="dtype is for LoRA"):
-        settings(dtype="bfloat16")
-
-
-def test_gains_over_parents_from_archives_resume_too(tmp_path):
-    """Few problems, asked again at every step, so that most prompts after the first step show a parent."""
-    gains = {"parents_from": "archive", "reward": "gain", "under_way": 2, "parents": 1.0, "evaluate": [], "steps": 3}
-    trained(begin(settings(**gains), str(tmp_path / "whole"), ""))
-    trained(begin(settings(**gains), str(tmp_path / "cut"), ""), stop_after=2)
-    trained(resume(str(tmp_path / "cut"), {}))
-    whole, cut = read_metrics(tmp_path / "whole", "step"), read_metrics(tmp_path / "cut", "step")
-    names = ("refined", "copied", "kept", "loss", "fitness")
-    assert [[line.get(name) for name in names] for line in cut] == [
-        [line.get(name) for name in names] for line in whole
-    ]
-    assert "kept" not in whole[0]
-    assert all(0 < line["kept"] <= 1 and 0 <= line["copied"] <= 1 and 0 <= line["refined"] <= 1 for line in whole[1:])
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dtype": "bfloat16"}, "dtype is for LoRA"),
+        ({"method": "gdpo", "reward": "gain"}, "gdpo has no gain"),
+    ],
+)
+def test_settings_that_do_not_go_together(changes, said):
+    with pytest.raises(BadInput, match=said):
+        settings(**changes)
 
 
 def test_options_of_the_address_decide_the_prompts_and_outlive_a_resume(tmp_path):
@@ -169,11 +164,6 @@ def asked(training):
     steps, step = [], training.trainer.step
     training.trainer.step = lambda groups: steps.append([group.prompt for group in groups]) or step(groups)
     return steps
-
-
-def test_a_method_without_a_gain_refuses_it():
-    with pytest.raises(BadInput, match="gdpo has no gain"):
-        settings(method="gdpo", reward="gain")
 
 
 def test_what_was_logged_after_the_last_checkpoint_is_done_again(tmp_path):
@@ -249,7 +239,6 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["vpo", "maze:train", "--policy", f"{SMALL_POLICY}?temperature=0", "-o", "x"], "at temperature 0"),
         (["vpo", "maze:train", "--policy", "embedded:base,embedded:vpo", "-o", "x"], "trains one policy, not"),
         (["vpo", "--from-traces", "r", "--policy", "embedded:base?prefill=1", "-o", "x"], "leave out ?prefill="),
-        (["vpo", "maze:train", "--lr", "0", "-o", "x"], "lr"),
         (["pass_at_k", "maze:train", "-o", "x"], "use it with reward solve"),
         (["gdpo", "maze:train", "--reward", "solve", "-o", "x"], "gdpo has no goals to reach"),
         (["vpo", "maze:train", "--reward", "solve", "-o", "x"], "--parents-from archive:RUN"),
@@ -260,10 +249,8 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
             "--credit was removed; an answer is paid for what it",
         ),
         (["vpo", "maze:train", "--answers", "9", "-o", "x"], "1 to 5 answers"),
-        (["vpo", "maze:nowhere", "-o", "x"], "maze:nowhere"),
         (["vpo", "maze:train/0-3", "--evaluate", "maze:train/3", "-o", "x"], "would be trained on and evaluated on"),
         (["vpo", "maze:train", "--policy", "scripted:random-route", "-o", "x"], "has no weights here to train"),
-        (["vpo", "programs:easy", "-o", "x"], "only understands mazes"),
         (["--resume", "nowhere"], "holds no training run"),
         (["--resume", "nowhere", "--lr", "1"], "cannot change"),
         (["vpo", "maze:train", "--config", "nowhere.yaml", "-o", "x"], "nowhere.yaml"),
@@ -306,18 +293,6 @@ def test_the_learning_rate_suits_the_policy_unless_it_is_given(tmp_path):
     assert read_metrics(tmp_path, "step")[0]["learning_rate"] == 2.5e-4
     assert json.loads((tmp_path / "train.json").read_text())["config"]["lr"] == 2.5e-4
     assert TrainConfig.of(run).learning_rate == 1e-6
-
-
-def test_settings_come_from_a_file_and_flags_override(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.yaml").write_text("method: grpo\nproblems: [maze:train/0-3]\nsteps: 3\nlr: 0.01\n")
-    assert invoke(["train", "--config", "train.yaml", "--steps", "1", "-o", "out", *FLAGS]) == 0
-    kept = json.loads((tmp_path / "out" / "train.json").read_text())["config"]
-    assert (kept["method"], kept["steps"], kept["lr"]) == ("grpo", 1, 1e-3)
-    assert "the policy: out" in capsys.readouterr().out
-    (tmp_path / "train.yaml").write_text("method: grpo\nspeed: 11\n")
-    assert invoke(["train", "--config", "train.yaml", "-o", "other"]) == 2
-    assert "unknown key speed" in capsys.readouterr().err
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
