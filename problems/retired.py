@@ -155,6 +155,9 @@ FLAGS.update(
         "--likelihood": "it was for dpo; use improve, which maximises the likelihood of better answers",
         "--fsdp": "vpo.trl.VPOTrainer shards a model over processes",
         "--fsdp-offload": "vpo.trl.VPOTrainer shards a model over processes",
+        "--train-unsolved": "leave it out: groups of solved problems teach too",
+        "--stop-at-chance": "the metrics kept and refined against their chance tell whether a parent helps",
+        "--no-stop-at-chance": "leave it out: a training ends by its steps and budgets",
         "--trackers": "read metrics.jsonl in the directory of the run, or evo report it",
     }
 )
@@ -166,10 +169,12 @@ _OF_TRAINING: dict[str, tuple[str, tuple[Any, ...]]] = {
     "likelihood": ("use improve, which maximises the likelihood of better answers", (1.0,)),
     "fsdp": ("vpo.trl.VPOTrainer shards a model over processes", (False,)),
     "fsdp_offload": ("vpo.trl.VPOTrainer shards a model over processes", (False,)),
+    "stop_at_chance": ("leave it out: a training ends by its steps and budgets", (True, False)),
     "trackers": ("read metrics.jsonl in the directory of the run, or evo report it", ([],)),
 }
 KEYS.update(_OF_TRAINING)
 KEYS.update({f"train.{key}": row for key, row in _OF_TRAINING.items()})
+KEYS["train.unsolved"] = ("leave it out: groups of solved problems teach too", (False,))
 KEYS["train.most_behind"] = ("use train.max_staleness", ())
 NAMES.update(
     {

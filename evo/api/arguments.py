@@ -29,7 +29,6 @@ FLAGS: Mapping[str, str] = {
     "prefill": "prompt.prefill",
     "train_every": "train.every",
     "train_steps": "train.steps",
-    "train_unsolved": "train.unsolved",
     "train_reward": "train.reward",
     "train_check": "train.check",
     "lr": "train.lr",

@@ -161,7 +161,6 @@ _TRAINING_FLAGS = together(
     [
         flag(RunConfig, "train.every", "--train-every"),
         flag(RunConfig, "train.steps", "--train-steps"),
-        flag(RunConfig, "train.unsolved", "--train-unsolved"),
         flag(RunConfig, "train.reward", "--train-reward"),
         flag(RunConfig, "train.check", "--train-check", metavar="SET"),
         flag(RunConfig, "train.lr"),
@@ -188,7 +187,7 @@ SEARCH = (
 )
 SAMPLING = ("temperature", "top_p", "max_new_tokens", "device", "dtype")
 TRAINING = (
-    *("train__every", "train__steps", "train__unsolved", "train__reward"),
+    *("train__every", "train__steps", "train__reward"),
     *("train__check", "train__lr", "train__kl"),
 )
 """Sections of the help of commands that search."""

@@ -111,7 +111,6 @@ class SearchTraining(TrainerSettings):
         description="The reward of an answer to a prompt with a parent: its value, or its gain over the parents shown.",
     )
     shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
-    unsolved: bool = Field(False, description="Learn only from problems that are not solved yet.")
     tolerance: float = Field(
         0.05, gt=0.0, description="Nats per token by which sampler and trainer may differ on the probe after a sync."
     )

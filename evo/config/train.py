@@ -64,7 +64,6 @@ _OF_SAMPLING = (
     "visits",
     "reward",
     "shaping",
-    "stop_at_chance",
 )
 """Settings that decide which prompts are sampled, and how; traces have been sampled already."""
 _OF_EXAMPLES = ("from_traces", "db", "trace_problems")
@@ -119,10 +118,6 @@ class TrainRun(TraceSettings, TrainerSettings):
         "parent; solve: 1 if it solves the problem (without a target: beats what archive:RUN ended with), else 0.",
     )
     shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
-
-    stop_at_chance: bool = Field(
-        True, description="Stop when a parent from an archive does not help the policy more than none."
-    )
 
     evaluate: list[str] = Field(default_factory=list, description="Held-out problem addresses to evaluate on.")
     evaluate_every: int = Field(50, ge=1, description="Steps between held-out evaluations.")

@@ -10,8 +10,7 @@ from islands.types import RunRecord
 
 class StopReason(StrEnum):
     """FINISHED: all that was planned is done. SOLVED, FAILED, PLATEAU: of a problem. TOO_LONG: of a problem whose
-    prompts do not fit the model. INTERRUPTED: from outside. UNANSWERED: too many replies in a row held no answer.
-    CHANCE: in training, a parent no longer helps the policy."""
+    prompts do not fit the model. INTERRUPTED: from outside. UNANSWERED: too many replies in a row held no answer."""
 
     FINISHED = "finished"
     SOLVED = "solved"
@@ -21,7 +20,6 @@ class StopReason(StrEnum):
     UNANSWERED = "unanswered"
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
-    CHANCE = "chance"
 
 
 @dataclass(frozen=True)
@@ -35,9 +33,7 @@ class Stop:
         """The reason in summaries and on screens."""
         if self.reason is StopReason.FINISHED:
             return ""
-        if self.reason in (
-            StopReason.BUDGET, StopReason.INTERRUPTED, StopReason.CHANCE, StopReason.UNANSWERED, StopReason.TOO_LONG
-        ):  # fmt: skip
+        if self.reason in (StopReason.BUDGET, StopReason.INTERRUPTED, StopReason.UNANSWERED, StopReason.TOO_LONG):
             return self.message or str(self.reason.value)
         return f"{self.reason.value}: {self.message}" if self.message else str(self.reason.value)
 

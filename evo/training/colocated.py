@@ -19,7 +19,7 @@ import asyncio
 import copy
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -118,41 +118,42 @@ PROBE_TOKENS = 1024
 least one rollout is read."""
 
 
+@dataclass(kw_only=True, eq=False)
 class CoLocated(Learner):
     """Trains the policy that searches, on its own groups.
 
     policy: the one whose weights are replaced
     trainer: holds the learner's weights, which are another model than the policy's
-    solved_at: problem id -> the sequence that solved it, None while unsolved
     folder: of checkpoints; card: their description; answers: m of the search
     promotion: decides which versions may search; None allows all
     """
 
+    store: Store
+    run_id: int
+    policy: TrainablePolicy
+    trainer: PolicyTrainer
+    settings: SearchTraining
+    status: SearchStatus
+    folder: Path
+    card: str
+    answers: int
+    promotion: Promotion | None = None
     learns = True
 
-    def __init__(
-        self, *, store: Store, run_id: int, policy: TrainablePolicy, trainer: PolicyTrainer, settings: SearchTraining,
-        solved_at: Callable[[int], int | None], status: SearchStatus, folder: Path, card: str, answers: int,
-        promotion: Promotion | None = None,
-    ) -> None:  # fmt: skip
-        self.store, self.run_id, self.policy, self.trainer = store, run_id, policy, trainer
-        self.settings, self.status, self.folder, self.promotion = settings, status, folder, promotion
-        self._solved_at, self._card, self._answers = solved_at, card, answers
+    def __post_init__(self) -> None:
         self._sampler: Sampler | None = None
         self._waiting: list[ScoredGroup] = []
-        self._planned = self._recorded = 0  # steps that have their groups; recorded steps
+        self._planned = self._recorded = self._saved = 0  # steps that have their groups; recorded steps; the last saved
         self._probe: tuple[list[Rollout], float] | None = None
-        self._saved = 0
-        self._checkpoints: list[tuple[str, bool]] = []  # path, whether it was promoted; oldest first
-        if promotion is not None:
-            promotion.start(trainer)
+        if self.promotion is not None:
+            self.promotion.start(self.trainer)
 
     def attach(self, sampler: Sampler) -> None:
         self._sampler = sampler
         self.learn(())  # a kill may have happened after the groups of a step and before the step
 
     def learn(self, groups: Sequence[ScoredGroup]) -> None:
-        self._waiting += [group for group in groups if self._counts(group)]
+        self._waiting += groups
         every, most = self.settings.every, self.settings.steps
         while len(self._waiting) >= every and (most is None or self._planned < most):
             batch, self._waiting = self._waiting[:every], self._waiting[every:]
@@ -161,12 +162,6 @@ class CoLocated(Learner):
             self._sampler.between(partial(self._train, batch))
         if most is not None and self._planned >= most:
             self._waiting.clear()
-
-    def _counts(self, group: ScoredGroup) -> bool:
-        if not self.settings.unsolved:
-            return True
-        solved = self._solved_at(group.problem)
-        return solved is None or solved >= group.sequence
 
     async def close(self) -> None:
         """A last checkpoint of the learner."""
@@ -202,7 +197,6 @@ class CoLocated(Learner):
             )
         self.status.training = {"step": float(self._recorded), **metrics}
         if checkpoint is not None:
-            self._checkpoints.append((checkpoint, metrics.get("promoted") == 1))
             await asyncio.to_thread(self._prune)
 
     async def _offered(self) -> dict[str, float]:
@@ -252,12 +246,11 @@ class CoLocated(Learner):
 
     def _prune(self) -> None:
         """Delete checkpoints that are no longer needed; the remaining ones are enough for any resume."""
-        promoted = [path for path, searching in self._checkpoints if searching][-1:]
-        kept = {path for path, _ in self._checkpoints[-self.settings.keep :]} | set(promoted)
-        for path, _ in self._checkpoints:
-            if path not in kept:
-                shutil.rmtree(path, ignore_errors=True)
-        self._checkpoints = [(path, searching) for path, searching in self._checkpoints if path in kept]
+        saved = [record for record in training_steps(self.store, self.run_id) if record.checkpoint is not None]
+        promoted = [record for record in saved if record.stats.get("promoted") == 1]
+        kept = {record.checkpoint for record in (*saved[-self.settings.keep :], *promoted[-1:])}
+        for place in {record.checkpoint for record in saved} - kept:
+            shutil.rmtree(str(place), ignore_errors=True)
 
     def _save(self) -> str:
         from vpo.training.checkpoint import save_checkpoint
@@ -267,9 +260,9 @@ class CoLocated(Learner):
             self.trainer.model,
             self.trainer.tokenizer,
             place,
-            self._card,
+            self.card,
             {"trainer": self.trainer.state()},
-            trained={"method": self.settings.method, "answers": self._answers, "start": self.trainer.versions[0]},
+            trained={"method": self.settings.method, "answers": self.answers, "start": self.trainer.versions[0]},
         )
         self._saved = self._recorded
         return str(place)
@@ -294,17 +287,11 @@ class CoLocated(Learner):
                 self.promotion.conclude(self.trainer, harmful=not record.stats["promoted"])
             if number == searching and self.trainer.version != self.policy.version:
                 await self.sync(self.trainer.version)
-        self._checkpoints = [
-            (record.checkpoint, record.stats.get("promoted") == 1)
-            for record in records
-            if record.checkpoint is not None and Path(record.checkpoint).is_dir()
-        ]
         self._planned = self._recorded = self._saved = len(records)
         self._waiting = self._groups(upto, None)
 
     def _groups(self, after: int, upto: int | None) -> list[ScoredGroup]:
-        found = (group for _, group in read_groups(self.store, self.run_id, after=after, upto=upto))
-        return [group for group in found if self._counts(group)]
+        return [group for _, group in read_groups(self.store, self.run_id, after=after, upto=upto)]
 
 
 def diversity_of(groups: Sequence[ScoredGroup]) -> float:
@@ -423,13 +410,11 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
             top_p=policy.top_p, max_tokens=policy.max_tokens,
         )  # fmt: skip
         promotion = Promotion(candidate, held_out, scorer, settings.check_every, config.answers, settings.check_answers)
-    searched = {problem_run.record.id: problem_run for problem_run in core.problem_runs}
     card = (
         f"# {settings.method} from {policy.version}\n\nTrained during the search {run.name}, on its own prompt groups, "
         f"by evo, commit {run.commit}, seed {run.seed}:\n\n    {run.command}\n"
     )
     return CoLocated(
-        store=store, run_id=run.id, policy=policy, trainer=trainer, settings=settings,
-        solved_at=lambda problem: searched[problem].solved_sequence, status=core.status, folder=folder, card=card,
-        answers=config.answers, promotion=promotion,
+        store=store, run_id=run.id, policy=policy, trainer=trainer, settings=settings, status=core.status,
+        folder=folder, card=card, answers=config.answers, promotion=promotion,
     )  # fmt: skip

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
 from evo.search.score import score_all
-from evo.search.stop import Stop, StopReason
 from evo.training.curriculum import ArchiveCurriculum, Curriculum, StoredArchives, TrainingPrompt
 from evo.training.loop import GroupSource, TrainingBatch, TrainingStatus
 from islands.types import Candidate
@@ -33,15 +30,6 @@ from vpo.metrics import kept
 from vpo.policies.contract import LocalPolicy
 from vpo.training import TrainStats
 from vpo.training.examples import Goal, SearchContext
-
-WINDOW = 40
-"""Steps of a verdict."""
-CONFIDENCE = 0.95
-WATCHED = {
-    "kept": "answers keep no more of the parent shown than of one that is not shown",
-    "refined": "answers better the parent shown less often than those that see none",
-}
-"""For each figure, the message once it has fallen: the share kept to chance, the refinement rate below it."""
 
 
 def parent_usage(questions: Sequence[TrainingPrompt], groups: Sequence[ScoredGroup]) -> dict[str, float]:
@@ -72,47 +60,6 @@ def _shares(pairs: Iterable[tuple[Candidate | None, ScoredGroup]]) -> dict[str, 
     if not asked:
         return {}
     return {"refined": refined / asked, "copied": copied / asked, "kept": sum(shares) / max(len(shares), 1)}
-
-
-class ParentUsageWatch:
-    """Ends a training whose policy no longer mutates: the share kept or the refinement rate was above chance over
-    WINDOW steps with both kinds of prompts, and no longer is, by t intervals of the steps' differences. A policy that
-    has never mutated is not stopped."""
-
-    def __init__(self) -> None:
-        self._steps = deque[tuple[float, float]](maxlen=WINDOW)
-        self._above = [False] * len(WATCHED)
-
-    def add(self, figures: Mapping[str, float]) -> Stop | None:
-        """Take in a step's `parent_usage`; why to stop, None to continue."""
-        if not {"kept", "kept_chance"} <= figures.keys():
-            return None
-        kept_lead, refined_lead = (figures[name] - figures[f"{name}_chance"] for name in ("kept", "refined"))
-        self._steps.append((kept_lead, refined_lead))
-        if len(self._steps) < WINDOW:
-            return None
-        for i, (name, message) in enumerate(WATCHED.items()):
-            low, high = _interval([step[i] for step in self._steps])
-            fallen = low <= 0 if name == "kept" else high < 0
-            if self._above[i] and fallen:
-                return Stop(StopReason.CHANCE, message)
-            self._above[i] |= low > 0
-        return None
-
-    def state(self) -> dict[str, Any]:
-        """Plain values that `restore` takes back."""
-        return {"steps": [list(step) for step in self._steps], "above": list(self._above)}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._steps.extend((float(kept), float(refined)) for kept, refined in state["steps"])
-        self._above = list(state["above"])
-
-
-def _interval(values: Sequence[float]) -> tuple[float, float]:
-    """The t interval of a mean."""
-    mean, error = float(np.mean(values)), float(np.std(values, ddof=1)) / len(values) ** 0.5
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error
-    return mean - reach, mean + reach
 
 
 MOST_CUT = 0.1
@@ -157,7 +104,6 @@ class OnPolicy(GroupSource):
             )
         self._questions: list[TrainingPrompt] = []
         self._parents: dict[int, Candidate] = {}  # by the sequence of the group with this parent
-        self._watch = ParentUsageWatch()
         self._warned = rank > 0
 
     def answers(self, step: int) -> int:
@@ -206,10 +152,6 @@ class OnPolicy(GroupSource):
 
     def learned(self, batch: TrainingBatch, stats: TrainStats, status: TrainingStatus) -> dict[str, float]:
         self.curriculum.learn(self._questions, batch.groups)
-        usage = parent_usage(self._questions, batch.groups)
-        at_chance = self._watch.add(usage)
-        if self.run.stop_at_chance and at_chance is not None:
-            status.stopping = status.stopping or at_chance
         if stats.metrics["cut"] > MOST_CUT and not self._warned:
             self._warned = True
             warnings.warn(
@@ -217,7 +159,7 @@ class OnPolicy(GroupSource):
                 "--max-new-tokens. If `length` rises at every step, lower --lr too",
                 stacklevel=2,
             )
-        return usage
+        return parent_usage(self._questions, batch.groups)
 
     def context(self, group: ScoredGroup) -> SearchContext:
         """What the prompt of a group showed, for the trainer."""
@@ -236,9 +178,7 @@ class OnPolicy(GroupSource):
         return Goal(target, [rewards for rewards, _ in ended], self.curriculum.vectors(group.problem))
 
     def state(self) -> dict[str, Any]:
-        return {"curriculum": self.curriculum.state(), "watch": self._watch.state()}
+        return {"curriculum": self.curriculum.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.curriculum.restore(state["curriculum"])
-        if "watch" in state:  # older checkpoints have none
-            self._watch.restore(state["watch"])

@@ -155,25 +155,6 @@ def test_a_sampler_with_other_weights_stops_the_search_and_nothing_is_sampled_fr
     assert steps_of(db) == []
 
 
-def test_problems_that_are_solved_can_be_left_out(db):
-    seen = []
-
-    def look(launched):
-        learner = launched.search.learner
-        step = learner.trainer.step
-
-        def spy(groups):
-            seen.extend(groups)
-            return step(groups)
-
-        learner.trainer.step = spy
-        solved = launched.problem_runs[0].record.id
-        learner._solved_at = lambda problem: -1 if problem == solved else None
-
-    run(db, config(train={"unsolved": True, "every": 2}), change=look)
-    assert len({group.problem for group in seen}) == 1 and len(seen) == 6
-
-
 def test_training_ends_where_it_was_told_and_the_search_goes_on(db):
     run(db, config(train={"steps": 1}))
     assert len(steps_of(db)) == 1 and len(groups_of(db)) == 12
