@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -14,22 +13,10 @@ from rich.console import Console
 
 from evo.cli.options import json_option, open_console, print_json, print_table
 from evo.errors import INTERRUPTED, BadInput
-from evo.pipelines.check import check_pipeline
 from evo.pipelines.file import SEARCHES, Pipeline, Stage, read_pipeline
-from evo.pipelines.run import (
-    PipelineFolder,
-    PipelineRunner,
-    PipelineState,
-    StageRecord,
-    Status,
-    check_state,
-    load_state,
-    lock_folder,
-)
+from evo.pipelines.run import PipelineRun, StageRecord, Status
 from islands.names import hide_password
 
-LONGEST_PREFIX = 36
-"""Characters of the directory's name at most: with the 40 of a stage's name it fits a run's name."""
 _VERBS = {Status.BEGUN: "begins", Status.DONE: "done", Status.INTERRUPTED: "interrupted", Status.FAILED: "failed"}
 
 
@@ -64,15 +51,11 @@ def pipeline(
     """
     read = read_pipeline(file)
     chosen = _choose(read, only, first)
-    folder, named = Path(output or f"evo-{Path(file).stem}"), db or read.db
-    prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:LONGEST_PREFIX].strip("-") or "pipeline"
-    place = PipelineFolder(folder, named or f"sqlite:///{folder / 'evo.db'}", prefix)
+    run = PipelineRun(read, Path(output or f"evo-{Path(file).stem}"), db or read.db)
     console = open_console(stderr=as_json, markup=False, soft_wrap=True)
-    state = load_state(place, named)
-    left = check_state(read, state, place, chosen)
-    check_pipeline(read)
+    left = run.left(chosen)
     if dry_run:
-        _print(console, _describe(read, state, place, left, chosen, Status.WAITING), as_json, "")
+        _print(console, _describe(run, left, chosen, Status.WAITING), as_json, "")
         return 0
     again = ["evo", "pipeline", file, *(["-o", output] if output else []), *(["--db", hide_password(db)] if db else [])]
 
@@ -82,12 +65,9 @@ def pipeline(
             f"[{number}/{len(read.stages)}] {stage.name}: {stage.kind} {_VERBS[record.state]}", highlight=False
         )
 
-    with lock_folder(folder) as lock:
-        state = load_state(place, named)
-        left = check_state(read, state, place, chosen)
-        outcome = PipelineRunner(place, state, lock, quiet=as_json, report=report).run(read, left)
-    _print(console, _describe(read, state, place, left, chosen, outcome), as_json, shlex.join(again))
-    for name, record in state.stages.items():
+    outcome, left = run.run(chosen, quiet=as_json, report=report)
+    _print(console, _describe(run, left, chosen, outcome), as_json, shlex.join(again))
+    for name, record in run.state.stages.items():
         if record.state is Status.FAILED:
             print(f"evo: stage {name} failed: {record.reason}", file=sys.stderr)
     return {Status.DONE: 0, Status.FAILED: 1, Status.INTERRUPTED: INTERRUPTED}[outcome]
@@ -103,18 +83,10 @@ def _choose(read: Pipeline, only: Sequence[str], first: str | None) -> list[str]
     return names[names.index(first) :] if first is not None else [name for name in names if name in (only or names)]
 
 
-def _describe(
-    read: Pipeline,
-    state: PipelineState,
-    place: PipelineFolder,
-    left: Sequence[Stage],
-    chosen: Sequence[str],
-    outcome: Status,
-) -> dict[str, Any]:
+def _describe(run: PipelineRun, left: Sequence[Stage], chosen: Sequence[str], outcome: Status) -> dict[str, Any]:
     stages = []
-    for stage in read.stages.values():
-        record = state.stages.get(stage.name, StageRecord())
-        result = place.result(stage)
+    for stage in run.pipeline.stages.values():
+        record, result = run.record(stage.name), run.result(stage)
         stages.append(
             {
                 "name": stage.name,
@@ -128,7 +100,7 @@ def _describe(
                 "reason": record.reason,
             }
         )
-    return {"outcome": str(outcome), "directory": str(place.folder), "db": hide_password(place.db), "stages": stages}
+    return {"outcome": str(outcome), "directory": str(run.folder), "db": hide_password(run.db), "stages": stages}
 
 
 def _print(console: Console, record: dict[str, Any], as_json: bool, again: str) -> None:

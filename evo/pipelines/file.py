@@ -18,12 +18,16 @@ from pydantic import BaseModel, ConfigDict
 
 from evo.config.compare import CompareOptions, parse_comparison, shape_comparison
 from evo.config.parse import parse
-from evo.config.run import EvaluateConfig, RunConfig
+from evo.config.run import EvaluateConfig, PromptConfig, RunConfig
 from evo.config.train import TrainRun
-from evo.errors import BadInput
+from evo.errors import BadInput, not_trainable
+from evo.prompts.registry import open_format
+from evo.runs.preflight import prompt_format_at
+from evo.search.resources import problems_at
 from problems.address import did_you_mean
+from problems.contract import BadAddress
 from problems.retired import STAGE_KINDS, replace_hint
-from vpo.policies.address import split_policies
+from vpo.policies.address import NoOptions, parse_address, split_policies
 
 POLICY, RUN, FILE = "policy", "run", "file"
 
@@ -193,9 +197,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """path: of the file; stages: by name, in their order; db: the database, if the file names one."""
+    """stages: by name, in their order; db: the database, if the file names one."""
 
-    path: Path
     stages: Mapping[str, Stage]
     db: str | None
 
@@ -212,8 +215,35 @@ def read_pipeline(path: str) -> Pipeline:
         if not isinstance(values, dict):
             raise BadInput(f"{source}: expected keys and values, found {type(values).__name__}")
         settings, given = read_settings(kind, {str(key): value for key, value in values.items()}, source)
-        stages[name] = Stage(name, kind, settings, given, find_references(kind, given, source, kinds, stages))
-    return Pipeline(Path(path), stages, file.db)
+        stage = Stage(name, kind, settings, given, find_references(kind, given, source, kinds, stages))
+        try:
+            _check_inputs(stage, stages)
+        except (BadInput, BadAddress) as error:
+            message = " ".join(str(error).split()).removeprefix("the options: ")
+            raise BadInput(f"{source}: {message}") from error
+        stages[name] = stage
+    return Pipeline(stages, file.db)
+
+
+def _check_inputs(stage: Stage, earlier: Mapping[str, Stage]) -> None:
+    """Whether the problem sets and policies exist and fit each other, as far as that can be told without a model and
+    before the earlier stages. Raises BadInput, BadAddress."""
+    given = stage.given
+    if stage.kind != "report" and not given.get("problems") and not given.get("from_traces"):
+        raise BadInput("problems: name problems")
+    addresses = [*given.get("problems", ()), *given.get("evaluate", ())] if stage.kind != "report" else []
+    problems = problems_at([address for address in addresses if stage_named(address) is None], 1)
+    own = stage.settings.policy if stage.kind in ("train", "evaluate") else given.get("policy")
+    policies = [own, *(arm["policy"] for arm in given.get("arms", {}).values())]
+    for policy in [part for named in filter(None, policies) for part in split_policies(named)]:
+        start = policy
+        while (name := stage_named(start)) is not None:  # a policy is asked as the one that its training starts from
+            parse_address(start).own_options(NoOptions)
+            start = earlier[name].settings.policy
+        if stage.kind == "train" and not parse_address(start).has_weights:
+            raise not_trainable(start)
+        for problem in problems:
+            open_format(problem, prompt_format_at(start), PromptConfig(), 1)
 
 
 class _Loader(yaml.SafeLoader):

@@ -10,10 +10,10 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -38,6 +38,8 @@ from islands.types import RunRecord
 STATE, LOCK = "pipeline.json", ".lock"
 LOCK_SECONDS, BUSY_SECONDS = 10.0, 30.0
 """How long to wait for the directory, and for a run, of a process that was killed and has not ended yet."""
+LONGEST_PREFIX = 36
+"""Characters of the directory's name at most: with the 40 of a stage's name it fits a run's name."""
 
 
 class Status(StrEnum):
@@ -74,13 +76,42 @@ class PipelineState(BaseModel):
     stages: dict[str, StageRecord] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PipelineFolder:
-    """The directory of a pipeline. db: the database's address, with its password; prefix: of the names of its runs"""
+class PipelineRun:
+    """A pipeline in its directory.
 
-    folder: Path
-    db: str
-    prefix: str
+    db: the database's address, with its password; prefix: of the names of its runs; state: what was done before
+    """
+
+    def __init__(self, pipeline: Pipeline, folder: Path, db: str | None) -> None:
+        """db: the database that was named. Raises BadInput if the directory belongs to something else."""
+        self.pipeline, self.folder = pipeline, folder
+        self.db = db or f"sqlite:///{folder / 'evo.db'}"
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:LONGEST_PREFIX]
+        self.prefix = name.strip("-") or "pipeline"
+        self.interrupted = False
+        self._process: CommandProcess | None = None
+        self._named = hide_password(db or "")
+        self._load()
+
+    def _load(self) -> None:
+        path = self.folder / STATE
+        if self.folder.exists() and not self.folder.is_dir():
+            raise BadInput(f"-o {self.folder}: is a file")
+        if not path.exists():
+            if self.folder.is_dir() and any(entry.name != LOCK for entry in self.folder.iterdir()):
+                raise BadInput(f"-o {self.folder}: holds other files; name a new directory, or that of a pipeline")
+            self.state = PipelineState(db=self._named)
+            return
+        try:
+            self.state = parse(PipelineState, json.loads(path.read_text(encoding="utf-8")), str(path))
+        except (ValueError, OSError) as error:
+            raise BadInput(f"{path}: cannot be read ({error}); name another directory") from error
+        if self.state.db != self._named:
+            where = self.state.db or "the directory's database"
+            raise BadInput(f"-o {self.folder}: its runs are in {where}; use another directory for another database")
+
+    def record(self, name: str) -> StageRecord:
+        return self.state.stages.get(name, StageRecord())
 
     def result(self, stage: Stage) -> str:
         """What a stage makes, as an argument of commands: a path, or a run's name."""
@@ -89,11 +120,56 @@ class PipelineFolder:
             return f"{self.prefix}-{stage.name}"
         return str(self.folder / kind.folder / f"{stage.name}{kind.ending}")
 
-    def exists(self, stage: Stage) -> bool:
-        """Whether a stage has made anything."""
-        return bool(self.runs(stage)) if stage.kind in SEARCHES else Path(self.result(stage)).exists()
+    def left(self, chosen: Sequence[str]) -> list[Stage]:
+        """The chosen stages that are not done. Raises BadInput, in one line, where results would be mixed: settings or
+        inputs have changed, another thing has the name of a result, or a stage that is read is not done."""
+        left: list[Stage] = []
+        for name in chosen:
+            stage, record = self.pipeline.stages[name], self.record(name)
+            made, result = self._exists(stage), self.result(stage)
+            remedy = f"remove {'run ' if stage.kind in SEARCHES else ''}{result} to do it again, or name another -o"
+            if record.state is Status.WAITING and made:
+                raise BadInput(
+                    f"stage {name}: {result} exists already; name another directory, after which runs are named"
+                )
+            if record.state is Status.DONE and not made:
+                record.state = Status.WAITING
+            if record.state is not Status.WAITING and made:
+                if change := _find_change(record.settings, dict(stage.given)):
+                    raise BadInput(f"stage {name} has changed since it was begun ({change}): {remedy}")
+                for read, ended in record.reads.items():
+                    if self.record(read).ended != ended or read in [other.name for other in left]:
+                        raise BadInput(f"stage {name} was begun with an older {read}: {remedy}")
+            for read in stage.reads:
+                if read not in chosen and self.record(read).state is not Status.DONE:
+                    raise BadInput(f"stage {name} reads {read}, which is not done and not chosen to be")
+            if record.state is not Status.DONE:
+                left.append(stage)
+        return left
 
-    def runs(self, stage: Stage) -> list[RunRecord]:
+    def run(
+        self, chosen: Sequence[str], *, quiet: bool, report: Callable[[Stage, StageRecord], None]
+    ) -> tuple[Status, list[Stage]]:
+        """Do the chosen stages that are left, in their order: DONE, FAILED or INTERRUPTED, and what was left. After a
+        failure no further stage is begun.
+
+        quiet: what stages print goes to stderr; report: called when a stage begins and ends
+        """
+        with self._locked() as lock:
+            self._load()  # another process may have worked here
+            left = self.left(chosen)
+            with self._obeying_interrupts():
+                for stage in left:
+                    status = self._do(stage, lock, quiet, report)
+                    if status is not Status.DONE:
+                        return status, left
+        return Status.DONE, left
+
+    def _exists(self, stage: Stage) -> bool:
+        """Whether a stage has made anything."""
+        return bool(self._runs(stage)) if stage.kind in SEARCHES else Path(self.result(stage)).exists()
+
+    def _runs(self, stage: Stage) -> list[RunRecord]:
         """The stored runs of a search or comparison; none if there is no database yet."""
         url = parse_address(self.db)
         if url.drivername == "sqlite" and not Path(str(url.database)).exists():
@@ -107,29 +183,26 @@ class PipelineFolder:
         except (UnknownRun, NoRuns):
             return []
 
-    def command(self, stage: Stage, results: Mapping[str, str]) -> list[str]:
+    def _command(self, stage: Stage) -> list[str]:
         """The arguments of `evo` that do the stage, or the rest of it. Writes its --config file first."""
-        values = replace_references(dict(stage.given), results.__getitem__)
-        target = self.result(stage)
+        results = {stage.name: self.result(stage) for stage in self.pipeline.stages.values()}
+        values, target = replace_references(dict(stage.given), results.__getitem__), results[stage.name]
         if stage.kind not in SEARCHES:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
         if stage.kind == "report":
             return ["report", values.pop("run"), *_flags(values), "-o", target]
         if stage.kind == "evaluate":
-            return ["evaluate", *values.pop("problems", []), *_flags(values), "-o", target]
+            return ["evaluate", *values.pop("problems", []), *_flags(values), "-o", target, "--plain"]
         if stage.kind == "train":
-            return ["train", "--config", self._write_config(stage, values), "-o", target]
-        against, processes = values.pop("against", None), values.pop("processes", None)
-        options = [] if processes is None else ["--processes", str(processes)]
+            return ["train", "--config", self._write_config(stage, values), "-o", target, "--plain"]
+        options = _flags({name: values.pop(name, None) for name in ("processes", "against")})
         deadline = time.monotonic() + BUSY_SECONDS
-        while any(run.status == "running" for run in self.runs(stage)) and time.monotonic() < deadline:
+        while any(run.status == "running" for run in self._runs(stage)) and time.monotonic() < deadline:
             time.sleep(0.2)  # processes that have not noticed the kill of their parent
-        if self.runs(stage):
-            return ["resume", target, *options]
-        if stage.kind == "search":
-            return ["run", "--config", self._write_config(stage, values), "--name", target]
-        options += [] if against is None else ["--against", against]
-        return ["compare", "--config", self._write_config(stage, values), "--name", target, *options]
+        if self._runs(stage):
+            return ["resume", target, *options[: 2 * ("--processes" in options)], "--plain"]
+        command = "run" if stage.kind == "search" else "compare"
+        return [command, "--config", self._write_config(stage, values), "--name", target, *options, "--plain"]
 
     def _write_config(self, stage: Stage, values: dict[str, Any]) -> str:
         path = self.folder / "settings" / f"{stage.name}.yaml"
@@ -137,167 +210,71 @@ class PipelineFolder:
         path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
         return str(path)
 
-
-def _flags(values: Mapping[str, Any]) -> list[str]:
-    given = {name: value for name, value in values.items() if value is not None}
-    return [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-
-
-# -- what is done and what is not --------------------------------------------------------------------------------------
-
-
-def load_state(place: PipelineFolder, db: str | None) -> PipelineState:
-    """The state in the directory. db: the database that was named. Raises BadInput if it belongs to something else."""
-    path, named = place.folder / STATE, hide_password(db or "")
-    if place.folder.exists() and not place.folder.is_dir():
-        raise BadInput(f"-o {place.folder}: is a file")
-    if not path.exists():
-        if place.folder.is_dir() and any(entry.name != LOCK for entry in place.folder.iterdir()):
-            raise BadInput(f"-o {place.folder}: holds other files; name a new directory, or that of a pipeline")
-        return PipelineState(db=named)
-    try:
-        state = parse(PipelineState, json.loads(path.read_text(encoding="utf-8")), str(path))
-    except (ValueError, OSError) as error:
-        raise BadInput(f"{path}: cannot be read ({error}); name another directory") from error
-    if state.db != named:
-        where = state.db or "the directory's database"
-        raise BadInput(f"-o {place.folder}: its runs are in {where}; use another directory for another database")
-    return state
-
-
-def check_state(pipeline: Pipeline, state: PipelineState, place: PipelineFolder, chosen: Sequence[str]) -> list[Stage]:
-    """The chosen stages that are not done. Raises BadInput, in one line, where results would be mixed: settings or
-    inputs have changed, another thing has the name of a result, or a stage that is read is not done."""
-    left: list[Stage] = []
-    for name in chosen:
-        stage, record = pipeline.stages[name], state.stages.get(name, StageRecord())
-        made, result = place.exists(stage), place.result(stage)
-        remedy = f"remove {'run ' if stage.kind in SEARCHES else ''}{result} to do it again, or name another -o"
-        if record.state is Status.WAITING and made:
-            raise BadInput(f"stage {name}: {result} exists already; name another directory, after which runs are named")
-        if record.state is Status.DONE and not made:
-            record.state = Status.WAITING
-        if record.state is not Status.WAITING and made:
-            if change := _find_change(record.settings, dict(stage.given)):
-                raise BadInput(f"stage {name} has changed since it was begun ({change}): {remedy}")
-            for read, ended in record.reads.items():
-                if read in state.stages and state.stages[read].ended != ended or read in [other.name for other in left]:
-                    raise BadInput(f"stage {name} was begun with an older {read}: {remedy}")
-        for read in stage.reads:
-            if read not in chosen and state.stages.get(read, StageRecord()).state is not Status.DONE:
-                raise BadInput(f"stage {name} reads {read}, which is not done and not chosen to be")
-        if record.state is not Status.DONE:
-            left.append(stage)
-    return left
-
-
-def _find_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    for key in dict.fromkeys([*before, *now]):
-        if before.get(key) != now.get(key):
-            was, is_now = (str(values.get(key, "not given"))[:60] for values in (before, now))
-            return f"{key} was {was}, is {is_now}"
-    return ""
-
-
-@contextlib.contextmanager
-def lock_folder(folder: Path) -> Iterator[int]:
-    """Lock the directory and yield the lock's descriptor. A stage's process inherits it, so both hold the lock."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise BadInput(f"-o {folder}: {error.strerror or error}") from error
-    try:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise BadInput(
-                        f"-o {folder}: another evo pipeline works in this directory; stop it first"
-                    ) from None
-                time.sleep(0.1)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-# -- the work ----------------------------------------------------------------------------------------------------------
-
-
-class PipelineRunner:
-    """Does stages in their order, once. report: called when a stage begins and ends"""
-
-    def __init__(
-        self,
-        place: PipelineFolder,
-        state: PipelineState,
-        lock: int,
-        *,
-        quiet: bool,
-        report: Callable[[Stage, StageRecord], None],
-    ) -> None:
-        """quiet: what stages print goes to stderr"""
-        self.place, self.state, self.lock, self.quiet, self.report = place, state, lock, quiet, report
-        self.interrupted = False
-        self._process: CommandProcess | None = None
-
-    def run(self, pipeline: Pipeline, left: Sequence[Stage]) -> Status:
-        """DONE, FAILED or INTERRUPTED. After a failure no further stage is begun."""
-        results = {stage.name: self.place.result(stage) for stage in pipeline.stages.values()}
-        with self._obeying_interrupts():
-            for stage in left:
-                status = self._do(stage, results)
-                if status is not Status.DONE:
-                    return status
-        return Status.DONE
-
-    def _do(self, stage: Stage, results: Mapping[str, str]) -> Status:
-        before = self.state.stages.get(stage.name, StageRecord())
-        reads = {name: self.state.stages[name].ended for name in stage.reads}
+    def _do(self, stage: Stage, lock: int, quiet: bool, report: Callable[[Stage, StageRecord], None]) -> Status:
+        before, began = self.record(stage.name), time.monotonic()
+        reads = {name: self.record(name).ended for name in stage.reads}
         record = StageRecord(state=Status.BEGUN, settings=dict(stage.given), reads=reads, seconds=before.seconds)
-        self._save(stage, record)
-        began = time.monotonic()
+        self.state.stages[stage.name] = record
+
+        def save() -> None:
+            write_whole(self.folder / STATE, self.state.model_dump_json(indent=1) + "\n")
+            report(stage, record)
+
+        save()
         # a file is written whole, and it is there without a record if a kill came between
-        written = before.state is Status.BEGUN and Path(results[stage.name]).is_file()
+        written = before.state is Status.BEGUN and Path(self.result(stage)).is_file()
         try:
-            code, reason = (0, "") if written else self._run_command(self.place.command(stage, results))
+            code, reason = (0, "") if written else self._run_command(self._command(stage), lock, quiet)
         except Exception as error:
             if exit_code_of(error) is None:
                 raise
             code, reason = 1, " ".join(str(error).split())
         record.seconds = round(before.seconds + time.monotonic() - began, 3)
-        if code == 0 and not self.place.exists(stage):
-            code, reason = 1, f"its command ended well but {results[stage.name]} is not there"
+        if code == 0 and not self._exists(stage):
+            code, reason = 1, f"its command ended well but {self.result(stage)} is not there"
         if code == 0:
             record.state, record.ended = Status.DONE, time.time()
         elif code == INTERRUPTED or self.interrupted:
             record.state = Status.INTERRUPTED
         else:
             record.state, record.reason = Status.FAILED, reason or describe_exit(code)
-        self._save(stage, record)
+        save()
         return record.state
 
-    def _save(self, stage: Stage, record: StageRecord) -> None:
-        self.state.stages[stage.name] = record
-        write_whole(self.place.folder / STATE, self.state.model_dump_json(indent=1) + "\n")
-        self.report(stage, record)
-
-    def _run_command(self, arguments: Sequence[str]) -> tuple[int, str]:
+    def _run_command(self, arguments: Sequence[str], lock: int, quiet: bool) -> tuple[int, str]:
         """Run `evo ARGUMENTS`: its exit code (negative: the signal that killed it) and its last line on stderr."""
-        plain = [] if arguments[0] == "report" else ["--plain"]
         # the database in the environment, since lists of processes would show its password
-        settings = {"EVO_DB": self.place.db}
-        output = 2 if self.quiet else None  # 2: stderr
-        self._process = CommandProcess([*arguments, *plain], settings, stdout=output, pass_fds=(self.lock,))
+        settings, output = {"EVO_DB": self.db}, 2 if quiet else None  # 2: stderr
+        self._process = CommandProcess(arguments, settings, stdout=output, pass_fds=(lock,))
         if self.interrupted:  # before the process could get the signal
             self._process.send_signal(signal.SIGINT)
         try:
             return self._process.wait(), self._process.last_line.removeprefix("evo: ")
         finally:
             self._process = None
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Lock the directory and yield the lock's descriptor. A stage's process inherits it, so both hold the lock."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise BadInput(f"-o {self.folder}: {error.strerror or error}") from error
+        try:
+            deadline = time.monotonic() + LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        busy = "another evo pipeline works in this directory; stop it first"
+                        raise BadInput(f"-o {self.folder}: {busy}") from None
+                    time.sleep(0.1)
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     @contextlib.contextmanager
     def _obeying_interrupts(self) -> Iterator[None]:
@@ -317,3 +294,16 @@ class PipelineRunner:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _flags(values: Mapping[str, Any]) -> list[str]:
+    given = {name: value for name, value in values.items() if value is not None}
+    return [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def _find_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    for key in dict.fromkeys([*before, *now]):
+        if before.get(key) != now.get(key):
+            was, is_now = (str(values.get(key, "not given"))[:60] for values in (before, now))
+            return f"{key} was {was}, is {is_now}"
+    return ""
