@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -146,13 +146,12 @@ class TraceRow(NamedTuple):
 class GroupChoice:
     """The groups of a run that a method can learn from, as far as their rows show.
 
-    upto: the last sequence; problems: ids, None for all
+    upto: the last sequence
     answers: the number of answers of a rollout, None for any; chains: whether several answers teach the method
     """
 
     run_id: int
     upto: int
-    problems: Collection[int] | None = None
     answers: int | None = None
     chains: bool = True
 
@@ -169,15 +168,14 @@ class GroupChoice:
         return [TraceRow(*row) for row in store.rows(query)]
 
     def left_out(self, store: Store) -> Counter[str]:
-        """The other groups of these problems, by the reason, in the order in which the reasons come first."""
+        """The other groups, by the reason, in the order in which the reasons come first."""
         reason = self._reason().label("reason")
         query = select(reason, func.count()).where(*self._asked(), self._reason() != "").group_by(reason)
         rows = store.rows(query.order_by(func.min(PromptGroup.c.sequence)))
         return Counter({str(why): int(count) for why, count in rows})
 
     def _asked(self) -> list[ColumnElement[bool]]:
-        where = [PromptGroup.c.run_id == self.run_id, PromptGroup.c.sequence <= self.upto]
-        return where if self.problems is None else [*where, PromptGroup.c.problem_id.in_(self.problems)]
+        return [PromptGroup.c.run_id == self.run_id, PromptGroup.c.sequence <= self.upto]
 
     def _reason(self) -> ColumnElement[str]:
         """Why a group cannot teach the method, "" if it can."""

@@ -193,7 +193,8 @@ KEYS.update(
         "trace_versions": ("name the runs to learn from with from_traces", ([],)),
         "trace_after": ("name the runs to learn from with from_traces", (None,)),
         "trace_before": ("name the runs to learn from with from_traces", (None,)),
-        "trace_iterations": ("trace_problems chooses problems; all their iterations count", (None,)),
+        "trace_problems": ("search them in a run of their own and name it in from_traces", ([],)),
+        "trace_iterations": ("all iterations of the runs in from_traces count", (None,)),
         "trace_most_behind": ("the importance weights correct for old versions", (None,)),
         "min_diversity": ("train.steps ends training, and evo show names the diversity", (None,)),
         "train.min_diversity": ("train.steps ends training, and evo show names the diversity", (None,)),
@@ -204,7 +205,8 @@ FLAGS.update(
         "--trace-versions": "name the runs to learn from with --from-traces",
         "--trace-after": "name the runs to learn from with --from-traces",
         "--trace-before": "name the runs to learn from with --from-traces",
-        "--trace-iterations": "--trace-problems chooses problems; all their iterations count",
+        "--trace-problems": "search them in a run of their own and name it with --from-traces",
+        "--trace-iterations": "all iterations of the runs of --from-traces count",
         "--trace-most-behind": "the importance weights correct for old versions",
     }
 )

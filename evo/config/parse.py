@@ -41,18 +41,29 @@ def parse(
         raise BadInput(_line(error, model, source, inlined, reserved)) from error
 
 
-def read_yaml(path: str | None) -> dict[str, Any]:
-    """The keys and values of a --config file, none without a file. Raises BadInput with one line."""
+class _Loader(yaml.SafeLoader):
+    """YAML in which a repeated key is an error: by default the second silently replaces the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key.value, str)]
+        for name in {name for name in names if names.count(name) > 1}:
+            raise yaml.constructor.ConstructorError(None, None, f"{name} is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: str | None, source: str = "") -> dict[str, Any]:
+    """The keys and values of a --config file, or of `source`; none without a file. Raises BadInput with one line."""
     if path is None:
         return {}
+    source = source or f"--config {path}"
     try:
-        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        loaded = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
     except OSError as error:
-        raise BadInput(f"--config {path}: {error.strerror or error}") from error
+        raise BadInput(f"{source}: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"--config {path}: not YAML: {' '.join(str(error).split())}") from error
+        raise BadInput(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if loaded is not None and not isinstance(loaded, dict):
-        raise BadInput(f"--config {path}: expected keys and values, found {type(loaded).__name__}")
+        raise BadInput(f"{source}: expected keys and values, found {type(loaded).__name__}")
     return loaded or {}
 
 

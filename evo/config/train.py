@@ -34,13 +34,9 @@ class TraceSettings(BaseModel):
         "instead of sampling.",
     )
     db: str = Field(DEFAULT_DB, description="The database of runs that name no other.")
-    trace_problems: list[str] = Field(
-        default_factory=list,
-        description="Use only traces of these problems (a name, an address, a set or part of one).",
-    )
     passes: int = Field(1, ge=1, description="Passes over the traces, each in another order.")
 
-    @field_validator("from_traces", "trace_problems")
+    @field_validator("from_traces")
     @classmethod
     def _parted(cls, given: list[str]) -> list[str]:
         """Repeated or parted by commas. An address of a database that holds a comma goes to --db."""
@@ -66,7 +62,7 @@ _OF_SAMPLING = (
     "shaping",
 )
 """Settings that decide which prompts are sampled, and how; traces have been sampled already."""
-_OF_EXAMPLES = ("from_traces", "db", "trace_problems")
+_OF_EXAMPLES = ("from_traces", "db")
 """Trace settings that the method of examples takes."""
 
 
@@ -176,8 +172,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     def _as_stored(self) -> None:
         for name in self._changed(_OF_SAMPLING):
-            instead = "; --trace-problems chooses among them" if name == "problems" else ""
-            raise ValueError(f"stored traces are already sampled: {name} cannot be set{instead}")
+            raise ValueError(f"stored traces are already sampled: {name} cannot be set")
 
     def _without_traces(self) -> None:
         if self.archive_run is None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.evaluation.metrics import Evaluation, ProblemAnswers, SampledAnswers, aggregate
+from evo.evaluation.metrics import Evaluation, ProblemAnswers, SampledAnswers
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
 from evo.search.sampler import Sampler
@@ -58,7 +58,7 @@ async def evaluate(
     for seed in seeds:
         budget = {"answers": answers, "total": total, "seed": seed}
         samples.append(await sample_answers(policy, problems, **budget, scorer=scorer, on_progress=report))
-    return aggregate(samples)
+    return Evaluation(samples)
 
 
 async def sample_answers(
@@ -111,11 +111,10 @@ async def sample_answers(
             if isinstance(fault, ScorerFault):
                 raise fault
         raise BadInput(f"{problems[0].name}: {sampled.faults[problems[0].name]}")
-    meter = sampler.meter
-    sampled.rollouts, sampled.tokens = meter.rollouts, meter.tokens
-    sampled.prompt_tokens, sampled.cost = meter.prompt_tokens, meter.cost
-    sampled.seconds, sampled.sampling_seconds = time.perf_counter() - started, meter.busy_seconds
-    sampled.scoring_seconds = scorer.busy_seconds - scoring_before
+    meter, seconds = sampler.meter, time.perf_counter() - started
+    sampled.costs = {name: vars(meter)[name] for name in ("rollouts", "tokens", "prompt_tokens", "cost")}
+    scoring = scorer.busy_seconds - scoring_before
+    sampled.costs |= {"seconds": seconds, "sampling_seconds": meter.busy_seconds, "scoring_seconds": scoring}
     return sampled
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from evo.stats import Difference, mean_interval, paired_difference
 from problems.contract import ScorerFault
-from vpo.metrics import Interval, best_at_k, best_of_scalarized, diversity, pareto_fraction, pass_at_k
+from vpo.metrics import best_at_k, best_of_scalarized, diversity, pareto_fraction, pass_at_k
 from vpo.scalarize import dirichlet_weights
 
 Floats = npt.NDArray[np.float64]
@@ -28,8 +28,7 @@ Bools = npt.NDArray[np.bool_]
 KS = (1, 3, 10, 30)
 WEIGHTS = 100
 """Dirichlet weights that E_w[best] is estimated with; the same for every policy, so they cancel in a comparison."""
-COUNTS = ("rollouts", "tokens", "prompt_tokens")
-TIMES = ("seconds", "sampling_seconds", "scoring_seconds")
+COSTS = ("rollouts", "tokens", "prompt_tokens", "cost", "seconds", "sampling_seconds", "scoring_seconds")
 SHARES = ("written", "valid", "pareto_fraction")
 
 
@@ -69,27 +68,17 @@ class SampledAnswers:
     problems: one entry per problem that could be judged, in order
     faults: problem -> why it could not be judged (its scorer failed, its prompt is too long); its answers count nowhere
     format_errors: why answers are missing, counted by reason; answer_errors: the kinds of failed answers
-    seconds: wall-clock; sampling_seconds: the part with the policy at work; scoring_seconds: summed over workers
+    costs: rollouts, tokens, prompt_tokens, cost, and seconds, sampling_seconds (the policy at work), scoring_seconds
+        (summed over workers)
     """
 
     seed: int
     answers: int
     problems: list[ProblemAnswers] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)
-    rollouts: int = 0
-    tokens: int = 0
-    prompt_tokens: int = 0
-    cost: float = 0.0
     format_errors: Counter[str] = field(default_factory=Counter)
     answer_errors: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
-    sampling_seconds: float = 0.0
-    scoring_seconds: float = 0.0
-
-    @property
-    def missing(self) -> int:
-        """Requested answers that were not written, repeats within a chain included."""
-        return sum(int((~answers.written).sum()) for answers in self.problems)
+    costs: dict[str, float] = field(default_factory=dict)
 
 
 def metrics_of(answers: ProblemAnswers) -> dict[str, float]:
@@ -125,23 +114,38 @@ def _weights(dimensions: int) -> Floats:
     return dirichlet_weights(WEIGHTS, dimensions, sampler="sobol", seed=0)
 
 
-@dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Metrics of one policy on a set of problems.
+    """Metrics of one policy on a set of problems, from the result of each seed.
 
-    samples: the result of each seed, with its answers
-    per_problem: metric -> (P,) averaged over seeds; NaN if a problem has no such metric
     problems: the P problems that every seed could judge; faults: the others, with the reason
+    per_problem: metric -> (P,) averaged over seeds; NaN if a problem has no such metric
     metrics: metric -> mean with its 95% interval; None if no problem has it (solve@k without targets)
     per_seed: seed -> metric -> mean over problems or None
     """
 
-    samples: tuple[SampledAnswers, ...]
-    problems: tuple[ProblemAnswers, ...]
-    per_problem: Mapping[str, Floats]
-    metrics: Mapping[str, Interval | None]
-    per_seed: Mapping[int, Mapping[str, float | None]]
-    faults: Mapping[str, str]
+    def __init__(self, samples: Sequence[SampledAnswers]) -> None:
+        """Raises ScorerFault if no problem is left."""
+        self.samples = samples
+        self.faults = {name: reason for sample in samples for name, reason in sample.faults.items()}
+        kept = [[answers for answers in sample.problems if answers.name not in self.faults] for sample in samples]
+        if not kept or not kept[0]:
+            raise ScorerFault(
+                f"no problem could be judged with every seed: {next(iter(self.faults.values()), 'there are none')}"
+            )
+        self.problems = kept[0]
+        rows = [[metrics_of(answers) for answers in of_seed] for of_seed in kept]
+        shared = len({answers.objectives for answers in self.problems}) == 1
+        # means of objectives that only some problems have would be of different problems
+        names = [name for name in rows[0][0] if shared or not name.startswith("mean[")]
+        cube = {name: np.array([[row[name] for row in seed] for seed in rows]) for name in names}  # (seeds, P)
+        self.per_problem = {name: values.mean(axis=0) for name, values in cube.items()}
+        self.metrics = {
+            name: mean_interval(values, rate=is_rate(name)) if np.isfinite(values).any() else None
+            for name, values in self.per_problem.items()
+        }
+        self.per_seed = {
+            sample.seed: {name: _mean(values[i]) for name, values in cube.items()} for i, sample in enumerate(samples)
+        }
 
     def mean(self, metric: str) -> float | None:
         """The metric's mean over problems; None if no problem has it. Raises KeyError on an unknown name."""
@@ -149,8 +153,11 @@ class Evaluation:
         return None if interval is None else interval.mean
 
     def record(self) -> dict[str, Any]:
-        """The summary as JSON: metrics, their intervals, each seed's means, and the cost."""
-        samples = self.samples
+        """Everything as JSON: metrics, their intervals, each seed's means, the cost, and the metrics of each problem,
+        as `compare_problems` reads them back."""
+        samples, names = self.samples, ("problem", "objectives", "target", *self.per_problem)
+        columns = [[None if math.isnan(v) else float(v) for v in values] for values in self.per_problem.values()]
+        costs = {name: sum(sample.costs.get(name, 0) for sample in samples) for name in COSTS}
         return {
             "problems": len(self.problems),
             "answers": samples[0].answers,
@@ -159,55 +166,16 @@ class Evaluation:
             **{name: self.mean(name) for name in self.metrics},
             "intervals": {name: [i.low, i.high] for name, i in self.metrics.items() if i and len(self.problems) > 1},
             "per_seed": [{"seed": seed, **means} for seed, means in self.per_seed.items()],
-            **{name: sum(vars(sample)[name] for sample in samples) for name in COUNTS},
-            "cost": round(sum(sample.cost for sample in samples), 6),
-            "missing_answers": sum(sample.missing for sample in samples),
+            **{name: round(cost, 6 if name == "cost" else 3) for name, cost in costs.items()},
+            "missing_answers": sum(int((~one.written).sum()) for sample in samples for one in sample.problems),
             "format_errors": _count([sample.format_errors for sample in samples]),
             "answer_errors": _count([sample.answer_errors for sample in samples]),
-            "faults": dict(self.faults),
-            **{name: round(sum(vars(sample)[name] for sample in samples), 3) for name in TIMES},
+            "faults": self.faults,
+            "per_problem": [
+                dict(zip(names, (one.name, list(one.objectives), one.target, *row), strict=True))
+                for one, *row in zip(self.problems, *columns, strict=True)
+            ],
         }
-
-    def problem_records(self) -> list[dict[str, Any]]:
-        """Each problem's metrics, averaged over seeds, as `compare_problems` reads them back."""
-        return [
-            {
-                "problem": problem.name,
-                "objectives": list(problem.objectives),
-                "target": problem.target,
-                **{name: _or_none(values[row]) for name, values in self.per_problem.items()},
-            }
-            for row, problem in enumerate(self.problems)
-        ]
-
-
-def aggregate(samples: Sequence[SampledAnswers]) -> Evaluation:
-    """Several seeds on the same problems as one Evaluation. A problem that a seed could not judge is left out of all.
-
-    Raises ScorerFault if no problem is left.
-    """
-    faults = {name: reason for sample in samples for name, reason in sample.faults.items()}
-    kept = [[answers for answers in sample.problems if answers.name not in faults] for sample in samples]
-    if not kept or not kept[0]:
-        raise ScorerFault(
-            f"no problem could be judged with every seed: {next(iter(faults.values()), 'there are none')}"
-        )
-    rows = [[metrics_of(answers) for answers in answers_of_seed] for answers_of_seed in kept]
-    shared = len({answers.objectives for answers in kept[0]}) == 1
-    # means of objectives that only some problems have would be of different problems
-    names = [name for name in rows[0][0] if shared or not name.startswith("mean[")]
-    cube = {name: np.array([[row[name] for row in seed] for seed in rows]) for name in names}  # (seeds, P)
-    per_problem = {name: values.mean(axis=0) for name, values in cube.items()}
-    return Evaluation(
-        samples=tuple(samples),
-        problems=tuple(kept[0]),
-        per_problem=per_problem,
-        metrics={name: _interval(values, is_rate(name)) for name, values in per_problem.items()},
-        per_seed={
-            sample.seed: {name: _mean(values[i]) for name, values in cube.items()} for i, sample in enumerate(samples)
-        },
-        faults=faults,
-    )
 
 
 def is_rate(name: str) -> bool:
@@ -217,7 +185,7 @@ def is_rate(name: str) -> bool:
 
 def compare_problems(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
     """Paired differences over the problems that both judged, of every metric that both have; `second` as
-    `Evaluation.problem_records` gave it. Empty if they share no problem."""
+    `Evaluation.record` gave it. Empty if they share no problem."""
     theirs = {record["problem"]: record for record in second}
     differences = {}
     for name, values in first.per_problem.items():
@@ -227,10 +195,6 @@ def compare_problems(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> 
     return differences
 
 
-def _interval(values: Floats, rate: bool) -> Interval | None:
-    return mean_interval(values, rate=rate) if np.isfinite(values).any() else None
-
-
 def _mean(values: Floats) -> float | None:
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else None
@@ -238,10 +202,6 @@ def _mean(values: Floats) -> float | None:
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
-
-
-def _or_none(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _count(counters: Sequence[Counter[str]]) -> dict[str, int]:

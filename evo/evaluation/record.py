@@ -75,7 +75,6 @@ async def run_evaluation(
         **{"temperature": policy.temperature, "top_p": config.top_p, "max_new_tokens": config.max_new_tokens},
         **{"sandbox": config.sandbox, "commit": source_commit(), "command": command},
         **({"against": compare_with(path, rival, evaluation, config.policy)} if path else {}),
-        "per_problem": evaluation.problem_records(),
     }
     if output:
         write_whole(Path(output), json.dumps(record, indent=1) + "\n")

@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from evo.config.compare import CompareOptions, parse_comparison, shape_comparison
-from evo.config.parse import parse
+from evo.config.parse import parse, read_yaml
 from evo.config.run import EvaluateConfig, PromptConfig, RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput, not_trainable
@@ -205,7 +203,12 @@ class Pipeline:
 
 def read_pipeline(path: str) -> Pipeline:
     """Read a pipeline. Raises BadInput in one line that names the file, the stage and the key."""
-    file = parse(_File, _yaml(path), path)
+    try:
+        file = parse(_File, read_yaml(path, path), path)
+    except BadInput as error:
+        if "not YAML" in str(error) and "${" in str(error):
+            raise BadInput(f'{error}; inside [ ] and {{ }} a reference is quoted: "${{STAGE}}"') from error
+        raise
     if not file.stages:
         raise BadInput(f"{path}: has no stages; a stage is a name with a kind below it ({', '.join(KINDS)})")
     kinds = {name: _kind(path, name, content) for name, content in file.stages.items()}
@@ -244,39 +247,6 @@ def _check_inputs(stage: Stage, earlier: Mapping[str, Stage]) -> None:
             raise not_trainable(start)
         for problem in problems:
             open_format(problem, prompt_format_at(start), PromptConfig(), 1)
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which a repeated key is an error: by default the second silently replaces the first."""
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen = set()
-    for key_node, _ in node.value:
-        if key_node.value in seen:
-            raise yaml.constructor.ConstructorError(None, None, f"{key_node.value} is there twice", key_node.start_mark)
-        seen.add(key_node.value if isinstance(key_node.value, str) else id(key_node))
-    loader.flatten_mapping(node)
-    return loader.construct_mapping(node, deep=True)
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
-def _yaml(path: str) -> dict[str, Any]:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        loaded = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: not YAML: {error}") from error
-    except yaml.YAMLError as error:
-        hint = '; inside [ ] and { } a reference is quoted: "${STAGE}"' if "${" in text else ""
-        raise BadInput(f"{path}: not YAML: {' '.join(str(error).split())}{hint}") from error
-    if not isinstance(loaded, dict):
-        raise BadInput(f"{path}: expected `stages:` with stages below it, found {type(loaded).__name__}")
-    return {str(key): value for key, value in loaded.items()}
 
 
 def _kind(path: str, name: str, content: object) -> str:

@@ -78,7 +78,7 @@ class Improvements(StoredSource):
         self.lessons, self.answers_of = list[ImprovementLesson](), list[int]()
         for place, source in enumerate(runs):
             found, count = list[ImprovementLesson](), 0
-            for record in source.wanted(run).values():
+            for record in source.problems.values():
                 rows = list(children(source.store, record.id, upto=source.upto))
                 count += len(rows)
                 found += _lessons(place, record, rows)

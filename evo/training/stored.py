@@ -37,8 +37,6 @@ from islands.store import Store
 from islands.training import CHAINS, ONE_ROLLOUT, GroupChoice, TraceRow
 from islands.types import ProblemRecord, RunRecord
 from problems.address import name_few
-from problems.contract import BadAddress
-from problems.registry import resolve
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS
 from vpo.policies.contract import LocalPolicy
@@ -89,17 +87,6 @@ class StoredRun:
         """The record that a training run keeps of it."""
         counts = {"upto": self.upto, "stored": self.stored, "chosen": self.chosen, "digest": self.digest}
         return {"run": self.run.name, "database": self.store.address, **counts}
-
-    def wanted(self, run: TrainRun) -> dict[int, ProblemRecord]:
-        """By id, the problems that --trace-problems chooses by name, address, set or part of a set; all without it."""
-        known = {word for record in self.problems.values() for word in (record.name, record.address)}
-        names = set(run.trace_problems)
-        for address in names - known:
-            try:
-                names |= {problem.name for problem in resolve(address)}
-            except BadAddress as error:
-                raise BadInput(f"--trace-problems {address}: no problem of the runs, and {error}") from error
-        return {id: r for id, r in self.problems.items() if not names or names & {r.name, r.address}}
 
 
 class StoredSource(GroupSource):
@@ -199,7 +186,7 @@ class _Place(NamedTuple):
 class StoredGroups(StoredSource):
     """The groups of stored runs, each once a pass.
 
-    places: of the groups, in order; left_out: groups that the user's filters chose but are unusable, by the reason
+    places: of the groups, in order; left_out: those that cannot teach the method, or this policy, by the reason
     """
 
     shown = (
@@ -208,25 +195,19 @@ class StoredGroups(StoredSource):
     )
 
     def __init__(self, run: TrainRun, runs: Sequence[StoredRun]) -> None:
-        """The groups that the filters of `run` choose and that can teach its method, as far as their rows show."""
+        """The groups that can teach the method of `run`, as far as their rows show."""
         left_out, self.places, where = Counter[str](), list[_Place](), ", ".join(source.name for source in runs)
         for number, source in enumerate(runs):
-            wanted = source.wanted(run) if run.trace_problems else None
-            choice = GroupChoice(source.run.id, source.upto, wanted, run.answers, METHODS[run.method].chain)
+            choice = GroupChoice(source.run.id, source.upto, run.answers, METHODS[run.method].chain)
             rows = choice.rows(source.store)
             left_out += choice.left_out(source.store)
             self.places += [_Place(number, row) for row in rows]
             digested = [(row.sequence, row.iteration, row.version, row.rollouts, row.created) for row in rows]
             source.choose(digested, len(rows))
         if not self.places and not left_out:
-            stored = sum(source.stored for source in runs)
-            raise BadInput(
-                f"none of the {stored:,} stored iterations of {where} is of --trace-problems"
-                if stored
-                else f"nothing to learn from: {where} holds no iterations yet"
-            )
+            raise BadInput(f"nothing to learn from: {where} holds no iterations yet")
         if not self.places:
-            raise BadInput(_nothing_taught(run.method, left_out, "stored iterations that pass the filters"))
+            raise BadInput(_nothing_taught(run.method, left_out, "stored iterations"))
         lengths = Counter(row.answers for _, row in self.places)
         if len(lengths) > 1:
             counts = " and ".join(f"{count:,} of {m}" for m, count in sorted(lengths.items()))

@@ -89,10 +89,10 @@ def test_missing_and_repeated_answers_are_zero_rows(digits):
     assert answers.rewards.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0], [0, 0], [0, 0], [0, 0], [0, 1], [0, 1]]
     assert answers.fitness[0] == pytest.approx(8 / 72)
     assert answers.fitness[[2, 3, 4, 5, 6]].tolist() == [0] * 5
-    assert result.missing == 4
+    assert (~answers.written).sum() == 4
     assert result.format_errors == {"repeated an answer": 1, "no <answer_1> tag": 1}
     assert result.answer_errors == {"not eight digits": 1}
-    assert (result.rollouts, result.tokens) == (3, 7)
+    assert (result.costs["rollouts"], result.costs["tokens"]) == (3, 7)
     assert sorted(problem.scored) == ["11111111", "22222222", "33333333", "letters"], "each once"
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from evo.evaluation.metrics import ProblemAnswers, SampledAnswers, aggregate, compare_problems, metrics_of
+from evo.evaluation.metrics import Evaluation, ProblemAnswers, SampledAnswers, compare_problems, metrics_of
 from evo.evaluation.record import compare_with
 from problems.contract import ScorerFault
 
@@ -25,7 +25,7 @@ def answers_of(rewards, *, name="p", target=0.5, fitness=None, written=None, fai
 
 
 def sample(seed, *problems, faults=None):
-    return SampledAnswers(seed, answers=3, problems=list(problems), faults=faults or {}, tokens=10)
+    return SampledAnswers(seed, answers=3, problems=list(problems), faults=faults or {}, costs={"tokens": 10})
 
 
 def test_figures_by_hand():
@@ -61,18 +61,18 @@ def test_a_missing_answer_solves_nothing_however_low_the_target():
 
 
 def test_what_has_no_target_has_no_solve_rate():
-    alone = aggregate([sample(0, answers_of([[1, 1]], target=None))])
+    alone = Evaluation([sample(0, answers_of([[1, 1]], target=None))])
     assert alone.mean("solve@1") is None
     assert alone.per_seed[0]["solve@1"] is None
-    both = aggregate([sample(0, answers_of([[1, 1]], target=None), answers_of([[1, 1], [0, 0]], name="q"))])
+    both = Evaluation([sample(0, answers_of([[1, 1]], target=None), answers_of([[1, 1], [0, 0]], name="q"))])
     assert both.mean("solve@1") == 0.5, "the mean is of those that have one"
-    assert json.loads(json.dumps(both.problem_records(), allow_nan=False))[0]["solve@1"] is None
+    assert json.loads(json.dumps(both.record()["per_problem"], allow_nan=False))[0]["solve@1"] is None
 
 
 def test_seeds_are_averaged_within_problems_and_intervals_hold_the_mean():
     rng = np.random.default_rng(0)
     samples = [sample(s, *(answers_of(rng.random((30, 2)), name=f"p{i}") for i in range(20))) for s in (3, 4)]
-    evaluation = aggregate(samples)
+    evaluation = Evaluation(samples)
     means = [[s.problems[i].fitness.mean() for s in samples] for i in range(20)]
     assert evaluation.per_problem["best@1"] == pytest.approx(np.mean(means, axis=1))
     assert evaluation.mean("best@1") == pytest.approx(np.mean(means))
@@ -86,27 +86,27 @@ def test_seeds_are_averaged_within_problems_and_intervals_hold_the_mean():
 
 
 def test_one_problem_has_no_interval():
-    record = aggregate([sample(0, answers_of([[1, 1]]))]).record()
+    record = Evaluation([sample(0, answers_of([[1, 1]]))]).record()
     assert record["best@1"] == 1
     assert record["intervals"] == {}
 
 
 def test_a_problem_that_one_seed_could_not_judge_counts_in_none():
     a, b = answers_of([[1, 1]], name="a"), answers_of([[0, 0]], name="b")
-    evaluation = aggregate([sample(0, a, b), sample(1, a, faults={"b": "its test is broken"})])
+    evaluation = Evaluation([sample(0, a, b), sample(1, a, faults={"b": "its test is broken"})])
     assert [one.name for one in evaluation.problems] == ["a"]
     assert evaluation.record()["faults"] == {"b": "its test is broken"}
     assert evaluation.mean("best@1") == 1
     with pytest.raises(ScorerFault, match="broken"):
-        aggregate([sample(0, faults={"b": "its test is broken"})])
+        Evaluation([sample(0, faults={"b": "its test is broken"})])
 
 
 def test_comparison_pairs_problems_by_name():
     rng = np.random.default_rng(1)
     hard = rng.random(12)  # problems differ far more than the two policies do
-    ours = aggregate([sample(0, *(answers_of([[x, x]], name=f"p{i}") for i, x in enumerate(hard)))])
+    ours = Evaluation([sample(0, *(answers_of([[x, x]], name=f"p{i}") for i, x in enumerate(hard)))])
     rows = [sample(0, *(answers_of([[x - 0.01, x - 0.01]], name=f"p{i}") for i, x in enumerate(hard)))]
-    theirs = aggregate(rows).problem_records()[::-1]
+    theirs = Evaluation(rows).record()["per_problem"][::-1]
     differences = compare_problems(ours, theirs)
     best = differences["best@1"]
     assert best.interval.mean == pytest.approx(0.01)
@@ -119,7 +119,7 @@ def test_comparison_pairs_problems_by_name():
 
 
 def evaluation_of(solved, problems):
-    return aggregate([sample(0, *(answers_of([[solved, solved]], name=f"p{i}") for i in range(problems)))])
+    return Evaluation([sample(0, *(answers_of([[solved, solved]], name=f"p{i}") for i in range(problems)))])
 
 
 def test_a_solve_rate_of_none_has_an_interval_with_a_width():
@@ -131,7 +131,7 @@ def test_a_solve_rate_of_none_has_an_interval_with_a_width():
 
 def test_every_verdict_has_its_numbers():
     def against(problems):
-        rival = {"policy": "theirs", "per_problem": evaluation_of(0, problems).problem_records()}
+        rival = {"policy": "theirs", "per_problem": evaluation_of(0, problems).record()["per_problem"]}
         return compare_with("base.json", rival, evaluation_of(1, problems), "ours")
 
     record = against(5)

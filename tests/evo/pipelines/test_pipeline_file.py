@@ -121,7 +121,7 @@ SEARCHED = "stages:\n  b: {search: {problems: [maze:hard]}}\n"
     [
         ("stages: [", "p.yaml: not YAML"),
         ("stages:\n  a:\n    report: {run: ${b}}", 'a reference is quoted: "${STAGE}"'),
-        ("", "expected `stages:`"),
+        ("[3]", "expected keys and values, found list"),
         ("stages: {}", "has no stages"),
         ("stage: {}", "unknown key stage; did you mean stages?"),
         ("stages:\n  a: 3", "stage a: expected a kind"),

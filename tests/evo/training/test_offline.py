@@ -183,17 +183,6 @@ def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
     assert invoke(["train", "--resume", out, "--db", elsewhere, "--plain"]) == 0
 
 
-def test_groups_of_some_problems_are_taken_whole(db):
-    def chosen(*problems):
-        traces = opened(settings(db, trace_problems=list(problems)))
-        return traces._groups(traces.places)
-
-    _, second, third = sorted({g.problem for g in chosen()})
-    assert {g.problem for g in chosen("maze:train/1")} == {second}
-    both = chosen("maze:train/1-7,maze:test")
-    assert {g.problem for g in both} == {second, third} and all(len(g.rollouts) == 4 for g in both)
-
-
 def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_path):
     for name, answers in (("b", 3), ("c", 1)):
         more = ["run", "maze:train/0", *SEARCH, "--name", name, "--answers", str(answers), "--db", db]
@@ -218,11 +207,10 @@ def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_pa
             ["grpo", "--from-traces", "a"],
             "can teach grpo: 12 chains of several answers; learn from them by multi_rlvr, vpo",
         ),
-        (["vpo", "maze:train", "--from-traces", "a"], "problems cannot be set; --trace-problems chooses"),
+        (["vpo", "maze:train", "--from-traces", "a"], "problems cannot be set"),
         (["vpo", "--from-traces", "a", "--rollouts", "4"], "rollouts cannot be set"),
         (["vpo", "--from-traces", "a", "--answers", "2"], "can teach vpo: 12 not of 2 answers"),
-        (["vpo", "--from-traces", "a", "--trace-problems", "maze:nowhere"], "--trace-problems maze:nowhere"),
-        (["vpo", "--from-traces", "a", "--trace-problems", "maze:test/3"], "is of --trace-problems"),
+        (["vpo", "--from-traces", "a", "--trace-problems", "maze:test/3"], "--trace-problems was removed"),
         (["vpo", "--from-traces", "a", "--trace-after", "2100-01-01"], "--trace-after was removed"),
         (["vpo", "maze:train", "--passes", "2"], "passes is for --from-traces"),
         (["vpo", "--from-traces", "a", "--evaluate", "maze:train/1"], "would be trained on and evaluated on"),
