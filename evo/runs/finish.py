@@ -187,7 +187,7 @@ def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason
         "outcome": outcome,
         "reason": reason,
         "ended_by": ended_by.value,
-        "policy": open_run.policy.version,
+        "policy": open_run.operators[0].policy.version,
         "sandbox": open_run.config.sandbox,
         "problems": [
             {

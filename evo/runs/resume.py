@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,30 +18,17 @@ from evo.config.parse import parse
 from evo.config.run import PolicyChange, RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
-from evo.runs.start import (
-    UNCHANGED,
-    Changes,
-    OnScorerChange,
-    OpenRun,
-    add_problems,
-    build_search,
-    open_operators,
-    open_problem_run,
-    recall_groups,
-    restore_problem_run,
-    score_all_seeds,
-)
+from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OnScorerChange, OpenRun
 from evo.search.defaults import population_config, to_stored
 from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
 from islands.comparisons import runs_named
 from islands.openevolve import POLICY as IMPORTED
 from islands.rescoring import candidate_texts, record_scorer_change, rescore, set_fingerprint
-from islands.runs import RunProgress, run_progress, run_totals
+from islands.runs import run_progress, run_totals
 from islands.store import Store
-from islands.types import ProblemRecord, RunRecord, Totals
+from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem, Score
-from problems.scoring import Scorer
 from vpo.policies.address import parse_addresses
 
 UNITS = {
@@ -96,7 +84,7 @@ def plan_resume(
             raise BadInput(f"the arms of {name} keep their policies, by which they are compared; leave out --policy")
         check_price(changed.get("max_cost"), [changed.get("policy") or run.config["policy"] for run in runs])
         for run in runs:
-            check_budgets(run, run_progress(store, run.id), run_totals(store, run.id), changed)
+            check_budgets(store, run, changed)
     return Resumption(name, runs, Changes(dict(changed), on_change))
 
 
@@ -116,45 +104,31 @@ async def relaunch(
     """A stored run, ready to continue, or to begin if it was only planned. Raises BadInput and leaves the run
     unchanged.
 
-    shared: resources of other searches too, which the caller closes; a policy that learns is never shared
+    changes: as plan_resume accepted them
+    shared: resources of other searches too, which the caller closes
     take_over: take the run from a writer that seems alive but is known to be lost
     """
     own = Resources()
-    parts = shared or own
-    store = Store.open(db, must_exist=True)
+    opened = OpenRun(own, shared or own)
     try:
-        # 1) read the run, and what it has spent
-        run = store.run(name)
-        progress = run_progress(store, run.id)
-        check_budgets(run, progress, run_totals(store, run.id), changes.settings)
-        before = _changed(run, UNCHANGED)
-        config = _changed(run, changes)
+        # 1) read the run, and its settings
+        store = opened.store = Store.open(db, must_exist=True)
+        run = opened.run = store.run(name)
+        before, config = _changed(run, UNCHANGED), _changed(run, changes)
         if config.policy != before.policy:
-            config = with_other_options(config, before, progress.next_sequence)
+            config = with_other_options(config, before, run_progress(store, run.id).next_sequence)
         if config.policy == ASK_TELL and shared is None:
             raise BadInput(f"run {name} gets its answers from a Python program: evo.Search.resume({name!r})")
         # 2) resolve the problems, load the policies
-        problems = parts.problems(config)
-        of_policies = own if config.train else parts
-        operators = open_operators(config, problems, of_policies)
-        scorer = parts.scorer_for(config, problems)
+        opened.load(config)
         # 3) become its writer; check that its problems and their scorers are unchanged
         store.lease(run.id, take_over)
-        records = store.problems(run.id)
-        if records:
-            check_unchanged(run, problems, records)
-            await check_scorers(store, run, config, problems, records, scorer, changes.on_scorer_change)
-            records, progress = store.problems(run.id), run_progress(store, run.id)
-            problem_runs = [
-                open_problem_run(store, record, config, problem, operators, scorer)
-                for problem, record in zip(problems, records, strict=True)
-            ]
-            for problem_run in problem_runs:
-                of_problem = progress.problems[problem_run.record.id]
-                await restore_problem_run(problem_run, of_problem, store, config, scorer)
+        if records := store.problems(run.id):
+            check_unchanged(run, opened.problems, records)
+            await check_scorers(opened, records, changes.on_scorer_change)
+            await restore_problems(opened)
         else:  # planned, or killed between its creation and its seeds
-            seeds = await score_all_seeds(config, problems, scorer)
-            problem_runs = await add_problems(store, run, config, problems, seeds, operators, scorer)
+            await opened.add_problems(await opened.score_seeds(opened.problems))
         # 4) record that it continues
         if changes.settings:
             with store.begin() as transaction:
@@ -163,20 +137,40 @@ async def relaunch(
         closed = {"active": ended_periods(run.summary)} if run.summary else {}
         store.finish_run(run.id, "running", summary={**run.summary, **closed})
         # 5) restore the state of the search
-        resumed = build_search(store, run, config, problem_runs, operators, scorer, own, parts, progress.next_sequence)
-        resumed.status.carry(run.summary, run_totals(store, run.id))
-        await resumed.search.learner.restore()
-        recall_groups(resumed.core, run.id)
-        return resumed
+        opened.build(run_progress(store, run.id).next_sequence)
+        opened.status.carry(run.summary, run_totals(store, run.id))
+        await opened.search.learner.restore()
+        opened.core.recall()
+        return opened
     except BaseException:
-        await own.close()
-        store.close()
+        await opened.close()
         raise
 
 
-def check_budgets(run: RunRecord, progress: RunProgress, spent_so_far: Totals, changed: Mapping[str, Any]) -> None:
+async def restore_problems(opened: OpenRun) -> None:
+    """Restore each problem from its record. A problem that a scorer's fault stopped continues; its seed is scored
+    first."""
+    store, progress = opened.store, run_progress(opened.store, opened.run.id)
+    opened.problem_runs = []
+    for problem, record in zip(opened.problems, store.problems(opened.run.id), strict=True):
+        opened.open_problem(problem, record)
+        problem_run, stored = opened.problem_runs[-1], progress.problems[record.id]
+        problem_run.built, problem_run.committed = stored.next_iteration, stored.groups
+        problem_run.missing = deque(stored.missing)
+        problem_run.solved_sequence, problem_run.solved_at = record.solved_sequence, stored.solved_at
+        if record.status != "failed":
+            continue
+        store.set_problem_status(record.id, "solved" if problem_run.solved else "active")
+        problem_run.population.advance(SEED_SEQUENCE)
+        if problem_run.population.size == 0 and stored.groups == 0:
+            (seeds,) = await opened.score_seeds([problem])
+            with store.begin() as transaction:
+                opened.insert_seeds(problem_run, seeds, transaction)
+
+
+def check_budgets(store: Store, run: RunRecord, changed: Mapping[str, Any]) -> None:
     """Raise BadInput if a budget of `changed` is below what the run has spent, because its results would not fit."""
-    periods = ended_periods(run.summary)
+    periods, progress, spent_so_far = ended_periods(run.summary), run_progress(store, run.id), run_totals(store, run.id)
     a_group = int(run.config.get("rollouts", 1)) * int(run.config.get("answers", 1))
     spent = {
         "iterations": max((problem.next_iteration for problem in progress.problems.values()), default=0),
@@ -232,48 +226,36 @@ def with_other_options(config: RunConfig, before: RunConfig, sequence: int) -> R
     return config.model_copy(update={"policy_changes": [*before.policy_changes, change]})
 
 
-async def check_scorers(
-    store: Store,
-    run: RunRecord,
-    config: RunConfig,
-    problems: Sequence[Problem],
-    records: Sequence[ProblemRecord],
-    scorer: Scorer,
-    on_change: OnScorerChange,
-) -> None:
+async def check_scorers(opened: OpenRun, records: Sequence[ProblemRecord], on_change: OnScorerChange) -> None:
     """Compare each problem's scorer with the stored fingerprint, and store the new one. RESCORE scores every problem
     again, whether or not a change is known. Raises BadInput if a change is refused, before anything is written."""
-    now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
+    now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in opened.problems])
     changed = [
-        problem.name
-        for problem, record, new in zip(problems, records, now, strict=True)
-        if record.fingerprint not in (None, new)
+        record.address for record, new in zip(records, now, strict=True) if record.fingerprint not in (None, new)
     ]
     if changed and on_change is OnScorerChange.REFUSE:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise BadInput(
-            f"run {run.name}: the scorer of {changed[0]}{more} has changed since the search; --rescore scores all "
-            "stored answers again, --accept-change continues with both kinds of scores"
+            f"run {opened.run.name}: the scorer of {changed[0]}{more} has changed since the search; --rescore scores "
+            "all stored answers again, --accept-change continues with both kinds of scores"
         )
-    for problem, record, new in zip(problems, records, now, strict=True):
-        if on_change is OnScorerChange.RESCORE:
-            await _rescore(store, config, problem, record, scorer, new)
-        elif record.fingerprint != new:
-            with store.begin() as transaction:
-                if record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
-                    set_fingerprint(record.id, new, transaction)
-                else:
-                    record_scorer_change(record.id, record.fingerprint, new, False, transaction)
+    for problem, record, new in zip(opened.problems, records, now, strict=True):
+        again = on_change is OnScorerChange.RESCORE
+        scores = await _score_again(opened, problem, record) if again else None
+        with opened.store.begin() as transaction:
+            if scores is not None:
+                population = population_config(opened.config, problem)
+                rescore(opened.store, replace(record, target=problem.target), population, scores, transaction)
+            if again or record.fingerprint not in (None, new):
+                record_scorer_change(record.id, record.fingerprint, new, again, transaction)
+            elif record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
+                set_fingerprint(record.id, new, transaction)
 
 
-async def _rescore(
-    store: Store, config: RunConfig, problem: Problem, record: ProblemRecord, scorer: Scorer, fingerprint: str
-) -> None:
-    """Score all stored answers of a problem, then replace their scores in one transaction."""
+async def _score_again(opened: OpenRun, problem: Problem, record: ProblemRecord) -> dict[int, Score]:
+    """The new scores of all stored answers of a problem."""
     scores: dict[int, Score] = {}
-    for page in candidate_texts(store, record.id):
-        found = await scorer.score(problem, [text for _, text in page])
+    for page in candidate_texts(opened.store, record.id):
+        found = await opened.scorer.score(problem, [text for _, text in page])
         scores |= {id: score for (id, _), (score, _) in zip(page, found, strict=True)}
-    with store.begin() as transaction:
-        rescore(store, replace(record, target=problem.target), population_config(config, problem), scores, transaction)
-        record_scorer_change(record.id, record.fingerprint, fingerprint, True, transaction)
+    return scores

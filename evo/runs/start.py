@@ -6,7 +6,6 @@ All faults of the input are found here, before a new run exists in the database.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,7 +16,7 @@ from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.errors import BadInput, UnusableScorer
 from evo.prompts.registry import open_format
-from evo.provenance import describe_machine, source_commit
+from evo.provenance import source_commit
 from evo.runs.preflight import ASK_TELL, check_new_run, check_price
 from evo.search.core import SearchCore
 from evo.search.defaults import (
@@ -29,15 +28,12 @@ from evo.search.defaults import (
     to_stored,
 )
 from evo.search.loop import Learner, SearchLoop
-from evo.search.operators import WINDOW, Operator, Operators
+from evo.search.operators import Operator
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
-from evo.search.schedule import Schedule, window_of
 from evo.search.status import SearchStatus
-from evo.search.stop import FINISHING, Stop
-from islands.groups import read_groups
+from evo.search.stop import Stop
 from islands.population.population import Population
-from islands.runs import ProblemProgress, repeats_by_group
 from islands.store import Store, Transaction
 from islands.types import ProblemRecord, RunRecord
 from problems.address import shorten_names
@@ -70,33 +66,115 @@ class Changes:
 
 
 UNCHANGED = Changes()
+Seeds = list[ScoredAnswer] | ScorerFault
+"""The scored seed answers of a problem, or the fault of its scorer."""
 
 
+@dataclass(eq=False)
 class OpenRun:
-    """A search with the resources that it holds open; `close` releases those that only it uses.
+    """A run with everything that its search holds open: `launch` opens a new one, `relaunch` a stored one. Its fields
+    are set from the first to the last, as it opens.
 
-    resources: those of this search only
+    resources: those of this search only, which `close` releases with the store
     shared: those that it shares with other searches; the same as `resources` if it shares none
-    policy: the policy that searches, the first of several
     """
 
-    def __init__(self, search: SearchLoop, run: RunRecord, resources: Resources, shared: Resources) -> None:
-        self.search, self.run, self.resources, self.shared = search, run, resources, shared
-        self.core = core = search.core
-        self.store, self.config = core.store, core.config
-        self.status, self.problem_runs = core.status, core.problem_runs
-        self.policy = core.operators[0].policy
+    resources: Resources
+    shared: Resources
+    config: RunConfig = field(init=False)
+    problems: Sequence[Problem] = field(init=False)
+    operators: Sequence[Operator] = field(init=False)
+    scorer: Scorer = field(init=False)
+    store: Store = field(init=False)
+    run: RunRecord = field(init=False)
+    problem_runs: list[ProblemRun] = field(init=False)
+    core: SearchCore = field(init=False)
+    search: SearchLoop = field(init=False)
+
+    @property
+    def status(self) -> SearchStatus:
+        return self.core.status
+
+    def load(self, config: RunConfig) -> None:
+        """The problems, the policies that search, and the scorer. Raises BadInput if a policy cannot be prompted with
+        these problems or trained on them. A policy that learns is never shared."""
+        self.config, self.problems = config, self.shared.problems(config)
+        resources = self.resources if config.train else self.shared
+        self.operators = open_operators(config, self.problems, resources)
+        self.scorer = self.shared.scorer_for(config, self.problems)
+
+    async def score_seeds(self, problems: Sequence[Problem]) -> list[Seeds]:
+        """Those that the search of each problem starts from: the seed, the problem's further seeds, then those of
+        `start`."""
+        start = [read_start(path) for path in self.config.start]
+
+        async def score(problem: Problem) -> Seeds:
+            further = problem.further_seeds()
+            texts = list(dict.fromkeys(problem.canonical(text) for text in (problem.seed_answer(), *further, *start)))
+            try:
+                scored = await self.scorer.score(problem, texts)
+            except ScorerFault as fault:
+                return fault
+            return [
+                ScoredAnswer(text, identity(text, problem.answer_format), score, seconds)
+                for text, (score, seconds) in zip(texts, scored, strict=True)
+            ]
+
+        return await asyncio.gather(*map(score, problems))
+
+    async def add_problems(self, seeds: Sequence[Seeds]) -> None:
+        """Store all problems with their seed answers in one transaction, so that a run has either all of its problems
+        or none. A scorer that fails on its seed stops only that problem."""
+        names = shorten_names([problem.name for problem in self.problems])
+        fingerprints = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in self.problems])
+        self.problem_runs = []
+        with self.store.begin() as transaction:
+            for index, problem in enumerate(self.problems):
+                record = self.store.add_problem(
+                    self.run.id, index, problem.name, names[index], problem.objectives, problem.target,
+                    problem.answer_format, transaction, fingerprints[index],
+                )  # fmt: skip
+                self.open_problem(problem, record)
+                self.insert_seeds(self.problem_runs[-1], seeds[index], transaction)
+
+    def open_problem(self, problem: Problem, record: ProblemRecord) -> None:
+        """A stored problem with its population, which is empty until it is advanced."""
+        population = Population(self.store, record, population_config(self.config, problem), problem.answer_format)
+        formats = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in self.operators]
+        iterations = iterations_for(self.config, problem)
+        self.problem_runs.append(ProblemRun(problem, record, population, formats, iterations, self.scorer))
+
+    def insert_seeds(self, problem_run: ProblemRun, seeds: Seeds, transaction: Transaction) -> None:
+        """Store a problem's seeds, or the failure of its scorer on them."""
+        if isinstance(seeds, ScorerFault):
+            problem_run.fail(str(seeds), self.store, transaction)
+            return
+        for seed in seeds:
+            problem_run.population.seed(seed, transaction)
+        target = problem_run.target
+        if target is not None and any(seed.score.fitness >= target for seed in seeds):
+            problem_run.solve(SEED_SEQUENCE, 0, self.config.until_solved)
+            self.store.set_problem_status(
+                problem_run.record.id, "solved", solved_sequence=SEED_SEQUENCE, tx=transaction
+            )
+
+    def build(self, upcoming: int = 0) -> None:
+        """Put the search together. upcoming: the sequence of its first group"""
+        self.core = SearchCore(self.store, self.run, self.config, self.problem_runs, self.operators, upcoming)
+        learner = Learner()
+        if self.config.train is not None:
+            from evo.training.colocated import open_colocated
+
+            learner = open_colocated(self.core, self.run, self.scorer)
+        self.search = SearchLoop(self.core, learner, self.scorer)
 
     def interrupt(self, stop: Stop) -> None:
         self.search.interrupt(stop)
 
-    def stop(self) -> None:
-        """Finish the iterations in flight, and end."""
-        self.interrupt(FINISHING)
-
     async def close(self) -> None:
         await self.resources.close()
-        self.store.close()
+        if "store" in vars(self):
+            self.store.close()
 
 
 async def launch(
@@ -115,58 +193,32 @@ async def launch(
     store: an open store, which is used instead of the database at `db`; the run owns it too
     """
     checked, resources = resources is not None, resources or Resources()
+    opened = OpenRun(resources, resources)
     try:
-        # 1) resolve the problems, and the settings that they decide
+        if store is not None:
+            opened.store = store
+        # 1) resolve the problems, and the settings that they decide; load the policies
         if not checked:
             check_new_run(config, resources, db if store is None else None, name)
-        problems = resources.problems(config)
-        config = resolve_run(config, problems)
-        # 2) load the policies
-        operators = open_operators(config, problems, resources)
-        # 3) score the seeds
-        scorer = resources.scorer_for(config, problems)
-        seeds = await score_all_seeds(config, problems, scorer)
+        opened.load(resolve_run(config, resources.problems(config)))
+        # 2) score the seeds
+        seeds = await opened.score_seeds(opened.problems)
         faults = [fault for fault in seeds if isinstance(fault, ScorerFault)]
         if len(faults) == len(seeds):
             raise UnusableScorer(str(faults[0]))
-        warn_of_records(problems)
+        warn_of_records(opened.problems)
         if config.policy != ASK_TELL:
-            warn_of_budget(min(iterations_for(config, problem) for problem in problems))
-        # 4) create the run, become its writer, and store the problems
-        store = store or Store.open(db)
-        run = create_run(store, config, problems, name, command)
-        store.lease(run.id)
-        problem_runs = await add_problems(store, run, config, problems, seeds, operators, scorer)
-        # 5) put the search together
-        return build_search(store, run, config, problem_runs, operators, scorer, resources, resources)
+            warn_of_budget(min(iterations_for(opened.config, problem) for problem in opened.problems))
+        # 3) create the run, become its writer, and store the problems
+        opened.store = store or Store.open(db)
+        opened.run = create_run(opened.store, opened.config, opened.problems, name, command)
+        opened.store.lease(opened.run.id)
+        await opened.add_problems(seeds)
+        opened.build()
+        return opened
     except BaseException:
-        await resources.close()
-        if store is not None:
-            store.close()
+        await opened.close()
         raise
-
-
-def build_search(
-    store: Store, run: RunRecord, config: RunConfig, problem_runs: Sequence[ProblemRun], operators: Sequence[Operator],
-    scorer: Scorer, resources: Resources, shared: Resources, upcoming: int = 0,
-) -> OpenRun:  # fmt: skip
-    """The search of these problems. upcoming: the sequence of its first group"""
-    core = SearchCore(
-        store,
-        run.id,
-        config,
-        Operators(operators, config.mixing),
-        SearchStatus(run=run.name, policy=config.policy, problem_runs=problem_runs, machines=[describe_machine()]),
-        window_of(config, operators[0].policy, [one.population.config.islands for one in problem_runs]),
-        Schedule(problem_runs, upcoming, config.lag),
-    )
-    if config.train is None:
-        learner = Learner()
-    else:
-        from evo.training.colocated import open_colocated
-
-        learner = open_colocated(core, run, scorer)
-    return OpenRun(SearchLoop(core, learner, scorer), run, resources, shared)
 
 
 def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
@@ -206,109 +258,9 @@ async def load_runs(configs: Iterable[RunConfig], resources: Resources) -> None:
         await asyncio.sleep(0)
 
 
-def open_problem_run(
-    store: Store, record: ProblemRecord, config: RunConfig, problem: Problem, operators: Sequence[Operator],
-    scorer: Scorer,
-) -> ProblemRun:  # fmt: skip
-    """A stored problem with its population, which is empty until it is advanced."""
-    population = Population(store, record, population_config(config, problem), problem.answer_format)
-    prompt_formats = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in operators]
-    return ProblemRun(problem, record, population, prompt_formats, iterations_for(config, problem), scorer)
-
-
-async def add_problems(
-    store: Store, run: RunRecord, config: RunConfig, problems: Sequence[Problem],
-    seeds: Sequence[list[ScoredAnswer] | ScorerFault], operators: Sequence[Operator], scorer: Scorer,
-) -> list[ProblemRun]:  # fmt: skip
-    """Store all problems with their seed answers in one transaction, so that a run has either all of its problems or
-    none. A scorer that fails on its seed stops only that problem."""
-    names = shorten_names([problem.name for problem in problems])
-    fingerprints = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
-    problem_runs = []
-    with store.begin() as transaction:
-        for index, (problem, scored, fingerprint) in enumerate(zip(problems, seeds, fingerprints, strict=True)):
-            record = store.add_problem(
-                run.id, index, problem.name, names[index], problem.objectives, problem.target, problem.answer_format,
-                transaction, fingerprint,
-            )  # fmt: skip
-            problem_run = open_problem_run(store, record, config, problem, operators, scorer)
-            problem_runs.append(problem_run)
-            insert_seeds(problem_run, scored, store, config, transaction)
-    return problem_runs
-
-
-async def restore_problem_run(
-    problem_run: ProblemRun, progress: ProblemProgress, store: Store, config: RunConfig, scorer: Scorer
-) -> None:
-    """Restore a problem from its record. A problem that a scorer's fault stopped continues; its seed is scored
-    first."""
-    problem_run.built, problem_run.committed = progress.next_iteration, progress.groups
-    problem_run.missing = deque(progress.missing)
-    problem_run.solved_sequence, problem_run.solved_at = problem_run.record.solved_sequence, progress.solved_at
-    if problem_run.record.status != "failed":
-        return
-    store.set_problem_status(problem_run.record.id, "solved" if problem_run.solved else "active")
-    problem_run.population.advance(SEED_SEQUENCE)
-    if problem_run.population.size == 0 and progress.groups == 0:
-        (seeds,) = await score_all_seeds(config, [problem_run.problem], scorer)
-        with store.begin() as transaction:
-            insert_seeds(problem_run, seeds, store, config, transaction)
-
-
-def recall_groups(core: SearchCore, run_id: int) -> None:
-    """Restore what a resumed search has learned about operators and repeats, from its stored groups. Groups are read
-    only if its settings need them."""
-    if any(operator.prompt.fresh == "auto" for operator in core.operators.all):
-        core.fresh_share.recall(repeats_by_group(core.store, run_id, WINDOW + core.size.groups))
-    if core.operators.learns:
-        for _, group in read_groups(core.store, run_id):
-            core.operators.credit(group)
-
-
-async def score_all_seeds(
-    config: RunConfig, problems: Sequence[Problem], scorer: Scorer
-) -> list[list[ScoredAnswer] | ScorerFault]:
-    """The scored seed answers of each problem, or the fault of its scorer: those that its search starts from, which
-    are the seed, the problem's further seeds, then those of `start`."""
-    start = [read_start(path) for path in config.start]
-
-    async def score(problem: Problem) -> list[ScoredAnswer] | ScorerFault:
-        further = problem.further_seeds()
-        texts = list(dict.fromkeys(problem.canonical(text) for text in (problem.seed_answer(), *further, *start)))
-        try:
-            scored = await scorer.score(problem, texts)
-        except ScorerFault as fault:
-            return fault
-        return [
-            ScoredAnswer(text, identity(text, problem.answer_format), score, seconds)
-            for text, (score, seconds) in zip(texts, scored, strict=True)
-        ]
-
-    return await asyncio.gather(*map(score, problems))
-
-
 def read_start(path: str) -> str:
     """A file of `start`. Raises BadInput."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"--start {path}: cannot be read: {error}") from None
-
-
-def insert_seeds(
-    problem_run: ProblemRun,
-    seeds: Sequence[ScoredAnswer] | ScorerFault,
-    store: Store,
-    config: RunConfig,
-    transaction: Transaction,
-) -> None:
-    """Store a problem's seeds, or the failure of its scorer on them."""
-    if isinstance(seeds, ScorerFault):
-        problem_run.fail(str(seeds), store, transaction)
-        return
-    for seed in seeds:
-        problem_run.population.seed(seed, transaction)
-    target = problem_run.target
-    if target is not None and any(seed.score.fitness >= target for seed in seeds):
-        problem_run.solve(SEED_SEQUENCE, 0, config.until_solved)
-        store.set_problem_status(problem_run.record.id, "solved", solved_sequence=SEED_SEQUENCE, tx=transaction)

@@ -13,14 +13,17 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 
 from evo.config.run import RunConfig
+from evo.provenance import describe_machine
 from evo.search.iteration import Iteration, draft
-from evo.search.operators import FreshShare, Operators
+from evo.search.operators import WINDOW, FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun
-from evo.search.schedule import Schedule, WindowSize
+from evo.search.schedule import Schedule, window_of
 from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import SOLVED, Stop, StopReason
+from islands.groups import read_groups
+from islands.runs import repeats_by_group
 from islands.store import Store, Transaction
-from islands.types import REPLIES, Candidate, ParentKind, Placement
+from islands.types import REPLIES, Candidate, ParentKind, Placement, RunRecord
 from problems.types import ScoredGroup, Unanswered
 
 WARN_AFTER = 3
@@ -35,16 +38,20 @@ class SearchCore:
     Used by one thread at a time. `ask` and `tell` do not report or release anything; after the transaction of a group
     is committed, call `release` with it.
 
+    upcoming: the sequence of the first group
     stopped: why it proposes no more; None while it does
     """
 
     def __init__(
-        self, store: Store, run_id: int, config: RunConfig, operators: Operators, status: SearchStatus,
-        size: WindowSize, schedule: Schedule,
+        self, store: Store, run: RunRecord, config: RunConfig, problem_runs: Sequence[ProblemRun],
+        operators: Sequence[Operator], upcoming: int = 0,
     ) -> None:  # fmt: skip
-        self.store, self.run_id, self.config = store, run_id, config
-        self.operators, self.status, self.size, self.schedule = operators, status, size, schedule
-        self.problem_runs: Sequence[ProblemRun] = status.problem_runs
+        self.store, self.run_id, self.config, self.problem_runs = store, run.id, config, problem_runs
+        self.operators = Operators(operators, config.mixing)
+        self.status = SearchStatus(run=run.name, problem_runs=problem_runs, machines=[describe_machine()])
+        islands = [problem_run.population.config.islands for problem_run in problem_runs]
+        self.size = size = window_of(config, operators[0].policy, islands)
+        self.schedule = Schedule(problem_runs, upcoming, config.lag)
         self.fresh_share = FreshShare()
         self.stopped: Stop | None = None
         self._warned: set[Unanswered] = set()
@@ -156,6 +163,15 @@ class SearchCore:
             if self.config.until_solved and sequence is not None and (upto is None or sequence <= upto):
                 problem_run.stop = SOLVED
             self._stop_at_plateau(problem_run)
+
+    def recall(self) -> None:
+        """After a resume: what was learned about operators and repeats, from the stored groups. They are read only if
+        the settings need them."""
+        if any(operator.prompt.fresh == "auto" for operator in self.operators.all):
+            self.fresh_share.recall(repeats_by_group(self.store, self.run_id, WINDOW + self.size.groups))
+        if self.operators.learns:
+            for _, group in read_groups(self.store, self.run_id):
+                self.operators.credit(group)
 
     def replay(self, propose: Callable[[], bool]) -> None:
         """Bring the populations to where the stored groups left them, and propose the groups again that were in

@@ -111,7 +111,6 @@ class SearchStatus(Totals):
     """
 
     run: str
-    policy: str
     problem_runs: Sequence[ProblemRun]
     active: ActiveTime = field(default_factory=ActiveTime)
     estimated: int = 0

@@ -16,7 +16,7 @@ from problems.scoring import error_kind
 def status(problem_runs=3, done=5):
     shown = [SimpleNamespace(iterations=20, committed=done, solved=False, stop=None) for _ in range(problem_runs)]
     shown[0].solved = True
-    made = SearchStatus(run="calm-lake", policy="embedded:base", problem_runs=shown)
+    made = SearchStatus(run="calm-lake", problem_runs=shown)
     made.groups = problem_runs * done
     made.answers, made.tokens = 45, 900
     return made
@@ -78,7 +78,7 @@ def test_a_run_keeps_it_from_its_first_group_on(search_with, digits, digits_poli
 
 def test_a_resumed_run_keeps_both_machines_and_each_once():
     other, here = {"cpu": "other", "cores": 64}, {"cpu": "this", "cores": 2}
-    status = SearchStatus(run="run", policy="policy", problem_runs=[], machines=[here])
+    status = SearchStatus(run="run", problem_runs=[], machines=[here])
     status.carry({"machines": [other, here]}, Totals())
     assert status.metrics()["machines"] == [other, here]
     status.carry({}, Totals())

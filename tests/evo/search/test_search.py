@@ -7,6 +7,7 @@ from sqlalchemy import text
 from support.stored_rows import stored_answers
 
 from evo.errors import BadInput, SearchFailed, UnusableScorer
+from evo.runs.resume import plan_resume
 from evo.search.stop import StopReason
 from evo.testing import PolicyContract
 from islands.errors import DatabaseUnavailable
@@ -327,7 +328,7 @@ def test_a_budget_below_what_is_spent_is_refused_and_changes_nothing(
     with Store.open(db, read_only=True) as store:
         before = store.run("run")
     with pytest.raises(BadInput, match=message):
-        search_with([digits("a")], digits_policy(), db, resume=True, **budget)
+        plan_resume("run", db, budget)
     with Store.open(db, read_only=True) as store:
         after = store.run("run")
     assert (after.config, after.summary, after.status) == (before.config, before.summary, before.status)

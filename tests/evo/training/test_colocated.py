@@ -48,7 +48,7 @@ def weights_of(model):
 
 def both(launched):
     """The weights of the learner and of the policy that samples."""
-    return weights_of(launched.search.learner.trainer.model), weights_of(launched.policy.model)
+    return weights_of(launched.search.learner.trainer.model), weights_of(launched.operators[0].policy.model)
 
 
 def run(db, settings=None, *, name="run", resume=False, stop_after=None, change=None):
@@ -143,11 +143,11 @@ def test_a_sampler_with_other_weights_stops_the_search_and_nothing_is_sampled_fr
     def break_the_sync(launched):
         async def ignore(weights, version):
             with torch.no_grad():
-                for parameter in launched.policy.model.parameters():
+                for parameter in launched.operators[0].policy.model.parameters():
                     parameter.mul_(1.1)
-            launched.policy.version = version
+            launched.operators[0].policy.version = version
 
-        launched.policy.update = ignore
+        launched.operators[0].policy.update = ignore
 
     with pytest.raises(SearchFailed, match="differs from the trainer by"):
         run(db, change=break_the_sync)
@@ -328,13 +328,13 @@ def test_a_method_without_gains_is_refused_beside_a_search():
 @pytest.mark.parametrize("offset", [0.05, 0.5, np.nan])
 def test_the_probe_is_of_the_engine_that_is_farthest_off(db, offset):
     def of_two_engines(launched):
-        usual = launched.policy.logprobs
+        usual = launched.operators[0].policy.logprobs
 
         async def logprobs(rollouts):
             (own,) = await usual(rollouts)
             return [own, [values + offset for values in own]]
 
-        launched.policy.logprobs = logprobs
+        launched.operators[0].policy.logprobs = logprobs
 
     settings = config(iterations=2, train={"every": 2, "tolerance": 0.1})
     if offset < 0.1:
