@@ -102,7 +102,7 @@ def _describe(snapshot: Snapshot) -> ProgressLine:
         title = "best" if len(snapshot.problems) == 1 else "mean best"
         detail = f"{count} of {known} solved, " if known else ""
         detail += "" if arm.mean_best is None else f"{title} {arm.mean_best:.4g}, "
-        detail += f"{arm.telemetry.totals.answers:,} answers"
+        detail += f"{arm.totals.answers:,} answers"
     return ProgressLine(snapshot.name, snapshot.groups, snapshot.planned, "iterations", detail)
 
 

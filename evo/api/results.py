@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evo.comparison.table import as_dict
 from evo.errors import BadInput
 from evo.progress.model import Progress, SearchRecord
 from evo.report.page import write_report
+from evo.report.terminal import as_dict
 from evo.search.status import clock
 from islands.browse import candidates_table
 from islands.runs import best, current_summary

@@ -123,8 +123,8 @@ def report_comparison(
 
 def print_standings(name: str, output: OutputOptions, console: Console, against: str | None = None) -> None:
     """Solve rates, differences and the verdict of a comparison, as tables or as JSON."""
-    from evo.comparison.table import as_dict, print_summary  # verdicts: scipy
     from evo.progress.model import Progress
+    from evo.report.terminal import as_dict, print_summary  # verdicts: scipy
 
     with Store.open(output.db, read_only=True) as store:
         progress = Progress.open(store, name, against)

@@ -10,7 +10,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from evo.cli.options import (
     print_json,
     print_table,
 )
-from evo.comparison.operators import operator_dict, pooled, print_operators
+from evo.comparison.operators import operator_dict, print_operators
 from evo.errors import BadInput
 from evo.progress.answer import (
     best_known_of,
@@ -181,7 +181,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
             standing = describe_best_known(None if candidate is None else candidate.fitness, known)
             console.print(f"{problem.name}: {standing}", soft_wrap=True)
     if details:
-        print_operators(console, [pooled(operator.policy, operator) for operator in operators])
+        print_operators(console, [replace(operator, label=operator.policy) for operator in operators])
     if len(versions) > 1:
         _print_versions(console, versions)
     if saved:
@@ -306,7 +306,7 @@ def _split_lines(candidate: Candidate, language: str) -> list[str]:
 
 def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> None:
     """The standings of the arms, as a table or as JSON, and the state of each run."""
-    from evo.comparison.table import as_dict, print_summary  # verdicts: scipy
+    from evo.report.terminal import as_dict, print_summary  # verdicts: scipy
 
     progress = Progress.open(store, name)
     comparison = progress.comparison

@@ -136,14 +136,14 @@ def format_line(snapshot: Snapshot, now: float) -> str:
         if values:
             parts.append(f"{title} " + ", ".join(f"{name} {text}" if several else text for name, text in values))
     if snapshot.failed:
-        parts.append(f"{len({problem.name for problem in snapshot.failed})} left out, scorer failed")
+        parts.append(f"{len(snapshot.failed)} left out, scorer failed")
     if not several:
         parts += _rates(arms[0])
-    if cost := sum(arm.telemetry.totals.cost for arm in arms):
+    if cost := sum(arm.totals.cost for arm in arms):
         parts.append(f"cost {cost:.4g}")
-    flying = sum(arm.telemetry.in_flight or 0 for arm in arms)
+    flying = sum(arm.waiting("in_flight") or 0 for arm in arms)
     if flying and not several:
-        ahead = sum(arm.telemetry.sampled_ahead or 0 for arm in arms)
+        ahead = sum(arm.waiting("sampled_ahead") or 0 for arm in arms)
         parts.append(f"{ahead:,} of {flying:,} iterations in flight sampled")
     if errors := snapshot.errors:
         parts.append(describe_errors(errors))
@@ -153,11 +153,10 @@ def format_line(snapshot: Snapshot, now: float) -> str:
 
 
 def _rates(arm: ArmSnapshot) -> list[str]:
-    telemetry = arm.telemetry
-    rates = [(telemetry.answers_per_second, "answers/s"), (telemetry.tokens_per_second, "tokens/s")]
+    rates = [(arm.rate("answers"), "answers/s"), (arm.rate("tokens"), "tokens/s")]
     parts = [f"{rate(value)} {unit}" for value, unit in rates if value is not None]
-    if telemetry.policy_busy is not None:
-        parts.append(f"waiting for the model {telemetry.policy_busy:.0%} of the time")
+    if arm.policy_busy is not None:
+        parts.append(f"waiting for the model {arm.policy_busy:.0%} of the time")
     return parts
 
 

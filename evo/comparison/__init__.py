@@ -1,5 +1,5 @@
 """Comparisons: several policies search the same problems under one budget of answers, with a verdict.
 
 `plan` makes the runs, `workers` searches them in parallel, `arms` names them again; `results`, `operators` and
-`summary` compute the metrics and the verdict, `table` prints them. evo.progress reads them.
+`summary` compute the metrics and the verdict. evo.progress reads them, and evo.report shows them.
 """

@@ -3,6 +3,7 @@ problems that count. A single run is a comparison of one arm under one seed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,15 @@ class Arm:
     @property
     def policy(self) -> str:
         return str(self.runs[0].config["policy"])
+
+    @property
+    def seeds(self) -> int:
+        return len(self.runs)
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """Status -> how many runs, those that have any."""
+        return dict(Counter(run.status for run in self.runs))
 
     @property
     def answers(self) -> int:

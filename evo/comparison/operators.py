@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,21 @@ _FIELDS = ("answers", "better", "copies", "repeats", "compared", "kept")
 
 @dataclass(frozen=True, eq=False)
 class OperatorCounts:
-    """One operator of an arm. Arrays by field, each (P problems, S seeds, NO_PARENT and the bins)."""
+    """One operator of an arm. Arrays by field, each (P problems, S seeds, NO_PARENT and the bins). label: the arm's
+    name, and the policy too if the arm has several"""
 
+    label: str
     policy: str
     of: Mapping[str, Floats]
+
+    @property
+    def answers(self) -> int:
+        return int(self.of["answers"].sum())
+
+    @cached_property
+    def shares(self) -> Mapping[str, float]:
+        """The shares over all problems and seeds, those that have a trial, by the names of `rates`."""
+        return {name: float(hits.sum() / trials.sum()) for name, (hits, trials) in self.rates().items() if trials.any()}
 
     def at(self, name: str, bins: Sequence[int]) -> Floats:
         """(P, S) the sum of a field over these bins."""
@@ -55,15 +67,6 @@ class OperatorCounts:
         }
 
 
-@dataclass(frozen=True)
-class OperatorShares:
-    """One operator: the pooled shares that have a trial, by the names of OperatorCounts.rates."""
-
-    name: str
-    answers: int
-    shares: Mapping[str, float]
-
-
 def count_operators(
     arm: Arm, rows: Mapping[int, int], counts: Sequence[Iterable[tuple[int, OperatorCount]]]
 ) -> list[OperatorCounts]:
@@ -79,22 +82,15 @@ def count_operators(
             if index in rows and count.operator < len(policies):
                 for name in _FIELDS:
                     sums[name][count.operator, rows[index], column, count.bin - NO_PARENT] += getattr(count, name)
+    answered = [number for number in range(len(policies)) if sums["answers"][number].any()]
     return [
-        OperatorCounts(policy, {name: values[number] for name, values in sums.items()})
-        for number, policy in enumerate(policies)
-        if sums["answers"][number].any()
+        OperatorCounts(
+            arm.name if len(answered) == 1 else f"{arm.name}: {policies[number]}",
+            policies[number],
+            {name: values[number] for name, values in sums.items()},
+        )
+        for number in answered
     ]
-
-
-def labels(arm: str, operators: Sequence[OperatorCounts]) -> list[str]:
-    """The labels of an arm's operators: the arm's name, and the policy too if there are several."""
-    return [arm] if len(operators) == 1 else [f"{arm}: {one.policy}" for one in operators]
-
-
-def pooled(name: str, operator: OperatorCounts) -> OperatorShares:
-    """The shares over all problems and seeds."""
-    shares = {key: float(hits.sum() / trials.sum()) for key, (hits, trials) in operator.rates().items() if trials.any()}
-    return OperatorShares(name, int(operator.of["answers"].sum()), shares)
 
 
 def intervals(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str, Interval]:
@@ -134,7 +130,7 @@ def operator_dict(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str,
     }
     refined = {bin: found.get(f"refined {bin}") for bin in (BELOW, *BINS.values())}
     rest = {name: found.get(name) for name in ("kept", "copies", "repeats", "alone")}
-    return {"policy": operator.policy, "answers": int(operator.of["answers"].sum()), "refined": refined, **rest}
+    return {"policy": operator.policy, "answers": operator.answers, "refined": refined, **rest}
 
 
 SHOWN_RATES = (*(f"refined {BINS[quarter]}" for quarter in range(QUARTERS)), "kept", "copies", "repeats", "alone")
@@ -146,7 +142,7 @@ LEGEND = (
 )
 
 
-def print_operators(console: Console, operators: Sequence[OperatorShares]) -> None:
+def print_operators(console: Console, operators: Sequence[OperatorCounts]) -> None:
     """Print a line for each operator, without empty columns; nothing if none has answers."""
     if not operators:
         return
@@ -157,7 +153,7 @@ def print_operators(console: Console, operators: Sequence[OperatorShares]) -> No
     for title in map(title_of, rates):
         table.add_column(title, justify="right", no_wrap=True)
     for each in operators:
-        table.add_row(short_label(each.name), *(share_text(each.shares.get(rate)) for rate in rates))
+        table.add_row(short_label(each.label), *(share_text(each.shares.get(rate)) for rate in rates))
     console.print(table, markup=False)
     for line in LEGEND:
         console.print(line, style="dim", soft_wrap=True, markup=False)

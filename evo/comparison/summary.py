@@ -41,7 +41,6 @@ from evo.stats import (
     verdict,
     wilson,
 )
-from islands.types import Totals
 from vpo.metrics import Interval
 
 FEWEST_REACHED = 0.5
@@ -211,19 +210,6 @@ class ArmSummary:
     median: int | None = None
     best: Interval | None = None
     only: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Costs:
-    """The costs of an arm over all its seeds, and the diversity of its populations.
-
-    seconds: of its runs' processes, which shared the machine with those of other arms
-    archive_diversity: mean L1 distance of two elites' reward vectors, mean over problems; None before there are any
-    """
-
-    totals: Totals
-    seconds: float
-    archive_diversity: Interval | None
 
 
 @dataclass(frozen=True)

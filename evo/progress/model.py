@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
@@ -19,11 +19,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from evo.comparison.arms import Comparison, budget_ended, gather, planned
-from evo.comparison.operators import OperatorCounts, count_operators, labels, pooled
+from evo.comparison.operators import OperatorCounts, count_operators
 from evo.comparison.results import Floats, Ints, Results, drawn_times
 from evo.comparison.summary import (
     ArmSummary,
-    Costs,
     Curve,
     Summary,
     best_curve,
@@ -39,12 +38,9 @@ from evo.progress.snapshot import (
     FailedProblem,
     ImprovementLine,
     PopulationView,
-    ProblemLine,
     Snapshot,
-    Telemetry,
     TrainingCurve,
 )
-from evo.search.status import active_periods, union
 from evo.stats import Verdict, mean_interval
 from islands.browse import candidate, first_prompt, fittest, vectors
 from islands.lock import LOST
@@ -63,8 +59,8 @@ from islands.runs import (
 )
 from islands.store import Store
 from islands.training import newest_training, newest_version, training_between
-from islands.types import RunRecord, Totals, sum_totals
-from vpo.metrics import diversity
+from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
+from vpo.metrics import Interval, diversity
 
 LOAD_SECONDS = 0.25
 """Seconds in which one refresh may begin to read unread runs, one at least."""
@@ -169,7 +165,7 @@ class SearchRecord:
     run: RunRecord
     row: int | None
     problem_id: int
-    problem: ProblemLine
+    problem: ProblemRecord
     iterations: int
     solved_at: int | None
     rises: Sequence[BestSoFar]
@@ -208,7 +204,7 @@ class Progress:
             for arm, of in enumerate(self.comparison.arms)
             for column, run in enumerate(of.runs)
         }
-        self._all: tuple[ProblemLine, ...] = ()  # also those that do not count
+        self._all: tuple[ProblemRecord, ...] = ()  # also those that do not count
         self._searches: list[_Searches] = []
         self._version = 0
         self._kept: dict[str, tuple[Any, float, Any]] = {}
@@ -290,7 +286,7 @@ class Progress:
         if not problems:
             return False
         if not self._all:
-            self._all = tuple(ProblemLine(p.name, p.target, p.objectives) for p in problems)
+            self._all = tuple(problems)
             self._searches = [
                 _Searches.empty(
                     [problem.target for problem in self._all],
@@ -450,12 +446,13 @@ class Progress:
         }
 
     @property
-    def costs(self) -> Mapping[str, Costs]:
-        """What each arm has cost, and the diversity of its archives."""
-        return self._keep("costs", self._read_costs)
+    def diversity(self) -> Mapping[str, Interval | None]:
+        """Arm -> the diversity of its archives: the mean L1 distance of two elites' reward vectors, mean over problems;
+        None before there are any."""
+        return self._keep("diversity", self._read_diversity)
 
-    def _read_costs(self) -> dict[str, Costs]:
-        crossed, found = self.comparison.crossed_seeds, {}
+    def _read_diversity(self) -> dict[str, Interval | None]:
+        crossed, found = self.comparison.crossed_seeds, dict[str, Interval | None]()
         for number, arm in enumerate(self.comparison.arms):
             spread = np.full((len(self._rows), len(arm.runs)), np.nan)
             for run in self._of_arm(number) if self._rows else ():
@@ -464,11 +461,7 @@ class Progress:
                     spread[place[problem], run.column] = archive_diversity(archive)
             known = spread[:, np.isfinite(spread).any(axis=0)] if np.isfinite(spread).any() else spread[:0]
             known = known[np.isfinite(known).all(axis=1)]
-            found[arm.name] = Costs(
-                sum_totals(run.totals for run in self._of_arm(number)),
-                sum(float(run.summary.get("seconds", 0.0)) for run in arm.runs),
-                mean_interval(known, crossed_seeds=crossed) if len(known) else None,
-            )
+            found[arm.name] = mean_interval(known, crossed_seeds=crossed) if len(known) else None
         return found
 
     def training(self, number: int) -> TrainingCurve | None:
@@ -542,40 +535,29 @@ class Progress:
     def snapshot(self, now: float | None = None, *, statistics: bool = True) -> Snapshot:
         """The values of a screen, of what was read. statistics: with curves, operators and verdict, which load their
         libraries"""
-        comparison, results, records = self.comparison, self.results, self.comparison.runs
-        curves = self.curves if statistics and results else {}
-        problem, arm = self._selected
-        arms = [self._arm(number, statistics) for number in range(len(comparison.arms))]
+        comparison, results = self.comparison, self.results
+        (problem, arm), begun = self._selected, bool(results)
         snapshot = Snapshot(
             self.name,
-            tuple(replace(arm, results=results.get(arm.name), curve=curves.get(arm.name)) for arm in arms),
+            tuple(self._arm(number, statistics) for number in range(len(comparison.arms))),
             tuple(self._all[row] for row in self._rows),
-            self.failed,
             comparison.reference,
-            comparison.iterations,
-            tuple(self.verdicts) if statistics and results else (),
-            self._keep("improvements", self._improvements, self._version) if results else (),
-            self._selected_answer(min(problem, len(self._rows) - 1), arm) if results and arm is not None else None,
-            active=union([period for record in records for period in active_periods(record)]),
+            comparison.failed,
+            self.failed,
+            tuple(self.verdicts) if statistics and begun else (),
+            self._keep("improvements", self._improvements, self._version) if begun else (),
+            self._selected_answer(min(problem, len(self._rows) - 1), arm) if begun and arm is not None else None,
             loaded=self.loaded,
-            runs=len(records),
-            reasons=tuple(dict.fromkeys(r.reason for r in records if r.reason)),
         )
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)
-        budgets = [record.config.get("max_answers") for record in of.runs]
         snapshot = ArmSnapshot(
             of.name,
-            of.policy,
-            len(of.runs),
-            dict(Counter(record.status for record in of.runs)),
-            groups=0,
+            of.runs,
             planned=sum(planned(record) * len(self._all or record.config.get("problems", ())) for record in of.runs),
-            answers_per_iteration=of.answers,
-            max_answers=sum(int(budget) for budget in budgets if budget) if all(budgets) else None,
-            telemetry=read_telemetry(of.runs, sum_totals(run.totals for run in runs)),
+            totals=sum_totals(run.totals for run in runs),
             training=self.training(number),
         )
         if not self._searches:
@@ -584,13 +566,14 @@ class Progress:
         over = np.isfinite(searches.solved_at) & bool(of.runs[0].config.get("until_solved"))
         for run in runs:
             over[list(run.failed), run.column] = True
-        named = self.operators[of.name] if statistics else []
         return replace(
             snapshot,
             groups=int(searches.done.sum()),
             planned=int(np.where(over, searches.done, self.comparison.iterations).sum()),
+            results=self.results.get(of.name),
+            curve=self.curves.get(of.name) if statistics and self.results else None,
             population=self._population(number) if statistics else None,
-            operators=tuple(pooled(name, one) for name, one in zip(labels(of.name, named), named, strict=True)),
+            operators=tuple(self.operators[of.name]) if statistics else (),
         )
 
     def _population(self, number: int) -> PopulationView | None:
@@ -634,7 +617,7 @@ class Progress:
 
     def _seconds_left(self, now: float, snapshot: Snapshot) -> float | None:
         """The time left at the pace of the last PACE_SECONDS, and at most that of a budget of seconds."""
-        if snapshot.loaded < snapshot.runs:
+        if snapshot.loaded < len(snapshot.runs):
             self._pace.clear()
             return None
         self._pace.append((now, snapshot.groups))
@@ -666,33 +649,3 @@ def _mean_population(archives: Collection[Sequence[EliteRecord]]) -> PopulationV
     islands = 1 + max(elite.island for archive in archives for elite in archive)
     cells = np.mean([np.bincount([e.island for e in archive], minlength=islands) for archive in archives], axis=0)
     return PopulationView(tuple(cells.tolist()), float(np.mean([archive_diversity(archive) for archive in archives])))
-
-
-def read_telemetry(records: Sequence[RunRecord], totals: Totals) -> Telemetry:
-    """The telemetry of all runs of an arm. totals: of their committed iterations. Runs of other versions may lack keys
-    of the summary, or have other values in them."""
-    running = [record for record in records if record.status == "running"]
-
-    def numbers(key: str, of: Sequence[RunRecord] = running or records) -> list[float]:
-        values = [record.summary.get(key) for record in of]
-        return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-
-    def whole(key: str) -> int | None:
-        return int(sum(values)) if (values := numbers(key, running)) else None
-
-    def rate(what: str, total: int) -> float | None:
-        seconds = sum(numbers("seconds", records))
-        if not running and seconds and total and len(records) > 1:
-            return total / seconds
-        return sum(values) if (values := numbers(f"{what}_per_second")) else None
-
-    busy = numbers("policy_busy")
-    return Telemetry(
-        totals,
-        answers_per_second=rate("answers", totals.answers),
-        tokens_per_second=rate("tokens", totals.tokens),
-        policy_busy=sum(busy) / len(busy) if busy else None,
-        scoring_queue=whole("scoring_queue"),
-        in_flight=whole("in_flight"),
-        sampled_ahead=whole("sampled_ahead"),
-    )

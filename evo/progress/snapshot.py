@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from evo.comparison.operators import OperatorShares
+from evo.comparison.arms import Arm, Comparison
+from evo.comparison.operators import OperatorCounts
 from evo.comparison.results import Results
 from evo.comparison.summary import Curve
 from evo.progress.answer import NO_ORIGIN, Statement, StoredAnswer
-from evo.search.status import Period, clock, seconds_until
+from evo.search.status import active_periods, clock, seconds_until, union
 from evo.stats import Verdict
 from islands.browse import CandidateDetail, Origin
 from islands.lock import LOST
@@ -27,27 +28,6 @@ from islands.types import FORMAT, Totals
 def error_name(kind: str) -> str:
     """A kind of error as people read it."""
     return "unreadable reply" if kind == FORMAT else kind
-
-
-@dataclass(frozen=True)
-class Telemetry:
-    """The totals of an arm's runs, and their last reports; None for values that no run reports.
-
-    Rates are summed over the running runs. If all have ended, they are all answers divided by all seconds.
-
-    policy_busy: share of the time that the policy was sampling
-    scoring_queue: answers that wait to be scored or are being scored now
-    in_flight, sampled_ahead: of searches that have not committed for a while: the iterations in flight, and those among
-        them that are sampled and wait for the oldest
-    """
-
-    totals: Totals = field(default_factory=Totals)
-    answers_per_second: float | None = None
-    tokens_per_second: float | None = None
-    policy_busy: float | None = None
-    scoring_queue: int | None = None
-    in_flight: int | None = None
-    sampled_ahead: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,40 +50,67 @@ class TrainingCurve:
 
 
 @dataclass(frozen=True)
-class ArmSnapshot:
-    """One arm.
+class ArmSnapshot(Arm):
+    """One arm, as far as it is.
 
-    statuses: status of a run -> how many runs, those that have any
     groups, planned: iterations committed, and in total (fewer if a search ended when it was solved)
-    answers_per_iteration: G rollouts of m answers
-    max_answers: the arm's budget of answers over all runs, if it has one
+    totals: of its runs
     results: (P, S) searches of the problems that count; None before these are known
     curve: the solve rate, or the mean best fitness if no problem has a target, over iterations
     population: the archives of the selected problem
-    operators: how its operators use the parents in their prompts, over all problems and seeds
+    operators: how its operators use the parents in their prompts
     """
 
-    name: str
-    policy: str
-    seeds: int
-    statuses: Mapping[str, int]
-    groups: int
-    planned: int
-    answers_per_iteration: int
-    max_answers: int | None = None
+    groups: int = 0
+    planned: int = 0
+    totals: Totals = field(default_factory=Totals)
     results: Results | None = None
     curve: Curve | None = None
-    telemetry: Telemetry = field(default_factory=Telemetry)
     population: PopulationView | None = None
     training: TrainingCurve | None = None
-    operators: tuple[OperatorShares, ...] = ()
+    operators: tuple[OperatorCounts, ...] = ()
 
     @property
     def answers_left(self) -> int:
         """The answers that the arm may still sample."""
-        whole = self.planned * self.answers_per_iteration
-        whole = whole if self.max_answers is None else min(whole, self.max_answers)
-        return max(0, whole - self.groups * self.answers_per_iteration)
+        budgets = [run.config.get("max_answers") for run in self.runs]
+        whole = self.planned * self.answers
+        whole = min(whole, sum(map(int, filter(None, budgets)))) if all(budgets) else whole
+        return max(0, whole - self.groups * self.answers)
+
+    @property
+    def seconds(self) -> float:
+        """Of its runs' processes, which shared the machine with those of other arms."""
+        return sum(float(run.summary.get("seconds", 0.0)) for run in self.runs)
+
+    def reported(self, key: str, *, ended: bool = False) -> list[float]:
+        """The values that the running runs report. ended: those of ended runs if none is running. Runs of other
+        versions may lack a key, or have other values."""
+        running = [run for run in self.runs if run.status == "running"]
+        values = [run.summary.get(key) for run in running or self.runs * ended]
+        return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+
+    def waiting(self, key: str) -> int | None:
+        """The sum that the running runs report; None if none does. key: scoring_queue, answers that wait to be scored;
+        in_flight, iterations in flight of searches that have not committed for a while; sampled_ahead, those of them
+        that are sampled and wait for the oldest"""
+        values = self.reported(key)
+        return int(sum(values)) if values else None
+
+    def rate(self, what: str) -> float | None:
+        """Answers or tokens a second, summed over the running runs; of several ended runs, all divided by all
+        seconds."""
+        total = self.totals.answers if what == "answers" else self.totals.tokens
+        rates = self.reported(f"{what}_per_second", ended=True)
+        if self.seeds > 1 and "running" not in self.statuses and self.seconds and total:
+            return float(total / self.seconds)
+        return sum(rates) if rates else None
+
+    @property
+    def policy_busy(self) -> float | None:
+        """The share of the time that the policy was sampling."""
+        shares = self.reported("policy_busy", ended=True)
+        return sum(shares) / len(shares) if shares else None
 
     @property
     def solved(self) -> tuple[int, int] | None:
@@ -124,7 +131,6 @@ class ArmSnapshot:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        telemetry = self.telemetry
         solved, with_target = self.solved or (None, None)
         return {
             "name": self.name,
@@ -135,24 +141,15 @@ class ArmSnapshot:
             "solved": solved,
             "with_target": with_target,
             "mean_best": self.mean_best,
-            "answers": telemetry.totals.answers,
-            "tokens": telemetry.totals.tokens,
-            "cost": telemetry.totals.cost,
-            "errors": dict(telemetry.totals.errors),
-            "answers_per_second": telemetry.answers_per_second,
-            "tokens_per_second": telemetry.tokens_per_second,
-            "policy_busy": telemetry.policy_busy,
-            "in_flight": telemetry.in_flight,
+            "answers": self.totals.answers,
+            "tokens": self.totals.tokens,
+            "cost": self.totals.cost,
+            "errors": dict(self.totals.errors),
+            "answers_per_second": self.rate("answers"),
+            "tokens_per_second": self.rate("tokens"),
+            "policy_busy": self.policy_busy,
+            "in_flight": self.waiting("in_flight"),
         }
-
-
-@dataclass(frozen=True)
-class ProblemLine:
-    """A problem of all arms."""
-
-    name: str
-    target: float | None
-    objectives: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -200,34 +197,31 @@ class Detail:
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """All data of a screen. Times are seconds since 1970.
+class Snapshot(Comparison):
+    """All data of a screen: the comparison with its arms as far as they are. Times are seconds since 1970.
 
-    problems: those that count; failed: those that a fault of their scorer stopped in some run, which count in no arm
-    iterations: planned for each problem
+    problems: none before a search has begun
+    faults: what stopped the problems that do not count
     verdict: a line for each arm against the reference
     detail: the selected answer, if an arm is selected
-    loaded, runs: how many of the runs have been read completely
+    loaded: how many of the runs have been read completely
     remaining: estimated seconds to the planned end; None if there is too little data
-    active: the periods in which any of the runs was searched, in order
     fault: why the database cannot be read now
     """
 
-    name: str
     arms: tuple[ArmSnapshot, ...]
-    problems: tuple[ProblemLine, ...] = ()
-    failed: tuple[FailedProblem, ...] = ()
-    reference: str | None = None
-    iterations: int = 1
+    faults: tuple[FailedProblem, ...] = ()
     verdict: tuple[Verdict, ...] = ()
     improvements: tuple[ImprovementLine, ...] = ()
     detail: Detail | None = None
-    active: tuple[Period, ...] = ()
     remaining: float | None = None
     loaded: int = 0
-    runs: int = 0
     fault: str = ""
-    reasons: tuple[str, ...] = ()
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why runs ended, each once."""
+        return list(dict.fromkeys(run.reason for run in self.runs if run.reason))
 
     @property
     def groups(self) -> int:
@@ -245,7 +239,7 @@ class Snapshot:
     @property
     def errors(self) -> Counter[str]:
         """Errors of all arms by kind."""
-        return sum((arm.telemetry.totals.errors for arm in self.arms), Counter[str]())
+        return sum((arm.totals.errors for arm in self.arms), Counter[str]())
 
     @property
     def ended(self) -> bool:
@@ -262,7 +256,7 @@ class Snapshot:
 
     def elapsed(self, now: float) -> float:
         """Seconds in which any of the runs was searched."""
-        return seconds_until(self.active, now)
+        return seconds_until(union([period for run in self.runs for period in active_periods(run)]), now)
 
     def eta(self) -> float | None:
         """Seconds to the planned end, rounded to 5 below a minute, to 10 below ten minutes, else to minutes. None if
@@ -279,10 +273,10 @@ class Snapshot:
         elapsed, statuses = clock(self.elapsed(now)), self.statuses
         if self.fault:
             return "the database is not responding", "bad"
-        if self.loaded < self.runs:
-            return f"reading run {self.loaded + 1} of {self.runs}", "warn"
+        if self.loaded < len(self.runs):
+            return f"reading run {self.loaded + 1} of {len(self.runs)}", "warn"
         if self.ended:
-            whose = "all runs have ended" if self.runs > 1 else "the run has ended"
+            whose = "all runs have ended" if len(self.runs) > 1 else "the run has ended"
             if failed := statuses.get("failed", 0):
                 return f"{whose}, {failed} failed, {elapsed}", "bad"
             if statuses.get("interrupted"):
@@ -306,7 +300,7 @@ class Snapshot:
             "fault": self.fault,
             "against": self.reference,
             "problems": len(self.problems),
-            "failed": list(dict.fromkeys(problem.name for problem in self.failed)),
+            "failed": [problem.name for problem in self.failed],
             "arms": [arm.as_dict() for arm in self.arms],
             "verdicts": [verdict.text for verdict in self.verdict],
         }

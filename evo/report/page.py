@@ -142,7 +142,7 @@ def build_page(
         problems_table(progress, lambda row: f"#problem-{row + 1}" if row < len(shown) else "") if begun else None,
         shown,
         candidates_table(comparison, names, best, candidate),
-        _there(cost_table(progress), errors_table(progress)),
+        _there(cost_table(snapshot), errors_table(snapshot)),
         _there(differing, machines_table(comparison), runs_table(comparison)),
         shared,
         tuple(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),

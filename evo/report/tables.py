@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from evo.comparison.arms import Comparison
-from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, labels, refinement_differences, short_label
+from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, refinement_differences, short_label
 from evo.comparison.results import TIE_TOLERANCE, Standings, standings
 from evo.comparison.summary import METRICS, Summary
 from evo.glossary import PAGE
@@ -135,9 +135,9 @@ def arms_table(progress: Progress, snapshot: Snapshot, summary: Summary) -> Tabl
             ("area", interval(one.area, ".2f")),
             ("median time", number(one.median, "d")),
             ("mean best", interval(one.best)),
-            ("archive L1", interval(progress.costs[arm.name].archive_diversity, ".2f")),
+            ("archive L1", interval(progress.diversity[arm.name], ".2f")),
             ("iterations", replace(number(arm.groups, ",d"), note=planned)),
-            ("answers/s", number(arm.telemetry.answers_per_second, ".3g")),
+            ("answers/s", number(arm.rate("answers"), ".3g")),
             ("only", number(len(one.only) if len(snapshot.arms) > 1 else None, "d")),
             ("policy", word(arm.policy)),
         ]
@@ -173,22 +173,22 @@ def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crosse
     titles = ["better", *(f"at {BINS[quarter]}" for quarter in range(QUARTERS)), "at the target"]
     titles += ["kept", "copies", "repeats", "alone"]
     rows = list[Row]()
-    for place, (arm, counted) in enumerate(operators.items()):
-        for name, operator in zip(labels(arm, counted), counted, strict=True):
+    for place, counted in enumerate(operators.values()):
+        for operator in counted:
             known = intervals(operator, crossed_seeds=crossed_seeds)
             rates = [(title, interval(known.get(rate))) for title, rate in zip(titles, RATES, strict=True)]
-            answers = number(float(operator.of["answers"].sum()), ",.0f")
-            rows.append([("operator", arm_name(short_label(name), place)), ("answers", answers), *rates])
+            answers = number(operator.answers, ",d")
+            rows.append([("operator", arm_name(short_label(operator.label), place)), ("answers", answers), *rates])
     caption = "Answers against the parent that their prompt showed, with 95% intervals over problems"
     return make_table("operators", caption, rows)
 
 
-def cost_table(progress: Progress) -> Table | None:
+def cost_table(snapshot: Snapshot) -> Table | None:
     rows = list[Row]()
-    for place, (arm, cost) in enumerate(progress.costs.items()):
-        totals = cost.totals
+    for place, arm in enumerate(snapshot.arms):
+        totals = arm.totals
         row = [
-            ("arm", arm_name(arm, place)),
+            ("arm", arm_name(arm.name, place)),
             ("iterations", number(totals.groups, ",d")),
             ("answers", number(totals.answers, ",d")),
             ("missing", number(totals.missing, ",d")),
@@ -198,19 +198,19 @@ def cost_table(progress: Progress) -> Table | None:
             ("cost", number(totals.cost or None, ",.4g")),
             ("sampling s", number(totals.sampling_seconds, ",.2f")),
             ("scoring s", number(totals.scoring_seconds, ",.2f")),
-            ("wall s", number(cost.seconds or None, ",.1f")),
+            ("wall s", number(arm.seconds or None, ",.1f")),
             ("migrations", number(totals.migrations, ",d")),
         ]
         rows.append(row)
     return make_table("cost", "What the searches have cost so far", rows)
 
 
-def errors_table(progress: Progress) -> Table | None:
+def errors_table(snapshot: Snapshot) -> Table | None:
     """Errors of answers and replies by kind, the most frequent of each arm; None for none."""
     rows = [
-        [("arm", arm_name(arm, place)), ("kind", word(error_name(kind))), ("times", number(count, ",d"))]
-        for place, (arm, cost) in enumerate(progress.costs.items())
-        for kind, count in cost.totals.errors.most_common(KINDS_SHOWN)
+        [("arm", arm_name(arm.name, place)), ("kind", word(error_name(kind))), ("times", number(count, ",d"))]
+        for place, arm in enumerate(snapshot.arms)
+        for kind, count in arm.totals.errors.most_common(KINDS_SHOWN)
     ]
     return make_table("errors", "Errors by kind (of answers, the distinct ones)", rows)
 

@@ -223,7 +223,7 @@ class ScreenApp(App[int]):
                     _check_file(progress)
                     snapshot = self._poll(progress)
                     silent_since = None
-                    loading = snapshot.loaded < snapshot.runs
+                    loading = snapshot.loaded < len(snapshot.runs)
                     cost = (time.thread_time() - began) / POLL_SHARE
                     pause = LOADING_PAUSE if loading else max(POLL_SECONDS, min(cost, MOST_POLL_SECONDS))
                     self._tell(snapshot)

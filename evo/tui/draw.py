@@ -46,7 +46,7 @@ def _about(snapshot: Snapshot) -> list[str]:
         shared = clean(common_prefix(names)).rstrip("/:_-")
         parts.append((f"{shared} · " if shared else "") + f"{len(names):,} problems")
     if snapshot.failed:
-        parts.append(f"{len({problem.name for problem in snapshot.failed})} left out")
+        parts.append(f"{len(snapshot.failed)} left out")
     if len(snapshot.arms) == 1:
         parts.append(shorten(snapshot.arms[0].policy, 30))
     seeds = max(arm.seeds for arm in snapshot.arms)
@@ -61,10 +61,10 @@ def _progress(snapshot: Snapshot, width: int, palette: Palette) -> Text:
     if groups < snapshot.planned:
         # iterations left times their mean cost, but no more than a budget of answers leaves
         words += f", {sum(arm.answers_left for arm in snapshot.arms):,} answers left"
-        if flying := sum(arm.telemetry.in_flight or 0 for arm in snapshot.arms):
-            sampled = sum(arm.telemetry.sampled_ahead or 0 for arm in snapshot.arms)
+        if flying := sum(arm.waiting("in_flight") or 0 for arm in snapshot.arms):
+            sampled = sum(arm.waiting("sampled_ahead") or 0 for arm in snapshot.arms)
             words += f", {sampled:,} of {flying:,} in flight sampled"
-    if cost := sum(arm.telemetry.totals.cost for arm in snapshot.arms):
+    if cost := sum(arm.totals.cost for arm in snapshot.arms):
         words += f", cost {cost:.4g}"
     bar = max(10, width - width_of(words))
     full = int(bar * min(1.0, groups / planned))
@@ -88,14 +88,14 @@ def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
         _Column("rate [95%]", _rate, 8) if targets else None,
         _Column("mean best", lambda arm: fitness(arm.mean_best), 7, Style() if targets else STRONG),
         _Column("iterations", lambda arm: f"{arm.groups:,}/{arm.planned:,}", 2) if several else None,
-        _Column("ans/s", lambda arm: rate(arm.telemetry.answers_per_second), 6),
-        _Column("tok/s", lambda arm: rate(arm.telemetry.tokens_per_second), 5),
-        _Column("busy", lambda arm: _percent(arm.telemetry.policy_busy), 5),
-        _Column("queue", lambda arm: count(arm.telemetry.scoring_queue), 4),
+        _Column("ans/s", lambda arm: rate(arm.rate("answers")), 6),
+        _Column("tok/s", lambda arm: rate(arm.rate("tokens")), 5),
+        _Column("busy", lambda arm: _percent(arm.policy_busy), 5),
+        _Column("queue", lambda arm: count(arm.waiting("scoring_queue")), 4),
         _Column("errors", _errors, 4),
-        _Column("answers", lambda arm: count(arm.telemetry.totals.answers), 1),
-        _Column("tokens", lambda arm: count(arm.telemetry.totals.tokens), 1),
-        _Column("runs", _runs, 3) if snapshot.runs > 1 else None,
+        _Column("answers", lambda arm: count(arm.totals.answers), 1),
+        _Column("tokens", lambda arm: count(arm.totals.tokens), 1),
+        _Column("runs", _runs, 3) if len(snapshot.runs) > 1 else None,
     ]
     kept = [c for c in columns if c is not None and any(c.text(arm) not in ("-", "") for arm in snapshot.arms)]
     names = max(6, min(max(width_of(clean(arm.name)) for arm in snapshot.arms), 12 if width < 100 else 24)) + 2
@@ -139,7 +139,7 @@ def _percent(value: float | None) -> str:
 
 
 def _errors(arm: ArmSnapshot) -> str:
-    totals = arm.telemetry.totals
+    totals = arm.totals
     return count(totals.errors.total()) if totals.errors or totals.answers else "-"
 
 
@@ -184,7 +184,7 @@ def panels(snapshot: Snapshot, problem: int, width: int, now: float, palette: Pa
         made.append(("better than the parent, by its share of the target", operators(snapshot, width, palette)))
     if any(arm.training is not None for arm in snapshot.arms):
         made.append(("training", training(snapshot, width, palette)))
-    if snapshot.errors or snapshot.failed:
+    if snapshot.errors or snapshot.faults:
         made.append(("errors", errors(snapshot, palette)))
     made.append(("last improvements", improvements(snapshot, width, now, palette)))
     parts: list[RenderableType] = []
@@ -201,7 +201,7 @@ def _name(snapshot: Snapshot, number: int, palette: Palette, width: int = 16) ->
 def population(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     """The archives of the selected problem: a bar for each island, filled cells, diversity."""
     table = _grid()
-    moved = any(arm.telemetry.totals.migrations for arm in snapshot.arms)
+    moved = any(arm.totals.migrations for arm in snapshot.arms)
     for title in ("arm", "islands", "cells", "archive L1", *["migrations"] * moved):
         right = title in ("cells", "archive L1", "migrations")
         table.add_column(Text(title, palette.muted), justify="right" if right else "left", no_wrap=True)
@@ -212,7 +212,7 @@ def population(snapshot: Snapshot, width: int, palette: Palette) -> Table:
         if one is not None:
             bars = "".join(BARS[min(7, int(7.99 * n / max(most, 1e-9)))] for n in one.cells[:MOST_ISLANDS])
             cells, diversity = f"{sum(one.cells):.1f}".removesuffix(".0"), f"{one.diversity:.2f}"
-        migrations = [count(arm.telemetry.totals.migrations)] * moved
+        migrations = [count(arm.totals.migrations)] * moved
         table.add_row(_name(snapshot, number, palette), Text(bars, palette.muted), cells, diversity, *migrations)
     return table
 
@@ -228,7 +228,7 @@ def operators(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     for title in map(title_of, rates):
         table.add_column(Text(title, palette.muted), justify="right", no_wrap=True)
     for number, operator in rows:
-        arm, _, policy = operator.name.partition(": ")
+        arm, _, policy = operator.label.partition(": ")
         label = policy.partition(":")[2] or policy or arm
         name = Text(f"{palette.mark(number)} {shorten(label, max(8, min(24, width // 3)))}", palette.arm(number))
         table.add_row(name, *(Text(share_text(operator.shares.get(one))) for one in rates))
@@ -305,11 +305,11 @@ def errors(snapshot: Snapshot, palette: Palette) -> RenderableType:
     for number in range(len(snapshot.arms)):
         table.add_column(Text(palette.mark(number), palette.arm(number)), justify="right")
     for kind, _ in snapshot.errors.most_common(MOST_ERRORS):
-        counts = [arm.telemetry.totals.errors.get(kind, 0) for arm in snapshot.arms]
+        counts = [arm.totals.errors.get(kind, 0) for arm in snapshot.arms]
         name = shorten(error_name(kind), 34)
         table.add_row(name, *(Text(count(n) if n else "·", palette.warn if n else palette.muted) for n in counts))
     faults = []
-    for problem in snapshot.failed:
+    for problem in snapshot.faults:
         line = Text("scorer failed ", palette.bad).append(f"{shorten(problem.name, 24)} ({shorten(problem.arm, 12)}) ")
         faults.append(line.append(clean(" ".join(problem.message.split())), palette.muted))
     return Group(*[table] * bool(snapshot.errors), *faults)

@@ -2,10 +2,11 @@ import json
 
 import pytest
 from sqlalchemy import text
+from support.run_records import run_record
 
 from evo.cli import invoke
 from evo.cli.watch import format_line
-from evo.progress.snapshot import ArmSnapshot, Snapshot, Telemetry
+from evo.progress.snapshot import ArmSnapshot, Snapshot
 from evo.tui.draw import head
 from evo.tui.palette import DARK
 from islands.store import Store
@@ -81,22 +82,23 @@ def test_bad_input_is_one_line(db, capsys, arguments, said):
     assert said in error and error.count("\n") == 1
 
 
+def snapshot_of(summary=None, name="x", **values):
+    return Snapshot(name, (ArmSnapshot("a", (run_record(summary=summary),), **values),), (), None, remaining=61.0)
+
+
 def test_plain_lines_are_harmless():
-    shown = Snapshot("x\x1b[2J", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 2, 3),), remaining=61.0)
-    line = format_line(shown, 0.0)
+    line = format_line(snapshot_of(name="x\x1b[2J", groups=1, planned=2), 0.0)
     assert line.isprintable() and "  50%  about 1:10 left  1/2 iterations  1 running" in line
 
 
 def test_a_plain_line_tells_what_waits_for_the_oldest_group():
-    arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
-    line = format_line(Snapshot("x", (arm,)), 0.0)
+    line = format_line(snapshot_of({"in_flight": 140, "sampled_ahead": 37}, planned=350), 0.0)
     assert "37 of 140 iterations in flight sampled" in line
 
 
 def test_the_cost_so_far_is_live():
     def snapshot(cost):
-        spent = Telemetry(Totals(cost=cost))
-        return Snapshot("x", (ArmSnapshot("a", "p", 1, {"running": 1}, 1, 9, 3, telemetry=spent),))
+        return snapshot_of(groups=1, planned=9, totals=Totals(cost=cost))
 
     assert "cost 0.0123" in format_line(snapshot(0.01234), 0.0)
     assert "cost 0.01234" in head(snapshot(0.01234), 120, 0.0, DARK).plain

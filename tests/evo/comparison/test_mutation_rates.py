@@ -13,16 +13,13 @@ from evo.comparison.operators import (
     BINS,
     SHOWN_RATES,
     OperatorCounts,
-    OperatorShares,
     intervals,
-    labels,
     operator_dict,
-    pooled,
     print_operators,
     refinement_differences,
 )
-from evo.comparison.table import refinement_lines
 from evo.progress.model import Progress
+from evo.report.terminal import refinement_lines
 from islands.store import Store
 from islands.types import AT_TARGET, NO_PARENT
 
@@ -35,7 +32,7 @@ def made(policy="a", problems=8, **fields):
     for name, bins in fields.items():
         for bin, values in bins.items():
             of[name][:, 0, bin - NO_PARENT] = values
-    return OperatorCounts(policy, of)
+    return OperatorCounts(policy, policy, of)
 
 
 ONE = made(
@@ -49,23 +46,23 @@ ONE = made(
 
 
 def test_shares_are_of_the_answers_that_they_can_be_of():
-    shares = pooled("a", ONE).shares
+    shares = ONE.shares
     assert shares["refined .25-.5"] == 0.5 and shares["refined .75-1"] == 0.1 and shares["refined solved"] == 0.0
     assert "refined 0-.25" not in shares, "no parent was that unfit"
     assert shares[f"refined {BELOW}"] == pytest.approx(14 / 60)
     assert shares["kept"] == 0.5 and shares["copies"] == 0.1
     assert shares["repeats"] == 0.25 and shares["alone"] == 0.1
-    assert pooled("a", ONE).answers == 800
+    assert ONE.answers == 800
 
 
 def test_an_operator_that_is_never_shown_a_parent_has_no_refinement_rate():
-    alone = pooled("best-of-n", made(answers={NO_PARENT: 10}, repeats={NO_PARENT: 1})).shares
+    alone = made(answers={NO_PARENT: 10}, repeats={NO_PARENT: 1}).shares
     assert alone == {"repeats": 0.1, "alone": 1.0}
 
 
 def test_every_share_has_an_interval_and_says_what_it_is_of():
     found = intervals(ONE, crossed_seeds=False)
-    shares = pooled("a", ONE).shares
+    shares = ONE.shares
     assert {name: one.mean for name, one in found.items()} == pytest.approx(dict(shares))
     assert all(one.low <= one.mean <= one.high for one in found.values())
     shown = operator_dict(ONE, crossed_seeds=False)
@@ -88,15 +85,19 @@ def test_refinement_rates_are_compared_bin_by_bin():
     assert refinement_differences({"base": [base]}, None, crossed_seeds=False) == {}
 
 
-def test_operators_are_named_by_their_arm_or_their_policies():
-    assert labels("vpo", [ONE]) == ["vpo"]
-    assert labels("mix", [made("a"), made("b")]) == ["mix: a", "mix: b"]
-
-
 def test_no_figure_is_cut_where_a_name_is_long():
     console = Console(width=80, record=True, file=io.StringIO())
-    shares = {rate: 0.25 for rate in SHOWN_RATES}
-    print_operators(console, [OperatorShares("edit-classic: embedded:edit-solve-and-again", 10, shares)])
+    of_parents = {bin: 75.0 for bin in range(4)}
+    quarter = made(
+        "edit-classic: embedded:edit-solve-and-again",
+        answers={NO_PARENT: 100, **of_parents},
+        better={bin: 18.75 for bin in of_parents},
+        copies={bin: 18.75 for bin in of_parents},
+        repeats={NO_PARENT: 100},
+        compared=of_parents,
+        kept={bin: 18.75 for bin in of_parents},
+    )
+    print_operators(console, [quarter])
     lines = console.export_text().splitlines()
     assert sum(line.count("25%") for line in lines) == len(SHOWN_RATES) + 1 and "…" not in "".join(lines)
     assert max(map(len, lines)) <= 80
@@ -122,7 +123,7 @@ def test_details_of_a_comparison_are_its_operators(here, capsys):
         (classic,) = found["classic"]
         assert classic.of["answers"].shape == (4, 2, len(BINS) + 1)
         assert classic.of["answers"].sum() == 4 * 2 * 12 * 3
-        assert 0.3 < pooled("classic", classic).shares["kept"] < 0.9
+        assert 0.3 < classic.shares["kept"] < 0.9
 
 
 def test_several_operators_of_one_search_are_counted_apart(here, capsys):

@@ -6,7 +6,7 @@ from scipy.stats import binomtest
 
 from evo.comparison.results import Results
 from evo.comparison.summary import farthest, summarise, verdicts_of
-from evo.comparison.table import other_lines, short
+from evo.report.terminal import other_lines, short
 from evo.stats import Verdict
 
 T = 10

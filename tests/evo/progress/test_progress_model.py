@@ -9,7 +9,7 @@ from rich.console import Console
 from sqlalchemy import update
 
 from evo.progress import model
-from evo.progress.model import Progress, read_telemetry
+from evo.progress.model import Progress
 from evo.tui.detail import draw_detail
 from evo.tui.palette import DARK
 from islands.comparisons import PlannedRun, plan
@@ -71,7 +71,7 @@ def test_by_and_by_is_all_at_once(address, search):
     with Store.open(address, read_only=True) as store:
         live = Progress(store, "cmp")
         snapshot = settled(live)
-        assert snapshot.problems == () and snapshot.statuses == {"waiting": 4} and snapshot.loaded == snapshot.runs
+        assert snapshot.problems == () and snapshot.statuses == {"waiting": 4} and snapshot.loaded == len(snapshot.runs)
         for arm, seed, stop in [("base", 0, 5), ("grpo", 0, 9), ("base", 0, 17), ("grpo", 1, 1), ("base", 0, None),
                                 ("grpo", 0, None), ("base", 1, None), ("grpo", 1, None)]:  # fmt: skip
             search(arm, seed, stop)
@@ -213,14 +213,15 @@ def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
         store.finish_run(first.id, "running", summary=said)
         said = {"answers_per_second": 5, "errors": {"x": 1, "y": 4}, "policy_busy": 1}
         store.finish_run(second.id, "running", summary=said)
-        arm = settled(Progress(store, "cmp")).arms[0].telemetry
-        assert (arm.answers_per_second, arm.policy_busy, arm.scoring_queue) == (15.0, 0.75, 3)
+        arm = settled(Progress(store, "cmp")).arms[0]
+        assert (arm.rate("answers"), arm.policy_busy, arm.waiting("scoring_queue")) == (15.0, 0.75, 3)
         committed = sum_totals(run_totals(store, run.id) for run in (first, second))
         assert arm.totals == committed and committed.tokens > 7, "totals are what is committed, whatever a run reports"
-        assert arm.tokens_per_second is None
+        assert arm.rate("tokens") is None
         ended = [replace(run, status="done", summary={"answers": 60, "seconds": 6.0}) for run in (first, second)]
-        assert read_telemetry(ended, Totals(answers=120)).answers_per_second == 10.0
-        assert read_telemetry([replace(first, summary={})], Totals()) == type(arm)()
+        assert replace(arm, runs=tuple(ended), totals=Totals(answers=120)).rate("answers") == 10.0
+        bare = replace(arm, runs=(replace(first, summary={}),))
+        assert (bare.rate("answers"), bare.policy_busy, bare.waiting("in_flight")) == (None, None, None)
 
 
 def test_the_time_left_is_that_of_the_last_minutes_and_none_without_progress(address, search):

@@ -1,6 +1,7 @@
 """Snapshots by hand: when a comparison has ended."""
 
 import pytest
+from support.run_records import run_record
 
 from evo.progress.snapshot import ArmSnapshot, Snapshot
 
@@ -17,5 +18,5 @@ from evo.progress.snapshot import ArmSnapshot, Snapshot
     ],
 )
 def test_a_comparison_ends_with_its_last_batch(statuses, ended):
-    arm = ArmSnapshot("a", "p", 2, statuses, 0, 10, 1)
-    assert Snapshot("both", (arm,)).ended is ended
+    runs = tuple(run_record(status=status) for status, count in statuses.items() for _ in range(count))
+    assert Snapshot("both", (ArmSnapshot("a", runs),), (), None).ended is ended

@@ -11,11 +11,11 @@ from sqlalchemy import insert
 from support.hostile_text import AnyTextProblem, Elements
 
 from evo.cli import invoke
-from evo.comparison.table import as_dict, print_summary
 from evo.progress.model import Progress
 from evo.report.answers import bounded
 from evo.report.svg import PlotLine, draw, ticks
 from evo.report.tables import flattened
+from evo.report.terminal import as_dict, print_summary
 from evo.stats import mean_interval
 from islands.schema import Run
 from islands.store import Store

@@ -279,10 +279,9 @@ def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
-    from evo.progress.model import read_telemetry
+    from evo.progress.snapshot import ArmSnapshot
     from evo.search import loop as searching
     from islands.store import Store
-    from islands.types import Totals
 
     class SlowFirst(digits_policy):
         async def sample(self, prompts, **settings):
@@ -309,7 +308,7 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
     assert launched.status.groups == 20
     with Store.open(db, read_only=True) as store:
         run = store.run("run")
-    assert "in_flight" not in run.summary and read_telemetry([run], Totals()).in_flight is None
+    assert "in_flight" not in run.summary and ArmSnapshot("run", (run,)).waiting("in_flight") is None
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 """Boards for tests of the screen: made by formulas, so that a frame of them is the same on every machine."""
 
-import math
-
 import numpy as np
+from support.run_records import run_record
 
 from evo.comparison.results import Results
 from evo.comparison.summary import best_curve, solve_curve
@@ -12,9 +11,7 @@ from evo.progress.snapshot import (
     Detail,
     ImprovementLine,
     PopulationView,
-    ProblemLine,
     Snapshot,
-    Telemetry,
     TrainingCurve,
 )
 from evo.stats import Verdict
@@ -39,21 +36,22 @@ def results(problems, seeds, iterations, speed, done, targets=True):
     return Results(solved_at, np.full((problems, seeds), done), iterations, 3, best)
 
 
-def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="done", targets=True, **more):
+def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="done", reason="", targets=True, **more):
     found = results(problems, seeds, iterations, speed, done, targets)
     curve = solve_curve(found) if targets else best_curve(found)
     totals = Totals(answers=2_838 * done // 40, tokens=58_437 * done // 40, migrations=2, repeats=54, missing=42)
     totals.errors.update({"format": 12 * len(name), "timeout": 3} if done else {})
-    telemetry = Telemetry(totals, 110.0 * speed, 2_400.0 * speed, 0.97, 3 if status == "running" else None)
+    summary = {"answers_per_second": 110.0 * speed / seeds, "tokens_per_second": 2_400.0 * speed / seeds}
+    summary |= {"policy_busy": 0.97, "scoring_queue": 3, "at": NOW}
+    summary |= {"active": [[NOW - 185, None if status == "running" else NOW - 60]]} if done else {}
+    runs = tuple(run_record(name, status, seed, reason, summary, iterations=iterations) for seed in range(seeds))
     return ArmSnapshot(
-        name, f"embedded:{name}", seeds, {status: seeds}, problems * seeds * done, problems * seeds * iterations, 3,
-        results=found, curve=curve, telemetry=telemetry,
-        population=PopulationView((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10),
-        **more,
+        name, runs, problems * seeds * done, problems * seeds * iterations, totals, found, curve,
+        PopulationView((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10), **more,
     )  # fmt: skip
 
 
-def snapshot(arms, *, problems=12, iterations=40, reference="grpo", targets=True, name="fair-elm", ended=True, **more):
+def snapshot(arms, *, problems=12, reference="grpo", targets=True, name="fair-elm", ended=True, **more):
     improvements = tuple(
         ImprovementLine(
             arms[i % len(arms)].name, i % 2, i % problems, 39 - i, 900 - i, 0.75, 0.5 if i % 3 else None,
@@ -62,13 +60,17 @@ def snapshot(arms, *, problems=12, iterations=40, reference="grpo", targets=True
         )
         for i in range(14)
     )  # fmt: skip
+    records = [
+        ProblemRecord(
+            p, 1, p, f"maze:hard/{p}", f"maze:hard/{p}", OBJECTIVES, 1.0 if targets else None, "route", "active", "",
+            None, None, 1, 0.75,
+        )
+        for p in range(problems)
+    ]  # fmt: skip
     return Snapshot(
-        name, tuple(arms),
-        tuple(ProblemLine(f"maze:hard/{p}", 1.0 if targets else None, OBJECTIVES) for p in range(problems)),
-        (), reference, iterations,
-        improvements=improvements, active=((NOW - 185, NOW - 60 if ended else math.inf),),
+        name, tuple(arms), tuple(records), reference, improvements=improvements,
         remaining=None if ended else sum(a.planned - a.groups for a in arms) / 21.5,
-        loaded=sum(a.seeds for a in arms), runs=sum(a.seeds for a in arms), **more,
+        **{"loaded": sum(a.seeds for a in arms), **more},
     )  # fmt: skip
 
 

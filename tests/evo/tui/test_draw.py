@@ -60,17 +60,17 @@ def test_the_state_in_words(changes, state, mood):
 
 
 @pytest.mark.parametrize(
-    ("status", "reasons", "state", "mood"),
+    ("status", "reason", "state", "mood"),
     [
-        ("done", (), "the run has ended, 2:05", "good"),
-        ("failed", ("x",), "the run has ended, 1 failed, 2:05", "bad"),
-        ("interrupted", ("its process",), "interrupted after 2:05", "warn"),
-        ("interrupted", (LOST,), "its process died", "warn"),
+        ("done", "", "the run has ended, 2:05", "good"),
+        ("failed", "x", "the run has ended, 1 failed, 2:05", "bad"),
+        ("interrupted", "its process", "interrupted after 2:05", "warn"),
+        ("interrupted", LOST, "its process died", "warn"),
     ],
 )
-def test_the_state_of_a_run_that_has_ended(status, reasons, state, mood):
-    arm = samples.arm("fair-elm", 1.4, seeds=1, status=status)
-    words, found = samples.snapshot([arm], reference=None, reasons=reasons).state(samples.NOW)
+def test_the_state_of_a_run_that_has_ended(status, reason, state, mood):
+    arm = samples.arm("fair-elm", 1.4, seeds=1, status=status, reason=reason)
+    words, found = samples.snapshot([arm], reference=None).state(samples.NOW)
     assert state in words and found == mood
 
 
@@ -81,7 +81,9 @@ def test_narrow_screens_leave_the_lightest_columns_out():
 
 
 def test_failed_problems_are_named_with_their_reason():
-    snapshot = replace(samples.finished(), failed=(FailedProblem("maze:hard/99", "grpo", "no\nscore"),))
+    snapshot = samples.finished()
+    fault = FailedProblem("maze:hard/99", "grpo", "no\nscore")
+    snapshot = replace(snapshot, failed=snapshot.problems[:1], faults=(fault,))
     text = printed(draw.errors(snapshot, DARK), 100)
     assert "scorer failed maze:hard/99 (grpo) no score" in text and "unreadable reply" in text
     assert "1 left out" in draw.head(snapshot, 120, samples.NOW, DARK).plain

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from evo.comparison.arms import Comparison
-from evo.comparison.operators import (
-    OperatorCounts,
-    labels,
-    operator_dict,
-    pooled,
-    print_operators,
-    refinement_differences,
-)
-from evo.comparison.summary import METRICS, ArmSummary, Costs, Summary, interval_unit, verdicts_of
+from evo.comparison.operators import operator_dict, print_operators, refinement_differences
+from evo.comparison.summary import METRICS, ArmSummary, Summary, interval_unit, verdicts_of
+from evo.progress.model import Progress
+from evo.progress.snapshot import ArmSnapshot
 from evo.search.status import clock
 from evo.stats import Difference
 from problems.address import name_few
@@ -27,28 +22,13 @@ from vpo.metrics import Interval
 ONLY_SHOWN = 8
 
 
-class Summarised(Protocol):
-    """The values of a table: evo.progress.Progress has them. summary: None before a search has begun"""
-
-    @property
-    def comparison(self) -> Comparison: ...
-    @property
-    def summary(self) -> Summary | None: ...
-    @property
-    def incomparable(self) -> str: ...
-    @property
-    def costs(self) -> Mapping[str, Costs]: ...
-    @property
-    def operators(self) -> Mapping[str, Sequence[OperatorCounts]]: ...
-
-
 LEGEND = (
     "area: under the solve curve, up to 1; half: iteration when half were solved",
     "best: mean best fitness; L1: archive diversity; wall: time searched",
 )
 
 
-def print_summary(console: Console, progress: Summarised, *, details: bool = False) -> None:
+def print_summary(console: Console, progress: Progress, *, details: bool = False) -> None:
     """Print a table of the arms, the problems that only one arm solved, and the verdict. details: also how operators
     use the parents in their prompts
 
@@ -61,7 +41,7 @@ def print_summary(console: Console, progress: Summarised, *, details: bool = Fal
         console.print(f"{escape(comparison.name)}: {every}")
         _print_failed(console, comparison)
         return
-    costs = progress.costs
+    arms = progress.snapshot(statistics=False).arms
     known = summary.horizon or summary.best_horizon
     running = "" if known >= summary.iterations else f" of {summary.iterations}, in progress"
     held = len(comparison.problems)
@@ -72,21 +52,21 @@ def print_summary(console: Console, progress: Summarised, *, details: bool = Fal
         f"{summary.answers} answers an iteration"
     )
     table = Table(box=None, pad_edge=False)
-    priced = any(cost.totals.cost for cost in costs.values())
+    priced = any(arm.totals.cost for arm in arms)
     columns = ("arm", "solved", "area", "half", "best", "L1", "answers", "tokens", *["cost"][:priced], "wall")
     for title in columns:
         table.add_column(title, justify="left" if title == "arm" else "right", no_wrap=True)
-    for arm in comparison.arms:
-        one, cost = summary.arms[arm.name], costs[arm.name]
+    for arm in arms:
+        one, totals = summary.arms[arm.name], arm.totals
         table.add_row(
             escape(arm.name), _interval(one.solved), _mean(one.area), _median(one), _mean(one.best, 3),
-            _mean(cost.archive_diversity), short(cost.totals.answers), short(cost.totals.tokens),
-            *[f"{cost.totals.cost:.4g}"][:priced], clock(cost.seconds),
+            _mean(progress.diversity[arm.name]), short(totals.answers), short(totals.tokens),
+            *[f"{totals.cost:.4g}"][:priced], clock(arm.seconds),
         )  # fmt: skip
     console.print(table)
     for line in LEGEND:
         console.print(line, style="dim", soft_wrap=True)
-    for arm in comparison.arms:
+    for arm in arms:
         only = summary.arms[arm.name].only
         if only and len(comparison.arms) > 1:
             names = name_few([comparison.problems[i].name for i in only], ONLY_SHOWN)
@@ -110,8 +90,7 @@ def print_summary(console: Console, progress: Summarised, *, details: bool = Fal
             console.print(f"  {escape(line)}", style="dim", soft_wrap=True)
     if not details:
         return
-    named = [pair for arm, found in operators.items() for pair in zip(labels(arm, found), found, strict=True)]
-    print_operators(console, [pooled(name, one) for name, one in named])
+    print_operators(console, [operator for of_arm in operators.values() for operator in of_arm])
 
 
 def _print_failed(console: Console, comparison: Comparison) -> None:
@@ -144,7 +123,7 @@ def refinement_lines(gaps: Mapping[str, Mapping[str, Difference]], reference: st
     ]
 
 
-def as_dict(progress: Summarised) -> dict[str, Any]:
+def as_dict(progress: Progress) -> dict[str, Any]:
     """All printed values, with their intervals and p-values, for JSON."""
     comparison, summary, operators = progress.comparison, progress.summary, progress.operators
     crossed = comparison.crossed_seeds
@@ -170,10 +149,10 @@ def as_dict(progress: Summarised) -> dict[str, Any]:
                 "answers_per_rollout": arm.runs[0].config["answers"],
                 "rollouts": arm.runs[0].config["rollouts"],
                 **_arm_dict(summary.arms[arm.name], comparison),
-                **_costs_dict(progress.costs[arm.name]),
+                **_costs_dict(arm, progress.diversity[arm.name]),
                 "operators": [operator_dict(one, crossed_seeds=crossed) for one in operators.get(arm.name, ())],
             }
-            for arm in comparison.arms
+            for arm in progress.snapshot(statistics=False).arms
         },
         "against": {arm: _differences_dict(metrics) for arm, metrics in summary.against.items()},
         "refinement_against": {
@@ -209,12 +188,11 @@ def _arm_dict(one: ArmSummary, comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _costs_dict(costs: Costs) -> dict[str, Any]:
-    diversity = costs.archive_diversity
+def _costs_dict(arm: ArmSnapshot, diversity: Interval | None) -> dict[str, Any]:
     return {
-        **costs.totals.as_dict(),
-        "sampling_seconds": round(costs.totals.sampling_seconds, 3),
-        "seconds": costs.seconds,
+        **arm.totals.as_dict(),
+        "sampling_seconds": round(arm.totals.sampling_seconds, 3),
+        "seconds": arm.seconds,
         "archive_diversity": None if diversity is None else diversity.as_dict(),
     }
 
