@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from types import MappingProxyType
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any
 
 from problems.redaction import redact
 
@@ -74,30 +74,12 @@ class Score:
         return self
 
 
-@runtime_checkable
-class MinimalProblem(Protocol):
-    """The part that a third party implements; `complete_problem` makes a Problem of it.
+class Problem(ABC):
+    """A problem as the core uses it. Subclass it and write MEMBERS: `name`, `objectives`, `statement` and `score`. All
+    others have defaults, which a third party's plain object gets too (complete_problem).
 
     name: its address, unique within a run
     objectives: names of the reward vector's d components
-    """
-
-    name: str
-    objectives: tuple[str, ...]
-
-    def statement(self) -> str:
-        """The task in English, as a prompt shows it."""
-        ...
-
-    def score(self, answer: str) -> Score:
-        """Judge one answer. Blocking, and called from several threads at once. Raises only ScorerFault."""
-        ...
-
-
-class Problem(ABC):
-    """A problem as the core uses it. Subclass it and write the members of MinimalProblem: `name`, `objectives`,
-    `statement` and `score`. All others have defaults, which a third party's plain object gets too (complete_problem).
-
     target: the fitness at which it counts as solved; None if that is not known
     best_known: the fitness of the best known answer, a line to measure by; None if none is known
     answer_format: one of ANSWER_FORMATS
@@ -128,11 +110,11 @@ class Problem(ABC):
 
     @abstractmethod
     def statement(self) -> str:
-        """See MinimalProblem.statement."""
+        """The task in English, as a prompt shows it."""
 
     @abstractmethod
     def score(self, answer: str) -> Score:
-        """See MinimalProblem.score."""
+        """Judge one answer. Blocking, and called from several threads at once. Raises only ScorerFault."""
 
     def seed_answer(self) -> str:
         """The answer from which a search starts; "" if there is none."""
@@ -153,7 +135,9 @@ class Problem(ABC):
     def fingerprint(self) -> str:
         """16 hexadecimal digits, equal on every machine and path, that change when what decides the scores changes: the
         scorer's files, the data set's line. By default of the class's source file and the texts of a prompt."""
-        return _code_fingerprint(self, type(self))
+        from problems.fingerprint import code_fingerprint  # not for sandbox processes
+
+        return code_fingerprint(self, type(self))
 
     # -- what most problems leave as it is ---------------------------------------------------------------------------
 
@@ -210,13 +194,13 @@ class Problem(ABC):
 
 
 MEMBERS = ("name", "objectives", "statement", "score")
-"""The members of MinimalProblem."""
+"""The members that have no default."""
 
 
 class _Completed(Problem):
     """A third party's object with MEMBERS, with Problem's defaults for missing ones."""
 
-    def __init__(self, given: MinimalProblem) -> None:
+    def __init__(self, given: Any) -> None:
         self._given = given
         self.name, self.objectives = str(given.name), tuple(given.objectives)
         for member in dir(Problem):
@@ -227,10 +211,13 @@ class _Completed(Problem):
         return str(self._given.statement())
 
     def score(self, answer: str) -> Score:
-        return self._given.score(answer)
+        score: Score = self._given.score(answer)
+        return score
 
     def fingerprint(self) -> str:
-        return _code_fingerprint(self, type(self._given))
+        from problems.fingerprint import code_fingerprint
+
+        return code_fingerprint(self, type(self._given))
 
 
 def complete_problem(given: object) -> Problem | None:
@@ -239,12 +226,4 @@ def complete_problem(given: object) -> Problem | None:
     if isinstance(given, Problem):
         return given
     lacks = isinstance(given, type) or not all(hasattr(given, member) for member in MEMBERS)
-    return None if lacks else _Completed(cast("MinimalProblem", given))
-
-
-def _code_fingerprint(problem: Problem, kind: type) -> str:
-    """The fingerprint of the class's source file, the problem's statement, and the target."""
-    from problems.fingerprint import code_fingerprint  # not for sandbox processes
-
-    said = [problem.statement(), problem.seed_answer(), problem.answer_format]
-    return code_fingerprint(kind, problem.objectives, problem.target, *said)
+    return None if lacks else _Completed(given)

@@ -14,8 +14,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from problems.python_syntax import parse_source
+
+if TYPE_CHECKING:
+    from problems.contract import Problem
 
 _SKIPPED_FOLDERS = ("__pycache__", "openevolve_output")
 
@@ -29,13 +33,14 @@ def fingerprint_of(*parts: object) -> str:
     return digest.hexdigest()[:16]
 
 
-def code_fingerprint(kind: type, *parts: object) -> str:
-    """The fingerprint of the source file of a class written in code, and of `parts`."""
+def code_fingerprint(problem: Problem, kind: type) -> str:
+    """The fingerprint of the source file of a class written in code, and of the problem's texts and target."""
     try:
         source = Path(inspect.getsourcefile(kind) or "").read_bytes()
     except (OSError, TypeError):
         source = b""  # a class typed into an interpreter
-    return fingerprint_of(source, *parts)
+    texts = problem.statement(), problem.seed_answer(), problem.answer_format
+    return fingerprint_of(source, problem.objectives, problem.target, *texts)
 
 
 def files_fingerprint(folder: Path, files: Iterable[Path], *parts: object) -> str:

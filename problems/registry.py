@@ -131,7 +131,7 @@ def families() -> list[ProblemFamily]:
 
 @cache
 def has_best_known(kind: str) -> bool:
-    """Whether problems may have a best value known, by what stands before the colon of their addresses; a look-up of a
+    """Whether problems may have a best value known, by the kind before the colon of their addresses; a look-up of a
     large set takes long."""
     try:
         made = _find_named(kind)

@@ -34,28 +34,9 @@ def fewest_steps(maze: Maze) -> dict[Counts, int]:
     return fewest
 
 
-def outcomes(maze: Maze) -> frozenset[Counts]:
-    """Every count with which some walk reaches E within the budget."""
-    return frozenset(fewest_steps(maze))
-
-
-def optimum(maze: Maze, weights: Sequence[float] | None = None) -> float:
-    """The largest deployment scalar that any walk earns, or the largest w . r for `weights` (d,); 0 if E is out of
-    reach."""
-    vectors = _vectors(maze)
-    if weights is None:
-        return max(map(fitness_of, vectors), default=0.0)
-    return max((float(np.dot(weights, vector)) for vector in vectors), default=0.0)
-
-
-def pareto(maze: Maze) -> list[tuple[float, ...]]:
-    """The reward vectors that no walk's vector dominates, sorted."""
-    vectors = sorted(set(_vectors(maze)))
-    return [
-        v
-        for v in vectors
-        if not any(other != v and all(o >= x for o, x in zip(other, v, strict=True)) for other in vectors)
-    ]
+def optimum(maze: Maze) -> float:
+    """The largest deployment scalar that any walk earns; 0 if E is out of reach."""
+    return max((fitness_of(_vector(maze, *outcome)) for outcome in fewest_steps(maze).items()), default=0.0)
 
 
 def best_route(maze: Maze) -> str:
@@ -89,10 +70,6 @@ def best_route(maze: Maze) -> str:
         )
         moves = move + moves
     return moves
-
-
-def _vectors(maze: Maze) -> list[tuple[float, ...]]:
-    return [_vector(maze, counts, steps) for counts, steps in fewest_steps(maze).items()]
 
 
 def _vector(maze: Maze, counts: Counts, steps: int) -> tuple[float, ...]:

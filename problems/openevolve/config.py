@@ -15,11 +15,16 @@ from typing import Any
 from urllib.parse import urlencode
 
 from problems.contract import BadAddress
+from problems.rows import read_yaml
 from problems.scoring import check_resources
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _is_number(value: object, whole: bool = False) -> bool:
+    return isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_number(value, whole=True) and value > 0
 
 
 def _is_resources(value: object) -> bool:
@@ -29,71 +34,49 @@ def _is_resources(value: object) -> bool:
         return False
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _maps_names(value: object, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(value, dict) and all(isinstance(k, str) and fits(item) for k, item in value.items())
 
 
-_KINDS: dict[str, Callable[[Any], bool]] = {
-    "whole number": lambda v: _is_int(v) and v > 0,
-    "whole number or 0": lambda v: _is_int(v) and v >= 0,
-    "number": lambda v: _is_number(v) and v >= 0,
-    "positive number": lambda v: _is_number(v) and v > 0,
-    "share between 0 and 1": lambda v: _is_number(v) and 0 <= v <= 1,
-    "true or false": lambda v: isinstance(v, bool),
-    "text": lambda v: isinstance(v, str),
-    "list of names": lambda v: isinstance(v, list) and all(isinstance(item, str) for item in v),
-    "list of numbers": lambda v: isinstance(v, list) and all(map(_is_number, v)),
-    "whole number, or one per feature": lambda v: (
-        (_is_int(v) and v > 0) or (isinstance(v, dict) and all(_is_int(n) and n > 0 for n in v.values()))
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "whole number": (
+        _is_count,
+        "max_iterations max_code_length llm.max_tokens database.num_islands database.population_size "
+        "database.archive_size database.diversity_reference_size database.migration_interval "
+        "evaluator.memory_limit_mb evaluator.parallel_evaluations",
     ),
+    "whole number or 0": (
+        lambda v: _is_number(v, whole=True) and v >= 0,
+        "random_seed prompt.num_top_programs prompt.num_diverse_programs",
+    ),
+    "number": (lambda v: _is_number(v) and v >= 0, "llm.temperature"),
+    "positive number": (lambda v: _is_number(v) and v > 0, "evaluator.timeout"),
+    "share between 0 and 1": (
+        lambda v: _is_number(v) and 0 <= v <= 1,
+        "llm.top_p database.elite_selection_ratio database.exploration_ratio database.exploitation_ratio "
+        "database.migration_rate",
+    ),
+    "true or false": (
+        lambda v: isinstance(v, bool),
+        "diff_based_evolution prompt.include_artifacts evaluator.cascade_evaluation evaluator.enable_artifacts",
+    ),
+    "text": (lambda v: isinstance(v, str), "language file_suffix prompt.system_message prompt.template_dir"),
+    "list of names": (
+        lambda v: isinstance(v, list) and all(isinstance(item, str) for item in v),
+        "database.feature_dimensions objectives",
+    ),
+    "list of numbers": (lambda v: isinstance(v, list) and all(map(_is_number, v)), "evaluator.cascade_thresholds"),
+    "whole number, or one per feature": (lambda v: _is_count(v) or _maps_names(v, _is_count), "database.feature_bins"),
+    "any number": (_is_number, "target"),
+    "mapping of names to max or min": (lambda v: _maps_names(v, lambda item: item in ("max", "min")), "directions"),
+    "mapping of cpus, gpus and names to amounts": (_is_resources, "resources"),
 }
-
-_HONOURED: dict[str, tuple[str, str]] = {
-    "max_iterations": ("max_iterations", "whole number"),
-    "random_seed": ("seed", "whole number or 0"),
-    "language": ("language", "text"),
-    "file_suffix": ("file_suffix", "text"),
-    "diff_based_evolution": ("diff_based_evolution", "true or false"),
-    "max_code_length": ("max_code_length", "whole number"),
-    "llm.temperature": ("temperature", "number"),
-    "llm.top_p": ("top_p", "share between 0 and 1"),
-    "llm.max_tokens": ("max_tokens", "whole number"),
-    "prompt.system_message": ("system_message", "text"),
-    "prompt.template_dir": ("template_dir", "text"),
-    "prompt.num_top_programs": ("num_top_programs", "whole number or 0"),
-    "prompt.num_diverse_programs": ("num_diverse_programs", "whole number or 0"),
-    "prompt.include_artifacts": ("include_artifacts", "true or false"),
-    "database.num_islands": ("islands", "whole number"),
-    "database.population_size": ("population_size", "whole number"),
-    "database.archive_size": ("archive_size", "whole number"),
-    "database.feature_dimensions": ("feature_dimensions", "list of names"),
-    "database.feature_bins": ("feature_bins", "whole number, or one per feature"),
-    "database.diversity_reference_size": ("diversity_reference_size", "whole number"),
-    "database.elite_selection_ratio": ("elite_selection_ratio", "share between 0 and 1"),
-    "database.exploration_ratio": ("exploration_ratio", "share between 0 and 1"),
-    "database.exploitation_ratio": ("exploitation_ratio", "share between 0 and 1"),
-    "database.migration_interval": ("migration_interval", "whole number"),
-    "database.migration_rate": ("migration_rate", "share between 0 and 1"),
-    "evaluator.timeout": ("timeout", "positive number"),
-    "evaluator.memory_limit_mb": ("memory_limit_mb", "whole number"),
-    "evaluator.cascade_evaluation": ("cascade_evaluation", "true or false"),
-    "evaluator.cascade_thresholds": ("cascade_thresholds", "list of numbers"),
-    "evaluator.parallel_evaluations": ("parallel_evaluations", "whole number"),
-    "evaluator.enable_artifacts": ("enable_artifacts", "true or false"),
-    "target": ("target", "any number"),
-    "objectives": ("objectives", "list of names"),
-    "directions": ("directions", "mapping of names to max or min"),
-    "resources": ("resources", "mapping of cpus, gpus and names to amounts"),
-}
-"""Its key -> (ours, its type). The last four exist only here: the fitness at which the search counts as solved, the
-metrics that are objectives, which of them are better when lower (`directions` of a scorer file), and the resources of a
-scoring (problems.scoring)."""
-
-_KINDS["any number"] = _is_number
-_KINDS["mapping of cpus, gpus and names to amounts"] = _is_resources
-_KINDS["mapping of names to max or min"] = lambda v: (
-    isinstance(v, dict) and all(isinstance(k, str) and item in ("max", "min") for k, item in v.items())
-)
+"""A type by its name, and the keys that are read of this type. Four exist only here: the fitness at which the search
+counts as solved, the metrics that are objectives, which of them are better when lower (`directions` of a scorer file),
+and the resources of a scoring (problems.scoring)."""
+_HONOURED = {key: kind for kind, (_, keys) in _KINDS.items() for key in keys.split()}
+_RENAMED = {"random_seed": "seed", "database.num_islands": "islands"}
+"""What the engine calls a key; the others keep the name after the dot."""
 
 DEFAULTS: Mapping[str, Any] = {
     "timeout": 300.0,
@@ -126,18 +109,7 @@ class OpenEvolveConfig:
 
 def read_config(path: Path) -> OpenEvolveConfig:
     """The file's settings. Raises BadAddress, in one line, if it cannot be read or a value has the wrong kind."""
-    import yaml
-
-    try:
-        written = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadAddress(f"cannot read {path}: {error}") from None
-    except yaml.YAMLError as error:
-        raise BadAddress(f"{path} is no YAML: {' '.join(str(error).split())}") from None
-    if written is None:
-        written = {}
-    if not isinstance(written, dict):
-        raise BadAddress(f"{path} holds a {type(written).__name__}, not keys with values")
+    written = read_yaml(path)
     settings = dict(DEFAULTS)
     llm = written.get("llm")
     policy, unused = policy_address(llm, str(path)) if isinstance(llm, dict) else ("", set[str]())
@@ -152,12 +124,12 @@ def read_config(path: Path) -> OpenEvolveConfig:
             if not (key == "enforce_evolve_blocks" and value is True):  # which they always are here
                 ignored.append(key)
             continue
-        name, kind = _HONOURED[key]
         if value is None:
             continue  # "null" asks for the default
-        if not _KINDS[kind](value):
+        kind = _HONOURED[key]
+        if not _KINDS[kind][0](value):
             raise BadAddress(f"{path}: {key} is {value!r}; it must be a {kind}")
-        settings[name] = value
+        settings[_RENAMED.get(key, key.rpartition(".")[2])] = value
     template = settings.get("template_dir")
     if template and not Path(template).is_absolute():
         settings["template_dir"] = str((path.parent / template).resolve())
@@ -237,13 +209,16 @@ def _named(llm: Mapping[str, Any], where: str) -> list[tuple[str, dict[str, Any]
 def _address(model: Mapping[str, Any], key: str, where: str, weighted: bool) -> str:
     name = str(model["name"]).strip()
     options: dict[str, Any] = {}
+
+    def take(*settings: str) -> None:
+        for setting in settings:
+            if model.get(setting) is not None:
+                number = _number(model, setting, key, where)
+                options[setting] = int(number) if setting in ("max_tokens", "retries") else f"{number:g}"
+
     if weighted:
-        options["weight"] = f"{_number(model, 'weight', key, where, 1.0):g}"
-    for setting in ("temperature", "top_p"):
-        if model.get(setting) is not None:
-            options[setting] = f"{_number(model, setting, key, where):g}"
-    if model.get("max_tokens") is not None:
-        options["max_tokens"] = int(_number(model, "max_tokens", key, where))
+        options["weight"] = f"{_number(model, 'weight', key, where):g}"
+    take("temperature", "top_p", "max_tokens")
     if model.get("provider") == "evo" or _OURS.match(name):
         return name + (("&" if "?" in name else "?") + urlencode(options) if options else "")
     base = model.get("api_base")
@@ -253,10 +228,7 @@ def _address(model: Mapping[str, Any], key: str, where: str, weighted: bool) -> 
     variable = _key_variable(model.get("api_key"))
     if variable not in (None, _DEFAULT_KEY):
         options["key"] = variable
-    if model.get("timeout") is not None:
-        options["timeout"] = f"{_number(model, 'timeout', key, where):g}"
-    if model.get("retries") is not None:
-        options["retries"] = int(_number(model, "retries", key, where))
+    take("timeout", "retries")
     if model.get("reasoning_effort") is not None:
         options["reasoning_effort"] = model["reasoning_effort"]
     query = urlencode(options)
@@ -269,10 +241,10 @@ def _key_variable(value: Any) -> str | None:
     return matched[1] if matched else None
 
 
-def _number(model: Mapping[str, Any], name: str, key: str, where: str, default: float = 1.0) -> float:
+def _number(model: Mapping[str, Any], name: str, key: str, where: str) -> float:
     value = model.get(name)
     if value is None:
-        return default
+        return 1.0
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
         raise BadAddress(f"{where}: llm.{key}{name} is {value!r}; it must be a number of at least 0")
     return float(value)

@@ -12,7 +12,6 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import count
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from evo.plugins.formulas import grammar as g
 from evo.plugins.formulas.evaluation import fit_constants
 from evo.plugins.formulas.grammar import Formula, apply, constant
 from evo.plugins.formulas.ledger import Ledger
-from evo.plugins.formulas.regression import Target, TermColumns, remove_terms, select_terms, solve
-from evo.plugins.formulas.structure import fit_powers
+from evo.plugins.formulas.regression import Target, TermColumns, remove_terms, round_off, solve
 from evo.plugins.formulas.terms import weighted_sum
 from evo.plugins.formulas.variation import Variation, uses_variables
 
@@ -70,7 +68,6 @@ class Evolution:
         self._ledger, self._columns, self._rng = ledger, columns, rng
         self.islands = [TermIsland(target) for target in targets]
         self._variations = [Variation(t.indices, functions, rng) for t in targets]
-        self._functions = set(functions)
         self._most_terms = max(1, min(MOST_TERMS, len(ledger.y) // 4))
 
     def run(self) -> None:
@@ -78,37 +75,13 @@ class Evolution:
         for place in range(len(self.islands)):
             for _ in range(6):
                 self.offer(place, self._random_terms(place))
-        for turn in count(1):
+        while True:
             self._ledger.stop_if_exact()
             place = self._choose_island()
-            island = self.islands[place]
-            if turn % 150 == 0:
-                self._select_from_random_pool(place)
-                continue
-            if turn % 150 == 75 and {g.DIV, g.POW} <= self._functions:
-                products = self._rng.choice((1, 2, 2, 3))
-                fit_powers(self._ledger, self._columns, island.target, products, self._rng, 1)
-                continue
-            if len(island.members) < 4:
-                self.offer(place, self._random_terms(place))
-                continue
-            self.offer(place, self._child(place))
+            self.offer(place, self._random_terms(place) if len(self.islands[place].members) < 4 else self._child(place))
 
     def _random_terms(self, place: int) -> tuple[Formula, ...]:
         return tuple(self._variations[place].term() for _ in range(self._rng.choice((1, 2, 3))))
-
-    def _select_from_random_pool(self, place: int) -> None:
-        """Forward selection from random terms and the terms of good individuals."""
-        island, variation = self.islands[place], self._variations[place]
-        pool = [variation.term() for _ in range(100)]
-        for _ in range(20):
-            if island.members:
-                pool += self._parent(island).terms
-        terms, matrix = self._columns.matrix(list(dict.fromkeys(t for t in pool if uses_variables(t))))
-        if terms:
-            selected = select_terms(self._ledger, island.target, terms, matrix, self._most_terms)
-            if selected is not None:
-                self.offer(place, selected.terms)
 
     def _choose_island(self) -> int:
         if self._rng.random() < 0.35:
@@ -132,7 +105,8 @@ class Evolution:
             terms.pop(self._rng.randrange(len(terms)))
             return tuple(terms)
         if draw < 0.45:
-            other = self._parent(island if self._rng.random() < 0.7 else self._any_island())
+            filled = [island for island in self.islands if island.members]
+            other = self._parent(island if self._rng.random() < 0.7 else self._rng.choice(filled))
             pool = [t for t in other.terms if set(t.variables) <= set(island.target.indices)]
             if pool:
                 taken = self._rng.sample(pool, self._rng.randint(1, len(pool)))
@@ -142,17 +116,8 @@ class Evolution:
         if draw < 0.55:
             terms[chosen] = variation.term()
             return tuple(terms)
-        if draw < 0.62 and len(terms) > 1:
-            other_place = self._rng.randrange(len(terms))
-            terms[chosen] = apply(g.MUL, terms[chosen], terms[other_place])
-            return tuple(terms)
-        others = [t for each in (self._parent(island),) for t in each.terms]
-        terms[chosen] = variation.change(terms[chosen], others)
+        terms[chosen] = variation.change(terms[chosen], self._parent(island).terms)
         return tuple(terms)
-
-    def _any_island(self) -> TermIsland:
-        filled = [island for island in self.islands if island.members]
-        return self._rng.choice(filled)
 
     def offer(self, place: int, terms: tuple[Formula, ...]) -> None:
         """Fit a sum and put it on the island if it wins."""
@@ -212,7 +177,7 @@ class Evolution:
 
     def _place(self, island: TermIsland, terms: Sequence[Formula], coefficients: np.ndarray, loss: float) -> None:
         ledger, target = self._ledger, island.target
-        *numbers, intercept = [_near(c) for c in np.asarray(coefficients).tolist()]
+        *numbers, intercept = [round_off(c) for c in np.asarray(coefficients).tolist()]
         whole = target.wrap(weighted_sum(terms, numbers, intercept))
         ledger.add(whole, loss)
         if ledger.exact:
@@ -228,7 +193,3 @@ class Evolution:
         worst = max(drawn, key=lambda k: members[k].cost(pressure, ledger.variance))
         if child.cost(pressure, ledger.variance) < members[worst].cost(pressure, ledger.variance):
             members[worst] = child
-
-
-def _near(value: float) -> float:
-    return float(round(value)) if value and abs(value - round(value)) < 1e-9 * abs(value) else float(value)

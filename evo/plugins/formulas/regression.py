@@ -169,7 +169,7 @@ def _add_sum(
         without = target.loss(ledger, coefficients[:-1] @ columns)
         if without <= loss + EXACT * ledger.variance:
             intercept, loss = 0.0, without
-    inner = [float(round(c)) if c and abs(c - round(c)) < 1e-9 * abs(c) else c for c in inner]
+    inner = [*map(round_off, inner)]
     fitted = Sum(tuple(terms), tuple(inner), intercept, loss)
     ledger.add(target.wrap(weighted_sum(terms, inner, intercept)), loss)
     return fitted
@@ -400,9 +400,10 @@ def _normalisation(coefficients: Sequence[float]) -> float:
 
 def _sum_of(parts: Sequence[tuple[Sequence[Formula], int, float]]) -> Formula:
     intercept = sum(c for _terms, k, c in parts if k == 0)
-    terms = [(terms[k - 1], _near(c)) for terms, k, c in parts if k]
+    terms = [(terms[k - 1], round_off(c)) for terms, k, c in parts if k]
     return weighted_sum([t for t, _ in terms], [c for _, c in terms], intercept)
 
 
-def _near(value: float) -> float:
+def round_off(value: float) -> float:
+    """A whole number in place of one that differs by rounding."""
     return float(round(value)) if value and abs(value - round(value)) < 1e-9 * abs(value) else float(value)
