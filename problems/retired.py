@@ -143,70 +143,40 @@ def drop_retired(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return kept
 
 
-# Training.
-FLAGS.update(
-    {
-        "--train-credit": "an answer is paid for what it reached itself",
-        "--train-horizon": "an answer is paid for what it reached itself",
-        "--credit": "an answer is paid for what it reached itself",
-        "--horizon": "an answer is paid for what it reached itself",
-        "--discount": "an answer is paid for what it reached itself",
-        "--beta": "it was for dpo, kto and trajectory_balance; use --kl to stay near the start",
-        "--likelihood": "it was for dpo; use improve, which maximises the likelihood of better answers",
-        "--fsdp": "vpo.trl.VPOTrainer shards a model over processes",
-        "--fsdp-offload": "vpo.trl.VPOTrainer shards a model over processes",
-        "--train-unsolved": "leave it out: groups of solved problems teach too",
-        "--stop-at-chance": "the metrics kept and refined against their chance tell whether a parent helps",
-        "--no-stop-at-chance": "leave it out: a training ends by its steps and budgets",
-        "--trackers": "read metrics.jsonl in the directory of the run, or evo report it",
-    }
-)
+_OWN, _SHARDS = "an answer is paid for what it reached itself", "vpo.trl.VPOTrainer shards a model over processes"
+_RUNS, _STEPS = "name the runs to learn from with from_traces", "leave it out: a training ends by its steps and budgets"
 _OF_TRAINING: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "credit": ("an answer is paid for what it reached itself", ("own",)),
-    "horizon": ("an answer is paid for what it reached itself", (50,)),
-    "discount": ("an answer is paid for what it reached itself", (0.9,)),
+    "credit": (_OWN, ("own",)),
+    "horizon": (_OWN, (50,)),
+    "discount": (_OWN, (0.9,)),
     "beta": ("use kl to stay near the start", (0.1,)),
     "likelihood": ("use improve, which maximises the likelihood of better answers", (1.0,)),
-    "fsdp": ("vpo.trl.VPOTrainer shards a model over processes", (False,)),
-    "fsdp_offload": ("vpo.trl.VPOTrainer shards a model over processes", (False,)),
-    "stop_at_chance": ("leave it out: a training ends by its steps and budgets", (True, False)),
+    "fsdp": (_SHARDS, (False,)),
+    "fsdp_offload": (_SHARDS, (False,)),
+    "stop_at_chance": (_STEPS, (True, False)),
+    "min_diversity": ("steps ends training, and evo show names the diversity", (None,)),
     "trackers": ("read metrics.jsonl in the directory of the run, or evo report it", ([],)),
+    "trace_versions": (_RUNS, ([],)),
+    "trace_after": (_RUNS, (None,)),
+    "trace_before": (_RUNS, (None,)),
+    "trace_problems": ("search them in a run of their own and name it in from_traces", ([],)),
+    "trace_iterations": ("all iterations of the runs in from_traces count", (None,)),
+    "trace_most_behind": ("the importance weights correct for old versions", (None,)),
+    "unsolved": ("leave it out: groups of solved problems teach too", (False,)),
 }
-KEYS.update(_OF_TRAINING)
-KEYS.update({f"train.{key}": row for key, row in _OF_TRAINING.items()})
-KEYS["train.unsolved"] = ("leave it out: groups of solved problems teach too", (False,))
+"""Keys of a training: of `evo train`, of a search's section `train`, and as flags of both."""
+for _key, _row in _OF_TRAINING.items():
+    KEYS[_key] = KEYS[f"train.{_key}"] = _row
+    FLAGS[f"--{_key.replace('_', '-')}"] = FLAGS[f"--train-{_key.replace('_', '-')}"] = _row[0]
+FLAGS["--no-stop-at-chance"] = _STEPS
 KEYS["train.most_behind"] = ("use train.max_staleness", ())
 NAMES.update(
     {
-        "dpo": "use improve, which learns from the better answers alone",
-        "kto": "use improve, which learns from the better answers alone",
+        **dict.fromkeys(("dpo", "kto"), "use improve, which learns from the better answers alone"),
         "trajectory_balance": "use vpo with kl",
         "entropic": "use max_at_k or pass_at_k",
         "archive_vpo": "use vpo with reward gain, which pays what the set adds to the parents shown",
         "per_answer": "use vpo, which pays the set",
         "search-value": "use reward solve with pass_at_k or vpo_pass_at_k",
-    }
-)
-
-KEYS.update(
-    {
-        "trace_versions": ("name the runs to learn from with from_traces", ([],)),
-        "trace_after": ("name the runs to learn from with from_traces", (None,)),
-        "trace_before": ("name the runs to learn from with from_traces", (None,)),
-        "trace_problems": ("search them in a run of their own and name it in from_traces", ([],)),
-        "trace_iterations": ("all iterations of the runs in from_traces count", (None,)),
-        "trace_most_behind": ("the importance weights correct for old versions", (None,)),
-        "min_diversity": ("train.steps ends training, and evo show names the diversity", (None,)),
-        "train.min_diversity": ("train.steps ends training, and evo show names the diversity", (None,)),
-    }
-)
-FLAGS.update(
-    {
-        "--trace-versions": "name the runs to learn from with --from-traces",
-        "--trace-after": "name the runs to learn from with --from-traces",
-        "--trace-before": "name the runs to learn from with --from-traces",
-        "--trace-problems": "search them in a run of their own and name it with --from-traces",
-        "--trace-iterations": "all iterations of the runs of --from-traces count",
-        "--trace-most-behind": "the importance weights correct for old versions",
     }
 )
