@@ -14,12 +14,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from problems.python_syntax import parse_source
-
-if TYPE_CHECKING:
-    from problems.contract import Problem
 
 _SKIPPED_FOLDERS = ("__pycache__", "openevolve_output")
 
@@ -33,7 +30,7 @@ def fingerprint_of(*parts: object) -> str:
     return digest.hexdigest()[:16]
 
 
-def code_fingerprint(problem: Problem, kind: type) -> str:
+def code_fingerprint(problem: Any, kind: type) -> str:
     """The fingerprint of the source file of a class written in code, and of the problem's texts and target."""
     try:
         source = Path(inspect.getsourcefile(kind) or "").read_bytes()
