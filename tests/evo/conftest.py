@@ -169,6 +169,12 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
+def db(tmp_path):
+    """The address of a database that is not there yet."""
+    return f"sqlite:///{tmp_path / 'evo.db'}"
+
+
+@pytest.fixture
 def digits():
     return DigitsProblem
 

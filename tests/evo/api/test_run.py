@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from pathlib import Path
 
 import pytest
 from support.command_line import evo as command
@@ -89,23 +88,6 @@ def test_a_resume_with_another_function_is_refused(quick):
         evo.resume("first", score=vowels, iterations=6, progress=False)
     rescored = evo.resume("first", score=vowels, iterations=5, rescore=True, progress=False)
     assert set(rescored.frame().fitness) == {0.5}
-
-
-def test_an_answer_s_faults_are_scores():
-    def picky(answer):
-        if "3" in answer:
-            raise evo.AnswerError("no threes")
-        if "7" in answer:
-            while True:
-                pass
-        return float(len(answer))
-
-    answers = Path("answers.jsonl")
-    answers.write_text('"3"\n"7"\n"longer"\n')
-    result = evo.run(score=picky, seed_answer="x", policy=f"scripted:fixed={answers}", answers=1, rollouts=6,
-                     iterations=2, timeout=1.0, progress=False)  # fmt: skip
-    errors = dict(zip(result.frame().answer, result.frame().error, strict=True))
-    assert errors["3"] == "no threes" and "timeout is 1 s" in errors["7"] and result.best_answer.text == "longer"
 
 
 def test_the_scorer_s_own_fault_is_raised_with_its_line(quick):

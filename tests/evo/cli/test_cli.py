@@ -124,17 +124,6 @@ def test_two_interrupts_stop_at_once_with_everything_committed(here, capsys):
     assert json.loads(evo(capsys, "runs", "--json")[1])[0]["groups"] > 0
 
 
-def test_a_run_in_progress_cannot_be_resumed_by_another_process(here, capsys):
-    process = started(here)
-    try:
-        code, _, err = evo(capsys, "resume", "long", "--plain")
-        assert code == 2
-        assert len(err.strip().splitlines()) == 1
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-
-
 PALINDROMES = """
 statement = "Write a long palindrome in lower-case letters."
 seed_answer = "abba"

@@ -28,8 +28,7 @@ COMMANDS = {
 }
 
 
-def test_the_page_names_every_key_of_every_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_page_names_every_key_of_every_command(here, monkeypatch, capsys):
     monkeypatch.delenv("EVO_DB", raising=False)
     page = (ROOT / "docs/guides/json.md").read_text(encoding="utf-8")
     sections = {part.partition("\n")[0]: part for part in page.split("\n## ")[1:]}

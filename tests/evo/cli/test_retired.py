@@ -64,8 +64,7 @@ def test_every_row_is_a_sentence_that_says_what_to_do():
         (["run", "maze:test/0", "--policy", "embedded:base?horizon=true"], "horizon was removed; leave it out"),
     ],
 )
-def test_a_removed_setting_of_a_search_names_its_replacement(argv, line, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_removed_setting_of_a_search_names_its_replacement(argv, line, capsys, here):
     Path("c.yaml").write_text("mixing: phase")
     Path("d.yaml").write_text("prompt: {horizon: true}")
     assert invoke(argv) == 2

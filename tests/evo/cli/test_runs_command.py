@@ -1,21 +1,31 @@
 """`evo runs` and its verbs; `show`, `best` and `export` of a comparison; what training left behind."""
 
 import json
+import shutil
 
 import pytest
 from support.command_line import evo
 
+from evo.cli import invoke
 from islands.store import Store
 
 DB = "sqlite:///evo.db"
 FEW = ["maze:test", "--limit", "2", "--iterations", "3", "--plain"]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    file = tmp_path_factory.mktemp("made") / "evo.db"
+    arms = ["--arm", "a=scripted:random-route", "--arm", "b=scripted:vary", "--baseline", "none", "--seeds", "1"]
+    given = [*FEW, "--db", f"sqlite:///{file}"]
+    assert invoke(["compare", *given, *arms, "--name", "cmp", "--processes", "1"]) == 0
+    assert invoke(["run", *given, "--policy", "scripted:vary", "--name", "a-run-whose-name-is-rather-long"]) == 0
+    return file
+
+
 @pytest.fixture
-def compared(here, capsys):
-    arms = ["--arm", "a=scripted:random-route", "--arm", "b=scripted:vary", "--baseline", "none"]
-    assert evo(capsys, "compare", *FEW, *arms, "--seeds", "1", "--name", "cmp", "--processes", "1")[0] == 0
-    assert evo(capsys, "run", *FEW, "--policy", "scripted:vary", "--name", "a-run-whose-name-is-rather-long")[0] == 0
+def compared(made, here):
+    shutil.copy(made, here)
 
 
 def test_names_are_whole_at_80_columns_and_piped(compared, capsys, monkeypatch):
@@ -32,6 +42,7 @@ def test_names_are_whole_at_80_columns_and_piped(compared, capsys, monkeypatch):
 def test_a_comparison_is_shown_by_its_name(compared, capsys):
     code, out, _ = evo(capsys, "show", "cmp")
     assert code == 0 and "2 arms, 2 runs (2 done)" in out and "evo show cmp/a/s0" in out
+    assert " tokens in 0:0" in evo(capsys, "show", "cmp/a/s0")[1].splitlines()[2]
     shown = json.loads(evo(capsys, "show", "cmp", "--json")[1])
     assert [run["name"] for run in shown["runs"]] == ["cmp/a/s0", "cmp/b/s0"] and "arms" in shown
 
@@ -113,7 +124,3 @@ def test_a_candidate_that_a_run_lacks_is_answered_by_those_it_has(compared, caps
     has = json.loads(evo(capsys, "best", run, "--json")[1])[0]["candidate"]
     code, _, said = evo(capsys, "show", run, "99999")
     assert code == 2 and f"no candidate 99999; its best ones are {has}, " in said
-
-
-def test_show_says_how_long_a_run_took(compared, capsys):
-    assert " tokens in 0:0" in evo(capsys, "show", "cmp/a/s0")[1].splitlines()[2]

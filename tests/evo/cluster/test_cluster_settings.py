@@ -101,3 +101,12 @@ def test_a_file_is_no_database_of_several_machines(monkeypatch, nodes, refused):
             connection.check_database("sqlite:///runs.db", place)
     else:
         connection.check_database("sqlite:///runs.db", place)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_where_nobody_listens_is_one_line_at_once(scheme):
+    connection = pytest.importorskip("evo.cluster.connection", reason="ray is not installed")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused
+        with pytest.raises(BadInput, match="no Ray cluster can be joined .*is its head running"):
+            connection.connect(parse_cluster(f"{scheme}127.0.0.1:{taken.getsockname()[1]}"))

@@ -207,7 +207,12 @@ def test_a_file_says_it_all_and_flags_override(tmp_path):
     [
         ("policy: embedded:base", "policy belongs to an arm"),
         ("rollouts: 3", "rollouts belongs to an arm"),
-        ("sedes: 3", "unknown key sedes"),
+        ("sedes: 3", "unknown key sedes; did you mean seeds?"),
+        ("amrs: {}", "unknown key amrs; did you mean arms?"),
+        ("arms: {a: {policy: x, answer: 1}}", "unknown key arms.a.answer; did you mean answers?"),
+        ("arms: {a: {policy: x, m: 1}}", "unknown key arms.a.m; known: answers"),
+        ("arms: {a: {}}", "arms.a.policy is missing"),
+        ("iterations: 0", "iterations = 0: Input should be greater than or equal to 1"),
         ("seeds: none", "seeds = 'none'"),
         ("arms: {a: {policy: x, answers: 0}}", "arms.a.answers = 0"),
         ("arms: {'a b': x}", "is no name for an arm"),

@@ -8,11 +8,6 @@ from evo.progress.model import Progress
 from islands.store import Store
 
 
-@pytest.fixture
-def db(tmp_path):
-    return f"sqlite:///{tmp_path}/budgets.db"
-
-
 def compare(db, *more):
     command = ["compare", "maze:test", "--limit", "3", "--arm", "short=scripted:random-route", "--arm",
                "long=scripted:classic", "--against", "short", "--best-of-n", "none", "--seeds", "2", "--answers", "1",

@@ -103,19 +103,6 @@ def test_searches_under_way_are_kaplan_and_meiers():
     assert curve.high[known][clear] == pytest.approx(high, abs=1e-5)
 
 
-def test_a_live_curve_is_right_on_average_where_shares_of_what_is_known_are_not():
-    rng = np.random.default_rng(0)
-    chance = rng.beta(0.5, 5, 4_000)
-    full = drawn(rng, chance, 1, 30)
-    done = np.minimum(rng.integers(10, 41, full.shape), 30)
-    seen = np.where(full <= done, full, inf)
-    live, truth = solve_curve(arm(seen, done, 30)), solve_curve(arm(full, iterations=30))
-    at = 20
-    assert live.mean[at - 1] == pytest.approx(truth.mean[at - 1], abs=0.02)
-    known = (seen <= at) | (done >= at)
-    assert (seen <= at)[known].mean() > truth.mean[at - 1] + 0.05
-
-
 def test_a_curve_ends_where_few_of_the_open_searches_have_come():
     curve = solve_curve(arm([[inf]] * 10, [[2]] * 4 + [[5]] * 3 + [[9]] * 3))
     assert np.isfinite(curve.mean).tolist() == [True] * 5 + [False] * 5

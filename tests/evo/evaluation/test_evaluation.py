@@ -7,7 +7,6 @@ import pytest
 
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate, format_kinds, prompts_a_call, sample_answers
-from evo.testing import PolicyContract
 from problems.contract import Score, ScorerFault
 from problems.scoring import Scorer
 from problems.types import Rollout
@@ -34,13 +33,6 @@ class CannedPolicy(Policy):
 
     async def close(self):
         self.closed = True
-
-
-class TestCannedPolicy(PolicyContract):
-    varied = False
-
-    def open_policy(self):
-        return CannedPolicy(*[[str(number)] for number in range(4)])
 
 
 def sampled(policy, problems, *, answers=3, total=6, seed=0, **options):

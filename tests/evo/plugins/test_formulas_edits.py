@@ -24,8 +24,6 @@ from evo.plugins.formulas.variation import Variation
 from evo.prompts.registry import open_format
 from problems import resolve
 from problems.types import Prompt
-from vpo.training.examples import Example, ExampleGroup
-from vpo.training.forward import completion_logprobs, pack
 
 NAMES = ("a", "b")
 
@@ -197,27 +195,6 @@ def test_the_grammar_follows_the_prompt():
     for text in ("no prompt at all", "of:a y pos r3 par n0 f:+ err m1"):  # anything goes
         assert words_after(text, "> n40") == set(WORDS)
     assert words_after(prompt, "> x1") == set(WORDS)
-
-
-def test_sampling_and_training_keep_to_the_grammar(problem):
-    policy = load_policy("embedded:formula")
-    texts = [DIALECT.prompt(problem, parent, None, 2) for parent in PARENTS]
-    prompts = [Prompt(text, stream=place) for place, text in enumerate(texts)]
-    groups = asyncio.run(policy.sample(prompts, rollouts=16, answers=2, seed=0))
-    for text, group in zip(texts, groups, strict=True):
-        assert all(len(DIALECT.read(rollout.text, text)) == 2 for rollout in group)
-    drawn = [rollout.logprobs for group in groups for rollout in group]
-    scored = asyncio.run(policy.logprobs([rollout for group in groups for rollout in group]))[0]
-    examples = [
-        ExampleGroup(group[0].prompt_ids, tuple(Example(r.token_ids, 0.0, r.logprobs) for r in group), 1.0)
-        for group in groups
-    ]
-    packed = pack(examples)
-    learned = completion_logprobs(policy.model, packed).detach()
-    for row, (sampled, again) in enumerate(zip(drawn, scored, strict=True)):
-        assert np.allclose(sampled, again, atol=1e-4)
-        assert np.allclose(sampled, learned[row, : len(sampled)].numpy(), atol=1e-4)
-    asyncio.run(policy.close())
 
 
 def test_what_the_language_has_no_words_for(problem):

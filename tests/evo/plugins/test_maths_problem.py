@@ -106,8 +106,7 @@ def test_sizes_fail_one_by_one():
     assert "n = 32: 26 circles, where 32 belong" in found.feedback
 
 
-def test_a_search_without_a_model_improves_on_the_seed(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_search_without_a_model_improves_on_the_seed(here, capsys):
     names = ["distance_ratio_2d", "autocorrelation_1", "heilbronn_triangle"]
     addresses = [f"maths:{name}" for name in names]
     arguments = ["run", *addresses, "--policy", "scripted:mutate", "--iterations", "15", "--seed", "1", "--json"]

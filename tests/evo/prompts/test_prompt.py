@@ -62,13 +62,6 @@ def test_long_answers_and_feedback_are_cut_in_the_middle(digits):
     assert cut("a" * 60 + "b" * 30, 30).endswith("b" * 10)
 
 
-def test_what_is_asked_for_is_what_is_read(digits):
-    style = open_format(digits(), "chat", PromptConfig(), 2)
-    chain = style.parse(rollout("<answer_1>11111111</answer_1>\n<answer_2>22222222</answer_2>"), SELECTION)
-    assert chain.answers == ("11111111", "22222222")
-    assert chain.error is None
-
-
 def test_programs_are_shown_in_fences_and_edits_apply_to_the_parent():
     parent = candidate(1, "def f():\n    return 1\n", rewards=(0.0,))
     selection = Selection(parent, (), (parent,))

@@ -22,7 +22,7 @@ def read(style, text, selection):
     return style.parse(Rollout(text, [], [], []), selection).answers
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(lines, lines)
 def test_edits_make_the_parent_into_the_child_or_are_not_written(old, new):
     (problem,) = resolve("programs:easy/0")

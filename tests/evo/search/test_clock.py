@@ -7,7 +7,6 @@ import pytest
 from support.stored_rows import assert_same_run, stored_answers
 
 from evo.progress.model import Progress
-from islands.errors import RunBusy
 from islands.store import Store
 
 DAY = 86_400.0
@@ -37,16 +36,3 @@ def test_a_search_is_the_same_and_is_resumed_and_watched(jumping, search_with, d
         snapshot = Progress.open(store, "run").snapshot()
         assert snapshot.groups == 20 and snapshot.elapsed(time.time()) >= 0
         assert 0 <= store.run("run").summary["seconds"] < 600
-
-
-def test_a_live_writer_keeps_its_run(jumping, tmp_path):
-    db = f"sqlite:///{tmp_path / 'evo.db'}"
-    with Store.open(db) as store, Store.open(db) as other:
-        run = store.create_run("run", {}, command="", seed=0, commit="")
-        store.lease(run.id)
-        jumping()
-        for _ in range(10):
-            with store.begin():
-                pass  # renews the lease at some time of its own
-            with pytest.raises(RunBusy):
-                other.lease(run.id)

@@ -19,8 +19,7 @@ answer.write_text(answer.read_text() + "a")
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def scorer(here: Path) -> None:
     Path("scorer.py").write_text("seed_answer = 'b'\ntarget = 5\ndef score(answer):\n    return answer.count('a')\n")
 
 

@@ -16,21 +16,19 @@ SEQUENCE, PROBLEM, ITERATION = 0, 1, 2
 
 
 @pytest.fixture
-def db(tmp_path):
-    return f"sqlite:///{tmp_path}/search.db"
-
-
-@pytest.fixture
 def slow_at(digits_policy):
-    """slow_at(iterations, seconds) -> a policy without batches whose rollouts of these iterations take long."""
+    """slow_at(iteration) -> a policy without batches whose rollouts of it take until nothing else is asked for a while:
+    no number of seconds is long enough on a busy machine."""
 
-    def make(iterations, seconds, **settings):
-        policy = digits_policy(batch=0, **settings)
+    def make(iteration):
+        policy = digits_policy(batch=0)
         sample = policy.sample
 
         async def slowly(prompts, **asked):
-            if prompts[0].stream % (1 << 32) in iterations:
-                await asyncio.sleep(seconds)
+            before = -1
+            while prompts[0].stream % (1 << 32) == iteration and len(policy.calls) > before:
+                before = len(policy.calls)
+                await asyncio.sleep(0.4)
             return await sample(prompts, **asked)
 
         policy.sample = slowly
@@ -51,7 +49,7 @@ def test_a_slow_rollout_holds_nobody_up_until_the_lag_is_spent(search_with, digi
     ahead = {}
     for lag in (0, 8):
         db = f"sqlite:///{tmp_path}/{lag}.db"
-        search_with([digits("a")], slow_at({3}, 0.7), db, iterations=40, parallel=4, lag=lag)
+        search_with([digits("a")], slow_at(3), db, iterations=40, parallel=4, lag=lag)
         order = [iteration for _, iteration in places(db)]
         assert sorted(order) == list(range(40))
         ahead[lag] = [iteration for iteration in order[: order.index(3)] if iteration > 3]
@@ -66,8 +64,11 @@ def test_slow_evaluations_leave_the_policy_at_work(search_with, digits, digits_p
         score, ended = problem.score, []
 
         def slowly(answer, score=score, ended=ended, policy=policy):
-            time.sleep(0.3)
-            ended.append(len(policy.calls))
+            before = -1
+            while len(ended) < 2 and len(policy.calls) > before:  # until nothing is asked for a while
+                before = len(policy.calls)
+                time.sleep(0.3)
+            ended.append(before)
             return score(answer)
 
         problem.score = slowly
@@ -79,8 +80,7 @@ def test_slow_evaluations_leave_the_policy_at_work(search_with, digits, digits_p
 
 
 def test_problems_do_not_wait_for_one_another(search_with, digits, slow_at, db):
-    policy = slow_at({2}, 2.0)  # of every problem; a machine with other work is slow too
-    search_with([digits("a"), digits("b"), digits("c")], policy, db, iterations=10, parallel=6, lag=2)
+    search_with([digits("a"), digits("b"), digits("c")], slow_at(2), db, iterations=10, parallel=6, lag=2)
     order = places(db)
     assert sorted(order) == [(name, i) for name in "abc" for i in range(10)]
     for name in "abc":

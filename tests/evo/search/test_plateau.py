@@ -24,9 +24,8 @@ RUN = [*SEARCH, "--iterations", "60"]
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "scorer.py").write_text(SCORER)
+def scorer(here: Path) -> None:
+    (here / "scorer.py").write_text(SCORER)
 
 
 def groups(name: str) -> int:

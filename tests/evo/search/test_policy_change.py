@@ -18,12 +18,7 @@ from islands.store import Store
 
 SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--name", "one", "--plain", "--iterations", "12"]
 RESUME = ["resume", "one", "--plain", "--iterations", "24"]
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.usefixtures("here"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

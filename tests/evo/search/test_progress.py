@@ -46,8 +46,7 @@ def test_errors_are_counted_by_their_first_words():
     assert len(error_kind("x" * 300)) <= 40
 
 
-def test_replies_that_the_token_limit_cut_are_said_to_be(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_replies_that_the_token_limit_cut_are_said_to_be(here, capsys):
     asked = ["--policy", "embedded:base?max_tokens=1", "--answers", "1", "--iterations", "4"]
     with pytest.warns(UserWarning, match="replies hold no answer: cut at the token limit; raise --max-new-tokens"):
         _, out, _ = evo(capsys, "run", "maze:hard", "--limit", "1", *asked, "--name", "one", "--plain")

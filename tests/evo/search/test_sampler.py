@@ -5,7 +5,6 @@ import asyncio
 import numpy as np
 
 from evo.search.sampler import Sampler
-from evo.testing import PolicyContract
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, PromptTooLong
 
@@ -30,13 +29,6 @@ class Recorder(Policy):
 
     async def close(self):
         pass
-
-
-class TestRecorder(PolicyContract):
-    varied = False
-
-    def open_policy(self):
-        return Recorder(batch=3)
 
 
 def sampled(policy, texts, *, rollouts=1, after=None):
@@ -68,10 +60,10 @@ def test_batches_are_filled_in_order_of_submission():
 
 
 def test_batch_zero_passes_every_prompt_on_at_once():
-    policy = Recorder(batch=0, delay=0.05)
+    policy = Recorder(batch=0, delay=0.2)
     _, sampler, busy = sampled(policy, map(str, range(8)))
     assert sorted(policy.calls) == [[str(i)] for i in range(8)]
-    assert 0.04 < busy < 8 * 0.05, "overlapping calls count once"
+    assert 0.19 < busy < 8 * 0.2, "overlapping calls count once"
 
 
 def test_a_failing_call_fails_its_own_prompts_alone():

@@ -44,11 +44,6 @@ def edited(digits):
     return Edited
 
 
-@pytest.fixture
-def db(tmp_path):
-    return f"sqlite:///{tmp_path}/run.db"
-
-
 def rows(db, name="run"):
     """What scores decide, table by table."""
     with Store.open(db, read_only=True) as store, store.read() as connection:

@@ -9,7 +9,7 @@ from support.stored_rows import stored_answers
 from evo.errors import BadInput, SearchFailed, UnusableScorer
 from evo.runs.resume import plan_resume
 from evo.search.stop import StopReason
-from evo.testing import PolicyContract
+from evo.testing import PolicyContract, ProblemContract
 from islands.errors import DatabaseUnavailable
 from islands.store import Store
 from vpo.policies.contract import PolicyUnavailable
@@ -17,11 +17,6 @@ from vpo.policies.contract import PolicyUnavailable
 
 def stored(db, name="run"):
     return stored_answers(db, name)
-
-
-@pytest.fixture
-def db(tmp_path):
-    return f"sqlite:///{tmp_path}/search.db"
 
 
 def test_every_iteration_of_every_problem_is_committed_once(search_with, digits, digits_policy, db):
@@ -253,29 +248,6 @@ def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, di
         search_with([digits("a")], digits_policy(), db, iterations=50)
 
 
-def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
-    search_with, digits, digits_policy, tmp_path, monkeypatch
-):
-    from evo.search import core as searching
-    from islands.store import Store
-
-    monkeypatch.setattr(searching, "SUMMARY_SECONDS", 0.0)
-    db = f"sqlite:///{tmp_path / 'evo.db'}"
-    first = search_with([digits("a")], digits_policy(delay=0.01), db, iterations=10, stop_after=4)
-    with Store.open(db, read_only=True) as store:
-        summary = store.run("run").summary
-    assert summary["groups"] == first.status.groups >= 4
-    assert summary["answers"] == first.status.answers and summary["errors"] == dict(first.status.errors)
-    assert 0 < summary["sampling_seconds"] <= summary["seconds"] + 0.01
-    assert set(summary) >= {"answers_per_second", "tokens_per_second", "policy_busy", "scoring_queue", "at"}
-    second = search_with([digits("a")], digits_policy(delay=0.01), db, resume=True)
-    metrics = second.status.metrics()
-    assert metrics["groups"] == 10 and metrics["seconds"] > summary["seconds"]
-    whole = search_with([digits("a")], digits_policy(), db, name="whole", iterations=10).status
-    for key in ("errors", "repeats", "missing_answers", "answers", "tokens", "migrations"):
-        assert metrics[key] == whole.metrics()[key], key
-
-
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
@@ -368,3 +340,15 @@ class TestDigitsPolicy(PolicyContract):
     @pytest.fixture(autouse=True)
     def _opened(self, digits_policy):
         self.open_policy = digits_policy
+
+
+class TestDigits(ProblemContract):
+    answers = ("01234567", "0123456x")
+    solution = "99999999"
+
+    @pytest.fixture(autouse=True)
+    def _made(self, digits):
+        self.made = digits(target=1.0)
+
+    def problem(self):
+        return self.made

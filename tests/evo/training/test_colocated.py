@@ -89,11 +89,6 @@ def steps_of(db, name="run"):
         return list(training_steps(store, store.run(name).id))
 
 
-@pytest.fixture
-def db(tmp_path):
-    return f"sqlite:///{tmp_path / 'evo.db'}"
-
-
 def test_groups_become_steps_steps_become_versions_and_versions_search(db):
     launched = run(db)
     steps, groups = steps_of(db), groups_of(db)
@@ -243,8 +238,7 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         (["--config", "train.yaml"], "check_every 9 must be at most max_staleness 8"),
     ],
 )
-def test_what_cannot_be_trained_is_one_line(tmp_path, monkeypatch, capsys, arguments, said):
-    monkeypatch.chdir(tmp_path)
+def test_what_cannot_be_trained_is_one_line(here, capsys, arguments, said):
     Path("train.yaml").write_text("train: {method: vpo, check: [maze:test/5-9], check_every: 9}\n")
     code = invoke(["run", "maze:test", "--limit", "2", "--iterations", "2", "--plain", *arguments])
     error = capsys.readouterr().err

@@ -257,8 +257,7 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["vpo", "maze:train", "--schedule", "sideways", "-o", "x"], "sideways"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys, arguments, message):
-    monkeypatch.chdir(tmp_path)
+def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, here, capsys, arguments, message):
     assert invoke(["train", *arguments]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -309,7 +308,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert len(read_metrics(tmp_path / "out", "step")) == len(steps) + 1
 
 
-def test_a_loss_that_is_not_finite_ends_with_one_line_and_the_batch_saved(tmp_path, monkeypatch, capsys):
+def test_a_loss_that_is_not_finite_ends_with_one_line_and_the_batch_saved(tmp_path, here, monkeypatch, capsys):
     from vpo.training import trainer
 
     usual = trainer.policy_loss
@@ -318,7 +317,6 @@ def test_a_loss_that_is_not_finite_ends_with_one_line_and_the_batch_saved(tmp_pa
         value, metrics = usual(*arguments, **options)
         return value * float("nan"), metrics
 
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(trainer, "policy_loss", broken)
     assert invoke(["train", "vpo", "maze:train/0-3", "--steps", "2", "-o", "out", *FLAGS]) == 1
     error = capsys.readouterr().err

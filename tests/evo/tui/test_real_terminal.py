@@ -128,25 +128,6 @@ def test_asked_once_it_finishes_what_is_in_flight(program, tmp_path, keys):
     assert f"{groups} iterations".encode() in said.replace(b",", b"")
 
 
-def test_asked_twice_it_stops_at_once(program, tmp_path):
-    """A scorer that takes its time holds the first Ctrl-C up; the second does not wait for it."""
-    scorer = tmp_path / "slow.py"
-    scorer.write_text("import time\n\ndef score(answer):\n    time.sleep(25)\n    return 0.0\n")
-    db = f"sqlite:///{tmp_path}/live.db"
-    one = program("-m", "evo", "run", str(scorer), "--policy", "scripted:echo", "--name", "live", "--iterations", "50",
-                  "--db", db)  # fmt: skip
-    one.until(ENTERED)
-    while not (tmp_path / "live.db").exists():  # before, the first ends it
-        one.read()
-    began = time.monotonic()
-    one.type(b"\x03")
-    one.until(b"stopping")  # what a terminal has not read is discarded by a Ctrl-C after the screen has closed
-    one.type(b"\x03")
-    assert one.ended(20) in (130, 1)
-    assert time.monotonic() - began < 20
-    one.given_back()
-
-
 def test_a_screen_that_breaks_does_not_end_the_search(program, tmp_path):
     one = live(program, tmp_path, iterations="40", script=BROKEN)
     assert one.ended(90) == 0
