@@ -150,16 +150,11 @@ def drawn_times(iterations: int, most: int) -> Ints:
     return np.unique(np.append(times, iterations))
 
 
-def common_horizon(*arms: Results) -> int:
-    """The iteration that every search of every arm has reached. Raises ValueError if the arms are not comparable."""
+def common_horizon(*arms: Results, best: bool = False) -> int:
+    """The iteration that every search of every arm has reached; with `best`, the last one for which every arm's best
+    fitness is known. Raises ValueError if the arms are not comparable."""
     _comparable(arms)
-    return min(arm.horizon for arm in arms)
-
-
-def common_best_horizon(*arms: Results) -> int:
-    """The last iteration for which every arm's best fitness is known. Raises ValueError if arms are not comparable."""
-    _comparable(arms)
-    return min(arm.best_horizon for arm in arms)
+    return min(arm.best_horizon if best else arm.horizon for arm in arms)
 
 
 def _comparable(arms: Sequence[Results]) -> None:

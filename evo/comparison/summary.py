@@ -26,12 +26,10 @@ from evo.comparison.results import (
     Ints,
     Results,
     Solvers,
-    common_best_horizon,
     common_horizon,
     solvers,
 )
 from evo.stats import (
-    CONFIDENCE,
     Difference,
     Verdict,
     by_unit,
@@ -53,19 +51,14 @@ class Curve:
 
     at: (K,) rising iterations after which the metric is given
     mean, low, high: (K,)
+    reached: (K,) of a solve rate, the share of the open searches that have done that many iterations
     """
 
     at: Ints
     mean: Floats
     low: Floats
     high: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class SolveCurve(Curve):
-    """The solve rate. reached: (K,) the share of the open searches that have done that many iterations."""
-
-    reached: Floats
+    reached: Floats | None = None
 
     def half(self) -> int | None:
         """The iteration by which half of the searches were solved; None if that is not known."""
@@ -73,7 +66,7 @@ class SolveCurve(Curve):
         return int(self.at[np.argmax(reached)]) if reached.any() else None
 
 
-def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = CONFIDENCE) -> SolveCurve:
+def solve_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
     """The share of searches that were solved within t iterations, by Kaplan-Meier if some are running.
 
     t runs over the arm's `times`. If they are fewer than its iterations, a running search counts up to the last of them
@@ -117,39 +110,31 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = CON
         last = int(np.argmax(unsolved == 0))
         size[last:] = min(size[last - 1], len(done)) if last else len(done)
     rate = np.where(known, 1 - unsolved, np.nan)
-    low, high = wilson(rate, size, level, df) if len(done) > 1 else (np.full_like(rate, np.nan),) * 2
-    return SolveCurve(arm.times, rate[1:], low[1:], high[1:], reached[1:])
+    low, high = wilson(rate, size, df=df) if len(done) > 1 else (np.full_like(rate, np.nan),) * 2
+    return Curve(arm.times, rate[1:], low[1:], high[1:], reached[1:])
 
 
-def best_curve(
-    arm: Results,
-    *,
-    nothing: float = 0.0,
-    crossed_seeds: bool = False,
-    level: float = CONFIDENCE,
-) -> Curve:
+def best_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
     """Mean best fitness after each of the arm's `times` with Student's band over problems; NaN beyond the best_horizon.
-    A search without a valid answer counts as `nothing`. Raises ValueError if `best` was not loaded."""
+    A search without a valid answer counts 0. Raises ValueError if `best` was not loaded."""
     if arm.best is None:
         raise ValueError("these results hold no best fitness")
     known = int(np.searchsorted(arm.times, arm.best_horizon, side="right"))
-    values = arm.best[:, :, :known]
-    values = np.where(np.isnan(values), nothing, values)
+    values = np.nan_to_num(arm.best[:, :, :known], nan=0.0)
     band = np.full((3, len(arm.times)), np.nan)
     if known:
-        band[:, :known] = mean_band(values, crossed_seeds=crossed_seeds, level=level)
+        band[:, :known] = mean_band(values, crossed_seeds=crossed_seeds)
     return Curve(arm.times, *band)
 
 
 class Metric(NamedTuple):
     """A metric of searches at an iteration.
 
-    values: (P, S), of an arm; horizon: the iteration that it is known for in all arms; rate: values are 0 or 1
+    values: (P, S), of an arm; rate: values are 0 or 1
     """
 
     title: str
     values: Callable[[Results, int], Floats]
-    horizon: Callable[..., int] = common_horizon
     rate: bool = False
 
 
@@ -157,7 +142,7 @@ METRICS: Mapping[str, Metric] = {
     "solved": Metric("solve rate", Results.solved_by, rate=True),
     "area": Metric("area under the solve curve", Results.solve_areas, rate=True),
     "time": Metric("iterations to solve", Results.solve_times),
-    "best": Metric("mean best fitness", Results.best_at, common_best_horizon),
+    "best": Metric("mean best fitness", Results.best_at),
 }
 
 
@@ -169,9 +154,8 @@ def metric_difference(
     Raises ValueError if the arms are not comparable, if t is beyond the common horizon, and, for all metrics but
     `best`, if no problem has a target.
     """
-    its = METRICS[metric]
-    horizon = its.horizon(a, b)
-    t = horizon if t is None else t
+    its, known = METRICS[metric], common_horizon(a, b, best=metric == "best")
+    t = known if t is None else t
     return paired_difference(
         its.values(a, t), its.values(b, t), rate=its.rate, crossed_seeds=crossed_seeds, comparisons=comparisons
     )
@@ -244,7 +228,7 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         raise ValueError("there is nothing to compare")
     arms = farthest(results)
     first = next(iter(arms.values()))
-    horizon, best_horizon = common_horizon(*arms.values()), common_best_horizon(*arms.values())
+    horizon, best_horizon = common_horizon(*arms.values()), common_horizon(*arms.values(), best=True)
     if first.best is not None:
         # all metrics at one iteration: a solved search is known for later ones, its best fitness is not
         horizon = min(horizon, best_horizon)

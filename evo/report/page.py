@@ -30,7 +30,7 @@ from evo.comparison.summary import Summary, interval_unit
 from evo.encoding import visible
 from evo.errors import BadInput
 from evo.evaluation.record import check_writable
-from evo.glossary import PAGE
+from evo.glossary import WORDS
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.snapshot import Snapshot
@@ -259,7 +259,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"python": highlight_python, "figure": figure, "bounded": bounded}
-    made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "words": PAGE.items()}
+    made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "words": WORDS.items()}
     return made
 
 

@@ -16,7 +16,7 @@ from evo.comparison.arms import Comparison
 from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, refinement_differences, short_label
 from evo.comparison.results import TIE_TOLERANCE, Standings, standings
 from evo.comparison.summary import METRICS, Summary
-from evo.glossary import PAGE
+from evo.glossary import WORDS
 from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot, error_name
 from islands.browse import CandidateSummary
@@ -68,7 +68,7 @@ class Table:
 
 Row = Sequence[tuple[str, TableCell]]
 HINTS: Mapping[str, str] = {
-    **PAGE,
+    **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
     "iterations": "committed, of all searches",
     "difference": "mean over problems, paired, with its 95% interval, simultaneous over the arms",
     "problems": "pairs",

@@ -85,7 +85,6 @@ def paired_difference(
     rate: bool = False,
     crossed_seeds: bool = False,
     comparisons: int = 1,
-    seed: int = 0,
 ) -> Difference:
     """a - b over the same problems in the same order: (P,) or (P, S), (P,) or (P, S') -> Difference.
 
@@ -104,12 +103,12 @@ def paired_difference(
     mean, pairs = float(gaps.mean()), len(gaps)
     alpha = SIGNIFICANCE / comparisons
     if pairs == 1:
-        low, high, p = seed_difference(first[0], second[0], alpha, rate, seed=seed)
+        low, high, p = seed_difference(first[0], second[0], alpha, rate)
         if rate and not math.isnan(low):
             low, high = max(-1.0, low), min(1.0, high)
         seeds = (first.shape[1], second.shape[1])
         return Difference(Interval(mean, low, high), 1, min(1.0, p * comparisons), comparisons, seeds)
-    low, high, p = sign_flips(gaps, alpha, seed=seed)
+    low, high, p = sign_flips(gaps, alpha)
     crossed = crossed_seeds and max(first.shape[1], second.shape[1]) > 1
     unbounded = math.isinf(low)
     if unbounded:  # too few problems to reject anything: use Student's interval, extended to 0
@@ -122,7 +121,7 @@ def paired_difference(
     return Difference(Interval(mean, min(low, mean), max(high, mean)), pairs, min(1.0, p * comparisons), comparisons)
 
 
-def sign_flips(gaps: npt.ArrayLike, alpha: float = SIGNIFICANCE, *, seed: int = 0) -> tuple[float, float, float]:
+def sign_flips(gaps: npt.ArrayLike, alpha: float = SIGNIFICANCE) -> tuple[float, float, float]:
     """Low and high of the 1 - alpha interval, and two-sided p, of the mean of paired differences: (P,) -> three.
 
     A difference is rejected if it is above, or below, nearly all means over subsets of the problems: flipping a
@@ -133,7 +132,7 @@ def sign_flips(gaps: npt.ArrayLike, alpha: float = SIGNIFICANCE, *, seed: int = 
     values = np.asarray(gaps, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
         raise ValueError("a permutation test needs at least one difference, all finite")
-    means = np.sort(_subset_means(values, seed))
+    means = np.sort(_subset_means(values))
     count = len(means) + 1  # the observed difference, with no sign flipped
     means[np.abs(means) <= 1e-12 * np.abs(values).max()] = 0.0  # sums of the same numbers differ in the last bits
     below, above = 1 + int((means <= 0).sum()), 1 + int((means >= 0).sum())
@@ -142,13 +141,13 @@ def sign_flips(gaps: npt.ArrayLike, alpha: float = SIGNIFICANCE, *, seed: int = 
     return low, high, min(1.0, 2 * min(below, above) / count)
 
 
-def _subset_means(values: Floats, seed: int) -> Floats:
+def _subset_means(values: Floats) -> Floats:
     """Means over subsets of the values, without the empty subset."""
     n = len(values)
     if n <= EXACT_PAIRS:
         masks = _all_subsets(n)
         return np.asarray(masks @ values / masks.sum(axis=1))
-    subsets = _random_subsets(n, seed)
+    subsets = _random_subsets(n)
     sums, sizes = np.empty(len(subsets)), np.empty(len(subsets))
     for start in range(0, len(subsets), BLOCK):
         masks = subsets[start : start + BLOCK].astype(np.float64)
@@ -166,10 +165,10 @@ def _all_subsets(n: int) -> Floats:
 
 
 @lru_cache(maxsize=4)
-def _random_subsets(n: int, seed: int) -> npt.NDArray[np.bool_]:
+def _random_subsets(n: int) -> npt.NDArray[np.bool_]:
     """Half of the FLIPS subsets of n values, the others are their complements: (FLIPS / 2, n). Every comparison of n
     problems uses the same ones, and drawing them takes longer than the test."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     subsets = np.empty((FLIPS // 2, n), np.bool_)
     for start in range(0, len(subsets), BLOCK):
         block = subsets[start : start + BLOCK]
@@ -274,7 +273,7 @@ def splits(first: int, second: int) -> int:
     return math.comb(first + second, first)
 
 
-def exchange_test(first: Floats, second: Floats, *, seed: int = 0) -> float:
+def exchange_test(first: Floats, second: Floats) -> float:
     """Two-sided p of the difference of means: (S,) and (S',) seeds. It is twice the share of the ways to exchange seeds
     between the arms, the observed one included, that give a difference at least as large on the same side."""
     seeds = np.concatenate([first, second])
@@ -282,7 +281,7 @@ def exchange_test(first: Floats, second: Floats, *, seed: int = 0) -> float:
     if splits(count, len(second)) <= MOST_SPLITS:
         taken = np.array(list(islice(combinations(range(len(seeds)), count), MOST_SPLITS)))
     else:
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         drawn = rng.permuted(np.tile(np.arange(len(seeds)), (MOST_SPLITS - 1, 1)), axis=1)[:, :count]
         taken = np.concatenate([np.arange(count)[None], drawn])
     sums = seeds[taken].sum(axis=1)
@@ -305,16 +304,14 @@ def welch(first: Floats, second: Floats, alpha: float, rate: bool) -> tuple[floa
     return mean - half, mean + half, 2 * float(stdtr(df, -abs(mean) / error))
 
 
-def seed_difference(
-    first: Floats, second: Floats, alpha: float, rate: bool, *, seed: int = 0
-) -> tuple[float, float, float]:
+def seed_difference(first: Floats, second: Floats, alpha: float, rate: bool) -> tuple[float, float, float]:
     """Low, high and p of first - second on one problem: (S,) and (S',). The ends are NaN if there is no interval: for
     one seed, and if the seeds of neither arm differ."""
     if min(len(first), len(second)) < 2:
         return math.nan, math.nan, 1.0
     mean = float(first.mean() - second.mean())
     low, high, p = welch(first, second, alpha, rate)
-    exchanged = exchange_test(first, second, seed=seed)
+    exchanged = exchange_test(first, second)
     if math.isnan(low):
         return low, high, exchanged
     low, high, p = min(low, mean), max(high, mean), max(p, exchanged)

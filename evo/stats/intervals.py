@@ -85,7 +85,7 @@ def _variance_of_mean(values: Floats) -> Floats:
 
 
 def mean_band(
-    values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False, level: float = CONFIDENCE
+    values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False
 ) -> tuple[Floats, Floats, Floats]:
     """Means over problems and seeds with their intervals: (P, S, ...) -> mean, low, high, each (...,).
 
@@ -102,7 +102,7 @@ def mean_band(
     if len(array) == 1:
         return of.mean, np.full_like(of.mean, np.nan), np.full_like(of.mean, np.nan)
     if not rate:
-        half = stdtrit(of.df, (1 + level) / 2) * np.sqrt(of.variance)
+        half = stdtrit(of.df, (1 + CONFIDENCE) / 2) * np.sqrt(of.variance)
         if np.shape(values)[0] == 1:  # the variance of equal values is not 0 to the last bit
             half = np.where(np.ptp(array.mean(axis=1), axis=0) > 0, half, np.nan)
         return of.mean, of.mean - half, of.mean + half
@@ -112,13 +112,11 @@ def mean_band(
     noise = array.var(axis=1, ddof=1).mean(axis=0) / (problems * seeds) if seeds > 1 else 0.0
     size = padded.mean * (1 - padded.mean) / np.maximum(padded.variance, noise)
     mean = np.clip(of.mean, 0.0, 1.0)
-    low, high = wilson(mean, size, level, padded.df)
+    low, high = wilson(mean, size, df=padded.df)
     return mean, low, high
 
 
-def mean_interval(
-    values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False, level: float = CONFIDENCE
-) -> Interval:
+def mean_interval(values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False) -> Interval:
     """The mean over problems and seeds of any metric, such as diversity: (P,) or (P, S) -> Interval; see mean_band.
 
     A problem with a value that is not finite under any seed is left out. Raises ValueError if no problem is left.
@@ -127,7 +125,7 @@ def mean_interval(
     known = known[np.isfinite(known).all(axis=1)]
     if not len(known):
         raise ValueError("no problem has a value under every seed")
-    mean, low, high = mean_band(known, rate=rate, crossed_seeds=crossed_seeds, level=level)
+    mean, low, high = mean_band(known, rate=rate, crossed_seeds=crossed_seeds)
     return Interval(float(mean), float(low), float(high))
 
 

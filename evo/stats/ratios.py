@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.stats.differences import Difference, paired_difference
-from evo.stats.intervals import CONFIDENCE, Floats, by_unit, moments, wilson, with_seeds
+from evo.stats.intervals import Floats, by_unit, moments, wilson, with_seeds
 from vpo.metrics import Interval
 
 
@@ -47,7 +47,7 @@ def ratio_interval(hits: npt.ArrayLike, trials: npt.ArrayLike, *, crossed_seeds:
     padded_hits, padded = np.concatenate([h, ends, 0 * ends]), np.concatenate([n, ends, ends])
     of = moments(linearise(padded_hits, padded), crossed_seeds=crossed_seeds)
     size = of.mean * (1 - of.mean) / of.variance
-    low, high = wilson(mean, size, CONFIDENCE, of.df)
+    low, high = wilson(mean, size, df=of.df)
     return Interval(mean, float(low), float(high))
 
 

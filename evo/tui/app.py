@@ -28,7 +28,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 from textual.worker import WorkerFailed, get_current_worker
 
 from evo.errors import INTERRUPTED
-from evo.glossary import SCREEN
+from evo.glossary import SIGNS, WORDS
 from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot
 from evo.tui import draw
@@ -68,7 +68,7 @@ class HelpScreen(ModalScreen[None]):
         for binding in ScreenApp.BINDINGS:
             if isinstance(binding, Binding) and binding.tooltip:
                 text.append(f"  {(binding.key_display or binding.key):<14}", STRONG).append(f"{binding.tooltip}\n")
-        for title, entries in SCREEN.items():
+        for title, entries in (("Signs", SIGNS), ("Words", WORDS)):
             text.append(f"\n{title}\n", STRONG)
             for word, meaning in entries.items():
                 text.append(f"  {word:<14} ", STRONG).append(f"{meaning}\n")

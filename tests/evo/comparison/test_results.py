@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from evo.comparison.results import Results, common_best_horizon, common_horizon, solvers
+from evo.comparison.results import Results, common_horizon, solvers
 
 inf, nan = math.inf, math.nan
 
@@ -101,11 +101,11 @@ def test_a_failed_problem_and_a_late_seed_can_be_left_out():
 
 def test_horizons_of_several_arms():
     a, b = arm([[inf]], [[4]], best=np.ones((1, 1, 10))), arm([[1]], [[9]], best=np.ones((1, 1, 10)))
-    assert (common_horizon(a, b), common_best_horizon(a, b)) == (4, 4)
+    assert (common_horizon(a, b), common_horizon(a, b, best=True)) == (4, 4)
     with pytest.raises(ValueError, match="same problems"):
         common_horizon(a, arm([[1], [2]]))
     with pytest.raises(ValueError, match="target"):
-        common_best_horizon(a, arm([[nan]]))
+        common_horizon(a, arm([[nan]]), best=True)
 
 
 def test_who_solved_what():
