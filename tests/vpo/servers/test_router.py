@@ -40,6 +40,8 @@ def named(servers: list[CompletionServer], options: str = "") -> str:
 def opened(servers: list[CompletionServer], options: str = "") -> ServedPolicy:
     policy = load_policy(named(servers, options))
     assert isinstance(policy, ServedPolicy)
+    for one in servers:
+        one.requests.clear()
     return policy
 
 
@@ -59,16 +61,12 @@ def sample(policy: ServedPolicy, prompts: list[Prompt] = PROMPTS, rollouts: int 
 
 def test_several_servers_give_what_one_gives(three: list[CompletionServer]) -> None:
     alone = sample(opened(three[:1]))
-    for one in three:
-        one.requests.clear()
     assert sample(opened(three)) == alone
     assert sum(bool(one.requests) for one in three) >= 2
 
 
 def test_a_problem_stays_on_one_server(three: list[CompletionServer]) -> None:
     policy = opened(three)
-    for one in three:
-        one.requests.clear()
     task = "Task: " + "y" * 900
 
     async def run() -> None:
@@ -83,7 +81,6 @@ def test_a_problem_stays_on_one_server(three: list[CompletionServer]) -> None:
 def test_a_full_server_leaves_prompts_to_the_least_loaded(three: list[CompletionServer]) -> None:
     policy = opened(three)
     for one in three:
-        one.requests.clear()
         one.manners.delay = 0.1
     same = [Prompt("Task: " + "z" * 900, stream=stream) for stream in range(30)]
     sample(policy, same, rollouts=2)
@@ -167,8 +164,6 @@ def test_servers_of_two_kinds_are_refused(three: list[CompletionServer]) -> None
 
 def test_an_overloaded_server_is_passed_over(three: list[CompletionServer]) -> None:
     policy = opened(three)
-    for one in three:
-        one.requests.clear()
     three[0].manners.faults = [lambda handler: send(handler, 500, {"error": {"message": "out of memory"}})] * 100
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

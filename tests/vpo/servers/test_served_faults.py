@@ -75,10 +75,10 @@ def test_what_an_unreadable_reply_cost_counts() -> None:
 
 def test_a_request_that_hangs_takes_no_paid_answer_along() -> None:
     with hosted_server(scripted("", "hang", "hang", ""), hang=30) as server:
-        found = group(server, "timeout=0.3&retries=0&concurrency=1", rollouts=4)
+        found = group(server, "timeout=1&retries=0&concurrency=1", rollouts=4)
     assert [bool(one.text) for one in found] == [True, False, False, True]
     assert [ScoredRollout(one, ()).unanswered is Unanswered.FAILED for one in found] == [False, True, True, False]
-    assert "no answer within 0.3 s, asked once" in found[1].fault
+    assert "no answer within 1 s, asked once" in found[1].fault
     assert spent([found]) == (server.books.prompt_tokens, server.books.completion_tokens)
 
 
@@ -92,7 +92,7 @@ def test_a_group_that_gets_nothing_fails_if_the_server_is_gone_and_not_if_it_ans
         return [*await policy.sample([Prompt("another")], rollouts=1, answers=1, seed=3), *await slow]
 
     with hosted_server(scripted("hang", ""), hang=30) as server:
-        (answered,), (failed,) = sampling(server, "timeout=0.5&retries=0", two)
+        (answered,), (failed,) = sampling(server, "timeout=1&retries=0", two)
     assert answered.text and not answered.fault and failed.fault
 
 
@@ -115,9 +115,9 @@ def test_all_faults_mixed_every_token_that_is_charged_is_counted() -> None:
         tasks = [policy.sample([prompt], rollouts=2, answers=1, seed=3) for prompt in prompts]
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    with hosted_server(mixed(0.5), hang=0.4) as server:
+    with hosted_server(mixed(0.5), hang=0.2) as server:
         with pytest.warns(UserWarning, match="reports no usage"):
-            found = sampling(server, "timeout=0.3&retries=2&price=1/4", work)
+            found = sampling(server, "retries=2&price=1/4", work)
         groups = [one[0] for one in found if isinstance(one, list)]
         assert len(groups) == len(found), "a server that answers others fails no group as a whole"
         cost = sum(one.usage.cost for group in groups for one in group if one.usage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,33 @@ PROMPT = Prompt("Write a line.", "Be brief.", stream=4)
 
 
 def asked(
-    server: CompletionServer, options: str = "", *, prompts: int = 1, rollouts: int = 1, **settings: Any
+    server: CompletionServer,
+    options: str = "",
+    *,
+    prompts: int | list[Prompt] = 1,
+    rollouts: int = 1,
+    times: int = 1,
+    needed: int | None = None,
+    once_open: Mapping[str, Any] = {},  # noqa: B006
+    **settings: Any,
 ) -> list[list[Rollout]]:
+    """The groups of some prompts, asked so many times. once_open: manners of the server after the policy was opened;
+    needed: tokens of the answers, without a limit of the user's"""
+
     async def run() -> list[list[Rollout]]:
-        policy = load_policy(f"{server.address}?{options}", **({"max_tokens": 40} | settings))
-        server.requests.clear()
-        server.times.clear()
+        policy = load_policy(f"{server.address}?{options}", **({"max_tokens": None if needed else 40} | settings))
+        if needed:
+            policy.max_tokens = max(needed, policy.traits.room)
+        for kept in (server.requests, server.times, server.headers):
+            kept.clear()
+        for name, value in once_open.items():
+            setattr(server.manners, name, value)
+        some = prompts
+        if isinstance(some, int):
+            some = [Prompt(PROMPT.user, PROMPT.system, stream=4 + i) for i in range(some)]
         try:
-            some = [Prompt(PROMPT.user, PROMPT.system, stream=4 + i) for i in range(prompts)]
-            return await policy.sample(some, rollouts=rollouts, answers=1, seed=3)
+            turns = [await policy.sample(some, rollouts=rollouts, answers=1, seed=3) for _ in range(times)]
+            return [group for groups in turns for group in groups]
         finally:
             await policy.close()
 
@@ -71,7 +90,7 @@ def test_a_server_that_refused_n_once_is_not_asked_for_it_again() -> None:
 
 
 def test_requests_in_flight_are_bounded() -> None:
-    with completion_server(delay=0.03) as server:
+    with completion_server(delay=0.1) as server:
         asked(server, "concurrency=3", prompts=12)
         assert server.busiest == 3
 
@@ -80,33 +99,15 @@ def test_requests_in_flight_are_bounded() -> None:
 def test_a_passing_fault_is_passed_over(fault: Any) -> None:
     with completion_server() as server:
         expected = asked(server)
-        server.manners.faults = []
-        policy_faults = [fault]
-
-        async def run() -> list[list[Rollout]]:
-            policy = load_policy(server.address, max_tokens=40)
-            server.manners.faults = policy_faults
-            try:
-                return await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
-            finally:
-                await policy.close()
-
-        assert asyncio.run(run())[0][0].text == expected[0][0].text and not policy_faults
+        found = asked(server, once_open={"faults": [fault]})
+        assert found[0][0].text == expected[0][0].text and not server.manners.faults
 
 
 def test_retry_after_is_waited_for_and_a_long_one_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vpo.servers.client.LONG_PAUSE", 1.0)
     with completion_server() as server:
-
-        async def run() -> None:
-            policy = load_policy(server.address, max_tokens=40)
-            server.times.clear()
-            server.manners.faults = [limited(1.2)]
-            await policy.sample([PROMPT], rollouts=1, answers=1, seed=0)
-            await policy.close()
-
         with pytest.warns(UserWarning, match=r"is rate-limiting \(429\); retrying at \d\d:"):
-            asyncio.run(run())
+            asked(server, once_open={"faults": [limited(1.2)]})
         refused, again = server.times
         assert again - refused >= 1.15
 
@@ -125,32 +126,16 @@ def test_retry_after_is_waited_for_and_a_long_one_is_shown(monkeypatch: pytest.M
     ],
 )
 def test_a_lasting_fault_is_one_line_that_says_what_to_do(faults: list[Any], said: str) -> None:
-    async def run(server: CompletionServer) -> None:
-        policy = load_policy(f"{server.address}?retries=2", max_tokens=40)
-        server.manners.faults = list(faults)
-        with pytest.raises(PolicyUnavailable, match=said) as caught:
-            await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
-        assert "\n" not in str(caught.value) and not server.manners.faults
-        await policy.close()
-
-    with completion_server() as server:
-        asyncio.run(run(server))
+    with completion_server() as server, pytest.raises(PolicyUnavailable, match=said) as caught:
+        asked(server, "retries=2", once_open={"faults": list(faults)})
+    assert "\n" not in str(caught.value) and not server.manners.faults
 
 
 def test_a_server_that_is_gone_or_slow_or_refuses_long_is_named() -> None:
     with completion_server() as server:
-
-        async def run(options: str) -> None:
-            policy = load_policy(f"{server.address}?{options}", max_tokens=40)
-            server.manners.delay = 0.6
-            try:
-                await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
-            finally:
-                server.manners.delay = 0.0
-                await policy.close()
-
-        with pytest.raises(PolicyUnavailable, match="no answer within 0.2 s, asked once; lower .concurrency="):
-            asyncio.run(run("retries=0&timeout=0.2"))
+        with pytest.raises(PolicyUnavailable, match="no answer within 0.5 s, asked once; lower .concurrency="):
+            asked(server, "retries=0&timeout=0.5", once_open={"delay": 60.0})
+        server.manners.delay = 0.0
 
         async def left() -> None:
             policy = load_policy(f"{server.address}?retries=1", max_tokens=40)
@@ -168,14 +153,15 @@ def test_cancelling_takes_the_requests_along() -> None:
     async def run(server: CompletionServer) -> None:
         policy = load_policy(f"{server.address}?concurrency=2", max_tokens=40)
         server.times.clear()
-        server.manners.delay = 0.2
+        server.manners.delay = 60.0
         task = asyncio.create_task(policy.sample([PROMPT] * 20, rollouts=1, answers=1, seed=0))
-        await asyncio.sleep(0.1)
+        while len(server.times) < 2:
+            await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(0.4)
-        assert len(server.times) <= 2
+        await asyncio.sleep(0.2)
+        assert len(server.times) == 2
         await policy.close()
 
     with completion_server() as server:
@@ -185,22 +171,13 @@ def test_cancelling_takes_the_requests_along() -> None:
 @pytest.mark.parametrize("shows", [True, False])
 def test_a_prompt_beyond_the_context_is_too_long_and_one_that_leaves_some_room_gets_less(shows: bool) -> None:
     with completion_server(context=200, shows_context=shows) as server:
-        length = len("Be brief.")
 
-        def ask(characters: int) -> list[list[Rollout]]:
-            async def run() -> list[list[Rollout]]:
-                policy = load_policy(server.address, max_tokens=100)
-                try:
-                    prompt = Prompt("x" * (characters - length), "Be brief.")
-                    return await policy.sample([prompt], rollouts=2, answers=1, seed=0)
-                finally:
-                    await policy.close()
+        def ask(characters: int) -> list[Rollout]:
+            prompt = Prompt("x" * (characters - len("Be brief.")), "Be brief.")
+            return asked(server, prompts=[prompt], rollouts=2, max_tokens=100)[0]
 
-            return asyncio.run(run())
-
-        assert ask(50)[0][0].text
-        for rollout in ask(130)[0]:
-            assert len(rollout.token_ids) <= 70
+        assert ask(50)[0].text
+        assert all(len(rollout.token_ids) <= 70 for rollout in ask(130))
         for characters in (150, 250):
             with pytest.raises(PromptTooLong, match="fewer or shorter inspirations"):
                 ask(characters)
@@ -219,25 +196,15 @@ def test_a_prompt_beyond_the_context_is_too_long_and_one_that_leaves_some_room_g
 @pytest.mark.filterwarnings("ignore:.*takes no seed")
 def test_parameters_that_a_server_does_not_know_are_left_out_from_then_on(name: str, said: str, left_out: str) -> None:
     with completion_server() as server:
-
-        async def run() -> None:
-            policy = load_policy(server.address, max_tokens=40)
-            server.manners.refuses = {name: said}
-            server.requests.clear()
-            for _ in range(2):
-                ((rollout,),) = await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
-                assert rollout.text
-            await policy.close()
-
-        asyncio.run(run())
+        assert all(rollout.text for (rollout,) in asked(server, times=2, once_open={"refuses": {name: said}}))
         refused, *answered = server.requests
-        assert len(answered) == 2
-        for request in answered:
-            assert left_out not in request
-            if name == "system":
-                assert request["messages"] == [{"role": "user", "content": "Be brief.\n\nWrite a line."}]
-            if name == "max_tokens":
-                assert request["max_completion_tokens"] == 40
+    assert len(answered) == 2
+    for request in answered:
+        assert left_out not in request
+        if name == "system":
+            assert request["messages"] == [{"role": "user", "content": "Be brief.\n\nWrite a line."}]
+        if name == "max_tokens":
+            assert request["max_completion_tokens"] == 40
 
 
 def test_a_temperature_that_a_model_refuses_is_not_left_out() -> None:
@@ -291,21 +258,7 @@ def test_log_probabilities_that_no_training_could_use_are_left_out() -> None:
 
 
 def requests(server: CompletionServer, options: str, needed: int | None = None, times: int = 1) -> list[dict[str, Any]]:
-    """Those of `times` prompts, one after the other. needed: tokens of the answers, without a limit of the user's"""
-
-    async def run() -> None:
-        policy = load_policy(f"{server.address}?{options}", max_tokens=None if needed else 40)
-        server.requests.clear()
-        server.headers.clear()
-        if needed:
-            policy.max_tokens = max(needed, policy.traits.room)
-        try:
-            for stream in range(times):
-                await policy.sample([Prompt("Write.", stream=stream)], rollouts=1, answers=1, seed=1)
-        finally:
-            await policy.close()
-
-    asyncio.run(run())
+    asked(server, options, needed=needed, times=times)
     return server.requests
 
 
