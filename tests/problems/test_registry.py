@@ -7,16 +7,14 @@ from importlib.metadata import EntryPoint
 import pytest
 
 import problems
-from evo.testing import ProblemContract
 from problems import BadAddress, Problem, Score, describe_sets, register, resolve
 from problems import registry as registry_module
-from problems.contract import complete_problem
 
 
 class Own:
     """A problem registered by a test."""
 
-    objectives, target, answer_format = ("length",), None, "text"
+    objectives = ("length",)
 
     def __init__(self, which="whole"):
         self.name = f"own:{which}"
@@ -24,19 +22,8 @@ class Own:
     def statement(self):
         return "Write a long text."
 
-    def seed_answer(self):
-        return "a"
-
-    def canonical(self, answer):
-        return answer
-
     def score(self, answer):
         return Score((float(len(answer)),), float(len(answer)))
-
-
-class TestOwn(ProblemContract):
-    def problem(self):
-        return complete_problem(Own())
 
 
 @pytest.fixture

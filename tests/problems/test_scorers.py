@@ -269,13 +269,6 @@ def test_faults_of_the_answer_are_scores_and_those_of_the_function_raise_with_th
         problem.score("other")
 
 
-def test_a_function_that_cannot_score_its_seed_says_so():
-    problem = problem_of(fails_in_its_own_way, seed_answer="broken")
-    assert "ZeroDivisionError" in str(problem.fault)
-    with pytest.raises(ScorerFault, match="ZeroDivisionError"):
-        problem.score("fine")
-
-
 def test_it_sees_the_files_that_are_named_alone(tmp_path):
     file = tmp_path / "numbers.txt"
     file.write_text("7")

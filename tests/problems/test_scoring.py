@@ -18,7 +18,7 @@ from problems.custom.scorer_function import ScorerFunctionProblem
 from problems.openevolve.config import read_config
 from problems.registry import resolve, shared_sandbox
 from problems.sandbox.contract import SandboxFault
-from problems.scoring import MOST_FAULTS, lacking, most_of
+from problems.scoring import MOST_FAULTS, lacking
 
 
 class Toy(Problem):
@@ -268,10 +268,6 @@ def test_a_machine_without_a_gpu_is_told_once_and_one_with_is_not(tmp_path, monk
     with pytest.warns(UserWarning, match=r"scoring takes gpus 1, and this machine lacks 1 GPU .*\?scorers=N") as told:
         warn_of_resources(RunConfig(scoring_resources={"gpus": 1}))
     assert len(told) == 1
-
-
-def test_most_of_takes_the_greediest_of_each():
-    assert most_of([{"cpus": 2}, {}, {"cpus": 1, "gpus": 0.5}]) == {"cpus": 2, "gpus": 0.5}
 
 
 def test_a_setting_that_is_no_amount_is_refused():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from support.run_limited import DONE, FAILED, MEMORY, NO_MEMORY, run_each_limited
+from support.run_limited import DONE, MEMORY, NO_MEMORY, run_limited
 
 from problems.identity import identity
 from problems.openevolve.evolve_block import NotSpliceable, splice
@@ -90,32 +90,25 @@ LOOSE = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def statuses() -> dict[str, int]:
-    """Of every text, each made in the child, by all ways of reading."""
-
-    def readings(make: Callable[[], str]) -> list[Callable[[], object]]:
-        text: list[str] = []
-        return [lambda: text.append(make()), *(lambda way=way: way(text[0]) for way in WAYS.values())]
-
-    shapes = {shape: partial(make, MOST_CHARACTERS - 100) for shape, make in SHAPES.items()}
-    loose = {str(place): partial(str, text) for place, text in enumerate(LOOSE)}
-    return run_each_limited({name: readings(make) for name, make in {**shapes, **loose}.items()})
+TEXTS = {shape: partial(make, MOST_CHARACTERS - 100) for shape, make in SHAPES.items()}
+TEXTS |= {str(place): partial(str, text) for place, text in enumerate(LOOSE)}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("text", [*SHAPES, *(str(place) for place in range(len(LOOSE)))])
-def test_reading_is_bounded_in_time_and_memory(statuses: dict[str, int], text: str) -> None:
-    assert statuses[text] == DONE, [*WAYS]
+@pytest.mark.parametrize("name", TEXTS)
+def test_reading_is_bounded_in_time_and_memory(name: str) -> None:
+    """Each text is made in the child, and read there in every way."""
+    text: list[str] = []
+    readings = [lambda way=way: way(text[0]) for way in WAYS.values()]
+    assert run_limited(lambda: text.append(TEXTS[name]()), *readings) == DONE, [*WAYS]
 
 
-def test_a_case_that_breaks_a_limit_stops_no_other() -> None:
-    def loop() -> None:
-        while True:
-            pass
-
-    cases = {"a": [int], "b": [loop], "c": [int, lambda: bytearray(2 * MEMORY)], "d": [lambda: 1 / 0], "e": [int]}
-    assert run_each_limited(cases, 0.05) == {"a": 0, "b": -signal.SIGPROF, "c": NO_MEMORY, "d": FAILED, "e": DONE}
+@pytest.mark.parametrize(
+    ("work", "status"),
+    [(lambda: sum(iter(int, 1)), -signal.SIGPROF), (lambda: bytearray(2 * MEMORY), NO_MEMORY), (int, DONE)],
+)
+def test_the_limits_hold(work: Callable[[], object], status: int) -> None:
+    assert run_limited(int, work, cpu_seconds=0.05) == status
 
 
 def test_an_over_long_answer_is_an_error_that_says_how_long_it_may_be() -> None:

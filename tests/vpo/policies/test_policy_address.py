@@ -1,19 +1,26 @@
-"""One reading of an address: its kind, its model, and options that mean the same everywhere."""
+"""One reading of an address: its kind, its model, options that mean the same everywhere; what it names, and one line
+for those that name nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from evo.config.run import RunConfig
 from evo.search.resources import Resources
 from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.types import Prompt
+from vpo.languages.contract import checkpoint_path
 from vpo.policies.address import ENTRY_POINTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
+from vpo.policies.checkpoint import TRAINED, trained_answers, write_trained
 from vpo.policies.generators import echo
 from vpo.policies.registry import load_policy
 from vpo.policies.scripted import ScriptedPolicy
@@ -96,3 +103,108 @@ def test_an_entry_point_that_cannot_be_imported_is_named(install: Callable[[Entr
     install(EntryPoint("parrot", "no_such_package:load", ENTRY_POINTS))
     with pytest.raises(BadAddress, match="no_such_package:load cannot be loaded"):
         load_policy("parrot:grey")
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("", "is not an address"),
+        ("two words", "is not an address"),
+        ("http://host/model", "is not an address"),
+        ("embeded:base", "is not an address"),
+        ("embedded:nothing", "ships with this version"),
+        ("embedded:../base", "ships with this version"),
+        ("openai:model@http://127.0.0.1:9", "cannot be reached"),
+        ("scripted:", "does not exist"),
+        ("scripted:mutant", "does not exist"),
+        ("scripted:mutate?speed=1", "unknown option speed"),
+        ("scripted:mutate?latency=soon", "option latency"),
+        ("scripted:mutate?latency=-1", "option latency"),
+        ("embedded:base?speed=1", "unknown option speed"),
+        ("scripted:fixed=/nowhere/answers.txt", "cannot be read"),
+        ("/nowhere/model", "no such directory"),
+        ("./nowhere", "no such directory"),
+        ("a/b/c", "no such directory"),
+    ],
+)
+def test_an_address_that_names_nothing_is_one_line(address: str, message: str) -> None:
+    with pytest.raises(BadAddress, match=message) as caught:
+        load_policy(address)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_directory_that_is_no_checkpoint_is_named(tmp_path) -> None:
+    with pytest.raises(BadAddress, match="no config.json"):
+        load_policy(str(tmp_path))
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(BadAddress, match="cannot be loaded") as caught:
+        load_policy(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_device_or_dtype_is_refused(llama) -> None:
+    with pytest.raises(BadAddress, match="device"):
+        load_policy(str(llama), device="abacus")
+    with pytest.raises(BadAddress, match="dtype"):
+        load_policy(str(llama), dtype="decimal")
+
+
+@pytest.fixture
+def copied(llama, tmp_path) -> Path:
+    """A checkpoint to change."""
+    return shutil.copytree(llama, tmp_path / "copy")
+
+
+def test_a_prompt_format_from_another_version_is_refused(copied: Path) -> None:
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps({**config, "evo_dialect": "klingon"}))
+    with pytest.raises(BadAddress, match="klingon"):
+        load_policy(str(copied))
+
+
+def test_the_version_follows_the_weights(copied: Path) -> None:
+    def version() -> str:
+        policy = load_policy(str(copied))
+        asyncio.run(policy.close())
+        return policy.version
+
+    before = version()
+    assert before == version()
+    weights = load_file(copied / "model.safetensors")
+    weights["lm_head.weight"][0, 0] += 1e-3
+    save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
+    assert before != version()
+
+
+def test_the_bare_name_of_a_policy_that_ships_is_answered_with_its_address():
+    with pytest.raises(BadAddress, match="embedded:vpo ships with the package"):
+        load_policy("vpo")
+
+
+def test_the_default_temperature_is_the_models_own(tmp_path):
+    assert load_policy("embedded:base").temperature == 1.0
+    assert load_policy("embedded:edit-solve").temperature == 0.8
+    assert load_policy("embedded:edit-solve", temperature=1.0).temperature == 1.0
+    assert load_policy("embedded:edit-solve?temperature=1.3", temperature=0.5).temperature == 1.3
+    assert load_policy("scripted:mutate").temperature == 1.0
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint_path("edit-solve"), folder)
+    (folder / "generation_config.json").unlink()  # a checkpoint need not have one
+    assert load_policy(str(folder)).temperature == 1.0
+
+
+def test_a_checkpoint_says_how_many_answers_it_was_trained_to_give_and_a_hub_is_not_asked(tmp_path):
+    shipped = {name: trained_answers(parse_address(f"embedded:{name}")) for name in ("base", "grpo", "vpo")}
+    assert shipped == {"base": None, "grpo": 1, "vpo": 3}
+    assert trained_answers(parse_address(str(tmp_path))) is None
+    write_trained(tmp_path, {"method": "vpo", "answers": 5})
+    assert trained_answers(parse_address(str(tmp_path))) == 5
+    assert trained_answers(parse_address("somebody/some-model")) is None
+
+
+@pytest.mark.parametrize("text", ["{", '{"answers": "three"}', '{"answers": 0}', "[]"])
+def test_a_file_that_cannot_be_is_one_line(tmp_path, text):
+    (tmp_path / TRAINED).write_text(text)
+    with pytest.raises(BadAddress) as caught:
+        trained_answers(parse_address(str(tmp_path)))
+    assert "\n" not in str(caught.value)

@@ -25,6 +25,7 @@ class TestTrainablePolicies(TrainablePolicyContract):
         self.address = request.param if ":" in request.param else str(request.getfixturevalue(request.param))
 
     def open_policy(self) -> TrainablePolicy:
-        policy = load_policy(self.address, threads=1, max_tokens=24)
+        few = 8 if self.address.startswith("vllm:") else 24  # that server samples without a cache
+        policy = load_policy(self.address, threads=1, max_tokens=few)
         assert isinstance(policy, TrainablePolicy)
         return policy

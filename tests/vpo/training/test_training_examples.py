@@ -18,14 +18,6 @@ THREE = [tokens(RNG, n) for n in (4, 7, 2)]
 REWARDS = [[[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.6]], [[0.2, 0.1], [0.1, 0.3]]]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_group_without_spread_teaches_nothing(method: str) -> None:
-    same = scored_group(PROMPT, THREE, [[[0.5, 0.5]]] * 3)
-    assert example_group(same, Estimation(method=method)) is None
-    failed = scored_group(PROMPT, THREE, [[], [], []], answers=2)
-    assert example_group(failed, Estimation(method=method)) is None
-
-
 def test_scalar_methods_see_the_fitness_and_vector_methods_the_vector() -> None:
     # fitness says the opposite of the vectors' mean
     fitness = [[0.1, 0.2], [0.5], [0.9, 0.7]]
