@@ -80,7 +80,8 @@ def load() -> tuple[Any, dict[str, list[Any]]]:
     try:
         table = importlib.import_module("table")
         families = {name: list(importlib.import_module(name).PROGRAMS) for name in HAND_WRITTEN}
-        return table, {**families, "families": importlib.import_module("families").generate()}
+        generated = [importlib.import_module(name).generate() for name in ("of_the_kernel", "of_resources")]
+        return table, {**families, "families": sum(generated, [])}
     finally:
         sys.path.remove(str(HOSTILE))
 

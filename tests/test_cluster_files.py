@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -20,10 +19,6 @@ from evo.cli import evo as command_line
 
 ROOT = Path(__file__).parents[1]
 CLUSTER = ROOT / "examples" / "cluster"
-SERVICE_KEYS = {
-    *("image", "build", "command", "entrypoint", "environment", "volumes", "ports", "depends_on", "healthcheck"),
-    *("profiles", "security_opt", "shm_size", "restart", "ipc", "deploy", "working_dir"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +30,6 @@ def test_the_services_stand_on_what_is_there(compose):
     services, volumes = compose["services"], compose["volumes"]
     assert set(services) == {"postgres", "evo", "ray", "worker", "vllm"}
     for name, service in services.items():
-        assert set(service) <= SERVICE_KEYS, f"{name}: {set(service) - SERVICE_KEYS}"
         for mount in service.get("volumes", []):
             place = mount.partition(":")[0]
             assert place in volumes or (ROOT / place).exists(), f"{name} mounts {place}"
@@ -81,14 +75,6 @@ def test_ports_and_passwords_agree(compose):
     for service in services.values():
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), "nothing is open to the network"
-
-
-def test_docker_compose_takes_it():
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("docker compose is not here")
-    done = subprocess.run([docker, "compose", "config", "-q"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("script", ["slurm.sh", "hosts.sh"])

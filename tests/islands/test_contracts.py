@@ -11,7 +11,7 @@ import pytest
 from support.island_samples import answer, group, new_problem, search, small_config
 
 from islands.browse import ancestors
-from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
+from islands.errors import DatabaseUnavailable, RunExists, UnknownRun
 from islands.population.population import Population
 from islands.runs import counts_by_problem, course_of, read_totals, update_archives
 from islands.store import Store
@@ -85,16 +85,6 @@ class StoreContract:
                 store.add_problem(run.id, 0, "a", "a", ("x",), None, "text", tx)
                 assert store.policy_version(run.id, "v1", tx) == store.policy_version(run.id, "v1", tx)
             assert len(store.problems(run.id)) == 1 and calls == ["rolled back", "committed"]
-
-    def test_a_run_has_one_writer(self, tmp_path: Path) -> None:
-        with self.open_store(tmp_path) as store, self.open_store(tmp_path) as other:
-            run = self._run(store)
-            with store.lease(run.id), pytest.raises(RunBusy):
-                other.lease(run.id)
-            with other.lease(run.id):
-                assert other.run("run").status == "running"
-            with pytest.raises(UnknownRun):
-                store.lease(10**6)
 
     def test_training_steps_come_back_in_order(self, tmp_path: Path) -> None:
         with self.open_store(tmp_path) as store:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace, check_features, default_dimensions, expand_dimensions, sketch
 from problems.contract import Score, ScorerFault
 
@@ -97,9 +96,3 @@ def test_an_ever_growing_value_rescales_ever_more_rarely():
     made = space("x")
     growths = [made.observe((float(n),)) for n in range(100_000)]
     assert sum(growths) < 260 and sum(growths[50_000:]) < 20  # log(100,000) / log(1.05) = 236
-
-
-def test_bins_of_the_configuration():
-    config = PopulationConfig(feature_bins={"x": 3})
-    assert config.bins(("x", "y")) == (3, 10)
-    assert PopulationConfig(archive_size=1000).bins(("x", "y")) == (32, 32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 
 import pytest
 from support.island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config
@@ -219,6 +220,8 @@ def test_readers_see_whole_groups_while_a_writer_writes(store, address, opened):
     thread = threading.Thread(target=watch)
     thread.start()
     search(store, population, 40)
+    while thread.is_alive() and len(polls) < 2:
+        time.sleep(0.01)
     over.set()
     thread.join()
     assert faults == [] and polls == sorted(polls) and len(polls) > 1

@@ -207,12 +207,6 @@ def indented(text):
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-def posed(tmp_path, row, name="own.jsonl"):
-    (tmp_path / name).write_text(json.dumps(row))
-    (problem,) = resolve(f"programs:{tmp_path / name}")
-    return problem
-
-
 def humaneval_plus(check, helpers=CLOSE, **changes):
     test = f"{helpers}\ndef check(candidate):\n{indented(check)}\n\ncheck(root)\n"
     return {"task_id": "HumanEval/900", "prompt": PROMPT, "entry_point": "root", "test": test} | {
@@ -221,8 +215,8 @@ def humaneval_plus(check, helpers=CLOSE, **changes):
     }
 
 
-def test_humaneval_plus_of_the_hub_has_a_case_for_every_pair(tmp_path):
-    problem = posed(tmp_path, humaneval_plus(PAIRS + LOOP.format(call="candidate")))
+def test_humaneval_plus_of_the_hub_has_a_case_for_every_pair(posed):
+    problem = posed(**humaneval_plus(PAIRS + LOOP.format(call="candidate")))
     assert len(problem.objectives) == 3
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score(PROMPT + "    return x ** 0.5 + 1e-9\n").fitness == 1, "floats are compared as EvalPlus does"
@@ -230,29 +224,29 @@ def test_humaneval_plus_of_the_hub_has_a_case_for_every_pair(tmp_path):
     assert problem.score(PROMPT + "    return 2\n").rewards == (0, 1, 0)
 
 
-def test_a_loop_may_ask_a_reference_of_the_file_which_no_answer_reaches(tmp_path):
+def test_a_loop_may_ask_a_reference_of_the_file_which_no_answer_reaches(posed):
     helpers = CLOSE + "\ndef ref_func(x):\n    return x ** 0.5\n"
     loop = "for i, inp in enumerate(inputs):\n    assertion(candidate(*inp), ref_func(*inp), 0)\n"
-    problem = posed(tmp_path, humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop, helpers))
+    problem = posed(**humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop, helpers))
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score(PROMPT + "    return ref_func(x)\n").fitness == 0, "the reference is not beside the answer"
     assert problem.score(PROMPT + "    return x\n").rewards == (1, 0)
 
 
-def test_an_assertion_of_the_files_own_is_judged_pair_by_pair(tmp_path):
+def test_an_assertion_of_the_files_own_is_judged_pair_by_pair(posed):
     loop = "for i, inp in enumerate(inputs):\n    assert abs(candidate(*inp) ** 2 - inp[0]) < 0.01\n"
-    problem = posed(tmp_path, humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop))
+    problem = posed(**humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop))
     assert [case.rule for case in problem.task.cases] == ["test"] * 2
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score(PROMPT + "    return -1\n").rewards == (1, 0)
     own = "def assertion(out, exp, atol):\n    exact_match = out == -exp\n    assert exact_match\n"
     negated = {"canonical_solution": "    return -(x ** 0.5)\n"}
-    problem = posed(tmp_path, humaneval_plus(PAIRS + LOOP.format(call="candidate"), own, **negated))
+    problem = posed(**humaneval_plus(PAIRS + LOOP.format(call="candidate"), own, **negated))
     assert [case.rule for case in problem.task.cases] == ["test"] * 3
     assert problem.score(PROMPT + "    return -(x ** 0.5)\n").fitness == 1
 
 
-def test_mbpp_plus_of_the_hub_is_decided_by_its_script(tmp_path):
+def test_mbpp_plus_of_the_hub_is_decided_by_its_script(posed):
     inputs = "inputs = [[(3, 4, 5), (5, 4, 10)], [(1, 2), (2, 1)]]\nresults = [(4, 5), (1, 2)]\n"
     row = {
         "task_id": 2,
@@ -262,7 +256,7 @@ def test_mbpp_plus_of_the_hub_is_decided_by_its_script(tmp_path):
         "test_list": ["assert set(similar((3, 4, 5), (5, 4, 10))) == set((4, 5))"],
         "test": f"{SET}\n{inputs}{LOOP.format(call='similar')}",
     }
-    problem = posed(tmp_path, row)
+    problem = posed(**row)
     assert "set(similar((3, 4, 5), (5, 4, 10))) == set((4, 5))" in problem.statement()
     assert problem.score("def similar(a, b):\n    return [5, 4, 4] if 5 in a else [2, 1]\n").fitness == 1
     assert problem.score("def similar(a, b):\n    return 7\n").fitness == 0
@@ -290,31 +284,31 @@ def test_mbpp_plus_of_the_hub_is_decided_by_its_script(tmp_path):
         },
     ],
 )
-def test_lines_with_test_or_without_entry_point(tmp_path, row):
-    problem = posed(tmp_path, row)
+def test_lines_with_test_or_without_entry_point(posed, row):
+    problem = posed(**row)
     assert problem.task.entry == "f" and len(problem.objectives) == 2
     assert problem.score("def f(x):\n    return 2 * x\n").fitness == 1
     assert problem.score("def f(x):\n    return x\n").fitness == 0.5
     assert problem.task.reference is None or problem.score(problem.task.reference).fitness == 1
 
 
-def converted(tmp_path, row):
+def converted(tmp_path, posed, row):
     (tmp_path / "published.jsonl").write_text(json.dumps(row) + "\n")
     script = Path(__file__).parents[2] / "examples" / "programs" / "convert.py"
     made = subprocess.run([sys.executable, script, tmp_path / "published.jsonl"], capture_output=True, check=True)
-    return posed(tmp_path, json.loads(made.stdout))
+    return posed(**json.loads(made.stdout))
 
 
-def test_rows_of_evalplus_are_converted(tmp_path):
+def test_rows_of_evalplus_are_converted(tmp_path, posed):
     row = {"task_id": "HumanEval/900", "prompt": PROMPT, "entry_point": "root", "atol": 0}
     row |= {"canonical_solution": "    return x ** 0.5\n", "base_input": [[1.0], [4.0]], "plus_input": [[float("inf")]]}
-    problem = converted(tmp_path, row)
+    problem = converted(tmp_path, posed, row)
     assert len(problem.objectives) == 3
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score("def root(x):\n    return 1.00000001 if x == 1 else 5.0\n").rewards == (1, 0, 0)
 
 
-def test_rows_of_leetcode_dataset_are_converted(tmp_path):
+def test_rows_of_leetcode_dataset_are_converted(tmp_path, posed):
     starter = "class Solution:\n    def f(self, n: int) -> int:\n        "
     prompt = (
         "class Node:\n    def __init__(self, v, n=None):\n        self.v, self.n = v, n\n"
@@ -331,7 +325,7 @@ def test_rows_of_leetcode_dataset_are_converted(tmp_path):
             "completion": starter + right,
             "problem_description": "Do it.",
         }
-        problem = converted(tmp_path, row)
+        problem = converted(tmp_path, posed, row)
         assert "def f(self, n: int) -> int:" in problem.statement()
         assert problem.score(problem.task.reference).fitness == 1
         assert problem.score(starter + wrong).fitness < 1

@@ -2,11 +2,9 @@
 
 # ruff: noqa: E501 (one program a line)
 
-import json
-
 import pytest
 
-from problems import ScorerFault, resolve
+from problems import ScorerFault
 
 TESTS = (
     "import math\nfor n in (2, 3):\n    r = f(n)\n    assert abs(r - math.sqrt(n)) < 1e-6 and math.isclose(r, n ** .5)"
@@ -57,24 +55,14 @@ NOT_KEPT_OUT = {
 """What each does is in the guide (how it works: sandbox); plain Python accepts the second too."""
 
 
-def row_of(tmp_path, **row):
-    (tmp_path / "own.jsonl").write_text(json.dumps({"text": "t", **row} if "prompt" not in row else row))
-    (problem,) = resolve(f"programs:{tmp_path / 'own.jsonl'}")
-    return problem
-
-
-def posed(tmp_path, tests, code):
-    return row_of(tmp_path, test_list=[tests], code=code)
-
-
 def limited(problem):
     problem._limits = type(problem._limits)(cpu_seconds=0.5, wall_seconds=5.0)
     return problem
 
 
-@pytest.fixture(scope="module")
-def problem(tmp_path_factory):
-    return posed(tmp_path_factory.mktemp("guards"), TESTS, "def f(n):\n    return n ** .5\n")
+@pytest.fixture
+def problem(posed):
+    return posed(test_list=[TESTS], code="def f(n):\n    return n ** .5\n")
 
 
 @pytest.mark.parametrize("cheat", KEPT_OUT)
@@ -84,9 +72,9 @@ def test_a_cheat_earns_nothing_and_stops_nothing(problem, cheat):
 
 
 @pytest.mark.parametrize("cheat", NOT_KEPT_OUT)
-def test_cheats_that_are_not_kept_out_are_named(tmp_path, cheat):
+def test_cheats_that_are_not_kept_out_are_named(posed, cheat):
     tests, right, wrong = NOT_KEPT_OUT[cheat]
-    problem = posed(tmp_path, tests, right)
+    problem = posed(test_list=[tests], code=right)
     assert problem.score(right).fitness == 1
     assert problem.score(wrong).fitness == 1, "it is kept out now: take it off the list, in the guide too"
 
@@ -130,14 +118,14 @@ def test_an_honest_answer_is_let_through(problem, answer):
         ("assert f(1) + 0 == 3", "def f(x): return x", "own solution fails 1 of 1"),
     ],
 )
-def test_a_row_that_cannot_be_judged_is_named(tmp_path, tests, code, says):
+def test_a_row_that_cannot_be_judged_is_named(posed, tests, code, says):
     with pytest.raises(ScorerFault, match=f"cannot be judged here: .*{says}".replace("[", r"\[")) as fault:
-        posed(tmp_path, tests, code).score(code)
+        posed(test_list=[tests], code=code).score(code)
     assert "\n" not in str(fault.value) and "mend" not in str(fault.value)
 
 
-def test_as_many_assertions_run_as_with_the_own_solution(tmp_path):
-    problem = posed(tmp_path, "for p in f(12):\n    assert 12 % p == 0 and p > 1", "def f(n): return [2, 3]")
+def test_as_many_assertions_run_as_with_the_own_solution(posed):
+    problem = posed(test_list=["for p in f(12):\n    assert 12 % p == 0 and p > 1"], code="def f(n): return [2, 3]")
     assert problem.score("def f(n): return [3, 2]").fitness == 1
     assert "only 1 of 2 assertions ran" in problem.score("def f(n): return [2]").feedback
 
@@ -172,8 +160,8 @@ ASKED = (
 
 @pytest.mark.parametrize("forger", FORGERS.values(), ids=FORGERS)
 @pytest.mark.parametrize("test", ASKED)
-def test_no_object_of_an_answer_decides_a_test(tmp_path, test, forger):
-    problem = row_of(tmp_path, test_list=[test])
+def test_no_object_of_an_answer_decides_a_test(posed, test, forger):
+    problem = posed(test_list=[test])
     assert problem.score(f"{forger}\ndef f(x):\n    return E()\n").fitness == 0
 
 
@@ -198,33 +186,33 @@ ATTACKS = {
 
 @pytest.mark.parametrize("row", [WHOLE, FUNCTION, ITERATOR, RAISES], ids=["whole", "function", "iterator", "raises"])
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_no_attack_forges_the_verdict_of_a_whole_test(tmp_path, row, attack):
-    problem = limited(row_of(tmp_path, **row))
+def test_no_attack_forges_the_verdict_of_a_whole_test(posed, row, attack):
+    problem = limited(posed(**row))
     body = "class E:\n    def __eq__(self, other):\n        return True\n"
     assert problem.score(f"{attack}{body}def f(x):\n    forge()\n    return E()\n").fitness < 1
     assert problem.score(f"{attack}def f(x):\n    return lambda y: forge()\n").fitness < 1
     assert problem.score(f"{attack}def f(x):\n    yield forge()\n").fitness < 1
 
 
-def test_an_endless_or_ended_answer_is_no_expected_exception(tmp_path):
+def test_an_endless_or_ended_answer_is_no_expected_exception(posed):
     tests = "try:\n    f(1)\n    assert False\nexcept (KeyError, MemoryError, SystemExit):\n    pass"
-    problem = limited(row_of(tmp_path, test_list=[tests]))
+    problem = limited(posed(test_list=[tests]))
     assert problem.score("def f(x):\n    raise KeyError\n").fitness == 1
     assert problem.score("def f(x):\n    while True:\n        pass\n").fitness == 0
     assert problem.score("import os\ndef f(x):\n    os._exit(1)\n").fitness == 0
 
 
-def test_a_case_that_ends_the_process_does_not_cost_those_after_it(tmp_path):
+def test_a_case_that_ends_the_process_does_not_cost_those_after_it(posed):
     lines = ["assert f(1) + 0 == 2", "assert f(2) + 0 == 3", "x = f(3)\nassert x == 4"]
-    problem = limited(row_of(tmp_path, test_list=lines))
+    problem = limited(posed(test_list=lines))
     assert problem.score("import os\ndef f(x):\n    return x + 1 if x != 2 else os._exit(0)\n").rewards == (1, 0, 1)
     assert problem.score("def f(x):\n    while x == 1:\n        pass\n    return x + 1\n").rewards == (0, 1, 1)
 
 
-def test_a_fixture_is_refused_when_it_is_loaded(tmp_path):
+def test_a_fixture_is_refused_when_it_is_loaded(tmp_path, posed):
     row = {"text": "t", "test": "def test_f(tmp_path):\n    assert f(tmp_path) == 1\n", "code": "def f(x): return 1"}
     with pytest.warns(UserWarning, match=r"own\.jsonl:1: skipped: "), pytest.raises(ValueError, match="unpack"):
-        row_of(tmp_path, **row)
+        posed(**row)
 
 
 @pytest.mark.parametrize(
@@ -235,13 +223,13 @@ def test_a_fixture_is_refused_when_it_is_loaded(tmp_path):
     ],
     ids=["at the top", "in the guard"],
 )
-def test_what_a_file_asserts_outside_of_check_counts(tmp_path, more):
+def test_what_a_file_asserts_outside_of_check_counts(posed, more):
     test = f"def check(candidate):\n    assert candidate(1) == 2\n\n{more}"
-    problem = row_of(tmp_path, prompt="def f(x):\n    pass\n", entry_point="f", test=test)
+    problem = posed(prompt="def f(x):\n    pass\n", entry_point="f", test=test)
     assert problem.score("def f(x):\n    return x + 1\n").fitness == 1
     assert problem.score("def f(x):\n    return 2\n").fitness < 1
 
 
-def test_a_range_without_end_is_compared_in_no_time(tmp_path):
-    problem = row_of(tmp_path, test_list=["assert set(f(1)) == {1}", "assert f(1) == [1]"])
+def test_a_range_without_end_is_compared_in_no_time(posed):
+    problem = posed(test_list=["assert set(f(1)) == {1}", "assert f(1) == [1]"])
     assert limited(problem).score("def f(x):\n    return range(10 ** 30)").fitness == 0.0

@@ -506,17 +506,6 @@ def test_the_shipped_file_is_what_drawing_gives(name, first):
         assert seed >= FIRST_SEED[name]
 
 
-@pytest.mark.parametrize("name", ["compromise", "compromise-train"])
-def test_the_optimum_of_a_compromise_takes_items_of_both_zones_and_leaves_some(name):
-    for problem in random.Random(name).sample(problem_set(f"maze:{name}"), 20):
-        maze = problem.maze
-        earned = {counts: fitness_of(rewards_of(maze, counts[:2], counts[2], 0)) for counts in fewest_steps(maze)}
-        best = [counts for counts, fitness in earned.items() if fitness >= problem.target]
-        assert best and all(gold and diamond for gold, diamond, _ in best)
-        assert not any(counts[:2] == tuple(map(len, maze.treasures)) for counts in best)
-        assert max(earned[counts] for counts in earned if not counts[0] or not counts[1]) <= ONE_ZONE
-
-
 def test_a_board_whose_best_routes_stay_in_one_zone_is_no_compromise():
     plain = next(p for p in problem_set("maze:test") if p.optimum <= ONE_ZONE)
     mixed = next(p for p in problem_set("maze:test") if p.optimum > ONE_ZONE)

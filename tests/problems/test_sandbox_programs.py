@@ -105,11 +105,6 @@ def test_a_case_that_is_no_expression_is_ours(sandbox: Sandbox) -> None:
         sandbox.run(Program("def f(): return 1", ("f()", "f(")))
 
 
-def test_setup_and_state_between_cases(sandbox: Sandbox) -> None:
-    program = Program("n = [base]\ndef f():\n    n.append(1)\n    return len(n)", ("f()", "f()"), setup="base = 5")
-    assert [outcome.value for outcome in sandbox.run(program)] == [2, 3]
-
-
 def test_standard_input(sandbox: Sandbox) -> None:
     code = """
 import sys, os
@@ -213,22 +208,6 @@ def test_eight_threads_each_get_their_own(sandbox: Sandbox) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(work, range(8)))
-
-
-def test_asyncio_and_threads_work(sandbox: Sandbox) -> None:
-    code = """
-import asyncio, threading
-async def double(x):
-    await asyncio.sleep(0.001)
-    return 2 * x
-def f(): return asyncio.run(double(4))
-def g():
-    threading.stack_size(1 << 26)
-    out = []
-    t = threading.Thread(target=lambda: out.append(5)); t.start(); t.join()
-    return out
-"""
-    assert [outcome.value for outcome in sandbox.run(Program(code, ("f()", "g()")))] == [8, [5]]
 
 
 def test_session_remembers(sandbox: Sandbox) -> None:

@@ -19,18 +19,6 @@ from problems.scoring import Scorer
 
 
 @pytest.fixture
-def scorer(tmp_path):
-    """The problem of a file with this text."""
-
-    def write(text, name="scorer.py"):
-        (tmp_path / name).write_text(text)
-        (problem,) = resolve(str(tmp_path / name))
-        return problem
-
-    return write
-
-
-@pytest.fixture
 def warned(scorer):
     """The same with the warnings that it told."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import decimal
 import io
-import json
 import os
 import sys
 import types
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from problems import ScorerFault, resolve
+from problems import ScorerFault
 
 # name: (test lines, a right answer, a wrong one). The body is that of `def f(...)` where it begins with a bracket.
 PAIRS: dict[str, tuple[str, str, str]] = {
@@ -185,14 +184,8 @@ def plain_python(answer: str, tests: str) -> bool:
     return True
 
 
-def verdict(folder: Path, row: dict, answer: str) -> bool:
-    (folder / "own.jsonl").write_text(json.dumps(row))
-    (problem,) = resolve(f"programs:{folder / 'own.jsonl'}")
-    return problem.score(answer).fitness == 1.0
-
-
 @pytest.mark.parametrize("name", [*FAST, *(pytest.param(n, marks=pytest.mark.long) for n in PAIRS if n not in FAST)])
-def test_a_pair_is_judged_as_plain_python_judges_it(name: str, tmp_path: Path, monkeypatch) -> None:
+def test_a_pair_is_judged_as_plain_python_judges_it(name: str, tmp_path: Path, posed, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     tests, right, wrong = PAIRS[name]
     right, wrong = code_of(right), code_of(wrong)
@@ -204,14 +197,14 @@ def test_a_pair_is_judged_as_plain_python_judges_it(name: str, tmp_path: Path, m
         if "class T(" not in tests and "candidate'" not in body and "sizef" not in body:
             rows.append({"prompt": "def f(*args):\n", "entry_point": "f", "test": f"def check(candidate):\n{body}\n"})
     for row in rows:
-        assert verdict(tmp_path, row, right), f"right, {'own solution' if 'code' in row else 'none'}"
+        assert posed(**row).score(right).fitness == 1, f"right, {'own solution' if 'code' in row else 'none'}"
         try:
-            assert not verdict(tmp_path, row, wrong), f"wrong, {'own solution' if 'code' in row else 'none'}"
+            assert posed(**row).score(wrong).fitness < 1, f"wrong, {'own solution' if 'code' in row else 'none'}"
         except ScorerFault as fault:
             raise AssertionError(str(fault)) from None
 
 
 @pytest.mark.parametrize(("row", "right", "wrong"), OTHER_ROWS.values(), ids=OTHER_ROWS)
-def test_rows_of_other_forms(row: dict, right: str, wrong: str, tmp_path: Path) -> None:
-    assert verdict(tmp_path, row, right)
-    assert not verdict(tmp_path, row, wrong)
+def test_rows_of_other_forms(row: dict, right: str, wrong: str, posed) -> None:
+    assert posed(**row).score(right).fitness == 1
+    assert posed(**row).score(wrong).fitness < 1

@@ -29,12 +29,8 @@ SIZE = 4
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch):
+def quiet(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -118,28 +118,6 @@ def test_standard_input_programs_are_not_taken_for_examples() -> None:
     assert parse(f"{fence(one)}\n---\n{fence(two)}", "python", 2).answers == (one, two)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```" * 500,
-        "<answer_1>" * 500,
-        "---\n" * 500,
-        "```python\n" + "(" * 5000,
-        "```python\n" + "-" * 50_000 + "1\n```",
-        "```python\nx = '\0'\n```",
-        "```python\nx = '\ud800'\n```",
-        "<think>" * 300 + "</think>" * 299,
-        "<<<<<<< SEARCH\n" * 200,
-        "<response_1>" * 5000,
-        "<response_1" * 5900,
-    ],
-)
-def test_nothing_a_model_writes_makes_it_raise(text: str) -> None:
-    for answer_format in ("python", "route", "text", "tagged"):
-        assert len(parse(text, answer_format, 3).answers) <= 3
-    assert isinstance(parse(text, "python", 1, diff_parent=F), Chain)
-
-
 # --- routes -----------------------------------------------------------------------------------------------------------
 
 

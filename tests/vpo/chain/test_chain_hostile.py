@@ -14,7 +14,9 @@ PIECES = (
     "<answer_2>", "# program 1\n", "# Program 2: shorter\n", "Program 3:\n", "**Solution 1**\n", "Sure, here it is: ",
     "def f(x):\n    return x\n", "def f(x):\n    return x + 1\n", "def g(y):\n    return f(y)\n", "def f(x:\n",
     "import math\n", "print(f(1))\n", "assert f(1) == 1\n", "    return (", '"""', "'''", "class A:\n    pass\n",
-    "@cache\n", "    ", "x = [1,\n", "...\n", "return", "é\0", "\r\n", "<route_1>RRD</route_1>",
+    "@cache\n", "    ", "x = [1,\n", "...\n", "return", "é\0", "\ud800", "\r\n", "<route_1>RRD</route_1>",
+    "<route_1", "<response_1>", "</response_1>", "<<<<<<< SEARCH\n", "=======\n", ">>>>>>> REPLACE\n",
+    "(" * 300, "-" * 9000,
 )  # fmt: skip
 texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=40).map("".join)
 
@@ -27,7 +29,9 @@ def words(text: str) -> list[str]:
 @given(texts, st.integers(1, 5), st.booleans())
 def test_any_text_is_read_without_raising_or_inventing(text: str, answers: int, truncated: bool) -> None:
     chain = parse(text, "python", answers, truncated=truncated)
-    assert len(chain.answers) <= answers
+    others = [parse(text, form, answers, truncated=truncated) for form in ("route", "text", "tagged")]
+    edited = parse(text, "python", 1, diff_parent="def f(x):\n    return x\n")
+    assert all(len(one.answers) <= answers for one in (chain, *others, edited))
     assert (chain.error is None) == (len(chain.answers) == answers)
     assert len(set(chain.answers)) == len(chain.answers)
     written = text.replace("\r\n", "\n")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +22,18 @@ from vpo.policies.registry import load_policy
 PROMPTS = [Prompt("word " * (1 + 3 * i), stream=i) for i in range(5)]
 
 
-def policy_of(checkpoint, **settings):
-    return load_policy(str(checkpoint), threads=1, **{"max_tokens": 30, **settings})
+@pytest.fixture
+def policy_of() -> Iterator[Callable[..., Any]]:
+    """Policies of a checkpoint, closed after the test."""
+    made: list[Any] = []
+
+    def load(checkpoint: object, **settings: Any) -> Any:
+        made.append(load_policy(str(checkpoint), threads=1, **{"max_tokens": 30, **settings}))
+        return made[-1]
+
+    yield load
+    for policy in made:
+        asyncio.run(policy.close())
 
 
 def sampled(policy, prompts, rollouts=4, seed=1) -> list[list[Rollout]]:
@@ -42,7 +54,9 @@ def reference_nucleus(probabilities: np.ndarray, top_p: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.6, 1.0), (1.3, 0.8)])
-def test_log_probabilities_are_those_of_a_plain_forward(checkpoint: str, temperature: float, top_p: float) -> None:
+def test_log_probabilities_are_those_of_a_plain_forward(
+    policy_of, checkpoint: str, temperature: float, top_p: float
+) -> None:
     policy = policy_of(checkpoint, temperature=temperature, top_p=top_p)
     groups = sampled(policy, PROMPTS, rollouts=6)
     lengths = {len(rollout.token_ids) for group in groups for rollout in group}
@@ -56,10 +70,9 @@ def test_log_probabilities_are_those_of_a_plain_forward(checkpoint: str, tempera
                 probabilities = np.stack([reference_nucleus(row, top_p) for row in probabilities])
             expected = np.log(probabilities[np.arange(len(rollout.token_ids)), rollout.token_ids])
             np.testing.assert_allclose(rollout.logprobs, expected, atol=1e-4)
-    asyncio.run(policy.close())
 
 
-def test_rollouts_end_at_a_stop_token_or_at_the_limit(checkpoint: str) -> None:
+def test_rollouts_end_at_a_stop_token_or_at_the_limit(policy_of, checkpoint: str) -> None:
     policy = policy_of(checkpoint)
     rollouts = [rollout for group in sampled(policy, PROMPTS, rollouts=8) for rollout in group]
     assert {rollout.finish for rollout in rollouts} == {"stop", "length"}
@@ -70,10 +83,9 @@ def test_rollouts_end_at_a_stop_token_or_at_the_limit(checkpoint: str) -> None:
         assert rollout.finish == "stop" or len(rollout.token_ids) == 30
         without_end = rollout.token_ids[:-1] if rollout.finish == "stop" else rollout.token_ids
         assert rollout.text == policy.tokenizer.decode(without_end, skip_special_tokens=True)
-    asyncio.run(policy.close())
 
 
-def test_temperature_zero_is_greedy_search(checkpoint: str) -> None:
+def test_temperature_zero_is_greedy_search(policy_of, checkpoint: str) -> None:
     policy = policy_of(checkpoint, temperature=0.0)
     rollout = sampled(policy, PROMPTS[2:3], rollouts=1)[0][0]
     ids = torch.tensor(rollout.prompt_ids, dtype=torch.long)[None]
@@ -82,11 +94,10 @@ def test_temperature_zero_is_greedy_search(checkpoint: str) -> None:
     )
     assert rollout.token_ids.tolist() == expected[0, ids.shape[1] :].tolist()
     assert (rollout.logprobs == 0).all()
-    asyncio.run(policy.close())
 
 
 @pytest.mark.long
-def test_small_batches_sample_what_a_large_one_does(checkpoint: str) -> None:
+def test_small_batches_sample_what_a_large_one_does(policy_of, checkpoint: str) -> None:
     policy = policy_of(checkpoint)
     stops = policy.stops
     requests = [
@@ -99,7 +110,6 @@ def test_small_batches_sample_what_a_large_one_does(checkpoint: str) -> None:
         parts = decode(policy.model, requests, 3, SamplingParams(1.0, 1.0, stops, 0, rows, cells))
         assert [one.token_ids.tolist() for one in parts] == [one.token_ids.tolist() for one in whole]
     assert all(len(one.token_ids) <= request.limit for one, request in zip(whole, requests, strict=True))
-    asyncio.run(policy.close())
 
 
 def test_batches_hold_every_row_once_within_their_limits() -> None:
@@ -115,16 +125,15 @@ def test_batches_hold_every_row_once_within_their_limits() -> None:
         assert len(batch) == 1 or len(batch) * max(len(requests[i].prompt) + 20 for i in batch) <= 1500
 
 
-def test_a_prompt_that_fills_the_context_is_refused_before_anything_is_sampled(checkpoint: str) -> None:
+def test_a_prompt_that_fills_the_context_is_refused_before_anything_is_sampled(policy_of, checkpoint: str) -> None:
     policy = policy_of(checkpoint)
     with pytest.raises(PromptTooLong, match="512"):
         sampled(policy, [PROMPTS[0], Prompt("word " * 100)])
     limited = sampled(policy, [Prompt("w" * 400)], rollouts=1)[0][0]
     assert len(limited.prompt_ids) + len(limited.token_ids) <= 512
-    asyncio.run(policy.close())
 
 
-def test_the_event_loop_stays_free_and_calls_queue(llama) -> None:
+def test_the_event_loop_stays_free_and_calls_queue(policy_of, llama) -> None:
     policy = policy_of(llama, max_tokens=60)
 
     async def run() -> int:
@@ -141,7 +150,7 @@ def test_the_event_loop_stays_free_and_calls_queue(llama) -> None:
     assert asyncio.run(run()) > 20
 
 
-def test_a_cancelled_call_stops_and_a_closed_policy_says_so(llama) -> None:
+def test_a_cancelled_call_stops_and_a_closed_policy_says_so(policy_of, llama) -> None:
     policy = policy_of(llama, max_tokens=400)
 
     async def run() -> None:
@@ -181,7 +190,7 @@ def test_the_cache_holds_each_row_as_rows_leave() -> None:
 @pytest.mark.parametrize(
     "exhausted", [torch.OutOfMemoryError("out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 )
-def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(llama, monkeypatch, exhausted) -> None:
+def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(policy_of, llama, monkeypatch, exhausted) -> None:
     import vpo.hf.policy as module
 
     policy = policy_of(llama)
@@ -197,19 +206,17 @@ def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(llama, monkey
     monkeypatch.setattr(module, "decode", scarce)
     assert [[r.text for r in g] for g in sampled(policy, PROMPTS)] == expected
     assert rows == [512, 10, 5]
-    asyncio.run(policy.close())
 
 
-def test_broken_weights_make_the_policy_unavailable(llama) -> None:
+def test_broken_weights_make_the_policy_unavailable(policy_of, llama) -> None:
     policy = policy_of(llama)
     with torch.no_grad():
         policy.model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(PolicyUnavailable, match="not finite"):
         sampled(policy, PROMPTS)
-    asyncio.run(policy.close())
 
 
-def test_decoding_stops_between_two_steps(llama) -> None:
+def test_decoding_stops_between_two_steps(policy_of, llama) -> None:
     policy, steps = policy_of(llama), iter(range(4))
     with pytest.raises(Stopped):
         decode(
@@ -220,7 +227,6 @@ def test_decoding_stops_between_two_steps(llama) -> None:
             lambda: next(steps) == 3,
         )
     assert next(steps, None) is None
-    asyncio.run(policy.close())
 
 
 @pytest.mark.parametrize("name", ["base", "vpo", "grpo", "edit-solve"])
@@ -237,12 +243,11 @@ def test_the_shipped_policies_write_what_is_recorded(name: str) -> None:
             np.testing.assert_allclose(rollout.logprobs, logprobs, atol=1e-4)
 
 
-def test_no_library_warns_of_an_argument_that_leaves(llama, recwarn) -> None:
+def test_no_library_warns_of_an_argument_that_leaves(policy_of, llama, recwarn) -> None:
     policy = policy_of(llama)
     sampled(policy, PROMPTS[:2], rollouts=2)
     assert not [str(warning.message) for warning in recwarn if "deprecated" in str(warning.message)]
     assert cache_argument(policy.model) in inspect.signature(policy.model.forward).parameters
-    asyncio.run(policy.close())
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------

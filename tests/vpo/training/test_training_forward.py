@@ -112,26 +112,19 @@ def test_they_are_the_log_probabilities_that_the_policy_recorded(kind: str, temp
     asyncio.run(policy.close())
 
 
-def test_attention_over_a_window_falls_back_to_the_plain_form() -> None:
-    model = tiny_model("Mistral", sliding_window=4)
-    groups = example_groups(RAGGED)
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [(("Mistral", {"sliding_window": 4}), RAGGED), (("Llama", {}), [(1, (3, 2), 1.0), (9, (4,), 1.0)])],
+    ids=["attention over a window", "a prompt of one token"],
+)
+def test_what_cannot_share_falls_back_to_the_plain_form(model, shape) -> None:
+    kind, settings = model
+    tiny, groups = tiny_model(kind, **settings), example_groups(shape)
     packed = pack(groups)
-    assert not can_share(model, packed)
+    assert not can_share(tiny, packed)
     with torch.no_grad():
-        torch.testing.assert_close(
-            completion_logprobs(model, packed)[packed.mask], by_the_book(model, groups), atol=1e-5, rtol=0
-        )
-
-
-def test_a_prompt_of_one_token_falls_back_to_the_plain_form() -> None:
-    model = tiny_model()
-    groups = example_groups([(1, (3, 2), 1.0), (9, (4,), 1.0)])
-    packed = pack(groups)
-    assert not can_share(model, packed)
-    with torch.no_grad():
-        torch.testing.assert_close(
-            completion_logprobs(model, packed)[packed.mask], by_the_book(model, groups), atol=1e-5, rtol=0
-        )
+        flat = completion_logprobs(tiny, packed)[packed.mask]
+        torch.testing.assert_close(flat, by_the_book(tiny, groups), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
