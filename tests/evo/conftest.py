@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from sqlalchemy import update
 from support.hostile_text import AnyTextProblem, HostilePolicy
+from support.searches import run_search
 
 from evo.config.run import RunConfig
 from evo.progress.model import Progress
 from evo.report.page import build_page, content_policy, render
-from evo.runs import resume as resuming
-from evo.runs import start as launching
-from evo.runs.start import Changes, OnScorerChange
+from evo.runs.resume import relaunch
+from evo.runs.start import Changes, OnScorerChange, launch
 from evo.search import resources as shared
-from evo.search.stop import INTERRUPTED
 from islands.comparisons import PlannedRun, plan
 from islands.schema import Run
 from islands.store import Store
@@ -98,46 +97,16 @@ def search_with(monkeypatch):
 def make_search(monkeypatch):
     """As search_with, for fixtures of a session."""
 
-    def run(
-        problems,
-        policy,
-        db,
-        *,
-        name="run",
-        resume=False,
-        stop_after=None,
-        interrupt_after=None,
-        on_change=OnScorerChange.REFUSE,
-        **settings,
-    ):
+    def run(problems, policy, db, *, name="run", resume=False, on_change=OnScorerChange.REFUSE, stop_after=None,
+            interrupt_after=None, **settings):  # fmt: skip
         monkeypatch.setattr(shared, "resolve_problems", lambda config: list(problems))
         monkeypatch.setattr(shared, "open_policy", lambda config, problems: policy)
-
-        async def scenario():
-            if resume:
-                launched = await resuming.relaunch(name, db=db, changes=Changes(settings, on_change))
-            else:
-                config = RunConfig.model_validate({"problems": ["x"], "answers": 2, **settings})
-                launched = await launching.launch(config, db=db, name=name, command="test")
-            seen = []
-
-            def committed(group):
-                seen.append(group)
-                if stop_after is not None and len(seen) == stop_after:
-                    launched.search.stop(INTERRUPTED)
-                if interrupt_after is not None and len(seen) == interrupt_after:
-                    launched.search.interrupt(INTERRUPTED)
-
-            launched.search.on_commit = committed
-            try:
-                launched.reason = str(await launched.search.run())
-                launched.groups = seen
-                launched.best = [problem_run.population.best for problem_run in launched.problem_runs]
-            finally:
-                await launched.close()
-            return launched
-
-        return asyncio.run(asyncio.wait_for(scenario(), 60))
+        if resume:
+            opening = relaunch(name, db=db, changes=Changes(settings, on_change))
+        else:
+            config = RunConfig.model_validate({"problems": ["x"], "answers": 2, **settings})
+            opening = launch(config, db=db, name=name, command="test")
+        return run_search(opening, stop_after=stop_after, interrupt_after=interrupt_after)
 
     return run
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.searches import run_search
 
 from evo.config.run import RunConfig
 from evo.runs.resume import relaunch
 from evo.runs.start import launch
 from evo.search import resources as shared
 from evo.search.operators import Operator, Operators, ParetoFront
-from evo.search.stop import INTERRUPTED
 from islands.groups import read_groups
 from islands.store import Store
 from problems.contract import Score
@@ -99,23 +99,8 @@ def config(**changes):
 
 
 def searched(settings, db, *, name="run", resume=False, stop_after=None):
-    async def scenario():
-        launched = await (relaunch(name, db=db) if resume else launch(settings, db=db, name=name, command="test"))
-        seen = []
-
-        def committed(one):
-            seen.append(one)
-            if len(seen) == stop_after:
-                launched.search.stop(INTERRUPTED)
-
-        launched.search.on_commit = committed
-        try:
-            await launched.search.run()
-        finally:
-            await launched.close()
-        return launched
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    opening = relaunch(name, db=db) if resume else launch(settings, db=db, name=name, command="test")
+    run_search(opening, stop_after=stop_after)
     with Store.open(db, read_only=True) as store:
         return [one for _, one in read_groups(store, store.run(name).id)]
 

@@ -21,7 +21,7 @@ from problems.types import ScoredGroup
 
 SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--name", "one", "--max-new-tokens", "400"]
 pytestmark = [
-    pytest.mark.long,
+    *(pytest.mark.long, pytest.mark.usefixtures("here")),
     pytest.mark.filterwarnings("ignore:a budget of", "ignore:.*reports no usage", "ignore:.*hold no answer"),
 ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.searches import run_search
 from support.training_runs import SMALL_POLICY
 
 from evo.cli import invoke
@@ -15,7 +16,6 @@ from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.resume import relaunch
 from evo.runs.start import launch
-from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated, Promotion
 from islands.groups import read_groups
 from islands.history import CandidateReader
@@ -51,32 +51,14 @@ def both(launched):
     return weights_of(launched.search.learner.trainer.model), weights_of(launched.operators[0].policy.model)
 
 
-def run(db, settings=None, *, name="run", resume=False, stop_after=None, change=None):
+def run(db, settings=None, *, name="run", resume=False, stop_after=None, change=lambda launched: None):
     """The launched search after it ran, with its learner's and its sampler's weights as they were at the end."""
 
-    async def scenario():
-        if resume:
-            launched = await relaunch(name, db=db)
-        else:
-            launched = await launch(settings or config(), db=db, name=name, command="test")
-        seen = []
+    def keep(launched):
+        launched.learned, launched.sampling = both(launched)
 
-        def committed(group):
-            seen.append(group)
-            if stop_after is not None and len(seen) == stop_after:
-                launched.search.stop(INTERRUPTED)
-
-        launched.search.on_commit = committed
-        if change is not None:
-            change(launched)
-        try:
-            launched.reason = str(await launched.search.run())
-            launched.learned, launched.sampling = both(launched)
-        finally:
-            await launched.close()
-        return launched
-
-    return asyncio.run(asyncio.wait_for(scenario(), 120))
+    opening = relaunch(name, db=db) if resume else launch(settings or config(), db=db, name=name, command="test")
+    return run_search(opening, stop_after=stop_after, change=change, at_end=keep, seconds=120)
 
 
 def groups_of(db, name="run"):
@@ -208,17 +190,8 @@ def test_a_guarded_learner_comes_back_to_the_promoted_version(db, monkeypatch):
 
 def test_a_frozen_search_has_a_learner_that_does_nothing(db):
     settings = RunConfig.model_validate({**SETTINGS, "iterations": 2, "train": None})
-
-    async def scenario():
-        launched = await launch(settings, db=db, name="frozen", command="")
-        try:
-            assert not isinstance(launched.search.learner, CoLocated)
-            await launched.search.run()
-        finally:
-            await launched.close()
-
-    asyncio.run(scenario())
-    assert steps_of(db, "frozen") == []
+    launched = run_search(launch(settings, db=db, name="frozen", command=""))
+    assert not isinstance(launched.search.learner, CoLocated) and steps_of(db, "frozen") == []
 
 
 @pytest.mark.parametrize(
