@@ -40,7 +40,6 @@ from evo.runs.preflight import ASK_TELL, check_new_run
 from evo.runs.resume import plan_resume, relaunch
 from evo.runs.start import OpenRun, launch
 from evo.search.iteration import Iteration
-from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
 from evo.search.stop import FINISHED, INTERRUPTED, StopReason
 from islands.errors import DatabaseUnavailable, RunBusy
@@ -124,7 +123,7 @@ class Session:
         self._thread = threading.Thread(target=self._loop.run_forever, name="evo-search", daemon=True)
         self._thread.start()
         self._open: set[Iteration] = set()  # asked and not told yet
-        self._stale: set[ProblemRun] = set()  # ahead of the database, whose last transaction failed
+        self._lost: Exception | None = None  # why the last transaction failed, which the populations are ahead of
         try:
             self.launched = self.run(self._prepared(prepare))
         except BaseException:
@@ -159,7 +158,7 @@ class Session:
         return core.stopped is not None or not any(problem_run.open for problem_run in core.problem_runs)
 
     def ask(self, count: int) -> list[SearchPrompt]:
-        self._reopen()
+        self._check_stored()
         prompts: list[SearchPrompt] = []
         while len(prompts) < count and (iteration := self.launched.core.ask()) is not None:
             shown, prompt = iteration.shown, iteration.prompt
@@ -191,14 +190,17 @@ class Session:
         iterations = [prompt.source for prompt in prompts]
         if len(set(iterations)) != len(iterations) or not self._open.issuperset(iterations):
             raise ValueError("a prompt is not of this search, or it has an answer already")
+        self._check_stored()
         self._open.difference_update(iterations)
         try:
-            self._reopen()
             work = map(self._score, prompts, answers, scores, [operator] * len(prompts))
             groups = await asyncio.gather(*work, return_exceptions=True)
             return self._store(iterations, groups)
-        except (ValueError, TypeError, DatabaseUnavailable, RunBusy):
+        except (ValueError, TypeError):
             self._open.update(iterations)  # nothing is stored: they may be told again
+            raise
+        except (DatabaseUnavailable, RunBusy) as error:
+            self._lost = error
             raise
 
     async def _score(
@@ -235,11 +237,7 @@ class Session:
         if other is not None:
             raise other
         results, stored = [], []
-        problem_runs = {iteration.problem_run for iteration in iterations}
-        undo = core.remember(problem_runs)
         with core.store.begin() as transaction:
-            transaction.on_end(lambda: None, undo)
-            transaction.on_end(lambda: None, lambda: self._stale.update(problem_runs))
             for iteration, group in zip(iterations, groups, strict=True):
                 problem_run = iteration.problem_run
                 if isinstance(group, BaseException):
@@ -255,11 +253,10 @@ class Session:
             raise faults[0]
         return results
 
-    def _reopen(self) -> None:
-        """Bring the populations back to what is stored. Raises DatabaseUnavailable."""
-        for problem_run in list(self._stale):
-            problem_run.reopen(self.launched.core.store)
-            self._stale.remove(problem_run)
+    def _check_stored(self) -> None:
+        if self._lost is not None:
+            again = f"evo.Search.resume({self.launched.run.name!r}) continues it"
+            raise RuntimeError(f"the search could not be stored ({self._lost}); {again}")
 
     def close(self) -> None:
         if self._loop.is_closed():
@@ -276,7 +273,8 @@ class Session:
         if stop.reason is StopReason.FINISHED and outcome == "done":
             why = ""
         launched.status.active.pause()
-        record_end(launched, outcome, why, summarize(launched, outcome, why, stop.reason))
+        if self._lost is None:
+            record_end(launched, outcome, why, summarize(launched, outcome, why, stop.reason))
         await launched.close()
         await self._resources.close()
 
@@ -484,8 +482,8 @@ class Search:
         Raises:
             ValueError: shapes differ, or a prompt is not of this search or has answers already; then nothing is stored.
             ScorerFault: the scorer itself failed; its problem takes no more answers.
-            DatabaseUnavailable, RunBusy: nothing of this call is stored.
-            RuntimeError: the search is closed.
+            DatabaseUnavailable, RunBusy: nothing of this call is stored; `Search.resume` continues the search.
+            RuntimeError: the search is closed, or an earlier call could not be stored.
         """
         by_prompt = [[answer] if isinstance(answer, str) else list(answer) for answer in answers]
         if len(by_prompt) != len(prompts):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from evo.config.run import RunConfig
 from evo.provenance import describe_machine
@@ -76,7 +76,7 @@ class SearchCore:
                 return fresh
             return self.fresh_share.of(record.id, operator, _kind(problem_run, None if parent is None else parent.id))
 
-        return draft(problem_run, self.schedule.take(), seed, operator, fresh_share)
+        return draft(problem_run, self.schedule.take(problem_run), seed, operator, fresh_share)
 
     def tell(
         self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction
@@ -131,21 +131,6 @@ class SearchCore:
             reason = max(REPLIES, key=lambda reason: errors[REPLIES[reason]])
             message = f"{row:,} replies in a row held no answer, most were {LACKING[reason]}; {REMEDIES[reason]}"
             self.stopped = Stop(StopReason.UNANSWERED, f"{message}, then evo resume")
-
-    def remember(self, problem_runs: Iterable[ProblemRun]) -> Callable[[], None]:
-        """What undoes every `tell` of these problems from now on, for a transaction that is rolled back. Populations
-        are to be reopened (ProblemRun.reopen); what was counted for the share of fresh prompts stays."""
-        upcoming, stopped = self.schedule.upcoming, self.stopped
-        status = {**vars(self.status), "errors": self.status.errors.copy()}
-        problems = {problem_run: vars(problem_run).copy() for problem_run in problem_runs}
-
-        def undo() -> None:
-            self.schedule.upcoming, self.stopped = upcoming, stopped
-            vars(self.status).update(status)
-            for problem_run, values in problems.items():
-                vars(problem_run).update(values)
-
-        return undo
 
     def release(self, problem_run: ProblemRun, group: ScoredGroup) -> None:
         """The transaction of this group is committed: the store answers for its scores now."""

@@ -93,13 +93,6 @@ class ProblemRun:
         if until_solved:
             self.stop = SOLVED
 
-    def reopen(self, store: Store) -> None:
-        """Read the population from the store again, after a transaction was rolled back."""
-        records = store.problems(self.record.run_id)
-        self.record = next(record for record in records if record.id == self.record.id)
-        self.population = Population(store, self.record, self.population.config, self.problem.answer_format)
-        self.population.advance(None)
-
     def fail(
         self, message: str, store: Store, transaction: Transaction, reason: StopReason = StopReason.FAILED
     ) -> None:

@@ -1,6 +1,6 @@
 """Which problem proposes next, the place of its group in the run's order (its sequence), and how many are in flight.
 
-Problems take turns: the one with the fewest proposals is next.
+Problems take turns, after a resume those with the fewest proposals first.
 
 With an asynchronous window (`--lag`, evo/search/window.py, and in ask and tell) a group gets its sequence when it is
 committed. The sequence is the order of commits in either case, and the iteration is the order of proposals.
@@ -8,7 +8,6 @@ committed. The sequence is the order of commits in either case, and the iteratio
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -33,13 +32,13 @@ class Schedule:
     def __init__(self, problem_runs: Sequence[ProblemRun], upcoming: int = 0, async_window: int = 0) -> None:
         self.upcoming, self.async_window = upcoming, async_window
         self.proposed = sum(problem_run.built - len(problem_run.missing) for problem_run in problem_runs)
-        self._problem_runs = problem_runs
-        self._heap = [(problem_run.upcoming, place) for place, problem_run in enumerate(problem_runs)]
-        heapq.heapify(self._heap)
+        self._turns = sorted(problem_runs, key=lambda problem_run: problem_run.upcoming)
 
-    def take(self) -> int:
-        """The sequence of the proposal that is made now; UNPLACED with an asynchronous window."""
+    def take(self, problem_run: ProblemRun) -> int:
+        """The sequence of the proposal that this problem makes now; UNPLACED with an asynchronous window."""
         self.proposed += 1
+        self._turns.remove(problem_run)
+        self._turns.append(problem_run)
         return UNPLACED if self.async_window else self._count()
 
     def commit(self, group: ScoredGroup) -> ScoredGroup:
@@ -51,23 +50,10 @@ class Schedule:
         return self.upcoming - 1
 
     def next(self) -> ProblemRun | None:
-        """The problem whose turn it is. Calling it changes nothing: entries are updated when they reach the top."""
-        passed: list[tuple[int, int]] = []
-        chosen = None
-        while self._heap and chosen is None:
-            key, place = self._heap[0]
-            candidate = self._problem_runs[place]
-            if not candidate.open:
-                heapq.heappop(self._heap)  # for good
-            elif candidate.upcoming != key:
-                heapq.heapreplace(self._heap, (candidate.upcoming, place))
-            elif candidate.has_turn:
-                chosen = candidate
-            else:
-                passed.append(heapq.heappop(self._heap))
-        for entry in passed:
-            heapq.heappush(self._heap, entry)
-        return chosen
+        """The problem whose turn it is."""
+        while self._turns and not self._turns[0].open:
+            del self._turns[0]
+        return next((each for each in self._turns if each.open and each.has_turn), None)
 
 
 REFILLS = 4

@@ -24,41 +24,34 @@ Period = tuple[float, float]
 
 
 class ActiveTime:
-    """A stopwatch that keeps the periods in which it ran, so that parallel runs can be merged.
+    """A stopwatch that keeps the periods in which it ran, so that parallel runs can be merged. The last one has an end
+    of math.inf while it runs; wall time only marks the start of each.
 
-    seconds: of all periods; wall time only marks the start of each
+    periods: those of earlier processes first
     """
 
     def __init__(self) -> None:
-        self._periods: list[Period] = []
-        self._began = self._since = 0.0
-        self.running = False
+        self.periods: list[Period] = []
         self.resume()
 
     def resume(self) -> None:
-        if not self.running:
-            self._began, self._since, self.running = time.time(), time.monotonic(), True
+        self.periods.append((time.time(), math.inf))
+        self._since = time.monotonic()
 
     def pause(self) -> None:
-        if self.running:
-            self._periods.append((self._began, self._now()))
-            self.running = False
-
-    def carry(self, periods: Sequence[Period]) -> None:
-        """Put the periods of earlier processes first."""
-        self._periods = [*periods, *self._periods]
+        began, end = self.periods[-1]
+        self.periods[-1] = began, min(end, self._now())
 
     @property
     def seconds(self) -> float:
-        return _total(self._periods) + (self._now() - self._began if self.running else 0.0)
+        return seconds_until(self.periods[:-1], math.inf) + seconds_until(self.periods[-1:], self._now())
 
     def stored(self) -> list[list[float | None]]:
-        """The periods for the summary: (from, to) of each period, and (from, None) of the current one."""
-        own: list[list[float | None]] = [[round(began, 3), round(end, 3)] for began, end in self._periods]
-        return [*own, [round(self._began, 3), None]] if self.running else own
+        """The periods for the summary: (from, to), with None for the end of the current one."""
+        return [[round(began, 3), None if end == math.inf else round(end, 3)] for began, end in self.periods]
 
     def _now(self) -> float:
-        return self._began + time.monotonic() - self._since
+        return self.periods[-1][0] + time.monotonic() - self._since
 
 
 def ended_periods(summary: Mapping[str, Any]) -> list[Period]:
@@ -91,11 +84,7 @@ def union(periods: Sequence[Period]) -> tuple[Period, ...]:
 
 def seconds_until(periods: Sequence[Period], now: float) -> float:
     """The seconds of these periods, which do not overlap, up to `now`."""
-    return _total([(began, min(end, now)) for began, end in periods])
-
-
-def _total(periods: Sequence[Period]) -> float:
-    return sum(max(0.0, end - began) for began, end in periods)
+    return sum(max(0.0, min(end, now) - began) for began, end in periods)
 
 
 @dataclass(kw_only=True)
@@ -143,7 +132,7 @@ class SearchStatus(Totals):
         for name in TIMES:
             vars(self)[name] = summary.get(name, 0)
         self.estimated, self.policy_before = summary.get("estimated_tokens", 0), summary.get("sampling_seconds", 0.0)
-        self.active.carry(ended_periods(summary))
+        self.active.periods[:0] = ended_periods(summary)
         before = [machine for machine in summary.get("machines", []) if machine not in self.machines]
         self.machines = [*before, *self.machines]
 

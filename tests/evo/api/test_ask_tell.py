@@ -193,30 +193,32 @@ def test_mistakes_of_the_caller_store_nothing():
         search.ask()
 
 
-def test_after_a_database_failure_the_same_prompts_can_be_told_again(monkeypatch, own_folder):
-    """Nothing of the call is stored or counted, so the search ends as if it had not failed."""
+@pytest.mark.parametrize("fault", [DatabaseUnavailable, RunBusy])
+def test_after_a_database_failure_a_resume_makes_the_same_search(monkeypatch, own_folder, fault):
+    """Nothing of the call is stored or counted."""
     with evo.Search(Near(), iterations=20, seed=1, name="whole") as whole:
         expected = drive(whole)
-    with evo.Search(Near(), iterations=20, seed=1, name="parts") as search:
-        rng, write, failures = random.Random(0), Population.add, [2, 5]
+    search, rng, write = evo.Search(Near(), iterations=20, seed=1, name="parts"), random.Random(0), Population.add
 
-        def add(population, group, transaction):
-            placed = write(population, group, transaction)
-            if failures and group.iteration == failures[0]:
-                raise [DatabaseUnavailable, RunBusy][failures.pop(0) % 2]("gone")
-            return placed
+    def add(population, group, transaction):
+        if group.iteration == 5:
+            raise fault("gone")
+        return write(population, group, transaction)
 
-        monkeypatch.setattr(Population, "add", add)
+    with monkeypatch.context() as patch, pytest.raises(fault):
+        patch.setattr(Population, "add", add)
         while prompts := search.ask(3):
-            answers = [step(prompt, rng) for prompt in prompts]
-            try:
-                search.tell(prompts, answers)
-            except (DatabaseUnavailable, RunBusy):
-                search.tell(prompts, answers)
-        assert failures == []
-        found = [(row["answer"], row["island"], row["parent"]) for row in search.frame().fillna(-1).to_dict("records")]
-        assert [(answer, island) for answer, island, _ in found] == [(a, i) for a, i, _ in expected]
-        assert repr(search) == "Search(parts: 20 prompts and 20 answers told)"
+            state = rng.getstate()
+            search.tell(prompts, [step(prompt, rng) for prompt in prompts])
+    with pytest.raises(RuntimeError, match=r"\(gone\); evo.Search.resume\('parts'\) continues it"):
+        search.ask()
+    search.close()
+    rng.setstate(state)
+    with evo.Search.resume("parts", problems=[Near()]) as search:
+        while prompts := search.ask(3):
+            search.tell(prompts, [step(prompt, rng) for prompt in prompts])
+        found = [(row["answer"], row["island"]) for row in search.frame().to_dict("records")]
+    assert found == [(answer, island) for answer, island, _ in expected]
     with Store.open("sqlite:///evo.db", read_only=True) as store:
         assert [group.sequence for _, group in read_groups(store, store.run("parts").id)] == list(range(20))
 

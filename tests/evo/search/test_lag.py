@@ -144,7 +144,7 @@ def test_a_round_passes_over_what_is_too_far_ahead():
     assert turns.next() is last
     ahead.has_turn = True
     assert turns.next() is ahead
-    ahead.upcoming = 6
+    turns.take(ahead)
     assert turns.next() is last
     last.open = ahead.open = False
     assert turns.next() is None
