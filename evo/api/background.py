@@ -77,7 +77,7 @@ class StoredProgress:
                 if self._store is None:
                     self._store = Store.open(self._db, read_only=True)
                     self._progress = Progress(self._store, self._name)
-                self._progress.read_all()
+                self._progress.refresh()
                 self._last = _describe(self._progress.snapshot(statistics=False))
         return self._last
 

@@ -166,7 +166,7 @@ def print_lines(name: str, db: str, against: str | None, console: Console, as_js
     with Store.open(db, read_only=True) as store:
         progress = Progress(store, name, against)
         while True:
-            progress.read_all()
+            progress.refresh()
             snapshot = progress.snapshot()
             if as_json:
                 print_json(snapshot.as_dict(time.time()))

@@ -1,8 +1,7 @@
 """Progress: a run or a comparison as arrays in memory, updated from its database by reading only new rows.
 
-A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run is. A
-large comparison is read run by run, a part in each refresh, so that a screen shows something at once. With `live`,
-statistics over all searches are computed only so often that they take less than a hundredth of one core.
+A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run is. With
+`live`, statistics over all searches are computed only so often that they take less than a hundredth of one core.
 """
 
 from __future__ import annotations
@@ -62,8 +61,6 @@ from islands.training import newest_training, newest_version, training_between
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
 from vpo.metrics import Interval, diversity
 
-LOAD_SECONDS = 0.25
-"""Seconds in which one refresh may begin to read unread runs, one at least."""
 IMPROVEMENTS_KEPT = 30
 TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
@@ -93,14 +90,13 @@ class BestSoFar(NamedTuple):
 
 @dataclass(eq=False)
 class _Run:
-    """One run, as far as it has been read. begun: read at least once; complete: it had ended by then."""
+    """One run, as far as it has been read. complete: it had ended by then."""
 
     record: RunRecord
     arm: int
     column: int  # of its arm's arrays
     ids: list[int] = field(default_factory=list)  # of its problems, by index
     last: int = BEFORE_SEEDS
-    begun: bool = False
     complete: bool = False
     failed: dict[int, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
@@ -194,7 +190,7 @@ class Progress:
     def open(cls, store: Store, name: str, against: str | None = None) -> Progress:
         """All that is committed now. Raises as __init__, and DatabaseUnavailable."""
         progress = cls(store, name, against)
-        progress.read_all()
+        progress.refresh()
         return progress
 
     def _begin(self) -> None:
@@ -213,21 +209,8 @@ class Progress:
 
     # Reading
 
-    @property
-    def loaded(self) -> int:
-        """How many runs have been read completely at least once."""
-        return sum(run.begun for run in self._runs.values())
-
-    def read_all(self) -> None:
-        """Read all that is committed. Raises DatabaseUnavailable."""
-        self.refresh()
-        loaded = -1
-        while loaded < self.loaded < len(self._runs):  # a run whose problems are not stored yet has nothing to read
-            loaded = self.loaded
-            self.refresh()
-
     def refresh(self) -> None:
-        """Read new rows; of unread runs, a part. Raises DatabaseUnavailable, UnknownRun if the runs were deleted."""
+        """Read all new rows that are committed. Raises DatabaseUnavailable, UnknownRun if the runs were deleted."""
         states = run_states(self.store, self.name)
         if {state.id for state in states} != set(self._runs):
             self._begin()
@@ -262,21 +245,14 @@ class Progress:
         return [run for run in self._runs.values() if run.arm == number]
 
     def _read_runs(self) -> None:
-        until, begun_one = time.monotonic() + LOAD_SECONDS, False
         read = []
         for run in self._runs.values():
-            # one unread run in each call: on a busy machine the known ones alone may take all of the time
-            if run.complete or (not run.begun and begun_one and time.monotonic() > until):
+            if run.complete:
                 continue
-            if not run.ids and not self._enrol(run):
-                run.begun = run.record.status != "running"  # a waiting run has nothing to read
-                run.complete = not run.waits
-                continue
-            ended = not run.waits
-            self._read_run(run)
-            begun_one |= not run.begun
-            run.begun, run.complete = True, ended
-            read.append(run)
+            if run.ids or self._enrol(run):
+                self._read_run(run)
+                read.append(run)
+            run.complete = not run.waits
         if read:
             self._read_events(read)
 
@@ -355,11 +331,10 @@ class Progress:
     def _keep(self, name: str, make: Callable[[], Made], *key: object) -> Made:
         """The value of that name for this key. Without one it is a statistic of the rows read so far; of a live reading
         an older one, if its turn has not come."""
-        runs = self._runs.values()
-        phase = (self.loaded == len(runs), any(run.record.status == "running" for run in runs))
-        wanted = key or (self._version, self.comparison.ended_by_budget, phase)
+        running = any(run.record.status == "running" for run in self._runs.values())
+        wanted = key or (self._version, self.comparison.ended_by_budget, running)
         known, due, value = self._kept.get(name, ((), 0.0, None))
-        is_due = key or not self.live or known[-1:] != (phase,) or time.monotonic() >= due
+        is_due = key or not self.live or known[-1:] != (running,) or time.monotonic() >= due
         if known != wanted and is_due:
             began = time.thread_time()
             value = make()
@@ -547,7 +522,6 @@ class Progress:
             tuple(self.verdicts) if statistics and begun else (),
             self._keep("improvements", self._improvements, self._version) if begun else (),
             self._selected_answer(min(problem, len(self._rows) - 1), arm) if begun and arm is not None else None,
-            loaded=self.loaded,
         )
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
 
@@ -617,9 +591,6 @@ class Progress:
 
     def _seconds_left(self, now: float, snapshot: Snapshot) -> float | None:
         """The time left at the pace of the last PACE_SECONDS, and at most that of a budget of seconds."""
-        if snapshot.loaded < len(snapshot.runs):
-            self._pace.clear()
-            return None
         self._pace.append((now, snapshot.groups))
         while len(self._pace) > 2 and self._pace[1][0] < now - PACE_SECONDS:
             self._pace.popleft()

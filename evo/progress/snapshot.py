@@ -204,7 +204,6 @@ class Snapshot(Comparison):
     faults: what stopped the problems that do not count
     verdict: a line for each arm against the reference
     detail: the selected answer, if an arm is selected
-    loaded: how many of the runs have been read completely
     remaining: estimated seconds to the planned end; None if there is too little data
     fault: why the database cannot be read now
     """
@@ -215,7 +214,6 @@ class Snapshot(Comparison):
     improvements: tuple[ImprovementLine, ...] = ()
     detail: Detail | None = None
     remaining: float | None = None
-    loaded: int = 0
     fault: str = ""
 
     @property
@@ -273,8 +271,6 @@ class Snapshot(Comparison):
         elapsed, statuses = clock(self.elapsed(now)), self.statuses
         if self.fault:
             return "the database is not responding", "bad"
-        if self.loaded < len(self.runs):
-            return f"reading run {self.loaded + 1} of {len(self.runs)}", "warn"
         if self.ended:
             whose = "all runs have ended" if len(self.runs) > 1 else "the run has ended"
             if failed := statuses.get("failed", 0):

@@ -39,7 +39,6 @@ from evo.report.svg import Plot, PlotLine, curve_lines, draw
 from evo.report.tables import (
     Table,
     arms_table,
-    candidates_table,
     cost_table,
     differences_table,
     errors_table,
@@ -51,11 +50,10 @@ from evo.report.tables import (
 )
 from evo.stats import Verdict
 from evo.whole_file import write_whole
-from islands.browse import CandidateFilter, browse
 from islands.names import format_db_option, hide_password
 from islands.store import Store
 
-MOST_CARDS, MOST_DETAILS, MOST_CANDIDATES = 12, 500, 100
+MOST_CARDS, MOST_DETAILS = 12, 500
 ARMS_STYLED = 56
 SHOWN_IN_CHARTS = 6
 """Charts of a search's training at most."""
@@ -87,7 +85,6 @@ class Page:
     arms: tuple[Table, ...]
     problems: Table | None
     details: tuple[ProblemDetail, ...]
-    candidates: Table | None
     costs: tuple[Table, ...]
     settings: tuple[Table, ...]
     shared: Table
@@ -124,9 +121,6 @@ def build_page(
     known = 0 if summary is None else summary.horizon or summary.best_horizon
     metric = "Solve rate" if summary is not None and summary.horizon else "Mean best fitness"
     over = "" if summary is None else interval_unit(summary)
-    names = {record.index: record.name for record in (*comparison.problems, *comparison.failed)}
-    fittest = CandidateFilter(runs=[run.id for run in comparison.runs], failed=False, by_fitness=True)
-    best = () if browse_all else browse(progress.store, fittest, 0, MOST_CANDIDATES)
     return Page(
         progress.name,
         snapshot,
@@ -141,7 +135,6 @@ def build_page(
         _there(*tables),
         problems_table(progress, lambda row: f"#problem-{row + 1}" if row < len(shown) else "") if begun else None,
         shown,
-        candidates_table(comparison, names, best, candidate),
         _there(cost_table(snapshot), errors_table(snapshot)),
         _there(differing, machines_table(comparison), runs_table(comparison)),
         shared,

@@ -39,7 +39,7 @@ from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
 from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, legend, parts_of
 from islands.errors import DatabaseUnavailable
 
-POLL_SECONDS, MOST_POLL_SECONDS, LOADING_PAUSE = 1.0, 5.0, 0.05
+POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 5.0
 POLL_SHARE = 0.02
 """Readings that cost more than this share of a core come less often."""
 FAULT_SECONDS = 10.0
@@ -223,9 +223,8 @@ class ScreenApp(App[int]):
                     _check_file(progress)
                     snapshot = self._poll(progress)
                     silent_since = None
-                    loading = snapshot.loaded < len(snapshot.runs)
                     cost = (time.thread_time() - began) / POLL_SHARE
-                    pause = LOADING_PAUSE if loading else max(POLL_SECONDS, min(cost, MOST_POLL_SECONDS))
+                    pause = max(POLL_SECONDS, min(cost, MOST_POLL_SECONDS))
                     self._tell(snapshot)
             except DatabaseUnavailable as error:
                 silent_since = time.monotonic() if silent_since is None else silent_since

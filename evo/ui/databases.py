@@ -22,8 +22,6 @@ COST_SHARE = 0.05
 READERS_KEPT = 8
 DETAILS = 50
 """Problems of a page that have their own section; the best answers of all have their own pages."""
-LOADING_SECONDS = 2.0
-"""The time for which a first request waits until a large comparison is read; later requests show the rest."""
 
 
 @dataclass
@@ -79,10 +77,8 @@ class RunDatabase:
             while len(self._watched) > READERS_KEPT:
                 self._watched.pop(next(iter(self._watched)))
             if watched.page is None or time.monotonic() >= watched.due:
-                began, until = time.thread_time(), time.monotonic() + LOADING_SECONDS
+                began = time.thread_time()
                 watched.progress.refresh()
-                while watched.progress.loaded < len(watched.progress.comparison.runs) and time.monotonic() < until:
-                    watched.progress.refresh()
                 watched.page = build_page(watched.progress, details=DETAILS, candidate=candidate, browse_all=browse_all)
                 watched.due = time.monotonic() + max(FRESH_SECONDS, (time.thread_time() - began) / COST_SHARE)
             return watched.page

@@ -138,8 +138,8 @@ def list_runs(database: RunDatabase, query: Mapping[str, str]) -> UiPage:
 def show_run(database: RunDatabase, name: str) -> UiPage:
     """A run or a comparison: the page of evo.report. Raises UnknownRun."""
     page = database.page(name, lambda id: run_path(name, "candidate", id), run_path(name, "candidates"))
-    live = not page.snapshot.ended or page.snapshot.loaded < len(page.snapshot.runs)
-    return UiPage("page.html.jinja", {"page": page, "state": page.snapshot.state(time.time())[0]}, live=live)
+    values = {"page": page, "state": page.snapshot.state(time.time())[0]}
+    return UiPage("page.html.jinja", values, live=not page.snapshot.ended)
 
 
 def list_candidates(database: RunDatabase, name: str, query: Mapping[str, str]) -> UiPage:

@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 from sqlalchemy import update
 
-from evo.progress import model
 from evo.progress.model import Progress
 from evo.tui.detail import draw_detail
 from evo.tui.palette import DARK
@@ -62,7 +61,7 @@ def same(a, b):
 
 def settled(progress):
     """The snapshot of all that is committed."""
-    progress.read_all()
+    progress.refresh()
     return progress.snapshot()
 
 
@@ -71,7 +70,7 @@ def test_by_and_by_is_all_at_once(address, search):
     with Store.open(address, read_only=True) as store:
         live = Progress(store, "cmp")
         snapshot = settled(live)
-        assert snapshot.problems == () and snapshot.statuses == {"waiting": 4} and snapshot.loaded == len(snapshot.runs)
+        assert snapshot.problems == () and snapshot.statuses == {"waiting": 4}
         for arm, seed, stop in [("base", 0, 5), ("grpo", 0, 9), ("base", 0, 17), ("grpo", 1, 1), ("base", 0, None),
                                 ("grpo", 0, None), ("base", 1, None), ("grpo", 1, None)]:  # fmt: skip
             search(arm, seed, stop)
@@ -79,22 +78,6 @@ def test_by_and_by_is_all_at_once(address, search):
             same(snapshot, settled(Progress(store, "cmp")))
         assert snapshot.ended and snapshot.groups == 4 * 3 * ITERATIONS
         assert len(snapshot.verdict) == 1 and "base - grpo" in str(snapshot.verdict[0])
-
-
-def test_on_a_busy_machine_each_look_reads_another_run(tmp_path, search_with, problems, digits_policy, monkeypatch):
-    address = f"sqlite:///{tmp_path}/evo.db"
-    monkeypatch.setattr(model, "LOAD_SECONDS", -1.0)
-    with Store.open(address) as store:
-        config = dict(problems=["x"], iterations=ITERATIONS, rollouts=1, policy="digits", answers=2, seed=0)
-        plan(store, "cmp", [PlannedRun(f"arm{n}", 0, config) for n in range(4)], command="test", commit="")
-        for n in range(4):
-            search_with(problems, digits_policy(), address, name=f"cmp/arm{n}/s0", resume=True, stop_after=5)
-            store.finish_run(store.run(f"cmp/arm{n}/s0").id, "running", summary={})
-        progress, loaded = Progress(store, "cmp"), []
-        for _ in range(4):
-            progress.refresh()
-            loaded.append(progress.loaded)
-        assert loaded == [1, 2, 3, 4]
 
 
 def test_searches_have_their_rises_and_solutions(address, search):
@@ -228,11 +211,11 @@ def test_the_time_left_is_that_of_the_last_minutes_and_none_without_progress(add
     search("base", 0, 6)
     with Store.open(address, read_only=True) as store:
         progress = Progress(store, "cmp")
-        progress.read_all()
+        progress.refresh()
         first = progress.snapshot(1000.0)
         assert first.remaining is None
         search("base", 0, 18)
-        progress.read_all()
+        progress.refresh()
         snapshot = progress.snapshot(1010.0)
         assert snapshot.remaining == pytest.approx(
             (snapshot.planned - snapshot.groups) * 10 / (snapshot.groups - first.groups)

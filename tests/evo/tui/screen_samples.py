@@ -70,7 +70,7 @@ def snapshot(arms, *, problems=12, reference="grpo", targets=True, name="fair-el
     return Snapshot(
         name, tuple(arms), tuple(records), reference, improvements=improvements,
         remaining=None if ended else sum(a.planned - a.groups for a in arms) / 21.5,
-        **{"loaded": sum(a.seeds for a in arms), **more},
+        **more,
     )  # fmt: skip
 
 

@@ -51,7 +51,6 @@ def test_a_comparison_shows_its_verdicts_the_shown_ones_first():
         ({}, " left", ""),
         ({"remaining": None}, "… left", ""),
         ({"fault": "gone"}, "the database is not responding", "bad"),
-        ({"loaded": 0}, "reading run 1 of 1", "warn"),
     ],
 )
 def test_the_state_in_words(changes, state, mood):
