@@ -1,31 +1,23 @@
 """Run a search to its end, and record how it ended in the form that its run keeps and that --json prints.
 
-If a database server is unavailable, the search waits for it and continues after its last committed group. Groups that
-were in flight are sampled again, as after a kill. The search does not wait for SQLite: if it cannot be written, a disk
-is full or a file is gone, and waiting does not help.
+A search that loses its database fails with everything committed; a resume continues it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from evo.config.run import RunConfig
-from evo.errors import BadInput, SearchFailed
+from evo.errors import SearchFailed
 from evo.runs.start import OpenRun
 from evo.search.status import SearchStatus
 from evo.search.stop import INTERRUPTED, Stop, StopReason
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.store import Store
 from islands.training import checkpoints
-
-DEADLINE = 3600.0
-"""Seconds to wait for a database server."""
-PAUSES = (0.5, 15.0)
-"""Seconds between attempts: from the first value, doubling up to the second."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +72,11 @@ async def run_to_end(open_run: OpenRun) -> SearchOutcome:
     failure: SearchFailed | None = None
     stop, cancelled = INTERRUPTED, False
     try:
-        stop, failure = await _search(open_run)
+        stop = await open_run.search.run()
+        if stop.reason is StopReason.UNANSWERED:
+            failure = SearchFailed(stop.message)
+    except SearchFailed as error:
+        failure = error
     except asyncio.CancelledError:
         cancelled = True
     outcome, why = outcome_of(open_run, stop, failure)
@@ -107,61 +103,6 @@ def record_end(open_run: OpenRun, outcome: str, reason: str, summary: dict[str, 
             if not problem_run.solved and (finished if stop is None else stop.reason is StopReason.PLATEAU):
                 store.set_problem_status(problem_run.record.id, "done", tx=transaction)
         store.finish_run(open_run.run.id, outcome, reason, summary=summary, tx=transaction)
-
-
-async def _search(open_run: OpenRun) -> tuple[Stop, SearchFailed | None]:
-    """(why the search ended, its failure or None). Waits for an unavailable database and continues."""
-    while True:
-        try:
-            stop = await open_run.search.run()
-            return stop, SearchFailed(stop.message) if stop.reason is StopReason.UNANSWERED else None
-        except SearchFailed as error:
-            try:
-                if not await recover_database(open_run, error):
-                    return INTERRUPTED, error
-            except (BadInput, RunBusy) as reason:  # another process continues the run, or its problems changed
-                return INTERRUPTED, SearchFailed(str(reason))
-
-
-async def recover_database(open_run: OpenRun, error: SearchFailed) -> bool:
-    """Wait for the database that a search has lost, and rebuild the search in `open_run`. Returns whether it can
-    continue. Interrupts end the waiting."""
-    cause = error.__cause__
-    waits = isinstance(cause, DatabaseUnavailable) and open_run.store.dialect == "postgresql"
-    if not waits or open_run.core.stopped is not None or open_run.config.train is not None:
-        return False
-    db = open_run.store.url.render_as_string(hide_password=False)
-    warnings.warn(f"Lost the database of run {open_run.run.name}; retrying for up to an hour: {cause}", stacklevel=2)
-    pause, waited = PAUSES[0], 0.0
-    while waited < DEADLINE:
-        await asyncio.sleep(pause)
-        waited, pause = waited + pause, min(2 * pause, PAUSES[1])
-        if open_run.core.stopped is not None:
-            return False
-        try:
-            await asyncio.to_thread(_check_reachable, db)
-            await _rebuild(open_run, db)
-        except DatabaseUnavailable:
-            continue
-        warnings.warn(f"Reconnected; run {open_run.run.name} continues", stacklevel=2)
-        return True
-    return False
-
-
-def _check_reachable(db: str) -> None:
-    """Raise DatabaseUnavailable while the server does not answer."""
-    Store.open(db, read_only=True).close()
-
-
-async def _rebuild(open_run: OpenRun, db: str) -> None:
-    """Replace the failed search by one that is restored from its record."""
-    from evo.runs.resume import relaunch  # slow to import, and few searches need it
-
-    old = open_run.search
-    open_run.store.close()
-    new = await relaunch(open_run.run.name, db=db, shared=open_run.shared)
-    new.search.on_commit = old.on_commit
-    vars(open_run).update({**vars(new), "resources": open_run.resources})  # which it still owns
 
 
 def outcome_of(open_run: OpenRun, stop: Stop, failure: SearchFailed | None) -> tuple[str, str]:
