@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import math
 import random
-import re
 import shlex
 
-import click
-
-from evo.cli import evo as commands
 from evo.cli.demo import ActResult, ComparisonAct, DemoContext
-from evo.cli.options import print_table
+from evo.plugins.formulas import fit as fits
+from evo.plugins.formulas.command import print_fit
+from evo.provenance import source_commit
 
 SEARCH = ComparisonAct(
     "formulas",
@@ -50,36 +45,21 @@ class TableAct:
             period = 2 * math.pi * math.sqrt(length / 9.81) * rng.gauss(1, 0.005)
             lines.append(f"{length:.3f},{mass:.3f},{angle:.2f},{period:.4f}")
         table.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        arguments = [str(table), "--target", "period", "--seconds", str(SECONDS), "--seed", str(context.seed), "--json"]
+        settings = fits.FitSettings("period", seconds=SECONDS, seed=context.seed)
+        command = f"evo fit {shlex.quote(str(table))} --target period --seconds {SECONDS} --seed {context.seed}"
         for line in (*lines[:3], f"... {ROWS} swings of a pendulum, measured to 0.5%"):
             console.print(f"  {line}", soft_wrap=True, markup=False)
-        console.print(f"evo fit {shlex.join(arguments[:-1])}", style="dim", soft_wrap=True, markup=False)
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            code = commands.main(
-                args=["fit", *arguments, *["--plain"] * context.output.plain], prog_name="evo", standalone_mode=False
-            )
-        if code:
-            raise click.exceptions.Exit(int(code))
-        saved = json.loads(printed.getvalue())
-        best = saved["rows"][saved["recommended"]]
-        rows = [
-            ("*" if row is best else "", str(row["complexity"]), f"{row['test_r2']:.4f}", _shorten(row["equation"]))
-            for row in saved["rows"][: saved["recommended"] + 3]
-        ]
-        titles = ("", "size", "held-out R2", "period =")
-        print_table(console, titles, rows, right=titles[1:3])
-        formula = f"period = {_shorten(best['equation'])}"
+        console.print(command, style="dim", soft_wrap=True, markup=False)
+        saved, parts = fits.begin_fit(table, settings, None, {"commit": source_commit(), "command": command})
+        ended = fits.run_fit(saved, parts, fits.FOLDER / f"{saved.name}.json", lambda fit: False)
+        best = ended.recommended
+        print_fit(console, ended, best)
+        formula = f"period = {best.text() if best else 'unknown'}"
         return ActResult(
-            {"name": saved["name"], "formula": formula, "held_out_r2": best["test_r2"]},
+            {"name": ended.name, "formula": formula, "held_out_r2": best.test_r2 if best else None},
             f"evo fit found {formula} in {SECONDS} seconds without a model",
-            [(f"evo fit show {saved['name']} --as python", "the formula as a function")],
+            [(f"evo fit show {ended.name} --as python", "the formula as a function")],
         )
 
 
 TABLE = TableAct()
-
-
-def _shorten(equation: str) -> str:
-    """The formula with four digits a constant."""
-    return re.sub(r"\d+\.\d+", lambda digits: f"{float(digits[0]):.4g}", equation)
