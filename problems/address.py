@@ -119,6 +119,13 @@ def read_options(
     return values
 
 
+def whole_number(value: str) -> int:
+    """Reads an option that is a whole number from 0."""
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise ValueError("must be a whole number from 0")
+    return int(value)
+
+
 def unknown_option(address: str, name: str, known: Iterable[str]) -> BadAddress:
     """The error of an option that an address of this kind does not have."""
     names = list(known)

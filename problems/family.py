@@ -23,7 +23,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from problems.contract import Problem
+from problems.address import did_you_mean
+from problems.contract import BadAddress, Problem
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -47,6 +48,20 @@ class ProblemSet:
     objectives: Sequence[str] = ()
     source: str = ""
     licence: str = ""
+
+
+def chosen(stem: str, index: str | None, total: int, limit: int | None) -> range:
+    """The places of STEM/INDEX among `total` problems, or of the first `limit` of STEM. Raises BadAddress."""
+    if index is None:
+        return range(total)[:limit]
+    if not index.isdecimal() or int(index) >= total:
+        raise BadAddress(f"{stem}/{index} names no problem; {stem}/0 to {stem}/{total - 1} do")
+    return range(int(index), int(index) + 1)
+
+
+def unknown_set(address: str, known: Sequence[str], more: str = "") -> BadAddress:
+    """The error of an address that names no set. more: what works too"""
+    return BadAddress(f"there is no set {address}{did_you_mean(address, known)}; there are {', '.join(known)}{more}")
 
 
 class ProblemFamily:

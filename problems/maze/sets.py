@@ -21,9 +21,7 @@ import random
 from functools import cache
 from pathlib import Path
 
-from problems.address import did_you_mean
-from problems.contract import BadAddress
-from problems.family import ProblemFamily, ProblemSet, Sandboxes
+from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
 from problems.maze.board import PAPER, ZONES, Maze, Rules
 from problems.maze.generator import attempt, attempt_large
 from problems.maze.optimum import optimum
@@ -72,14 +70,8 @@ def problem_set(address: str, limit: int | None = None) -> list[MazeProblem]:
     """
     name, slash, index = address.removeprefix("maze:").partition("/")
     if not address.startswith("maze:") or name not in SIZES:
-        known = [f"maze:{known}" for known in SIZES]
-        hint = did_you_mean(address, known)
-        raise BadAddress(f"there is no maze set {address!r}{hint or '; there are ' + ', '.join(known)}")
-    if not slash:
-        return [_problem(name, i) for i in range(SIZES[name] if limit is None else min(limit, SIZES[name]))]
-    if not index.isdecimal() or int(index) >= SIZES[name]:
-        raise BadAddress(f"{address!r} names no maze; maze:{name}/0 to maze:{name}/{SIZES[name] - 1} do")
-    return [_problem(name, int(index))]
+        raise unknown_set(address, [f"maze:{known}" for known in SIZES])
+    return [_problem(name, place) for place in chosen(f"maze:{name}", index if slash else None, SIZES[name], limit)]
 
 
 class MazeFamily(ProblemFamily):

@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from problems.address import NAMES, did_you_mean, parse_place, user_path
+from problems.address import NAMES, parse_place, user_path
 from problems.contract import BadAddress
-from problems.family import ProblemFamily, ProblemSet, Sandboxes
+from problems.family import ProblemFamily, ProblemSet, Sandboxes, unknown_set
 from problems.fingerprint import fingerprint_of
 from problems.programs.cases import Task, Unusable
 from problems.programs.livecodebench import is_livecodebench, livecodebench_task
@@ -176,8 +176,7 @@ class ProgramFamily(ProblemFamily):
         if place.path.endswith(SUFFIXES) or any(f"{suffix}/" in rest for suffix in SUFFIXES):
             raise BadAddress(f"programs:{rest}: there is no such file")
         known = [f"programs:{name}" for name in _NAMES]
-        hint = did_you_mean(f"programs:{rest}", known)
-        raise BadAddress(f"there is no set programs:{rest}{hint}; there are {', '.join(known)} and programs:FILE.jsonl")
+        raise unknown_set(f"programs:{rest}", known, " and programs:FILE.jsonl")
 
     def sets(self) -> list[ProblemSet]:
         described = []

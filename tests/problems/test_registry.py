@@ -80,7 +80,7 @@ def test_entry_points(install):
     ("address", "says"),
     [
         ("maze:tset", "maze:test"),
-        ("maze:test/100", "names no maze"),
+        ("maze:test/100", "names no problem"),
         ("programs:shiped", "did you mean programs:shipped"),
         ("programs:easy/x", "the last index is 9"),
         ("programs:nowhere.jsonl", "no such file"),

@@ -19,9 +19,9 @@ from evo.plugins.formulas.evaluation import Array
 from evo.plugins.formulas.laws import Law, feynman, generated, small
 from evo.plugins.formulas.problem import FormulaProblem
 from evo.plugins.formulas.table import read_table
-from problems.address import did_you_mean, parse_place, user_path
+from problems.address import parse_place, user_path, whole_number
 from problems.contract import BadAddress
-from problems.family import ProblemFamily, ProblemSet, Sandboxes
+from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen, unknown_set
 
 _OWN = ("own generator", "Apache-2.0")
 _SETS: dict[str, tuple[Callable[[], tuple[Law, ...]], str, str, str]] = {
@@ -88,26 +88,16 @@ class FormulaFamily(ProblemFamily):
         path = user_path(place)
         if place not in _SETS:
             if not path.is_file():
-                known = [f"formula:{name}" for name in _SETS]
-                hint = did_you_mean(f"formula:{place}", known)
-                raise BadAddress(
-                    f"there is no problem formula:{place}{hint}; there is {', '.join(known)}, and FILE.csv"
-                )
+                raise unknown_set(f"formula:{place}", [f"formula:{name}" for name in _SETS], ", and FILE.csv")
             target = options.get("target")
             return [read_problem(path, f"formula:{rest}", None if target is None else str(target))]
         if "target" in options:
             raise BadAddress(f"formula:{rest}: target is an option of files")
         query = "&".join(f"{key}={options[key]:g}" for key in ("noise", "seed") if key in options)
         laws, _text, source, licence = _SETS[place]
-        total = len(laws())
-        indices = range(total if limit is None else min(limit, total))
-        if address.index:
-            index = int(address.index)
-            if index >= total:
-                raise BadAddress(f"formula:{place} has {total} problems, from 0; there is no {index}")
-            indices = range(index, index + 1)
         whole = f"formula:{place}?{query}" if query else f"formula:{place}"
-        return [LawProblem(f"{whole}/{k}", laws()[k], source, licence, noise, seed) for k in indices]
+        places = chosen(whole, address.index or None, len(laws()), limit)
+        return [LawProblem(f"{whole}/{k}", laws()[k], source, licence, noise, seed) for k in places]
 
     def sets(self) -> list[ProblemSet]:
         objectives = FormulaProblem.objectives
@@ -138,11 +128,5 @@ def _share(text: str) -> float:
     return value
 
 
-def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ValueError("must be a whole number")
-    return int(text)
-
-
-_OPTIONS: dict[str, Callable[[str], object]] = {"noise": _share, "seed": _whole, "target": str}
+_OPTIONS: dict[str, Callable[[str], object]] = {"noise": _share, "seed": whole_number, "target": str}
 FAMILY = FormulaFamily()

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
 
@@ -52,6 +53,11 @@ class TermIsland:
     @property
     def best(self) -> float:
         return min((each.loss for each in self.members), default=math.inf)
+
+    @property
+    def middle(self) -> float:
+        """The median loss; inf of few members."""
+        return median(each.loss for each in self.members) if len(self.members) >= 8 else math.inf
 
 
 class Evolution:
@@ -144,16 +150,9 @@ class Evolution:
         if not math.isfinite(loss):
             return
         inner = sum(len(t.fitted) for t in kept)
-        if inner and inner + len(kept) < len(ledger.y) // 2 and loss < 4 * self._bar(island):
+        if inner and inner + len(kept) < len(ledger.y) // 2 and loss < 4 * island.middle:
             kept, coefficients, loss = self._fit(target, kept, coefficients, loss)
         self._place(island, kept, coefficients, loss)
-
-    def _bar(self, island: TermIsland) -> float:
-        """The loss of the island's middle."""
-        if len(island.members) < 8:
-            return math.inf
-        drawn = sorted(self._rng.choice(island.members).loss for _ in range(5))
-        return drawn[2]
 
     def _fit(
         self, target: Target, terms: Sequence[Formula], coefficients: np.ndarray, loss: float

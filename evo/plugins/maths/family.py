@@ -12,9 +12,7 @@ import yaml
 from evo.plugins.maths import circles, kissing, points, steps
 from evo.plugins.maths.problem import LICENCE, MathsProblem
 from evo.plugins.maths.task import Best, MathsTask, Measured
-from problems.address import did_you_mean
-from problems.contract import BadAddress
-from problems.family import ProblemFamily, ProblemSet, Sandboxes
+from problems.family import ProblemFamily, ProblemSet, Sandboxes, unknown_set
 from problems.retired import refuse_retired
 
 _MEASURES: dict[str, Callable[[Any, int], Measured]] = {
@@ -57,9 +55,7 @@ class MathsFamily(ProblemFamily):
             return [MathsProblem(task, sandbox) for task in TASKS.values()]
         refuse_retired(f"maths:{rest}")
         if rest not in TASKS:
-            known = [f"maths:{name}" for name in ("all", *TASKS)]
-            hint = did_you_mean(f"maths:{rest}", known)
-            raise BadAddress(f"there is no problem maths:{rest}{hint}; there are {', '.join(known)}")
+            raise unknown_set(f"maths:{rest}", [f"maths:{name}" for name in ("all", *TASKS)])
         return [MathsProblem(TASKS[rest], sandbox)]
 
     def sets(self) -> list[ProblemSet]:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evo.plugins.text_tasks.problem import TextProblem, first_field, normalise
+from evo.plugins.text_tasks.problem import TextProblem, first_field, normalise, sentence
 from problems.contract import BadAddress, Score
 from problems.rows import field_of
 
@@ -84,8 +84,7 @@ class EureqaProblem(TextProblem):
         marks = list(zip(self.masks, names, rewards, strict=True))
         wrong = [f"{mask} is not {name[:60]}" for mask, name, right in reversed(marks) if name and not right]
         lines = [f"no name for {', '.join(empty)}"] if empty else []
-        text = "; ".join([*lines, *wrong])
-        return f"{text[0].upper()}{text[1:]}." if text else ""
+        return sentence([*lines, *wrong])
 
 
 def _texts(row: Mapping[str, Any], name: str, where: str, fewest: int) -> tuple[str, ...]:

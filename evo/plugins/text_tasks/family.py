@@ -18,9 +18,9 @@ from evo.plugins.text_tasks.eureqa import EureqaProblem, mix
 from evo.plugins.text_tasks.musique import MusiqueProblem
 from evo.plugins.text_tasks.problem import Row, TextProblem
 from evo.plugins.text_tasks.toolrl import ToolProblem
-from problems.address import did_you_mean, files_beside, parse_place, user_path
+from problems.address import did_you_mean, files_beside, parse_place, user_path, whole_number
 from problems.contract import BadAddress
-from problems.family import ProblemFamily, ProblemSet, Sandboxes
+from problems.family import ProblemFamily, ProblemSet, Sandboxes, chosen
 from problems.retired import refuse_retired
 from problems.rows import read_hub, read_rows
 
@@ -81,9 +81,8 @@ class TextFamily(ProblemFamily):
 
     def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[TextProblem]:
         """The problems of the set or file `rest`, the first `limit` of them. Raises BadAddress."""
-        address = parse_place(self.name, rest, dict.fromkeys(self.options, _whole_number))
-        place, index = address.path, int(address.index) if address.index else None
-        path = user_path(place)
+        address = parse_place(self.name, rest, dict.fromkeys(self.options, whole_number))
+        place, path = address.path, user_path(address.path)
         rows: Sequence[Row]
         if path.is_file():
             place, rows, terms = str(path.resolve()), read_rows(path), FROM_FILE
@@ -100,20 +99,12 @@ class TextFamily(ProblemFamily):
         rows = self.select(rows, address.options) if address.options else rows
         options = "&".join(f"{name}={value}" for name, value in address.options.items())
         stem = f"{self.name}:{place}" + (f"?{options}" if options else "")
-        if index is not None and index >= len(rows):
-            raise BadAddress(f"{self.name}:{rest} names no problem; {stem}/0 to {stem}/{len(rows) - 1} do")
-        chosen = range(len(rows))[:limit] if index is None else [index]
-        return [self.make(f"{stem}/{i}", rows[i], f"{stem}, row {i}", *terms) for i in chosen]
+        places = chosen(stem, address.index or None, len(rows), limit)
+        return [self.make(f"{stem}/{i}", rows[i], f"{stem}, row {i}", *terms) for i in places]
 
     def sets(self) -> list[ProblemSet]:
         size = len(_synthetic_rows(self.name))
         return [ProblemSet(f"{self.name}:{SYNTHETIC}", self.text, size, self.make.objectives, *OWN)]
-
-
-def _whole_number(value: str) -> int:
-    if not (value.isascii() and value.isdecimal() and len(value) < 10):
-        raise ValueError("must be a whole number from 0")
-    return int(value)
 
 
 MUSIQUE = TextFamily(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evo.plugins.text_tasks.problem import Row, TextProblem, first_field, token_f1
+from evo.plugins.text_tasks.problem import Row, TextProblem, first_field, sentence, token_f1
 from problems.contract import BadAddress, Score
 from problems.rows import field_of
 
@@ -98,10 +98,6 @@ class MusiqueProblem(TextProblem):
         """An answer that earns everything."""
         return f"<support>{', '.join(map(str, self.support))}</support>\n<answer>{self.answers[0]}</answer>"
 
-    def known_answers(self, seed: int) -> list[str]:
-        """The reference."""
-        return [self.reference]
-
     def statement(self) -> str:
         lines = [f"[{p['idx']}] (Title: {p.get('title', '')}) {p['paragraph_text']}" for p in self.paragraphs]
         return _TASK.format(paragraphs="\n".join(lines), question=self.question)
@@ -130,8 +126,7 @@ class MusiqueProblem(TextProblem):
             lines.append(
                 "the answer is wrong" if not rewards[HOPS] else "the answer has words that are wrong or missing"
             )
-        text = "; ".join(lines)
-        return f"{text[0].upper()}{text[1:]}." if text else ""
+        return sentence(lines)
 
 
 def gold_indices(row: Mapping[str, Any], where: str) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from problems.contract import Problem
@@ -41,6 +41,15 @@ class TextProblem(Problem):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
+    @property
+    def reference(self) -> str:
+        """An answer that earns everything."""
+        raise NotImplementedError
+
+    def known_answers(self, seed: int) -> list[str]:
+        """The reference."""
+        return [self.reference]
+
     def canonical(self, answer: str) -> str:
         """The answer without its thoughts and without white space around it."""
         return without_thoughts(answer.replace("\r\n", "\n").replace("\r", "\n"))
@@ -48,6 +57,12 @@ class TextProblem(Problem):
     def fingerprint(self) -> str:
         """The fingerprint of the row and of the rules."""
         return fingerprint_of(self.rules, self.row)
+
+
+def sentence(faults: Sequence[str]) -> str:
+    """Faults as one sentence; "" for none."""
+    text = "; ".join(faults)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def first_field(text: str, name: str, *, any_case: bool = False) -> str | None:

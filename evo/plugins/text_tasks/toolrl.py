@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evo.plugins.text_tasks.problem import TextProblem, first_field, multiset_f1, normalise, set_f1, token_f1
+from evo.plugins.text_tasks.problem import TextProblem, first_field, multiset_f1, normalise, sentence, set_f1, token_f1
 from problems.contract import BadAddress, Score
 from problems.rows import field_of
 
@@ -213,11 +213,11 @@ class ToolProblem(TextProblem):
         parsed = parse_tool_answer(reference)
         if not parsed.calls and (parsed.calls_text or "").strip():
             raise BadAddress(f"{where}: the calls of the reference cannot be read")
-        self.reference, self.wanted = reference, parsed.calls
+        self.wanted = parsed.calls
 
-    def known_answers(self, seed: int) -> list[str]:
-        """The reference."""
-        return [self.reference]
+    @property
+    def reference(self) -> str:
+        return str(self.row["reward_model"]["ground_truth"])
 
     def statement(self) -> str:
         """The system turn, which lists the tools and shows the form of an answer, and the dialogue so far."""
@@ -255,10 +255,7 @@ class ToolProblem(TextProblem):
         for gold, made in reward.pairs:
             if gold is not None and made is not None and len(lines) < MOST_TOLD + 2:
                 lines += _told_of_call(gold, made)
-        if not lines:
-            return ""
-        text = "; ".join(lines)
-        return f"{text[0].upper()}{text[1:]}."
+        return sentence(lines)
 
 
 def _told_of_call(gold: ToolCall, made: ToolCall) -> list[str]:

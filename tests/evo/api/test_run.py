@@ -145,7 +145,7 @@ def test_what_is_no_problem_is_told(quick):
     for call in (lambda: evo.load_run(None), lambda: evo.load_policy(None), lambda: evo.load_problems(None)):
         with pytest.raises(TypeError, match="not None$"):
             call()
-    with pytest.raises(ValueError, match="there is no maze set"):
+    with pytest.raises(ValueError, match="there is no set maze:"):
         evo.run("maze:tst", progress=False)
     quick("taken")
     with pytest.raises(RunExists):

@@ -163,7 +163,7 @@ def test_bad_input_is_one_line_and_leaves_the_terminal_as_it_was(program, tmp_pa
         "-m", "evo", "run", "maze:nosuch", "--policy", "scripted:mutate", "--db", f"sqlite:///{tmp_path}/x.db"
     )
     assert one.ended() == 2
-    assert b"there is no maze set" in one.everything and one.modes() == one.before
+    assert b"there is no set maze:" in one.everything and one.modes() == one.before
     assert one.everything.count(ENTERED) == one.everything.count(LEFT)
 
 
