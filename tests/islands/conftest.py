@@ -19,11 +19,6 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def sqlite_address(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'other.db'}"
-
-
-@pytest.fixture
 def opened() -> Iterator[Callable[..., Store]]:
     """Open stores that the test need not close."""
     stores: list[Store] = []

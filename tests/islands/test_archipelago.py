@@ -188,26 +188,3 @@ def compare(memory, naive):
     assert islands.members == sum(map(len, naive.members))
     if naive.cap is not None:
         assert islands.members <= max(naive.cap, ISLANDS + 1)
-
-
-def test_changed_cells_are_told_once_and_in_full():
-    memory = Memory(small_config(feature_dimensions=DIMENSIONS), ("a", "b"))
-    told: dict[tuple[int, str], int] = {}
-    for n in range(200):
-        fitness, reward = float(n * 7919 % 101), float(n * n % 97) * (1 + n // 50)
-        id = memory.columns.ids[
-            memory.columns.append(n + 1, b"%16d" % n, fitness, (reward, 0.0), (fitness, reward), 0, True)
-        ]
-        memory.group(n % 3, None, [id], {id})
-        for island, cell, occupant in memory.archipelago.changed_cells():
-            if occupant is None:
-                told.pop((island, cell), None)
-            else:
-                told[island, cell] = occupant
-        assert memory.archipelago.changed_cells() == []
-        now = {
-            (i, memory.archipelago.cell_name(c)): o
-            for i, island in enumerate(memory.archipelago.islands)
-            for c, o in island.archive.cells.items()
-        }
-        assert told == now

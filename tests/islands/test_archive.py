@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from islands.population.archipelago import HallOfFame
 from islands.population.archive import ParetoArchive, cell_name
 from islands.population.columns import Columns
 
@@ -71,30 +70,3 @@ def test_the_most_crowded_goes():
     assert change.demoted == [] and change.cell is None  # the newcomer and 1.0 are equally crowded, and it is younger
     assert sorted(archive.elites()[0]) == [0, 1, 2]
     assert cell_name((7,), "pareto") == "front-7" and cell_name((3, 7), "grid") == "3-7"
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1), st.booleans()), max_size=60), st.integers(1, 5))
-def test_the_hall_keeps_the_fittest_members(steps, size):
-    columns = Columns(1)
-    hall = HallOfFame(columns, size, 2)
-    kept: list[tuple[int, int]] = []
-    for n, (fitness, island, leave) in enumerate(steps):
-        columns.append(n + 1, b"%d" % n, float(fitness), (0.0,), (), 0, True)
-        if leave and kept:
-            gone = kept.pop(fitness % len(kept))
-            hall.discard(*gone)
-            hall.discard(*gone)
-        hall.offer(n, island)
-        worst = min(kept, key=lambda m: (columns.rank_key(m[0]), m[1]), default=None)
-        if len(kept) < size:
-            kept.append((n, island))
-        elif fitness > columns.fitness[worst[0]]:
-            kept.remove(worst)
-            kept.append((n, island))
-        assert sorted(hall._all) == sorted(kept) and len(hall) == len(kept)
-        rng = np.random.default_rng(n)
-        for asked in (0, 1):
-            own = [o for o, i in kept if i == asked]
-            assert hall.draw(asked, rng) in (own or [o for o, _ in kept])
-    assert HallOfFame(columns, 3, 1).draw(0, np.random.default_rng(0)) is None

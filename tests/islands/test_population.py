@@ -81,26 +81,6 @@ def test_text_that_databases_refuse_is_kept_exactly(store):
         assert (record.text, record.feedback, record.error) == (one.text, one.score.feedback, one.score.error)
 
 
-def test_failures_are_parents_only_while_nothing_else_is_there(store):
-    problem = new_problem(store)
-    population = Population(store, problem, small_config())
-    failed = put(
-        store, population, group(problem, 0, [answer("bad", 0.0, error="no"), answer("worse", 0.0, error="no")])
-    )
-    ids = {p.candidate for p in failed}
-    assert set(population.members(0)) == ids and population.cells(0) == {}
-    assert population.select(0, np.random.default_rng(0)).parent.error == "no"
-    assert population.best[0] in ids and not any(p.improved for p in failed)
-    # a valid one wins even with less fitness, and the failed ones leave
-    (valid,) = put(store, population, group(problem, 1, [answer("good", -3.0)]))
-    assert valid.improved and valid.cell is not None and population.best[0] == valid.candidate
-    assert population.members(0) == [valid.candidate]
-    (late,) = put(store, population, group(problem, 2, [answer("bad again", 0.0, error="no")]))
-    assert population.members(0) == [valid.candidate] and late.cell is None and late.new
-    assert {population.select(0, np.random.default_rng(s)).parent.id for s in range(20)} == {valid.candidate}
-    assert count(store, Candidate) == 4
-
-
 def test_displaced_elite_is_named_and_leaves(store):
     problem = new_problem(store)
     population = Population(store, problem, small_config(feature_dimensions=("complexity",)))

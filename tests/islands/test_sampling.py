@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from islands.population.archive import ParetoArchive
 from islands.population.columns import Columns
-from islands.population.indexed_set import IndexedSet
 from islands.population.island import Island
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 20)), max_size=80))
-def test_a_set_holds_what_was_put_in(steps):
-    bag, expected = IndexedSet(), set()
-    for put, item in steps:
-        (bag.add if put else bag.discard)(item)
-        (expected.add if put else expected.discard)(item)
-        assert set(bag) == expected and len(bag) == len(expected)
-        if expected:
-            assert bag.draw(np.random.default_rng(0)) in expected
 
 
 def test_draws_follow_fitness():

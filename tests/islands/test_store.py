@@ -214,16 +214,16 @@ def test_a_password_is_hidden_in_the_store_as_well(postgres_address, opened):
 
 
 @pytest.mark.parametrize("what", ["moved", "deleted", "replaced"])
-def test_a_file_that_is_moved_or_deleted_takes_nothing_more(sqlite_address, opened, tmp_path, what):
-    store = opened(sqlite_address)
+def test_a_file_that_is_moved_or_deleted_takes_nothing_more(address, opened, tmp_path, what):
+    store = opened(address)
     problem = new_problem(store, "first")
     population = Population(store, problem, small_config())
     put(store, population, group(problem, 0, [answer("x")]))
-    file = Path(sqlite_address.removeprefix("sqlite:///"))
+    file = Path(address.removeprefix("sqlite:///"))
     other = tmp_path / "moved.db"
     file.unlink() if what == "deleted" else file.rename(other)
     if what == "replaced":
-        Store.open(sqlite_address).close()
+        Store.open(address).close()
     with pytest.raises(DatabaseMoved, match="was moved, replaced or deleted") as caught:
         put(store, population, group(problem, 1, [answer("y")]))
     assert "\n" not in str(caught.value)
@@ -232,7 +232,7 @@ def test_a_file_that_is_moved_or_deleted_takes_nothing_more(sqlite_address, open
     assert file.exists() == (what == "replaced")
     if what == "moved":
         other.rename(file)
-        with Store.open(sqlite_address) as again:
+        with Store.open(address) as again:
             assert again.scalar(select(PromptGroup.c.sequence)) == 0
 
 

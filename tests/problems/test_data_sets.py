@@ -233,19 +233,6 @@ def test_a_loop_may_ask_a_reference_of_the_file_which_no_answer_reaches(posed):
     assert problem.score(PROMPT + "    return x\n").rewards == (1, 0)
 
 
-def test_an_assertion_of_the_files_own_is_judged_pair_by_pair(posed):
-    loop = "for i, inp in enumerate(inputs):\n    assert abs(candidate(*inp) ** 2 - inp[0]) < 0.01\n"
-    problem = posed(**humaneval_plus("inputs = [[1.0], [4.0]]\n" + loop))
-    assert [case.rule for case in problem.task.cases] == ["test"] * 2
-    assert problem.score(problem.task.reference).fitness == 1
-    assert problem.score(PROMPT + "    return -1\n").rewards == (1, 0)
-    own = "def assertion(out, exp, atol):\n    exact_match = out == -exp\n    assert exact_match\n"
-    negated = {"canonical_solution": "    return -(x ** 0.5)\n"}
-    problem = posed(**humaneval_plus(PAIRS + LOOP.format(call="candidate"), own, **negated))
-    assert [case.rule for case in problem.task.cases] == ["test"] * 3
-    assert problem.score(PROMPT + "    return -(x ** 0.5)\n").fitness == 1
-
-
 def test_mbpp_plus_of_the_hub_is_decided_by_its_script(posed):
     inputs = "inputs = [[(3, 4, 5), (5, 4, 10)], [(1, 2), (2, 1)]]\nresults = [(4, 5), (1, 2)]\n"
     row = {

@@ -208,20 +208,17 @@ def test_a_moved_scorer_keeps_its_fingerprint(scorer, directory, tmp_path):
         assert fingerprint(tmp_path / "elsewhere" / made.name / entry) == before
 
 
-@pytest.mark.parametrize("name", ["scorer.py", "helper.py", "table.csv"])
-def test_an_edit_of_what_a_scorer_uses_changes_it(scorer, name):
-    before = fingerprint(scorer)
-    file = scorer.with_name(name)
-    file.write_text(file.read_text() + ("# other\n" if name.endswith("py") else "3,4\n"))
-    assert fingerprint(scorer) != before
-
-
-@pytest.mark.parametrize("name", ["initial_program.py", "evaluator.py", "measures.py", "known.json"])
-def test_an_edit_in_an_openevolve_directory_changes_it(directory, name):
-    before = fingerprint(directory)
-    file = directory / name
-    file.write_text(file.read_text() + ("# other\n" if name.endswith("py") else " "))
-    assert fingerprint(directory) != before
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [("scorer", name) for name in ("scorer.py", "helper.py", "table.csv")]
+    + [("directory", name) for name in ("initial_program.py", "evaluator.py", "measures.py", "known.json")],
+)
+def test_an_edit_of_what_is_used_changes_it(request, made, name):
+    address = request.getfixturevalue(made)
+    before = fingerprint(address)
+    file = (address if address.is_dir() else address.parent) / name
+    file.write_text(file.read_text() + {"py": "# other\n", "csv": "3,4\n", "json": " "}[name.rpartition(".")[2]])
+    assert fingerprint(address) != before
 
 
 def test_what_a_run_leaves_beside_its_scorer_changes_nothing(scorer, directory):

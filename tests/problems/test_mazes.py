@@ -12,7 +12,6 @@ from itertools import product
 import pytest
 from support.run_limited import DONE, run_limited
 
-from problems.contract import BadAddress
 from problems.maze.board import (
     BONUS,
     DIAMOND,
@@ -473,15 +472,6 @@ def test_names_and_limits():
     assert len(problem_set("maze:test", 1000)) == 100
     (one,) = problem_set("maze:test/17")
     assert one is problem_set("maze:test")[17]
-
-
-@pytest.mark.parametrize(
-    "address", ["maze:none", "maze:test/100", "maze:test/x", "maze:test/-1", "maze:", "maze:test/"]
-)
-def test_a_wrong_address_is_one_clear_line(address):
-    with pytest.raises(BadAddress) as caught:
-        problem_set(address)
-    assert "\n" not in str(caught.value) and "maze:t" in str(caught.value)
 
 
 @pytest.mark.parametrize(

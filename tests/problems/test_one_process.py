@@ -12,23 +12,11 @@ from problems import ScorerFault, resolve
 EXEC = "def load(answer):\n    ns = {}\n    exec(answer, ns)\n    return ns\n"
 # name: (body of score(ns), the seed, an answer, its score)
 SCORERS = {
-    "sorts in place": (
-        "return sum((b := list(a), ns['f'](b), b == sorted(a))[-1] for a in ([1], [3, 1], [2, 2])) / 3",
-        "def f(a): pass",
-        "def f(a): a.sort()",
-        1.0,
-    ),
     "an array in place": (
         "import numpy as np; u = np.ones(4); ns['f'](u); return float(u.sum())",
         "def f(u): return u",
         "def f(u): u[:] = 2",
         8.0,
-    ),
-    "a log of the module": (
-        "ns['f'](); return float(len(ns['LOG']))",
-        "LOG = []\ndef f(): pass",
-        "LOG = []\ndef f(): LOG.append(1)",
-        1.0,
     ),
     "a named tuple": (
         "r = ns['f']('a 1'); return float(r is not None and r.age)",
@@ -36,7 +24,6 @@ SCORERS = {
         "from collections import namedtuple\nR = namedtuple('R', 'name age')\ndef f(s): return R('a', 1)",
         1.0,
     ),
-    "a closure": ("g = ns['f'](2); return float(callable(g) and g(3))", "def f(n): return 5", "def f(n): return lambda x: x + n", 5.0),
     "a generator": ("return float(len(list(ns['f'](3))))", "def f(n): return [2]", "def f(n): yield from range(n)", 3.0),
     "seeded": (
         "import random; random.seed(5); a = ns['f'](9); random.seed(5); return float(a == random.randrange(9))",
@@ -44,7 +31,6 @@ SCORERS = {
         "import random\ndef f(n): return random.randrange(n)",
         1.0,
     ),
-    "aliased rows": ("g = ns['f'](3); g[0][0] = 1; return float(sum(map(sum, g)) == 1)", "def f(n): return [[0]]", "def f(n): return [[0] * n] * n", 0.0),
 }  # fmt: skip
 
 

@@ -262,21 +262,6 @@ def test_a_config_by_another_name_and_incomplete_directories(directory, tmp_path
         resolve(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["program.py", "my_algorithm.py", "start.rs"])
-@pytest.mark.parametrize("marked", [True, False])
-def test_the_initial_program_may_have_any_name(tmp_path, name, marked):
-    code = PROGRAM if marked else "value = 1\n"
-    (tmp_path / name).write_text(code)
-    (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return {'suffix': float(path.endswith('.rs'))}\n")
-    if marked:
-        (tmp_path / "helper.py").write_text("x = 1\n")
-    (problem,) = resolve(str(tmp_path))
-    (named,) = resolve(str(tmp_path / name))
-    assert problem.fault is None and problem.seed_answer() == named.seed_answer() == code
-    assert problem.score(code).rewards == (float(name.endswith(".rs")),), "the answer's file has the program's suffix"
-    assert problem.name == str(tmp_path) and [p.name for p in resolve(named.name)] == [named.name]
-
-
 def test_several_programs_are_told_apart_by_name(tmp_path):
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text(PROGRAM.replace("0.5", "0.25" if name == "a.py" else "0.75"))
@@ -315,23 +300,35 @@ def test_an_answer_that_no_file_can_hold_is_the_answers_fault(directory, body):
     assert score.rewards == (0.0,) and "no source file" in score.error
 
 
+MARKED = "# EVOLVE-BLOCK-START\nx\n# EVOLVE-BLOCK-END\n"
+
+
 @pytest.mark.parametrize(
     ("files", "language"),
     [
+        ({"program.py": "value = 1\n", "evaluator.py": ""}, "python"),
+        ({"my_algorithm.py": PROGRAM, "helper.py": "x = 1\n", "evaluator.py": ""}, "python"),
+        ({"start.rs": MARKED, "evaluator.py": ""}, "rust"),
         ({"initial_program.go": "// x\n", "evaluator.py": ""}, "go"),
         ({"initial_prompt.txt": "Say it.\n", "evaluator.py": ""}, "txt"),
-        ({"notes.md": "# EVOLVE-BLOCK-START\nx\n# EVOLVE-BLOCK-END\n", "evaluator.py": ""}, "md"),
+        ({"notes.md": MARKED, "evaluator.py": ""}, "md"),
         ({"initial_program.py": "x = 1\n", "evaluator/evaluator.py": ""}, "python"),
     ],
 )
-def test_directories_of_other_forms_are_found(tmp_path, files, language):
+def test_the_program_may_have_any_name_and_the_answers_file_has_its_suffix(tmp_path, files, language):
+    program, code = next(iter(files.items()))
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
+        suffix = Path(program).suffix
         (tmp_path / name).write_text(
-            text or "def evaluate(path):\n    return {'value': float(len(open(path).read()))}\n"
+            text or f"def evaluate(path):\n    return {{'same': path.endswith({suffix!r}) * 1}}\n"
         )
     (problem,) = resolve(str(tmp_path))
-    assert problem.fault is None and problem.language == language and problem.objectives == ("value",)
+    assert problem.fault is None and problem.language == language and problem.objectives == ("same",)
+    assert problem.seed_answer() == code and problem.score(code).rewards == (1.0,) and problem.name == str(tmp_path)
+    if program.endswith((".py", ".rs")) and "evaluator.py" in files:
+        (named,) = resolve(str(tmp_path / program))
+        assert named.seed_answer() == code and [p.name for p in resolve(named.name)] == [named.name]
 
 
 def test_what_the_sandbox_refuses_an_evaluator_has_a_remedy(tmp_path):

@@ -152,66 +152,41 @@ def test_a_third_party_writes_four_members_and_may_declare_the_rest():
     assert Problem.__abstractmethods__ == set(contract.MEMBERS[2:])
 
 
-class Capable:
-    """Four members, and everything that a problem may have besides."""
-
-    name, objectives, target, source, settings, batched = "capable", ("a",), 0.5, "here", {"language": "rust"}, True
-
-    def statement(self):
-        return "Do it."
-
-    def score(self, answer):
-        return Score((1.0,), 1.0)
-
-    def score_batch(self, answers):
-        return [Score((0.5,), 0.5) for _ in answers]
-
-    def score_seed(self):
-        return Score((0.25,), 0.25)
-
-    def verify_record(self, answer):
-        return True
-
-    def score_of_metrics(self, metrics, feedback="", error=None):
-        return Score((0.75,), 0.75)
-
-    def known_answers(self, seed):
-        return ["x"]
-
-    def further_seeds(self):
-        return ["y", "z"]
-
-    holds_out = True
-
-    def score_held_out(self, answer):
-        return Score((0.1,), 0.1)
-
-    def files_of(self, answer):
-        return {"main.c": answer}
-
-    def answer_of(self, files):
-        return files["main.c"]
-
-    def picture(self, answer):
-        return f"[{answer}]"
+BESIDES = {
+    "target": (0.5, None),
+    "source": ("here", ""),
+    "settings": ({"language": "rust"}, {}),
+    "batched": (True, False),
+    "holds_out": (True, False),
+}
+"""What a problem may declare besides its four members, and the default."""
+METHODS = {
+    "score_seed": ((), Score((0.25,), 0.25), Score((0.0,), 0.0)),
+    "score_batch": ((["a"],), [Score((0.5,), 0.5)], [Score((1.0,), 1.0)]),
+    "further_seeds": ((), ["y", "z"], ()),
+    "files_of": (("x",), {"main.c": "x"}, {"answer.txt": "x"}),
+    "answer_of": (({"answer.txt": "x"},), "own", "x"),
+    "picture": (("x",), "[x]", ""),
+    "verify_record": (("x",), True, False),
+    "score_of_metrics": (({},), Score((0.75,), 0.75), None),
+    "known_answers": ((0,), ["x"], []),
+}
+"""What it may do besides: arguments, what the object's own gives, and what the default gives."""
 
 
 def test_what_an_object_can_do_besides_is_kept_and_what_it_cannot_has_a_default():
-    able, plain = complete_problem(Capable()), complete_problem(Ten())
-    assert (able.target, able.source) == (0.5, "here") and (plain.target, plain.source) == (None, "")
-    assert dict(able.settings) == {"language": "rust"} and dict(plain.settings) == {}
-    assert able.score_seed().fitness == 0.25 and plain.score_seed() == plain.score("")
-    assert [s.fitness for s in able.score_batch(["x"])] == [0.5] and able.batched and not plain.batched
-    assert (able.further_seeds(), plain.further_seeds()) == (["y", "z"], ())
-    assert able.holds_out and not plain.holds_out and able.score_held_out("x").fitness == 0.1
+    capable, plain = Ten(), complete_problem(Ten())
+    for name, (own, _) in BESIDES.items():
+        setattr(capable, name, own)
+    for name, (_, own, _) in METHODS.items():
+        setattr(capable, name, lambda *_, own=own: own)
+    able = complete_problem(capable)
+    for name, values in BESIDES.items():
+        assert (getattr(able, name), getattr(plain, name)) == values, name
+    for name, (arguments, *values) in METHODS.items():
+        assert [getattr(one, name)(*arguments) for one in (able, plain)] == values, name
     with pytest.raises(ScorerFault, match="no held-out cases"):
         plain.score_held_out("x")
-    assert able.files_of("x") == {"main.c": "x"} and plain.files_of("x") == {"answer.txt": "x"}
-    assert able.answer_of({"main.c": "x"}) == plain.answer_of({"answer.txt": "x"}) == "x"
-    assert (able.picture("x"), plain.picture("x")) == ("[x]", "")
-    assert (able.verify_record("x"), plain.verify_record("x")) == (True, False)
-    assert able.score_of_metrics({}).fitness == 0.75 and plain.score_of_metrics({}) is None
-    assert (able.known_answers(0), plain.known_answers(0)) == (["x"], [])
 
 
 def test_what_lacks_a_member_is_no_problem():

@@ -101,28 +101,14 @@ def package(tmp_path, monkeypatch):
         del sys.modules[loaded]
 
 
-def runs():
-    return importlib.import_module("counter").runs
-
-
-def test_a_module_inside_is_imported_alone(package):
-    inner = importlib.import_module(f"{package}.inner")
-    assert inner.two == 2 and runs() == 0
-
-
-def test_an_attribute_loads_it_once(package):
-    importlib.import_module(f"{package}.inner")
-    module = sys.modules[package]
-    assert module.three == 3 and module.two == 2
-    assert runs() == 1
-    with pytest.raises(AttributeError, match="four"):
-        _ = module.four
-
-
-def test_names_are_imported_from_it(package):
+def test_a_module_inside_is_imported_alone_and_an_attribute_loads_the_whole_once(package):
+    counter, inner = importlib.import_module("counter"), importlib.import_module(f"{package}.inner")
+    assert inner.two == 2 and counter.runs == 0
     space = {}
     exec(f"from {package} import three", space)
-    assert space["three"] == 3 and runs() == 1
+    assert space["three"] == sys.modules[package].three == 3 and counter.runs == 1
+    with pytest.raises(AttributeError, match="four"):
+        _ = sys.modules[package].four
 
 
 def test_one_that_fails_to_load_says_so_every_time(package, tmp_path):

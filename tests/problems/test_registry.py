@@ -80,7 +80,8 @@ def test_entry_points(install):
     ("address", "says"),
     [
         ("maze:tset", "maze:test"),
-        ("maze:test/100", "names no problem"),
+        *((f"maze:test/{index}", "maze:t") for index in ("100", "x", "-1", "")),
+        ("maze:", "maze:t"),
         ("programs:shiped", "did you mean programs:shipped"),
         ("programs:easy/x", "the last index is 9"),
         ("programs:nowhere.jsonl", "no such file"),

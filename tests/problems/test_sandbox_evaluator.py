@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -384,15 +383,6 @@ def test_environment(evaluator: Evaluator) -> None:
     home, token, secret = evaluator.call("look", timeout=30).value
     assert token == "given"
     assert (home, secret) == ((True, None) if isolated(evaluator) else (False, "secret"))
-
-
-def test_threads_each_get_their_own(evaluator: Evaluator) -> None:
-    def work(n: int) -> float:
-        value = evaluator.call("text", str(n), timeout=60).value
-        return value["score"] if value["calls"] == 1 else -1.0
-
-    with ThreadPoolExecutor(6) as threads:
-        assert list(threads.map(work, range(24))) == [float(n) for n in range(24)]
 
 
 def test_readable_folders(sandbox: Sandbox, tmp_path: Path) -> None:

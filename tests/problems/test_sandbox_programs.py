@@ -19,7 +19,7 @@ from support.run_limited import DONE, run_limited
 
 from problems.sandbox import isolation, launch
 from problems.sandbox.child import confinement, wire
-from problems.sandbox.contract import Limits, Program, SandboxFault, SandboxUnavailable
+from problems.sandbox.contract import Limits, Program, SandboxUnavailable
 from problems.sandbox.isolation import choose_mode, probe
 from problems.sandbox.pool import Sandbox
 
@@ -271,23 +271,6 @@ def test_the_wheels_bwrap_serves_as_well(monkeypatch: pytest.MonkeyPatch) -> Non
             assert sandbox.run(Program("", ("6 * 7",)))[0].value == 42
     finally:
         launch.bwrap_binary.cache_clear()
-
-
-def test_closed(sandbox: Sandbox) -> None:
-    other = Sandbox(sandbox.mode, 1)
-    assert other.run(Program("", ("1",)))[0].value == 1
-    other.close()
-    with pytest.raises(SandboxFault, match="closed"):
-        other.run(Program("", ("1",)))
-
-
-def test_a_worker_that_dies_is_replaced(sandbox: Sandbox) -> None:
-    with Sandbox(sandbox.mode, 1) as other:
-        other.run(Program("", ("1",)))
-        (worker,) = other.pool(Limits()).idle
-        assert worker.process is not None
-        worker.process.kill()  # a process that this test has started
-        assert other.run(Program("", ("2",)))[0].value == 2
 
 
 def test_workers_outlive_the_thread_that_first_asked(sandbox: Sandbox) -> None:

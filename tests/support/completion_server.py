@@ -13,8 +13,8 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -337,13 +337,8 @@ def scripted(*faults: Fault, after: Fault = "") -> Callable[[int], Fault]:
     return lambda number: faults[number] if number < len(faults) else after
 
 
-@contextmanager
-def completion_server(**manners: Any) -> Iterator[CompletionServer]:
-    server = CompletionServer(**manners)
-    try:
-        yield server
-    finally:
-        server.close()
+def completion_server(**manners: Any) -> AbstractContextManager[CompletionServer]:
+    return closing(CompletionServer(**manners))
 
 
 def program_of(body: dict[str, Any], number: int) -> str:

@@ -40,18 +40,11 @@ def server_folder() -> Path:
     on_path = shutil.which("initdb")
     if on_path:
         folders.append(Path(on_path).resolve().parent)
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: _version(p.parent.name), reverse=True)
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: p.parent.name.zfill(9), reverse=True)
     for folder in folders:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
     raise NoPostgres(REMEDY)
-
-
-def _version(name: str) -> float:
-    try:
-        return float(name)
-    except ValueError:
-        return 0.0
 
 
 def ordinary_user() -> pwd.struct_passwd | None:

@@ -76,10 +76,6 @@ class Nodes:
         """End a node at once, as a lost machine."""
         self._cluster.remove_node(self._workers.pop(number), allow_graceful=False)
 
-    def kill_node_named(self, name: str) -> None:
-        """End the node whose id begins so."""
-        self.kill_node(next(i for i, one in enumerate(self._workers) if one.node_id.startswith(name)))
-
     def add_node(self) -> None:
         self._workers.append(self._add())
 

