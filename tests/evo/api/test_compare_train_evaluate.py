@@ -1,7 +1,4 @@
-"""evo.compare, evo.train, evo.evaluate and the loaders, on a few mazes; processes of a comparison from a script."""
-
-import subprocess
-import sys
+"""evo.compare, evo.train, evo.evaluate and the loaders, on a few mazes."""
 
 import pytest
 
@@ -20,7 +17,7 @@ def compare(**settings):
 
 @pytest.fixture
 def compared():
-    return evo.compare("maze:hard", arms=ARMS, against="random", baselines=[], processes=1, name="pair", **MAZES)
+    return evo.compare("maze:hard", arms=ARMS, against="random", baselines=[], processes=2, name="pair", **MAZES)
 
 
 def test_a_comparison_has_a_verdict_and_frames(compared):
@@ -57,20 +54,6 @@ def test_a_function_of_one_s_own_is_compared_and_resumed(vowels):
     with pytest.raises(ValueError, match="score=vowels"):
         evo.resume("own", iterations=3, progress=False)
     assert set(evo.resume("own", score=vowels, iterations=3, progress=False).frame().iterations) == {3}
-
-
-def test_processes_of_a_comparison_from_a_script_without_a_guard(own_folder):
-    script = own_folder / "script.py"
-    script.write_text(
-        "import evo\n"
-        "open('ran', 'a').write('once\\n')\n"
-        "evo.compare('maze:hard', arms={'a': 'scripted:echo', 'b': 'scripted:mutate'}, baselines=[], limit=1,\n"
-        "            iterations=2, seeds=1, processes=2, name='both')\n"
-    )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=own_folder)
-    assert done.returncode == 0, done.stderr
-    assert (own_folder / "ran").read_text() == "once\n"
-    assert set(evo.load_comparison("both").frame().iterations) == {2}
 
 
 def test_a_policy_is_trained_resumed_and_evaluated(one_thread):

@@ -2,10 +2,7 @@
 
 import _thread
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -121,26 +118,3 @@ def test_after_the_work_is_stored_and_ends_one_interrupt_cuts_nothing_short():
     with pytest.raises(evo.Interrupted, match="evo.resume"):
         driver.drive(ending)
     assert ended == [True]
-
-
-SCRIPT = """
-import evo
-def score(answer):
-    return float(len(answer))
-slow = "scripted:mutate?latency=0.02"
-evo.run(score=score, seed_answer="x", policy=slow, answers=1, iterations=100000, name="script")
-"""
-
-
-def test_a_script_that_gets_a_real_signal(own_folder):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], stderr=subprocess.PIPE, text=True, cwd=own_folder, env=dict(os.environ)
-    )
-    for line in process.stderr:
-        if line.startswith("script: "):  # the first line of its progress
-            break
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode not in (0, None) and "evo.resume('script') continues it" in error
-    kept = evo.load_run("script")
-    assert kept.outcome == "interrupted" and len(kept.frame()) >= 1

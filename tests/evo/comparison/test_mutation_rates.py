@@ -103,7 +103,7 @@ def test_no_figure_is_cut_where_a_name_is_long():
     assert max(map(len, lines)) <= 80
 
 
-ARGUMENTS = ["maze:test", "--limit", "4", "--iterations", "12", "--islands", "5", "--name", "c", "--plain"]
+ARGUMENTS = ["maze:test", "--limit", "3", "--iterations", "8", "--islands", "5", "--name", "c", "--plain"]
 ARMS = ["--arm", "classic=scripted:classic", "--arm", "echo=scripted:echo", "--baseline", "best-of-n"]
 
 
@@ -117,12 +117,9 @@ def test_details_of_a_comparison_are_its_operators(here, capsys):
     assert all(len(line) <= 80 for line in table[:6])
     with Store.open("sqlite:///evo.db", read_only=True) as store:
         found = Progress.open(store, "c").operators
-        assert {arm: len(operators) for arm, operators in found.items()} == {"classic": 1, "best-of-n": 1, "echo": 0}, (
-            "an echo of nothing is no answer"
-        )
         (classic,) = found["classic"]
-        assert classic.of["answers"].shape == (4, 2, len(BINS) + 1)
-        assert classic.of["answers"].sum() == 4 * 2 * 12 * 3
+        assert found["echo"] == [], "an echo of nothing is no answer"
+        assert classic.of["answers"].shape == (3, 2, len(BINS) + 1) and classic.of["answers"].sum() == 3 * 2 * 8 * 3
         assert 0.3 < classic.shares["kept"] < 0.9
 
 
@@ -132,4 +129,4 @@ def test_several_operators_of_one_search_are_counted_apart(here, capsys):
     assert code == 0, err
     operators = json.loads(evo(capsys, "show", "c", "--json")[1])["operators"]
     assert [one["policy"] for one in operators] == ["scripted:classic", "scripted:mutate"]
-    assert sum(one["answers"] for one in operators) == 4 * 12 and min(one["answers"] for one in operators) > 0
+    assert sum(one["answers"] for one in operators) == 3 * 8 and min(one["answers"] for one in operators) > 0

@@ -65,18 +65,12 @@ OPENEVOLVE = {
     " for i in range(21)], dtype=float)\n",
     "heilbronn_triangle": "import numpy as np\ndef heilbronn_triangle11():\n    t = np.linspace(.05, .95, 11)\n"
     "    return np.c_[t, .8 * t * (1 - t)]\n",
-    "heilbronn_convex": "import numpy as np\ndef heilbronn_convex13():\n    t = np.linspace(0, 6, 13)\n"
-    "    return np.c_[np.cos(t), np.sin(t)]\n",
     "distance_ratio_2d": "import numpy as np\ndef min_max_dist_dim2_16():\n"
     "    return np.array([[i % 4, i // 4] for i in range(16)])\n",
-    "distance_ratio_3d": "import numpy as np\ndef min_max_dist_dim3_14():\n"
-    "    return np.array([[i % 3, i // 3 % 3, i // 9] for i in range(14)])\n",
     "kissing_number": "import numpy as np\ndef kissing_number11():\n"
     "    return 3.1 * np.vstack([np.eye(11), -np.eye(11)])\n",
     "erdos_min_overlap": "import numpy as np\ndef run():\n    return np.full(70, 0.5), 0.1, 70\n",
     "autocorrelation_1": "import numpy as np\ndef run():\n    return np.ones(70), 0.1, 0.1, 70\n",
-    "autocorrelation_2": "import numpy as np\ndef run():\n    return np.ones(70), 9.9, -9.9, 70\n",
-    "autocorrelation_3": "import numpy as np\ndef run():\n    return np.ones(70), 0.1, 0.1, 70\n",
 }
 
 

@@ -12,7 +12,6 @@ from evo.prompts.tokens import TokenFormat
 from evo.search.resources import open_policy
 from islands.types import Candidate, Selection
 from problems.types import Prompt, Rollout
-from vpo.chain import Chain
 from vpo.policies import scripted
 from vpo.policies.generators import TokenGenerator
 from vpo.policies.prompt_formats import ENTRY_POINTS
@@ -168,22 +167,13 @@ def test_an_openevolve_directory_is_asked_in_its_own_templates(tmp_path):
     assert "SEARCH" not in chain.user, "a chain of whole programs is asked for, not edits"
 
 
-class Shout:
+class Shout(ChatFormat):
     """A prompt format of a third party."""
 
     default_limit = 11
 
-    def __init__(self, problem, config, answers):
-        self.problem = problem
-
-    def select_shown(self, selection):
-        return Selection(None, (), ())
-
     def build(self, selection, stream, rng=None):
         return Prompt(self.problem.statement().upper(), stream=stream)
-
-    def parse(self, rollout, selection):
-        return Chain((rollout.text.lower(),))
 
 
 LOUD = TokenGenerator("shout", lambda prompt, answers, bits: "LOUD")
@@ -195,8 +185,5 @@ def test_an_installed_package_adds_a_prompt_format(digits, install):
     made = open_format(digits(), "shout", PromptConfig(), 1)
     assert made.build(SELECTION, 3).user == digits().statement().upper() and made.default_limit == 11
     assert open_policy(RunConfig(policy="scripted:loud"), [digits()]).max_tokens == 11
-
-
-def test_a_prompt_format_that_nothing_has_is_named(digits):
     with pytest.raises(BadInput, match="'murmur', which no installed package has"):
         open_format(digits(), "murmur", PromptConfig(), 1)

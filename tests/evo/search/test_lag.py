@@ -9,7 +9,7 @@ from support.stored_rows import stored_answers
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
-from evo.search.schedule import Schedule, WindowSize, window_of
+from evo.search.schedule import WindowSize, window_of
 from islands.population.population import Population
 
 SEQUENCE, PROBLEM, ITERATION = 0, 1, 2
@@ -131,23 +131,6 @@ def test_show_says_that_the_seed_does_not_give_the_run_again(search_with, digits
     assert "--lag 3: iterations were committed as they finished" in capsys.readouterr().out
     assert invoke(["show", "strict", "--db", db]) == 0
     assert "--lag" not in capsys.readouterr().out
-
-
-def test_a_round_passes_over_what_is_too_far_ahead():
-    class One:
-        def __init__(self, upcoming, has_turn=True, open=True):
-            self.upcoming, self.has_turn, self.open = upcoming, has_turn, open
-            self.built, self.missing = upcoming, ()
-
-    ahead, done, last = One(3, has_turn=False), One(0, open=False), One(5)
-    turns = Schedule([ahead, done, last])
-    assert turns.next() is last
-    ahead.has_turn = True
-    assert turns.next() is ahead
-    turns.take(ahead)
-    assert turns.next() is last
-    last.open = ahead.open = False
-    assert turns.next() is None
 
 
 def test_a_problem_runs_ahead_by_its_part_of_the_window_and_the_lag():

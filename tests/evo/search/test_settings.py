@@ -60,40 +60,40 @@ def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
     assert iterations_for(config, Directory()) == 100
 
 
-def test_scoring_workers_follow_the_directory_and_the_user():
-    problem = Directory(parallel_evaluations=99)
-    assert workers(RunConfig(), [problem]) == 99
-    assert workers(RunConfig(scoring_workers=3), [problem]) == 3
-
-
-def test_what_the_user_leaves_open_a_directory_decides():
-    directory = Directory(seed=42, temperature=0.7, diff_based_evolution=True)
-    decided = resolve_settings(RunConfig(), [directory])
-    assert (decided.seed, decided.temperature, decided.answers) == (42, 0.7, 1)
-    user = RunConfig(seed=1, temperature=0.2, answers=4)
-    assert resolve_settings(user, [directory]) == user
-    assert resolve_settings(RunConfig(), [Directory()]) == RunConfig()
-
-
-def test_a_directory_decides_the_length_and_number_of_its_answers():
-    directory = Directory(max_tokens=4000, top_p=0.9, diff_based_evolution=False)
-    decided = resolve_settings(RunConfig(), [directory])
-    assert (decided.max_new_tokens, decided.top_p, decided.answers) == (4000, 0.9, 1)
-    longer = resolve_settings(RunConfig(), [directory, Directory(max_tokens=8192)])
-    assert longer.max_new_tokens == 8192, "a problem's replies are not cut for another's sake"
-    user = RunConfig(max_new_tokens=100, top_p=1.0, answers=2)
-    assert resolve_settings(user, [directory]) == user
-
-
 @pytest.mark.parametrize(
-    ("policy", "answers"),
-    [("openai:m@http://h", 1), ("scripted:mutate,openai:m@http://h", 1), ("scripted:mutate", 3), ("./model", 3)],
+    ("directory", "user", "decided"),
+    [
+        ({}, {}, {}),
+        (
+            {"seed": 42, "temperature": 0.7, "diff_based_evolution": True, "max_tokens": 4000, "top_p": 0.9},
+            {},
+            {"seed": 42, "temperature": 0.7, "answers": 1, "max_new_tokens": 4000, "top_p": 0.9},
+        ),
+        ({"diff_based_evolution": False}, {}, {"answers": 1}),
+        (
+            {"seed": 42, "temperature": 0.7, "diff_based_evolution": True, "max_tokens": 4000, "top_p": 0.9},
+            {"seed": 1, "temperature": 0.2, "answers": 4, "max_new_tokens": 100, "top_p": 1.0},
+            {},
+        ),
+        # a hosted model writes one whole program per reply
+        ({"answer_format": "python"}, {"policy": "openai:m@http://h"}, {"answers": 1}),
+        ({"answer_format": "python"}, {"policy": "openai:m@http://h", "answers": 4}, {}),
+        ({"answer_format": "python"}, {"policy": "scripted:mutate,openai:m@http://h"}, {"answers": 1}),
+        ({"answer_format": "python"}, {"policy": "scripted:mutate"}, {}),
+        ({"answer_format": "python"}, {"policy": "./model"}, {}),
+    ],
 )
-def test_a_hosted_model_writes_one_whole_program_per_reply(policy, answers):
-    program = Directory()
-    program.answer_format = "python"
-    assert resolve_settings(RunConfig(policy=policy), [program]).answers == answers
-    assert resolve_settings(RunConfig(policy=policy, answers=4), [program]).answers == 4
+def test_what_the_user_leaves_open_a_directory_decides(directory, user, decided):
+    problem, config = Directory(**directory), RunConfig.model_validate(user)
+    problem.answer_format = directory.get("answer_format", problem.answer_format)
+    assert resolve_settings(config, [problem]) == RunConfig.model_validate(user | decided)
+
+
+def test_a_problems_replies_are_not_cut_for_anothers_sake():
+    longer = resolve_settings(RunConfig(), [Directory(max_tokens=4000), Directory(max_tokens=8192)])
+    assert longer.max_new_tokens == 8192
+    many = Directory(parallel_evaluations=99)
+    assert (workers(RunConfig(), [many]), workers(RunConfig(scoring_workers=3), [many])) == (99, 3)
 
 
 def test_the_models_of_a_directory_search_it_unless_a_policy_is_named():
