@@ -233,13 +233,6 @@ def failed_candidates(store: Store, run_id: int, most: int) -> list[FailedCandid
     return [FailedCandidate(*row) for row in store.rows(query)]
 
 
-def fittest(store: Store, problems: Sequence[int]) -> tuple[int, int] | None:
-    """(problem id, candidate id) of the fittest of several searches of one problem; None if all lack one."""
-    query = select(Problem.c.id, Problem.c.best).where(Problem.c.id.in_(problems), Problem.c.best.is_not(None))
-    rows = store.rows(query.order_by(Problem.c.best_fitness.desc(), Problem.c.id).limit(1))
-    return (int(rows[0][0]), int(rows[0][1])) if rows else None
-
-
 class Ancestor(NamedTuple):
     """One step of a lineage."""
 

@@ -33,7 +33,6 @@ class Results:
     until_solved: whether a search stops once it is solved, so that its best fitness no longer changes
     times: (K,) rising iterations at which curves and horizons are read; empty, the default, means all of 1..T. A screen
         of a long run keeps only as many as it can draw
-    Raises ValueError for shapes or values that do not fit.
     """
 
     solved_at: Floats
@@ -45,30 +44,13 @@ class Results:
     times: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        solved_at, done = np.asarray(self.solved_at, dtype=np.float64), np.asarray(self.done)
-        if solved_at.ndim != 2 or not solved_at.size:
-            raise ValueError(f"solved_at must be (problems, seeds), not {solved_at.shape}")
-        if done.shape != solved_at.shape:
-            raise ValueError(f"done must be shaped as solved_at, {solved_at.shape}, not {done.shape}")
-        if self.iterations < 1 or self.answers < 1:
-            raise ValueError(f"at least one iteration of one answer is needed: {self.iterations}, {self.answers}")
-        if (solved_at < 0).any() or (done < 0).any():
-            raise ValueError("iterations are counted from 0")
-        if (np.isnan(solved_at).any(axis=1) != np.isnan(solved_at).all(axis=1)).any():
-            raise ValueError("a problem has a target under every seed or under none")
-        given = self.times if len(self.times) else np.arange(1, self.iterations + 1)
-        times = np.asarray(given, dtype=np.int64)
-        if times[0] < 1 or times[-1] > self.iterations or (np.diff(times) < 1).any():
-            raise ValueError(f"times must rise within 1 and {self.iterations}")
-        best = None if self.best is None else np.asarray(self.best, dtype=np.float64)
-        if best is not None:
-            if best.shape != (*solved_at.shape, len(times)):
-                raise ValueError(f"best must be {(*solved_at.shape, len(times))}, not {best.shape}")
-            best = np.fmax.accumulate(best, axis=-1)  # this fills gaps too
-        object.__setattr__(self, "solved_at", solved_at)
-        object.__setattr__(self, "done", np.minimum(done, self.iterations).astype(np.int64))
-        object.__setattr__(self, "best", best)
-        object.__setattr__(self, "times", times)
+        done = np.minimum(np.asarray(self.done), self.iterations).astype(np.int64)
+        times = self.times if len(self.times) else np.arange(1, self.iterations + 1, dtype=np.int64)
+        # the accumulation fills gaps
+        best = None if self.best is None else np.fmax.accumulate(np.asarray(self.best, dtype=np.float64), axis=-1)
+        solved_at = np.asarray(self.solved_at, dtype=np.float64)
+        for name, value in (("solved_at", solved_at), ("done", done), ("times", times), ("best", best)):
+            object.__setattr__(self, name, value)
 
     @property
     def judged(self) -> Bools:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from evo.comparison.arms import Comparison, budget_ended, gather, planned
+from evo.comparison.arms import Arm, Comparison, budget_ended, gather, planned
 from evo.comparison.operators import OperatorCounts, count_operators
-from evo.comparison.results import Floats, Ints, Results, drawn_times
+from evo.comparison.results import Results, drawn_times
 from evo.comparison.summary import (
     ArmSummary,
     Curve,
@@ -41,7 +41,7 @@ from evo.progress.snapshot import (
     TrainingCurve,
 )
 from evo.stats import Verdict, mean_interval
-from islands.browse import candidate, first_prompt, fittest, vectors
+from islands.browse import candidate, first_prompt, vectors
 from islands.lock import LOST
 from islands.runs import (
     BEFORE_SEEDS,
@@ -113,37 +113,37 @@ class _Run:
 class _Searches:
     """One arm's searches of all P problems under S seeds, also of those that do not count.
 
-    times: (K,) iterations for which `best` is kept; done: (P, S); solved_at: (P, S), as in Results
-    best: (P, S, K) best fitness
-    rises: (problem, seed) -> every rise of its best fitness
+    of: their results, to which newly committed iterations are added; rises: (problem, seed) -> every rise of its best
+    fitness
     """
 
-    times: Ints
-    done: Ints
-    solved_at: Floats
-    best: Floats
+    of: Results
     rises: dict[tuple[int, int], list[BestSoFar]] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, targets: Sequence[float | None], seeds: int, times: Ints) -> _Searches:
-        shape = (len(targets), seeds)
-        solvable = np.array([target is not None for target in targets])[:, None]
-        solved_at = np.where(solvable, np.inf, np.nan) * np.ones(shape)
-        return cls(times, np.zeros(shape, dtype=np.int64), solved_at, np.full((*shape, len(times)), np.nan))
+    def empty(cls, arm: Arm, targets: Sequence[float | None], iterations: int) -> _Searches:
+        shape, times = (len(targets), arm.seeds), drawn_times(iterations, TIMES_KEPT)
+        solved_at = np.repeat([[math.nan if target is None else math.inf] for target in targets], arm.seeds, axis=1)
+        until_solved = bool(arm.runs[0].config.get("until_solved"))
+        best = np.full((*shape, len(times)), np.nan)
+        return cls(
+            Results(solved_at, np.zeros(shape, dtype=np.int64), iterations, arm.answers, best, until_solved, times)
+        )
 
     def add(self, run: _Run, course: RunCourse) -> Iterator[tuple[int, BestSoFar]]:
         """Add a run's newly committed iterations; gives (row, rise) of every rise of a best fitness."""
-        rows, column = {id: row for row, id in enumerate(run.ids)}, run.column
+        rows, column, best = {id: row for row, id in enumerate(run.ids)}, run.column, self.of.best
+        assert best is not None
         for problem, count in course.groups.items():
-            self.done[rows[problem], column] += count
+            self.of.done[rows[problem], column] += count
         for problem, took in course.solved.items():
-            self.solved_at[rows[problem], column] = took
+            self.of.solved_at[rows[problem], column] = took
         for read in (read for of_problem in course.improvements.values() for read in of_problem):
             at, took = (rows[read.problem], column), read.iteration + 1
             rises = self.rises.setdefault(at, [])
             before = rises[-1].fitness if rises else None
             if before is None or read.fitness > before:
-                self.best[(*at, slice(np.searchsorted(self.times, took), None))] = read.fitness
+                best[(*at, slice(np.searchsorted(self.of.times, took), None))] = read.fitness
                 rises.append(BestSoFar(took, read.fitness, read.candidate, before, read.created))
                 yield at[0], rises[-1]
 
@@ -263,14 +263,9 @@ class Progress:
             return False
         if not self._all:
             self._all = tuple(problems)
-            self._searches = [
-                _Searches.empty(
-                    [problem.target for problem in self._all],
-                    len(arm.runs),
-                    drawn_times(self.comparison.iterations, TIMES_KEPT),
-                )
-                for arm in self.comparison.arms
-            ]
+            targets = [problem.target for problem in problems]
+            arms, iterations = self.comparison.arms, self.comparison.iterations
+            self._searches = [_Searches.empty(arm, targets, iterations) for arm in arms]
             self._count_problems()
         run.ids = [problem.id for problem in problems[: len(self._all)]]
         return True
@@ -357,12 +352,12 @@ class Progress:
     def _make_results(self, by_budget: bool) -> dict[str, Results]:
         if not self._rows:
             return {}
-        iterations, found = self.comparison.iterations, {}
-        for arm, of in zip(self.comparison.arms, self._searches, strict=True):
-            done = np.full_like(of.done, iterations) if by_budget else of.done
-            until_solved = bool(arm.runs[0].config.get("until_solved"))
-            whole = Results(of.solved_at.copy(), done, iterations, arm.answers, of.best, until_solved, of.times)
-            found[arm.name] = whole.only(self._rows)
+        found = {
+            arm.name: searches.of.only(self._rows)
+            for arm, searches in zip(self.comparison.arms, self._searches, strict=True)
+        }
+        if by_budget:
+            found = {name: replace(of, done=np.full_like(of.done, of.iterations)) for name, of in found.items()}
         return found
 
     @property
@@ -454,17 +449,17 @@ class Progress:
         for number in range(len(self.comparison.arms)):
             for run in self._of_arm(number):
                 for row in range(len(self._all)) if failed else self._rows:
-                    of, at = self._searches[number], (row, run.column)
-                    took = float(of.solved_at[at])
+                    searches, at = self._searches[number], (row, run.column)
+                    took = float(searches.of.solved_at[at])
                     yield SearchRecord(
                         number,
                         run.record,
                         place.get(row),
                         run.ids[row] if run.ids else -1,
                         self._all[row],
-                        int(of.done[at]),
+                        int(searches.of.done[at]),
                         int(took) if math.isfinite(took) else None,
-                        of.rises.get(at, ()),
+                        searches.rises.get(at, ()),
                     )
 
     @property
@@ -481,24 +476,33 @@ class Progress:
             FailedProblem(self._all[row].name, arms[arm].name, message) for (row, arm), message in sorted(found.items())
         )
 
+    def fittest(self) -> dict[tuple[int, int], SearchRecord]:
+        """(the problem's place, the arm's) -> the search with the fittest answer, the first seed of equals."""
+        found: dict[tuple[int, int], SearchRecord] = {}
+        for search in self.searches():
+            if search.rises and search.row is not None:
+                held = found.setdefault((search.row, search.arm), search)
+                if search.rises[-1].fitness > held.rises[-1].fitness:
+                    found[search.row, search.arm] = search
+        return found
+
     def best(self, problem: int, arm: str) -> Detail:
         """An arm's fittest answer to a problem, by its place among those that count."""
         number = next(at for at, of in enumerate(self.comparison.arms) if of.name == arm)
-        row = self._rows[problem]
-        searches = {run.ids[row]: run.record for run in self._of_arm(number) if run.ids}
-        if not searches:
+        search = self.fittest().get((problem, number))
+        run = self._of_arm(number)[0].record if search is None else search.run
+        records = self.store.problems(run.id)
+        if not records:
             return Detail(arm, problem)
-        place = fittest(self.store, list(searches))
-        problem_id = next(iter(searches)) if place is None else place[0]
-        run = searches[problem_id]
-        first = first_prompt(self.store, run.id, problem_id) or NO_ORIGIN
-        record = next(record for record in self.store.problems(run.id) if record.id == problem_id)
-        if place is None:
+        record = records[self._rows[problem]]
+        first = first_prompt(self.store, run.id, record.id) or NO_ORIGIN
+        if search is None:
             return Detail(arm, problem, run.seed, origin=first, stated=statement_of(record))
-        answer = read_answers(self.store, {place[1]: record}, lineage=ANCESTORS)[place[1]]
-        stored, stated = candidate(self.store, run.id, place[1]), statement_of(record, answer.candidate.text)
+        id = search.rises[-1].candidate
+        answer = read_answers(self.store, {id: record}, lineage=ANCESTORS)[id]
+        stated = statement_of(record, answer.candidate.text)
         origin = first if answer.origin is NO_ORIGIN else answer.origin
-        return Detail(arm, problem, run.seed, stored, answer, origin, stated)
+        return Detail(arm, problem, run.seed, candidate(self.store, run.id, id), answer, origin, stated)
 
     # The snapshot of a viewer
 
@@ -536,14 +540,14 @@ class Progress:
         )
         if not self._searches:
             return snapshot
-        searches = self._searches[number]
-        over = np.isfinite(searches.solved_at) & bool(of.runs[0].config.get("until_solved"))
+        whole = self._searches[number].of
+        over = np.isfinite(whole.solved_at) & whole.until_solved
         for run in runs:
             over[list(run.failed), run.column] = True
         return replace(
             snapshot,
-            groups=int(searches.done.sum()),
-            planned=int(np.where(over, searches.done, self.comparison.iterations).sum()),
+            groups=int(whole.done.sum()),
+            planned=int(np.where(over, whole.done, self.comparison.iterations).sum()),
             results=self.results.get(of.name),
             curve=self.curves.get(of.name) if statistics and self.results else None,
             population=self._population(number) if statistics else None,
@@ -556,7 +560,7 @@ class Progress:
             return None
         row = self._rows[min(self._selected[0], len(self._rows) - 1)]
         ids = [run.ids[row] for run in self._of_arm(number) if run.ids]
-        done = self._searches[number].done[row].tobytes()
+        done = self._searches[number].of.done[row].tobytes()
         return self._keep(f"population {number}", lambda: _mean_population(self._archives(ids).values()), row, done)
 
     def _archives(self, ids: Sequence[int]) -> dict[int, list[EliteRecord]]:

@@ -60,21 +60,10 @@ class ProblemDetail:
         return max(self.answers, key=lambda answer: answer.fitness, default=None)
 
 
-def best_searches(progress: Progress) -> dict[tuple[int, int], SearchRecord]:
-    """(the problem's place, the arm's) -> the search with the fittest answer, the first seed of equals."""
-    fittest: dict[tuple[int, int], SearchRecord] = {}
-    for search in progress.searches():
-        if search.best is not None and search.row is not None:
-            held = fittest.setdefault((search.row, search.arm), search).best
-            if held is not None and search.best.fitness > held.fitness:
-                fittest[search.row, search.arm] = search
-    return fittest
-
-
 def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
     """The details of the first `most` problems that count."""
     problems, arms = progress.comparison.problems[:most], progress.comparison.arms
-    fittest = {at: search for at, search in best_searches(progress).items() if at[0] < len(problems)}
+    fittest = {at: search for at, search in progress.fittest().items() if at[0] < len(problems)}
     room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 4 * len(fittest) + len(problems))))
     of_problem = {search.rises[-1].candidate: problems[row] for (row, _), search in fittest.items()}
     stored = read_answers(progress.store, of_problem, lineage=ANCESTORS + 1, room=room)

@@ -48,7 +48,6 @@ from evo.report.tables import (
     runs_table,
     settings_tables,
 )
-from evo.stats import Verdict
 from evo.whole_file import write_whole
 from islands.names import format_db_option, hide_password
 from islands.store import Store
@@ -72,13 +71,10 @@ class Page:
     candidate: the address of a candidate's own page, "" for none; browse: that of all candidates, "" for none
     """
 
-    name: str
     snapshot: Snapshot
-    comparison: Comparison
     summary: Summary | None
     state: str
     remarks: tuple[str, ...]
-    verdict: tuple[Verdict, ...]
     verdict_title: str
     curves: tuple[Plot, ...]
     training: tuple[Plot, ...]
@@ -122,13 +118,10 @@ def build_page(
     metric = "Solve rate" if summary is not None and summary.horizon else "Mean best fitness"
     over = "" if summary is None else interval_unit(summary)
     return Page(
-        progress.name,
         snapshot,
-        comparison,
         summary,
         _state(comparison),
         tuple(_remarks(progress, snapshot, known)),
-        tuple(progress.verdicts),
         f"{metric} after {known} iterations, difference with its 95% interval over {over}",
         tuple(draw_progress(progress)) if begun else (),
         tuple(_training(snapshot)),

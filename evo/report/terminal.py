@@ -100,27 +100,26 @@ def _print_failed(console: Console, comparison: Comparison) -> None:
 
 def other_lines(summary: Summary) -> list[str]:
     """The shown differences in metrics other than the verdict's."""
-    lines = []
-    for arm, metrics in summary.against.items():
-        for metric, one in metrics.items():
-            if metric in ("area", "time", "best") and one.shown:
-                digits = 1 if metric == "time" else 3
-                lines.append(
-                    f"{METRICS[metric].title}: {arm} - {summary.reference} = "
-                    f"{one.interval.mean:+.{digits}f}{one.interval.ends(f'.{digits}f')}"
-                )
-    return lines
+    return [
+        _difference_line(METRICS[metric].title, arm, summary.reference, one, 1 if metric == "time" else 3)
+        for arm, metrics in summary.against.items()
+        for metric, one in metrics.items()
+        if metric in ("area", "time", "best") and one.shown
+    ]
 
 
 def refinement_lines(gaps: Mapping[str, Mapping[str, Difference]], reference: str | None) -> list[str]:
     """The shown differences in the refinement rate."""
     return [
-        f"{name.replace('refined', 'refined, parents')}: {arm} - {reference} = "
-        f"{one.interval.mean:+.3f}{one.interval.ends('.3f')}"
+        _difference_line(name.replace("refined", "refined, parents"), arm, reference, one)
         for arm, rates in gaps.items()
         for name, one in rates.items()
         if one.shown
     ]
+
+
+def _difference_line(title: str, arm: str, reference: str | None, one: Difference, digits: int = 3) -> str:
+    return f"{title}: {arm} - {reference} = {one.interval.mean:+.{digits}f}{one.interval.ends(f'.{digits}f')}"
 
 
 def as_dict(progress: Progress) -> dict[str, Any]:

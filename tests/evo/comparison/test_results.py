@@ -16,26 +16,6 @@ def arm(solved_at, done=None, iterations=10, **options):
     return Results(solved_at, done, iterations, **options)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"solved_at": [1, 2]},
-        {"solved_at": np.empty((0, 1))},
-        {"done": [[1, 2]]},
-        {"done": [[-1]]},
-        {"solved_at": [[-1]]},
-        {"solved_at": [[1, nan]], "done": [[1, 1]]},
-        {"iterations": 0},
-        {"answers": 0},
-        {"best": np.zeros((1, 1, 3))},
-    ],
-)
-def test_what_does_not_fit_is_refused(wrong):
-    with pytest.raises(ValueError) as error:
-        Results(**{"solved_at": [[1.0]], "done": [[4]], "iterations": 4, **wrong})
-    assert "\n" not in str(error.value)
-
-
 def test_figures_by_hand():
     got = arm([[0, 1], [5, inf]])
     assert got.solved_by(0).tolist() == [[1, 0], [0, 0]]

@@ -83,7 +83,9 @@ def test_a_failed_problem_counts_in_no_view(address, capsys):
     assert all(f"{name} {won}/{total}" in plain for name, (won, total) in solved.items()) and lines[0] in plain
 
     # the page, its file, and evo ui
-    assert [row[0].text for row in page.problems.rows] == ["good", "fine"] and [v.text for v in page.verdict] == lines
+    assert [row[0].text for row in page.problems.rows] == ["good", "fine"] and [
+        v.text for v in page.snapshot.verdict
+    ] == lines
     assert len(page.details) == 2 and any("Left out, its scorer failed: bad (high)" in one for one in page.remarks)
     cells = dict(zip((column.title for column in page.arms[0].columns), page.arms[0].rows[0], strict=True))
     assert cells["solve rate"].text == f"{shown['arms']['low']['solved']['mean']:.2f}"
@@ -92,7 +94,7 @@ def test_a_failed_problem_counts_in_no_view(address, capsys):
     database = RunDatabase(address)
     try:
         served = show_run(database, "both").values["page"]
-        assert [v.text for v in served.verdict] == lines
+        assert [v.text for v in served.snapshot.verdict] == lines
         assert [[cell.text for cell in row] for row in served.problems.rows] == [
             [cell.text for cell in row] for row in page.problems.rows
         ]

@@ -30,7 +30,7 @@ def finished(made, page_for):
 def test_the_page_says_what_was_found(finished):
     page, html = finished
     found = Elements(html)
-    assert len(page.verdict) == 2 and all(verdict.text in found.text for verdict in page.verdict)
+    assert len(page.snapshot.verdict) == 2 and all(verdict.text in found.text for verdict in page.snapshot.verdict)
     assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text and "Unfinished" not in found.text
     tables = {one["id"] for one in found.of("div") if one.get("class") == "table"}
     expected = {"arms", "differences", "problems", "cost", "settings", "runs", "machines", "errors"}
@@ -84,7 +84,7 @@ def test_best_answers_have_their_origin(made, finished):
 
 def test_another_reference(made, page_for):
     page, _ = page_for(made, "made-up", "base")
-    assert all(" - base = " in verdict.text for verdict in page.verdict)
+    assert all(" - base = " in verdict.text for verdict in page.snapshot.verdict)
     assert page.problems.columns[-1].title == "grpo against base"
     pairs = {row[0].text for row in page.arms[1].rows}
     assert pairs == {"best-of-n − base", "grpo − base"}
@@ -92,7 +92,7 @@ def test_another_reference(made, page_for):
 
 def test_a_run_by_itself(made, page_for):
     page, html = page_for(made, "made-up/grpo/s1")
-    assert page.verdict == () and page.settings[0].name == "machines"
+    assert page.snapshot.verdict == () and page.settings[0].name == "machines"
     text = Elements(html).text
     assert "made:grpo, 5 problems, 1 seed, 12 iterations" in text and "has won a problem" not in text
     assert not any("against" in column.title for column in page.problems.columns)
@@ -142,7 +142,9 @@ def test_an_unfinished_comparison_says_how_far_it_is(unfinished, page_for):
         f"horizon, iteration {at} of 6, of 1 of 2 seeds."
     )
     assert page.remarks[0] in Elements(html).text and f"After {at} of 6 iterations" in Elements(html).text
-    assert "late - grpo" in page.verdict[0].text and dict(page.next_steps)["Continue"].startswith("evo resume both")
+    assert "late - grpo" in page.snapshot.verdict[0].text and dict(page.next_steps)["Continue"].startswith(
+        "evo resume both"
+    )
 
 
 def test_training_is_drawn_and_versions_are_listed(small, page_for):
@@ -191,7 +193,7 @@ def test_problems_without_targets_are_judged_by_their_fitness(
     as_comparison(address, {"two": ("two", 0), "one": ("one", 0)})
     page, _ = page_for(address, "both")
     assert len(page.curves) == 1 and page.summary.horizon == 0 and page.summary.best_horizon == 4
-    assert page.verdict_title.startswith("Mean best fitness after 4 iterations") and len(page.verdict) == 1
+    assert page.verdict_title.startswith("Mean best fitness after 4 iterations") and len(page.snapshot.verdict) == 1
     assert [column.title for column in page.problems.columns] == ["problem", "two", "one", "one against two"]
 
 
