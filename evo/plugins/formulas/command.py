@@ -296,21 +296,10 @@ def remarks(fit: SavedFit, row: FrontRow) -> list[str]:
     warnings, constants = [], len(row.formula.fitted)
     if 5 * constants > fit.data["fitted"]:
         warnings.append(f"It has {constants} constants for {fit.data['fitted']} fitted rows: smaller rows are safer.")
-    if 0 < fit.data["held_out"] < 20:
-        warnings.append(f"Only {fit.data['held_out']} rows are held out: the held-out R2 is rough.")
     if row.undefined:
         warnings.append(f"It has no finite value on {row.undefined} held-out row{'s' if row.undefined > 1 else ''}.")
-    if row.test_r2 is None:
-        return warnings
-    if row.r2 - row.test_r2 > max(0.25 * row.r2, 0.05):
+    if row.test_r2 is not None and row.r2 - row.test_r2 > max(0.25 * row.r2, 0.05):
         warnings.append("Its held-out R2 is far below its R2 on the fitted rows.")
-    for k, other in enumerate(fit.rows, 1):
-        if other.complexity > 0.7 * row.complexity:
-            break
-        if other.test_r2 is not None and 1 - other.test_r2 <= 1.05 * (1 - row.test_r2) + 1e-12:
-            size, r2 = other.complexity, number(other.test_r2)
-            warnings.append(f"Row {k} (size {size}) is about as good on the held-out rows: R2 {r2}.")
-            break
     return warnings
 
 

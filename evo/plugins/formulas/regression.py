@@ -142,8 +142,6 @@ class Sum:
     """A fitted sum of a target's terms."""
 
     terms: tuple[Formula, ...]
-    coefficients: tuple[float, ...]
-    intercept: float
     loss: float
 
 
@@ -170,9 +168,8 @@ def _add_sum(
         if without <= loss + EXACT * ledger.variance:
             intercept, loss = 0.0, without
     inner = [*map(round_off, inner)]
-    fitted = Sum(tuple(terms), tuple(inner), intercept, loss)
     ledger.add(target.wrap(weighted_sum(terms, inner, intercept)), loss)
-    return fitted
+    return Sum(tuple(terms), loss)
 
 
 def remove_terms(ledger: Ledger, target: Target, terms: Sequence[Formula], columns: Array, fewest: int = 1) -> None:

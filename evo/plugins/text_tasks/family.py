@@ -35,42 +35,27 @@ def _synthetic_rows(kind: str) -> Sequence[Row]:
 
 
 @dataclass(frozen=True)
-class Published:
-    """The published data of a task.
-
-    instead: what to do if it is not available from the hub, as the end of a sentence
-    data_set: on the hub; None if it is published only elsewhere
-    splits: the text after the kind, as in KIND:hf -> its splits on the hub
-    part: (that name, the rows of each split) -> its rows
-    """
-
-    source: str
-    licence: str
-    instead: str
-    splits: Mapping[str, tuple[str, ...]]
-    data_set: str | None = None
-    part: Callable[[str, Sequence[Sequence[Row]]], Sequence[Row]] = lambda name, splits: splits[0]
-
-    def rows(self, name: str) -> Sequence[Row]:
-        """Raises BadAddress, one line with the remedy, if the data is not available."""
-        if self.data_set is None:
-            raise BadAddress(f"{self.source} is not on the hub; {self.instead}")
-        return self.part(name, [read_hub(self.data_set, split, self.instead) for split in self.splits[name]])
-
-
-@dataclass(frozen=True)
 class TextFamily(ProblemFamily):
     """One text task.
 
     text: what the made-up rows are
     make: called with (name, row, place of the row, source, licence); BadAddress for a row that is not of the schema
+    source, licence: of the published data; instead: what to do if it cannot be loaded, as the end of a sentence
+    splits: the text after the kind, as in KIND:hf -> its splits on the hub
+    data_set: on the hub; "" if it is published only elsewhere
+    part: (that name, the rows of each split) -> its rows
     select: (rows, options) -> the rows that the options keep, changed by them
     """
 
     name: str
     text: str
     make: type[TextProblem]
-    published: Published
+    source: str
+    licence: str
+    instead: str
+    splits: Mapping[str, tuple[str, ...]]
+    data_set: str = ""
+    part: Callable[[str, Sequence[Sequence[Row]]], Sequence[Row]] = lambda name, splits: splits[0]
     options: tuple[str, ...] = ()
     select: Callable[[Sequence[Row], Mapping[str, int]], Sequence[Row]] = lambda rows, options: rows
     reads_files: bool = True
@@ -86,8 +71,11 @@ class TextFamily(ProblemFamily):
         rows: Sequence[Row]
         if path.is_file():
             place, rows, terms = str(path.resolve()), read_rows(path), FROM_FILE
-        elif place in self.published.splits:
-            rows, terms = self.published.rows(place), (self.published.source, self.published.licence)
+        elif place in self.splits and not self.data_set:
+            raise BadAddress(f"{self.source} is not on the hub; {self.instead}")
+        elif place in self.splits:
+            splits = [read_hub(self.data_set, split, self.instead) for split in self.splits[place]]
+            rows, terms = self.part(place, splits), (self.source, self.licence)
         elif place == SYNTHETIC:
             rows, terms = _synthetic_rows(self.name), OWN
         else:
@@ -111,13 +99,11 @@ MUSIQUE = TextFamily(
     name="musique",
     text="questions of 2 to 4 steps over 20 paragraphs of made-up facts",
     make=MusiqueProblem,
-    published=Published(
-        "MuSiQue-Ans (dgslibisey/MuSiQue)",
-        "CC BY 4.0",
-        data_set="dgslibisey/MuSiQue",
-        splits={"hf": ("validation",), "hf-train": ("train",)},
-        instead="get musique_ans_v1.0_dev.jsonl of github.com/StonyBrookNLP/musique and name it musique:FILE.jsonl",
-    ),
+    source="MuSiQue-Ans (dgslibisey/MuSiQue)",
+    licence="CC BY 4.0",
+    data_set="dgslibisey/MuSiQue",
+    splits={"hf": ("validation",), "hf-train": ("train",)},
+    instead="get musique_ans_v1.0_dev.jsonl of github.com/StonyBrookNLP/musique and name it musique:FILE.jsonl",
     options=musique.OPTIONS,
     select=musique.select,
 )
@@ -125,30 +111,26 @@ EUREQA = TextFamily(
     name="eureqa",
     text="riddles over made-up facts, 12 of them irrelevant",
     make=EureqaProblem,
-    published=Published(
-        "EUREQA (vincentleebang/EUREQA)",
-        "CC BY-NC 4.0",
-        data_set="vincentleebang/EUREQA",
-        splits={
-            "hf": ("questions_hard_5",),
-            "hf-train": ("questions_normal_5", "questions_hard_5"),
-            "hf-normal": ("questions_normal_5",),
-            "hf-hard": ("questions_hard_5",),
-        },
-        part=mix,
-        instead="get its questions_hard_5 on a machine that reaches the hub, and name the file eureqa:FILE; "
-        "eureqa:synthetic needs nothing",
-    ),
+    source="EUREQA (vincentleebang/EUREQA)",
+    licence="CC BY-NC 4.0",
+    data_set="vincentleebang/EUREQA",
+    splits={
+        "hf": ("questions_hard_5",),
+        "hf-train": ("questions_normal_5", "questions_hard_5"),
+        "hf-normal": ("questions_normal_5",),
+        "hf-hard": ("questions_hard_5",),
+    },
+    part=mix,
+    instead="get its questions_hard_5 on a machine that reaches the hub, and name the file eureqa:FILE; "
+    "eureqa:synthetic needs nothing",
 )
 TOOLRL = TextFamily(
     name="toolrl",
     text="dialogues answered by calls of typed tools: 0 to 5 calls, masked names, several turns",
     make=ToolProblem,
-    published=Published(
-        "qiancheng0/ToolRL, rlla_4k",
-        "Apache-2.0",
-        splits={"hf": ("test",), "hf-train": ("train",)},
-        instead="it is published as files: get dataset/rlla_4k/test.parquet and train.parquet of "
-        "github.com/qiancheng0/ToolRL and name them toolrl:FILE.parquet",
-    ),
+    source="qiancheng0/ToolRL, rlla_4k",
+    licence="Apache-2.0",
+    splits={"hf": ("test",), "hf-train": ("train",)},
+    instead="it is published as files: get dataset/rlla_4k/test.parquet and train.parquet of "
+    "github.com/qiancheng0/ToolRL and name them toolrl:FILE.parquet",
 )
