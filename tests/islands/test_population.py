@@ -46,12 +46,7 @@ def test_a_group_is_stored_whole(store):
     assert [p.new for p in placements] == [True, True, False]
     assert placements[0].candidate == placements[2].candidate
     assert [p.improved for p in placements] == [True, False, False]
-    assert (count(store, PromptGroup), count(store, Rollout), count(store, Answer), count(store, Candidate)) == (
-        1,
-        3,
-        3,
-        3,
-    )
+    assert [count(store, table) for table in (PromptGroup, Rollout, Answer, Candidate)] == [1, 3, 3, 3]
     record = population.candidate(placements[0].candidate)
     assert (record.text, record.generation, record.island, record.parent) == ("one", 1, 1, seed)
     assert population.score_of(record.id) == first.score

@@ -215,21 +215,6 @@ def test_a_fixture_is_refused_when_it_is_loaded(tmp_path, posed):
         posed(**row)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        "check(f)\nif f(4) != 5:\n    raise ValueError\n",
-        "if __name__ == '__main__':\n    check(f)\n    assert f(4) == 5\n",
-    ],
-    ids=["at the top", "in the guard"],
-)
-def test_what_a_file_asserts_outside_of_check_counts(posed, more):
-    test = f"def check(candidate):\n    assert candidate(1) == 2\n\n{more}"
-    problem = posed(prompt="def f(x):\n    pass\n", entry_point="f", test=test)
-    assert problem.score("def f(x):\n    return x + 1\n").fitness == 1
-    assert problem.score("def f(x):\n    return 2\n").fitness < 1
-
-
 def test_a_range_without_end_is_compared_in_no_time(posed):
     problem = posed(test_list=["assert set(f(1)) == {1}", "assert f(1) == [1]"])
     assert limited(problem).score("def f(x):\n    return range(10 ** 30)").fitness == 0.0

@@ -54,24 +54,21 @@ def test_calls(sandbox: Sandbox) -> None:
 
 
 def test_values_of_every_plain_type(sandbox: Sandbox) -> None:
-    values = [
-        *(
-            None,
-            True,
-            -(2**70),
-            2**63,
-            1.5,
-            -0.0,
-            1 + 2j,
-            "é\ud800\0",
-            b"\xff\0",
-            [],
-            (1, (2,)),
-            {1, 2},
-            frozenset("a"),
-        ),
-        {(1, 2): {"a": [b""]}, None: 3.0},
+    values: list[object] = [
+        None,
+        True,
+        -(2**70),
+        2**63,
+        1.5,
+        -0.0,
+        1 + 2j,
+        "é\ud800\0",
+        b"\xff\0",
+        [],
+        (1, (2,)),
+        {1, 2},
     ]
+    values += [frozenset("a"), {(1, 2): {"a": [b""]}, None: 3.0}]
     outcomes = sandbox.run(Program("", tuple(repr(value) for value in values)))
     assert [outcome.value for outcome in outcomes] == values
     assert [type(outcome.value) for outcome in outcomes] == [type(value) for value in values]
@@ -435,10 +432,3 @@ def test_what_may_be_read_leaves_out_what_is_hidden(tmp_path: Path) -> None:
     listed, readable = confinement.carve([root], [f"{root}/site/evo"])
     assert sorted(readable) == [f"{root}/lib", f"{root}/site/numpy", f"{root}/site/other"]
     assert sorted(listed) == [root, f"{root}/site"]
-
-
-@pytest.mark.long
-def test_importing_the_sandbox_is_cheap() -> None:
-    code = "import sys, problems.sandbox; print(sorted({'subprocess', 'numpy', 'ctypes', 'json'} & set(sys.modules)))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert run.stdout == "[]\n"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import defaultdict
 
+import pytest
 from modules import PACKAGES, ROOT, calls_of, find_circles, public_classes
 
 BUDGETS = {
@@ -71,6 +74,20 @@ def test_attributes_are_asked_by_name_only_where_there_is_a_reason():
     assert [f"{path}:{line}" for path, line in calls if not path.startswith(tuple(BY_NAME))] == []
     unused = [place for place in BY_NAME if not any(path.startswith(place) for path, _ in calls)]
     assert unused == [], "a reason that is no longer needed"
+
+
+@pytest.mark.parametrize(
+    ("imported", "heavy"),
+    [
+        ("problems", {"numpy", "torch", "yaml", "openevolve", "sqlalchemy", "pydantic"}),
+        ("problems.sandbox", {"subprocess", "numpy", "ctypes", "json"}),
+        ("vpo.chain, vpo.policies.registry, vpo.policies.scripted", {"torch", "openevolve"}),
+    ],
+)
+def test_an_import_loads_no_heavy_library(imported, heavy):
+    code = f"import sys, {imported}; print(sorted({heavy!r} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert run.stdout == "[]\n"
 
 
 def test_folders_keep_their_budgets():

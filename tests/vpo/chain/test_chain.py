@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from vpo.chain import Chain, default_max_tokens, instructions, parse
@@ -293,10 +290,3 @@ def test_compact_chains_are_decoded_by_their_language() -> None:
     chain = parse(">00 01 02 12 >00 10 11 <eos>", "route", 2, prompt_format="maze-compact")
     assert chain == Chain(("RRD", "DR"))
     assert parse("", "route", 2, prompt_format="maze-compact") == Chain((), "no route in it")
-
-
-def test_importing_chains_and_the_registry_is_cheap() -> None:
-    code = "import sys, vpo.chain, vpo.policies.registry, vpo.policies.scripted; "
-    code += "print('torch' in sys.modules, 'openevolve' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "False"]
