@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
-from evo.cli.options import json_option, open_console, plain_option, print_json, print_table, read_command
+from evo.cli.options import (
+    json_option,
+    open_console,
+    plain_option,
+    print_json,
+    print_table,
+    read_command,
+    show_progress,
+)
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig
 from evo.errors import INTERRUPTED
 from evo.evaluation.record import run_evaluation
 from evo.search.status import clock, describe_usage
 
-PLAIN_SECONDS = 10.0
 SEEDS_SHOWN = 5
 
 
@@ -60,7 +63,9 @@ def evaluate(
                 output,
                 read_command(),
                 loading=lambda config: console.status(f"loading {config.policy}") if live else contextlib.nullcontext(),
-                showing=lambda config: _show_progress(console, live, f"{config.policy} on {' '.join(config.problems)}"),
+                showing=lambda config: show_progress(
+                    console, live, f"{config.policy} on {' '.join(config.problems)}", "problems"
+                ),
             )
         )
     except KeyboardInterrupt:
@@ -75,28 +80,6 @@ def evaluate(
     for name, reason in record["faults"].items():
         print(f"evo: {name} is left out: {' '.join(reason.split())}", file=sys.stderr)
     return 1 if record["faults"] else 0
-
-
-@contextlib.contextmanager
-def _show_progress(console: Console, live: bool, title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function that shows the progress of an evaluation: as a bar, or as a line every ten seconds."""
-    if live:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
-            task = bar.add_task(escape(title), total=None)
-            yield lambda done, of: bar.update(task, completed=done, total=of)
-        return
-    console.print(title, soft_wrap=True)
-    started = last = time.monotonic()
-
-    def print_line(done: int, of: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= PLAIN_SECONDS and done < of:
-            last = now
-            console.print(f"{now - started:.0f} s  {done}/{of} problems", soft_wrap=True)
-
-    yield print_line
 
 
 def _print(console: Console, record: dict[str, Any]) -> None:

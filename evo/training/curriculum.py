@@ -7,7 +7,7 @@ step (`Curriculum`), or from archives that grow while their problems are repeate
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,6 @@ class Curriculum:
     a problem of the last step and shows one of its valid answers.
 
     problems: how many there are; parents: share of prompts with a parent
-    rank, processes: the index of this process among those that train together; they divide the problems
     asked: prompts without a parent so far, the position in the endless shuffled order
     pool: of the last step, problem -> its valid answers
     """
@@ -56,14 +55,12 @@ class Curriculum:
     problems: int
     parents: float
     seed: int
-    rank: int = 0
-    processes: int = 1
     asked: int = 0
     pool: dict[int, list[Candidate]] = field(default_factory=dict)
 
     def draw(self, step: int, count: int) -> list[TrainingPrompt]:
         """The prompts of a step."""
-        rng = np.random.default_rng([self.seed, 1, step, self.rank])
+        rng = np.random.default_rng([self.seed, 1, step, 0])
         waiting = [problem for problem, found in self.pool.items() if found]
         made = []
         for _ in range(count):
@@ -78,7 +75,7 @@ class Curriculum:
 
     def _next(self) -> int:
         """The next problem of a shuffled round; each round has another order."""
-        epoch, place = divmod(self.asked * self.processes + self.rank, self.problems)
+        epoch, place = divmod(self.asked, self.problems)
         self.asked += 1
         return int(np.random.default_rng([self.seed, 2, epoch]).permutation(self.problems)[place])
 
@@ -102,7 +99,7 @@ class Curriculum:
             },
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         self.asked = state["asked"]
         self.pool = {
             int(p): [Candidate(0, t, tuple(r), f, x, b, None, 0, 0, None) for t, r, f, x, b in found]
@@ -135,13 +132,12 @@ class ArchiveCurriculum(Curriculum):
     stored: Callable[[int, np.random.Generator], list[Candidate]] | None = None
 
     def draw(self, step: int, count: int) -> list[TrainingPrompt]:
-        rng = np.random.default_rng([self.seed, 1, step, self.rank])
-        share = len(range(self.rank, self.problems, self.processes))
-        while len(self.visits) < min(max(self.under_way, count), share):
+        rng = np.random.default_rng([self.seed, 1, step, 0])
+        while len(self.visits) < min(max(self.under_way, count), self.problems):
             problem = self._next()
             self.visits.setdefault(problem, 0)
             if self.stored is not None and problem not in self.pool:
-                moment = np.random.default_rng([self.seed, 5, self.asked, self.rank])
+                moment = np.random.default_rng([self.seed, 5, self.asked, 0])
                 self.pool[problem] = self.stored(problem, moment)
         waiting = list(self.visits)
         turns = [waiting[i] for _ in range(-(-count // len(waiting))) for i in rng.permutation(len(waiting))]
@@ -189,7 +185,7 @@ class ArchiveCurriculum(Curriculum):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "asks": {str(problem): count for problem, count in self.visits.items()}}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
         self.visits = {int(problem): count for problem, count in state["asks"].items()}
 

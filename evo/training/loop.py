@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evo.config.train import TrainRun
 from evo.errors import BadInput
@@ -32,9 +32,6 @@ from vpo.training.checkpoint import save_checkpoint
 from vpo.training.config import Estimation
 from vpo.training.examples import ExampleGroup
 from vpo.training.trainer import PolicyTrainer
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 EVALUATION_STREAM_SEED = 1_000_003
 """Held-out answers are drawn with a separate seed, the same in every evaluation of every run."""
@@ -133,7 +130,6 @@ class Training:
 
     run: its settings; about: what its directory tells of how it began
     held_out: problems to evaluate on
-    accelerator: if several processes train together
     on_log: called with one plain record for each step, and one for each evaluation
     opened: databases that are read meanwhile
     """
@@ -146,17 +142,11 @@ class Training:
     directory: TrainingDirectory
     about: Mapping[str, Any]
     held_out: Sequence[Problem] = ()
-    accelerator: Accelerator | None = None
     on_log: Callable[[dict[str, Any]], None] | None = None
     opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __post_init__(self) -> None:
         self.status = TrainingStatus(self.source.steps, left_out=dict(self.source.left_out))
-
-    @property
-    def main(self) -> bool:
-        """Whether this process writes and prints, of those that train together."""
-        return self.accelerator is None or self.accelerator.process_index == 0
 
     async def run_to_end(
         self, interruptible: Callable[[Callable[[Stop], None]], contextlib.AbstractContextManager[None]]
@@ -220,36 +210,31 @@ class Training:
         self._log("step", status.metrics)
 
     def _spent(self) -> Stop | None:
-        """The reason to stop now, None to continue. Processes stop together, as soon as one must."""
+        """The reason to stop now, None to continue."""
         run, status, stop = self.run, self.status, self.status.stopping
         if stop is None and run.max_seconds is not None and status.seconds >= run.max_seconds:
             stop = Stop(StopReason.BUDGET, f"budget of {run.max_seconds:g} seconds")
         taken = status.answers + self.source.answers(status.step) if status.step < status.steps else 0
         if stop is None and run.max_answers is not None and taken > run.max_answers:
             stop = Stop(StopReason.BUDGET, f"budget of {run.max_answers:,} answers")
-        if self.trainer.all_reduce_sum(float(stop is not None)) and stop is None:
-            stop = Stop(StopReason.BUDGET, "another process stopped")
         return stop
 
     async def _evaluate(self) -> None:
         """Metrics on the held-out problems. Raises BadInput if one cannot be judged."""
         if not self.held_out:
             return
-        if self.main:
-            evaluation = await evaluate(
-                self.policy,
-                self.held_out,
-                answers=self.run.chain,
-                total=self.run.evaluate_answers,
-                seeds=[EVALUATION_STREAM_SEED],
-                scorer=self.scorer,
-            )
-            for name, fault in evaluation.faults.items():
-                raise BadInput(f"held-out {name} cannot be judged: {fault}")
-            means = {name: evaluation.mean(name) for name in evaluation.metrics if name.startswith(SHOWN)}
-            self.status.evaluation = {name: value for name, value in means.items() if value is not None}
-        if self.accelerator is not None:
-            self.accelerator.wait_for_everyone()
+        evaluation = await evaluate(
+            self.policy,
+            self.held_out,
+            answers=self.run.chain,
+            total=self.run.evaluate_answers,
+            seeds=[EVALUATION_STREAM_SEED],
+            scorer=self.scorer,
+        )
+        for name, fault in evaluation.faults.items():
+            raise BadInput(f"held-out {name} cannot be judged: {fault}")
+        means = {name: evaluation.mean(name) for name in evaluation.metrics if name.startswith(SHOWN)}
+        self.status.evaluation = {name: value for name, value in means.items() if value is not None}
         self._log("evaluation", self.status.evaluation)
 
     def _log(self, kind: str, metrics: Mapping[str, float]) -> None:
@@ -262,41 +247,28 @@ class Training:
             "total_tokens": status.tokens,
             **{name: round(value, 6) for name, value in metrics.items()},
         }
-        if self.main:
-            self.directory.log(line)
-            if self.on_log is not None:
-                self.on_log(line)
+        self.directory.log(line)
+        if self.on_log is not None:
+            self.on_log(line)
 
     def save(self) -> None:
         """Save a checkpoint; of the older ones, only the newest are kept (`keep`)."""
-        state = self.source.state()
-        curricula = [state.pop("curriculum", None)]  # which differ between processes
-        if self.accelerator is not None:
-            from accelerate.utils import gather_object
-
-            curricula = gather_object(curricula)
-        if self.main:
-            status = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
-            loop = {"status": status, **state}
-            kept = {"loop": loop, "curricula": curricula, "trainer": self.trainer.state()}
-            self._write(self.directory.place(self.status.step), kept)
-            self.directory.prune(self.run.keep)
+        status = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
+        state = {"loop": {"status": status}, "curricula": [self.source.state()], "trainer": self.trainer.state()}
+        self._write(self.directory.place(self.status.step), state)
+        self.directory.prune(self.run.keep)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint's state."""
         for name, value in state["loop"]["status"].items():
             setattr(self.status, "metrics" if name == "figures" else name, value)  # its name in older checkpoints
-        rank = 0 if self.accelerator is None else self.accelerator.process_index
-        self.source.restore({**state["loop"], "curriculum": state["curricula"][rank]})
+        self.source.restore(state["curricula"][0] or {})
         self.trainer.restore(state["trainer"])
         self.policy.version = self.trainer.version
 
     def finish(self) -> None:
         """Write the final policy with its card to the top of the directory."""
-        if self.main:
-            self._write(self.directory.folder)
-        if self.accelerator is not None:
-            self.accelerator.end_training()
+        self._write(self.directory.folder)
 
     def _write(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
         notes, source = self.source.notes(self.status), self.source

@@ -69,10 +69,7 @@ BEGUN = 6
 
 
 class OnPolicy(GroupSource):
-    """The policy's current answers. Of several processes each samples its share of the prompts.
-
-    archives: the first contents of the curriculum's archives
-    """
+    """The policy's current answers. archives: the first contents of the curriculum's archives"""
 
     shown = (
         *("fitness", "best_of_rollout", "refined", "copied", "kept", "behaviour_nll"),
@@ -81,21 +78,18 @@ class OnPolicy(GroupSource):
 
     def __init__(
         self, run: TrainRun, policy: LocalPolicy, scorer: Scorer, problems: Sequence[Problem],
-        styles: Sequence[PromptFormat], archives: StoredArchives | None, rank: int, processes: int,
+        styles: Sequence[PromptFormat], archives: StoredArchives | None,
     ) -> None:  # fmt: skip
         """styles: each problem's prompt format"""
         self.run, self.policy, self.scorer = run, policy, scorer
         self.problems, self.styles, self.archives = problems, styles, archives
-        self.rank, self.processes = rank, processes
         self.steps, self.example, self.words = run.steps, run.problems[0], name_few(run.problems, 4, separator=" ")
-        self.curriculum = Curriculum(len(problems), run.shown_share, run.seed, rank, processes)
+        self.curriculum = Curriculum(len(problems), run.shown_share, run.seed)
         if run.parents_from != "step":
             self.curriculum = ArchiveCurriculum(
                 len(problems),
                 run.shown_share,
                 run.seed,
-                rank,
-                processes,
                 targets=[problem.target for problem in problems],
                 level=run.parent_level,
                 under_way=run.under_way,
@@ -104,16 +98,16 @@ class OnPolicy(GroupSource):
             )
         self._questions: list[TrainingPrompt] = []
         self._parents: dict[int, Candidate] = {}  # by the sequence of the group with this parent
-        self._warned = rank > 0
+        self._warned = False
 
     def answers(self, step: int) -> int:
         return self.run.prompts * self.run.rollouts * self.run.chain
 
     async def next(self, status: TrainingStatus) -> TrainingBatch:
         run, step = self.run, status.step
-        self._questions = questions = self.curriculum.draw(step, len(range(self.rank, run.prompts, self.processes)))
+        self._questions = questions = self.curriculum.draw(step, run.prompts)
         started = time.perf_counter()
-        streams = [step * run.prompts + i * self.processes + self.rank for i in range(len(questions))]
+        streams = range(step * run.prompts, (step + 1) * run.prompts)
         prompts = [
             self.styles[q.problem].build(q.selection, stream, np.random.default_rng([run.seed, BEGUN, stream]))
             for q, stream in zip(questions, streams, strict=True)
@@ -178,7 +172,7 @@ class OnPolicy(GroupSource):
         return Goal(target, [rewards for rewards, _ in ended], self.curriculum.vectors(group.problem))
 
     def state(self) -> dict[str, Any]:
-        return {"curriculum": self.curriculum.state()}
+        return self.curriculum.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.curriculum.restore(state["curriculum"])
+        self.curriculum.restore(state)

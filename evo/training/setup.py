@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig, complete_trainer
@@ -20,7 +20,7 @@ from evo.training.directory import TrainingDirectory
 from evo.training.improve import Improvements
 from evo.training.loop import GroupSource, Training
 from evo.training.on_policy import OnPolicy
-from evo.training.stored import StoredGroups, StoredSource, open_stored
+from evo.training.stored import StoredGroups, open_stored
 from islands.store import Store
 from problems.contract import Problem
 from problems.sandbox import set_sandbox_mode
@@ -32,23 +32,20 @@ from vpo.training.checkpoint import load_state
 from vpo.training.config import IMPROVE, TrainConfig, default_rate
 from vpo.training.trainer import PolicyTrainer
 
-if TYPE_CHECKING:
-    from accelerate import Accelerator
-
-OnLog = Callable[[dict[str, Any]], None]
+ONE_PROCESS = "evo train runs in one process; vpo.trl.VPOTrainer trains in several, with accelerate"
 
 
-def begin(run: TrainRun, output: str, command: str, on_log: OnLog | None = None) -> Training:
+def begin(run: TrainRun, output: str, command: str) -> Training:
     """Begin a training run in the directory `output`, or continue the one there, which has the same settings."""
     directory = TrainingDirectory(output)
     if directory.begun(run):
         budgets = {name: getattr(run, name) for name in RESUMABLE if name in run.model_fields_set}
-        return resume(output, budgets, on_log)
+        return resume(output, budgets)
     about = {"command": command, "commit": source_commit(), "given": run.stored()}
-    return _open(run, run.policy, directory, about, {}, on_log)
+    return _open(run, run.policy, directory, about, {})
 
 
-def resume(folder: str, overrides: Mapping[str, Any], on_log: OnLog | None = None) -> Training:
+def resume(folder: str, overrides: Mapping[str, Any]) -> Training:
     """A stored training run, ready to continue from its last checkpoint, or from the start if it has none yet.
     `overrides` may raise its budgets and name the new place of its traces."""
     directory = TrainingDirectory(folder)
@@ -56,13 +53,12 @@ def resume(folder: str, overrides: Mapping[str, Any], on_log: OnLog | None = Non
     run = parse(TrainRun, {**complete_trainer(about["config"]), **overrides}, f"--resume {folder}")
     checkpoint = next(reversed(directory.checkpoints()), None)
     if checkpoint is None:
-        return _open(run, run.policy, directory, about, {}, on_log)
+        return _open(run, run.policy, directory, about, {})
     state = load_state(checkpoint)
-    began, processes = len(state["curricula"]), int(os.environ.get("WORLD_SIZE", "1"))
-    if began != processes:
-        raise BadInput(f"--resume {folder}: was trained by {began} processes, not {processes}")
+    if (processes := len(state["curricula"])) > 1:
+        raise BadInput(f"--resume {folder}: was trained by {processes} processes; {ONE_PROCESS}")
     weights = run.policy if run.lora_rank else str(parse_address(run.policy).at(checkpoint))
-    return _open(run, weights, directory, about, state, on_log)
+    return _open(run, weights, directory, about, state)
 
 
 def _open(
@@ -71,14 +67,15 @@ def _open(
     directory: TrainingDirectory,
     about: dict[str, Any],
     state: Mapping[str, Any],
-    on_log: OnLog | None,
 ) -> Training:
     """weights: the address of the policy with the weights to start from, which is the run's own at first; state: of a
     checkpoint, {} at first."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise BadInput(ONE_PROCESS)
     with contextlib.ExitStack() as opened:
-        stored = _open_stored(run, about, opened) if run.from_traces else None
+        kind = Improvements if run.method == IMPROVE else StoredGroups
+        stored = open_stored(run, about.get("traces"), kind, opened) if run.from_traces else None
         run = run if stored is None else stored.run
-        accelerator = _open_accelerator(run)
         if not run.problems and stored is None:
             raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
         set_sandbox_mode(run.sandbox)
@@ -86,17 +83,15 @@ def _open(
         check_apart({problem.name for problem in problems} if stored is None else stored.problem_names, held_out)
         if run.asked_temperature == 0 and stored is None:
             raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
-        device = run.device if accelerator is None else str(accelerator.device)
-        policy = _open_policy(run, weights, device, [*problems, *held_out])
+        policy = _open_policy(run, weights, [*problems, *held_out])
         styles = open_formats(problems, policy, run.chain, PromptConfig(prefill=run.begun_share))
         open_formats(held_out, policy, run.chain)  # raises if they do not fit together
         if run.lr is None:
             run = run.model_copy(update={"lr": default_rate(policy.prompt_format)})
         scorer = Scorer()
         if stored is None:
-            rank, processes = (0, 1) if accelerator is None else (accelerator.process_index, accelerator.num_processes)
             archives = _open_archives(run, problems, opened)
-            source: GroupSource = OnPolicy(run, policy, scorer, problems, styles, archives, rank, processes)
+            source: GroupSource = OnPolicy(run, policy, scorer, problems, styles, archives)
         else:
             stored.fit(policy)
             source, about["traces"] = stored, [each.describe() for each in stored.runs]
@@ -111,8 +106,7 @@ def _open(
                 trust=isinstance(source, StoredGroups),
             ),
             version=about["start"],
-            reference=_open_reference(run, weights, device),
-            accelerator=accelerator,
+            reference=_open_reference(run, weights),
             folder=directory.folder,
         )
         if isinstance(source, OnPolicy):
@@ -120,22 +114,14 @@ def _open(
         source.check(trainer.config)
         training = Training(
             run=run, source=source, policy=policy, trainer=trainer, scorer=scorer, directory=directory, about=about,
-            held_out=held_out, accelerator=accelerator, on_log=on_log,
+            held_out=held_out,
         )  # fmt: skip
         if state:
             training.restore(state)
-        if training.main:
-            directory.write_settings(about)
-            directory.rewind(training.status.step if state else -1)
+        directory.write_settings(about)
+        directory.rewind(training.status.step if state else -1)
         training.opened = opened.pop_all()
         return training
-
-
-def _open_stored(run: TrainRun, about: Mapping[str, Any], opened: contextlib.ExitStack) -> StoredSource:
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise BadInput("training from traces runs in one process; start it without accelerate launch")
-    kind = Improvements if run.method == IMPROVE else StoredGroups
-    return open_stored(run, about.get("traces"), kind, opened)
 
 
 def _open_archives(run: TrainRun, problems: Sequence[Problem], opened: contextlib.ExitStack) -> StoredArchives | None:
@@ -148,7 +134,7 @@ def _open_archives(run: TrainRun, problems: Sequence[Problem], opened: contextli
     return StoredArchives(store, name, problems, level=run.parent_level)
 
 
-def _open_policy(run: TrainRun, weights: str, device: str | None, problems: Sequence[Problem]) -> LocalPolicy:
+def _open_policy(run: TrainRun, weights: str, problems: Sequence[Problem]) -> LocalPolicy:
     if (address := parse_address(run.policy)).kind == "vllm":
         raise BadInput(
             f"evo train samples from the model that it trains, which {run.policy} keeps in a separate engine; name "
@@ -157,30 +143,17 @@ def _open_policy(run: TrainRun, weights: str, device: str | None, problems: Sequ
     # a policy that never samples needs no limit
     limit = run.max_new_tokens or (None if problems else 1)
     asked = {"temperature": run.temperature, "max_new_tokens": limit, "answers": run.chain, "dtype": run.dtype}
-    policy = open_policy(RunConfig(policy=weights, device=device, **asked), problems)
+    policy = open_policy(RunConfig(policy=weights, device=run.device, **asked), problems)
     if not isinstance(policy, LocalPolicy):
         raise not_trainable(run.policy)
     return policy
 
 
-def _open_reference(run: TrainRun, weights: str, device: str | None) -> Any:
+def _open_reference(run: TrainRun, weights: str) -> Any:
     """The policy where training started, which a resumed run still compares with; None while that is the one that is
     trained."""
     if not run.has_reference or weights == run.policy:
         return None
-    start = load_policy(run.policy, device=device)
+    start = load_policy(run.policy, device=run.device)
     assert isinstance(start, LocalPolicy)  # as the one that is trained
     return start.model.float().requires_grad_(False)
-
-
-def _open_accelerator(run: TrainRun) -> Accelerator | None:
-    """accelerate's handle if several processes train together (`accelerate launch -m evo train ...`), each with the
-    whole model; otherwise None, without its import."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return None
-    if os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true", "yes"):
-        raise BadInput("evo train does not shard a model over processes; vpo.trl.VPOTrainer does, with --use_fsdp")
-    import torch
-    from accelerate import Accelerator
-
-    return Accelerator(cpu=run.device == "cpu" or not torch.cuda.is_available())

@@ -15,12 +15,6 @@ def test_every_problem_is_asked_once_a_round_in_an_order_of_its_own():
     assert len({tuple(one) for one in rounds}) == 4
 
 
-def test_processes_deal_the_problems_out_between_them():
-    both = [Curriculum(6, 0.0, 0, rank, 2) for rank in range(2)]
-    asked = [q.problem for curriculum in both for q in curriculum.draw(0, 3)]
-    assert sorted(asked) == list(range(6))
-
-
 def test_parents_are_valid_answers_of_the_step_before_for_the_same_problem():
     curriculum = Curriculum(50, 0.5, seed=0)
     shown = fresh = 0
