@@ -1,4 +1,4 @@
 """A policy without search: its answers to each problem, with best@k, solve@k and diversity.
 
-Begin with `evaluate`; `metrics` has the figures, `file` the format that -o writes and --against reads.
+Begin with `evaluate`; `metrics` has the figures, `record` the file that -o writes and --against reads.
 """

@@ -50,10 +50,6 @@ class StageKind:
     folder: str = ""
     ending: str = ""
 
-    @property
-    def searches(self) -> bool:
-        return not self.folder
-
 
 KINDS: Mapping[str, StageKind] = {
     "train": StageKind(TrainRun, POLICY, "policies"),
@@ -62,7 +58,7 @@ KINDS: Mapping[str, StageKind] = {
     "compare": StageKind(CompareOptions, RUN),
     "report": StageKind(ReportSettings, "", "reports", ".html"),
 }
-SEARCHES = tuple(name for name, kind in KINDS.items() if kind.searches)
+SEARCHES = ("search", "compare")
 
 
 def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[BaseModel, dict[str, Any]]:

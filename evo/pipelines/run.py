@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
 import re
 import signal
 import time
@@ -36,8 +35,8 @@ from islands.store import Store
 from islands.types import RunRecord
 
 STATE, LOCK = "pipeline.json", ".lock"
-LOCK_SECONDS, BUSY_SECONDS = 10.0, 30.0
-"""How long to wait for the directory, and for a run, of a process that was killed and has not ended yet."""
+BUSY_SECONDS = 30.0
+"""How long to wait for a run of a process that was killed and has not ended yet."""
 LONGEST_PREFIX = 36
 """Characters of the directory's name at most: with the 40 of a stage's name it fits a run's name."""
 
@@ -155,12 +154,12 @@ class PipelineRun:
 
         quiet: what stages print goes to stderr; report: called when a stage begins and ends
         """
-        with self._locked() as lock:
+        with self._locked():
             self._load()  # another process may have worked here
             left = self.left(chosen)
             with self._obeying_interrupts():
                 for stage in left:
-                    status = self._do(stage, lock, quiet, report)
+                    status = self._do(stage, quiet, report)
                     if status is not Status.DONE:
                         return status, left
         return Status.DONE, left
@@ -195,14 +194,14 @@ class PipelineRun:
             return ["evaluate", *values.pop("problems", []), *_flags(values), "-o", target, "--plain"]
         if stage.kind == "train":
             return ["train", "--config", self._write_config(stage, values), "-o", target, "--plain"]
-        options = _flags({name: values.pop(name, None) for name in ("processes", "against")})
+        processes, against = (_flags({name: values.pop(name, None)}) for name in ("processes", "against"))
         deadline = time.monotonic() + BUSY_SECONDS
         while any(run.status == "running" for run in self._runs(stage)) and time.monotonic() < deadline:
             time.sleep(0.2)  # processes that have not noticed the kill of their parent
         if self._runs(stage):
-            return ["resume", target, *options[: 2 * ("--processes" in options)], "--plain"]
-        command = "run" if stage.kind == "search" else "compare"
-        return [command, "--config", self._write_config(stage, values), "--name", target, *options, "--plain"]
+            return ["resume", target, *processes, "--plain"]
+        command, config = "run" if stage.kind == "search" else "compare", self._write_config(stage, values)
+        return [command, "--config", config, "--name", target, *processes, *against, "--plain"]
 
     def _write_config(self, stage: Stage, values: dict[str, Any]) -> str:
         path = self.folder / "settings" / f"{stage.name}.yaml"
@@ -210,7 +209,7 @@ class PipelineRun:
         path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
         return str(path)
 
-    def _do(self, stage: Stage, lock: int, quiet: bool, report: Callable[[Stage, StageRecord], None]) -> Status:
+    def _do(self, stage: Stage, quiet: bool, report: Callable[[Stage, StageRecord], None]) -> Status:
         before, began = self.record(stage.name), time.monotonic()
         reads = {name: self.record(name).ended for name in stage.reads}
         record = StageRecord(state=Status.BEGUN, settings=dict(stage.given), reads=reads, seconds=before.seconds)
@@ -224,7 +223,7 @@ class PipelineRun:
         # a file is written whole, and it is there without a record if a kill came between
         written = before.state is Status.BEGUN and Path(self.result(stage)).is_file()
         try:
-            code, reason = (0, "") if written else self._run_command(self._command(stage), lock, quiet)
+            code, reason = (0, "") if written else self._run_command(self._command(stage), quiet)
         except Exception as error:
             if exit_code_of(error) is None:
                 raise
@@ -241,11 +240,11 @@ class PipelineRun:
         save()
         return record.state
 
-    def _run_command(self, arguments: Sequence[str], lock: int, quiet: bool) -> tuple[int, str]:
+    def _run_command(self, arguments: Sequence[str], quiet: bool) -> tuple[int, str]:
         """Run `evo ARGUMENTS`: its exit code (negative: the signal that killed it) and its last line on stderr."""
         # the database in the environment, since lists of processes would show its password
         settings, output = {"EVO_DB": self.db}, 2 if quiet else None  # 2: stderr
-        self._process = CommandProcess(arguments, settings, stdout=output, pass_fds=(lock,))
+        self._process = CommandProcess(arguments, settings, stdout=output)
         if self.interrupted:  # before the process could get the signal
             self._process.send_signal(signal.SIGINT)
         try:
@@ -254,27 +253,20 @@ class PipelineRun:
             self._process = None
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
-        """Lock the directory and yield the lock's descriptor. A stage's process inherits it, so both hold the lock."""
+    def _locked(self) -> Iterator[None]:
+        """Lock the directory. The lock ends with this process, and the stage's process with it."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            file = (self.folder / LOCK).open("a")
         except OSError as error:
             raise BadInput(f"-o {self.folder}: {error.strerror or error}") from error
-        try:
-            deadline = time.monotonic() + LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        busy = "another evo pipeline works in this directory; stop it first"
-                        raise BadInput(f"-o {self.folder}: {busy}") from None
-                    time.sleep(0.1)
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                busy = "another evo pipeline works in this directory; stop it first"
+                raise BadInput(f"-o {self.folder}: {busy}") from None
+            yield
 
     @contextlib.contextmanager
     def _obeying_interrupts(self) -> Iterator[None]:

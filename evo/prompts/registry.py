@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.prompts.chat import ChatFormat
@@ -17,7 +15,16 @@ from vpo.policies.prompt_formats import ENTRY_POINTS, WORK_FOLDER, is_token_form
 
 def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
     """The prompt format of this name for a problem; BadInput if they do not go together."""
-    return _opener(name)(problem, config, answers)
+    if is_token_format(name):
+        return TokenFormat(problem, config, answers, name)
+    opener: Opener
+    if name in OURS:
+        opener = OURS[name]
+    elif (point := find_entry_points(ENTRY_POINTS).get(name)) is not None:
+        opener = load_entry_point(point, f"prompt format {name!r}")
+    else:
+        raise BadInput(f"the policy needs the prompt format {name!r}, which no installed package has ({ENTRY_POINTS})")
+    return opener(problem, config, answers)
 
 
 def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFormat:
@@ -43,15 +50,4 @@ def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFor
     return ChatFormat(problem, config, answers, diff)
 
 
-def _opener(name: str) -> Opener:
-    if name == "chat":
-        return open_chat
-    if name == WORK_FOLDER:
-        return WorkFolderFormat
-    if is_token_format(name):
-        return partial(TokenFormat, name=name)
-    point = find_entry_points(ENTRY_POINTS).get(name)
-    if point is None:
-        raise BadInput(f"the policy needs the prompt format {name!r}, which no installed package has ({ENTRY_POINTS})")
-    opener: Opener = load_entry_point(point, f"prompt format {name!r}")
-    return opener
+OURS: dict[str, Opener] = {"chat": open_chat, WORK_FOLDER: WorkFolderFormat}

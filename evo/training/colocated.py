@@ -47,7 +47,6 @@ from problems.contract import Problem
 from problems.scoring import Scorer
 from problems.types import Rollout, ScoredGroup
 from vpo.advantage import METHODS
-from vpo.metrics import diversity
 from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.training.config import IMPROVE, TrainConfig, default_rate
 from vpo.training.examples import SearchContext
@@ -75,11 +74,6 @@ class Promotion:
     total: int
     _promoted: tuple[dict[str, Any], dict[str, Any]] | None = None  # weights, state
 
-    def start(self, trainer: PolicyTrainer) -> None:
-        """Remember the current learner as promoted."""
-        weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}
-        self._promoted = weights, copy.deepcopy(trainer.state())
-
     async def decide(self, trainer: PolicyTrainer, policy: TrainablePolicy, step: int) -> dict[str, float]:
         """After the step-th step, from 1: promote, go back, or learn on. Returns what is stored with the step; its
         `promoted` is 1 if the policy is to sample from the learner's weights now."""
@@ -98,7 +92,8 @@ class Promotion:
         count on, because no name is used twice, and the restored version counts as the newest, so that its groups are
         not behind."""
         if not harmful:
-            self.start(trainer)
+            weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}
+            self._promoted = weights, copy.deepcopy(trainer.state())
         elif self._promoted is not None:
             weights, state = self._promoted
             trainer.model.load_state_dict(weights)
@@ -146,7 +141,7 @@ class CoLocated(Learner):
         self._planned = self._recorded = self._saved = 0  # steps that have their groups; recorded steps; the last saved
         self._probe: tuple[list[Rollout], float] | None = None
         if self.promotion is not None:
-            self.promotion.start(self.trainer)
+            self.promotion.conclude(self.trainer, harmful=False)
 
     def attach(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -176,7 +171,7 @@ class CoLocated(Learner):
         stats = await self.policy.between(partial(self.trainer.step, groups))
         trained = time.perf_counter()
         self._probe = self._probe or _probe_of(groups)
-        metrics = {**stats.metrics, "diversity": diversity_of(groups)}
+        metrics = dict(stats.metrics)
         if stats.policy_version or self.promotion is not None:
             metrics |= await self._offered()
         synced = time.perf_counter()
@@ -294,12 +289,6 @@ class CoLocated(Learner):
         return [group for _, group in read_groups(self.store, self.run_id, after=after, upto=upto)]
 
 
-def diversity_of(groups: Sequence[ScoredGroup]) -> float:
-    """Mean over groups of the mean L1 distance of two valid answers' reward vectors; 0 for none."""
-    vectors = [[a.score.rewards for a in group.all_answers() if a.score.error is None] for group in groups]
-    return float(np.mean([diversity(np.array(rows)) if rows else 0.0 for rows in vectors])) if vectors else 0.0
-
-
 def _promoted(records: Sequence[TrainingStepRecord]) -> int:
     """The last step whose version was promoted; 0 for none."""
     return max((n for n, record in enumerate(records, start=1) if record.stats.get("promoted")), default=0)
@@ -374,15 +363,6 @@ def _check_server(config: RunConfig, policy: Policy) -> None:
         raise BadInput(f"policy {config.policy} gives no token ids and log-probabilities, which training learns from")
 
 
-def policies_folder(store: Store, run: RunRecord) -> Path:
-    """The folder of a run's checkpoints: next to an SQLite file, else in the working directory."""
-    name = run.name.replace("/", "-")
-    if store.dialect == "sqlite":
-        file = Path(str(store.url.database)).absolute()
-        return file.with_name(f"{file.stem}-policies") / name
-    return Path("evo-policies").absolute() / name
-
-
 def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocated:
     """A trainer of a copy of the weights of the search's policy, for a search that check_trainable has accepted. Its
     default learning rate is the paper's, or that of the embedded policies."""
@@ -392,7 +372,11 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
     assert isinstance(policy, TrainablePolicy) and settings is not None  # check_trainable
     if settings.lr is None:
         settings = settings.model_copy(update={"lr": default_rate(policy.prompt_format)})
-    gain, folder = settings.reward == "gain", policies_folder(store, run)
+    gain, folder, name = settings.reward == "gain", Path("evo-policies").absolute(), run.name.replace("/", "-")
+    if store.dialect == "sqlite":  # next to the file
+        file = Path(str(store.url.database)).absolute()
+        folder = file.with_name(f"{file.stem}-policies")
+    folder /= name
     decided = {name: getattr(settings, name) for name in ("max_staleness", "reward", "shaping")}
     trainer = PolicyTrainer(
         policy.learner(), policy.tokenizer, TrainConfig.of(settings, seed=config.seed, **decided),

@@ -102,7 +102,7 @@ class Curriculum:
     def restore(self, state: Mapping[str, Any]) -> None:
         self.asked = state["asked"]
         self.pool = {
-            int(p): [Candidate(0, t, tuple(r), f, x, b, None, 0, 0, None) for t, r, f, x, b in found]
+            int(p): [_candidate(text, tuple(rewards), *others) for text, rewards, *others in found]
             for p, found in state["pool"].items()
         }
 
@@ -217,10 +217,12 @@ def _newest(found: Sequence[Candidate]) -> list[Candidate]:
 def _valid(group: ScoredGroup) -> list[Candidate]:
     """The distinct answers of a group that could be scored."""
     distinct = {a.identity: a for a in group.all_answers() if a.score.error is None}
-    return [
-        Candidate(0, a.text, s.rewards, s.fitness, s.features, s.feedback, s.error, 0, 0, None)
-        for a, s in ((answer, answer.score) for answer in distinct.values())
-    ]
+    scored = [(answer.text, answer.score) for answer in distinct.values()]
+    return [_candidate(text, s.rewards, s.fitness, s.features, s.feedback) for text, s in scored]
+
+
+def _candidate(text: str, rewards: tuple[float, ...], fitness: float, features: Any, feedback: str) -> Candidate:
+    return Candidate(0, text, rewards, fitness, features, feedback, None, 0, 0, None)
 
 
 MOST = 48

@@ -12,7 +12,7 @@ from evo.search.stop import Stop, StopReason
 from evo.training.directory import HELD_OUT
 
 if TYPE_CHECKING:
-    from evo.training.loop import Training, TrainingStatus
+    from evo.training.loop import Training
 
 
 def format_metrics(line: Mapping[str, Any], names: Sequence[str] = HELD_OUT) -> str:
@@ -25,10 +25,13 @@ def print_summary(console: Console, training: Training, stop: Stop) -> None:
     interrupted, reason = stop.reason is StopReason.INTERRUPTED, str(stop)
     ended = "Interrupted" if interrupted else "Done"
     why = f" ({reason})" if reason and not interrupted else ""
-    answers = f"{status.answers:,} answers, " if status.answers else ""
+    spent = max(status.seconds, 1e-9)
+    shares = "  ".join(f"{name} {share:.0%}" for name, share in status.shares().items())
+    answers = f"{status.answers:,} answers, " if status.answers else ""  # examples are none
+    rate = f"{status.answers / spent:,.1f} answers/s  " if status.answers else ""
     console.print(
-        f"[bold]{ended}[/bold]{why}: {status.step} step{'s' * (status.step != 1)}, {answers}"
-        f"{status.tokens:,} tokens in {clock(status.seconds)}; {_rates(status)}",
+        f"[bold]{ended}[/bold]{why}: {status.step} step{'s' * (status.step != 1)}, {answers}{status.tokens:,} tokens "
+        f"in {clock(status.seconds)}; {rate}{status.tokens / spent:,.0f} tokens/s  {shares}",
         soft_wrap=True,
     )
     if training.run.from_traces:
@@ -38,13 +41,6 @@ def print_summary(console: Console, training: Training, stop: Stop) -> None:
     else:
         tried = (training.run.evaluate or [training.source.example])[0]
         console.print(f"the policy: {folder}   try: evo evaluate {tried} --policy {folder}", soft_wrap=True)
-
-
-def _rates(status: TrainingStatus) -> str:
-    spent = max(status.seconds, 1e-9)
-    shares = "  ".join(f"{name} {share:.0%}" for name, share in status.shares().items())
-    answers = f"{status.answers / spent:,.1f} answers/s  " if status.answers else ""  # examples are none
-    return f"{answers}{status.tokens / spent:,.0f} tokens/s  {shares}"
 
 
 def summarize(training: Training, stop: Stop) -> dict[str, Any]:

@@ -90,7 +90,11 @@ def _open(
             run = run.model_copy(update={"lr": default_rate(policy.prompt_format)})
         scorer = Scorer()
         if stored is None:
-            archives = _open_archives(run, problems, opened)
+            archives = None
+            if run.archive_run is not None:
+                name, address = run_and_address(run.archive_run, run.db)
+                store = opened.enter_context(Store.open(address, read_only=True))
+                archives = StoredArchives(store, name, problems, level=run.parent_level)
             source: GroupSource = OnPolicy(run, policy, scorer, problems, styles, archives)
         else:
             stored.fit(policy)
@@ -122,16 +126,6 @@ def _open(
         directory.rewind(training.status.step if state else -1)
         training.opened = opened.pop_all()
         return training
-
-
-def _open_archives(run: TrainRun, problems: Sequence[Problem], opened: contextlib.ExitStack) -> StoredArchives | None:
-    """The archives that `run` names, read-only as long as `opened` is, or None. Raises BadInput, UnknownRun,
-    DatabaseUnavailable."""
-    if run.archive_run is None:
-        return None
-    name, address = run_and_address(run.archive_run, run.db)
-    store = opened.enter_context(Store.open(address, read_only=True))
-    return StoredArchives(store, name, problems, level=run.parent_level)
 
 
 def _open_policy(run: TrainRun, weights: str, problems: Sequence[Problem]) -> LocalPolicy:

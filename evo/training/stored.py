@@ -21,7 +21,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -124,6 +124,7 @@ class StoredSource(GroupSource):
 
 
 Source = TypeVar("Source", bound=StoredSource)
+Place = tuple[int, TraceRow]
 
 
 def open_stored(
@@ -171,22 +172,16 @@ def open_stored(
 
 def _suits(run: TrainRun, record: RunRecord) -> bool:
     answers = int(record.config.get("answers", 3))
-    if run.method not in METHODS:
+    if run.method not in METHODS or answers == run.answers:
         return True
-    return answers == run.answers if run.answers is not None else (answers > 1) == METHODS[run.method].chain
-
-
-class _Place(NamedTuple):
-    """A group: the place of its run, and its row."""
-
-    run: int
-    row: TraceRow
+    return run.answers is None and (answers > 1) == METHODS[run.method].chain
 
 
 class StoredGroups(StoredSource):
     """The groups of stored runs, each once a pass.
 
-    places: of the groups, in order; left_out: those that cannot teach the method, or this policy, by the reason
+    places: of the groups, in order: the place of the run, and the row
+    left_out: those that cannot teach the method, or this policy, by the reason
     """
 
     shown = (
@@ -196,12 +191,12 @@ class StoredGroups(StoredSource):
 
     def __init__(self, run: TrainRun, runs: Sequence[StoredRun]) -> None:
         """The groups that can teach the method of `run`, as far as their rows show."""
-        left_out, self.places, where = Counter[str](), list[_Place](), ", ".join(source.name for source in runs)
+        left_out, self.places, where = Counter[str](), list[Place](), ", ".join(source.name for source in runs)
         for number, source in enumerate(runs):
             choice = GroupChoice(source.run.id, source.upto, run.answers, METHODS[run.method].chain)
             rows = choice.rows(source.store)
             left_out += choice.left_out(source.store)
-            self.places += [_Place(number, row) for row in rows]
+            self.places += [(number, row) for row in rows]
             digested = [(row.sequence, row.iteration, row.version, row.rollouts, row.created) for row in rows]
             source.choose(digested, len(rows))
         if not self.places and not left_out:
@@ -231,13 +226,13 @@ class StoredGroups(StoredSource):
         """Leave out the groups of versions with another tokenizer, and those that came without log-probabilities, as
         far as a look at one group of each version tells."""
         self.policy, reasons = policy, dict[tuple[int, str], str]()
-        for place in self.places:
-            if (key := (place.run, place.row.version)) not in reasons:
-                (group,) = self._groups([place])
+        for run, row in self.places:
+            if (key := (run, row.version)) not in reasons:
+                (group,) = self._groups([(run, row)])
                 reason = unusable(group, policy)
                 known = reason in (SILENT, FOREIGN)
                 reasons[key] = reason if known else FOREIGN if _foreign(group, policy) else ""
-        of = [reasons[place.run, place.row.version] for place in self.places]
+        of = [reasons[run, row.version] for run, row in self.places]
         if left_out := Counter(filter(None, of)):
             evidence = {reason: f" ({version} wrote them)" for (_, version), reason in reversed(reasons.items())}
             self.places = [place for place, reason in zip(self.places, of, strict=True) if not reason]
@@ -273,7 +268,7 @@ class StoredGroups(StoredSource):
             f"out: {status.reasons}.",
         ]
 
-    def of_step(self, step: int) -> list[_Place]:
+    def of_step(self, step: int) -> list[Place]:
         """The groups of a step, at most `prompts`. A step belongs to one pass only."""
         number, within = divmod(step, self._steps_a_pass)
         if self._order is None or self._order[0] != number:
@@ -294,10 +289,10 @@ class StoredGroups(StoredSource):
                 usable.append(group)
         return batch
 
-    def _groups(self, places: Sequence[_Place]) -> list[ScoredGroup]:
+    def _groups(self, places: Sequence[Place]) -> list[ScoredGroup]:
         """In this order. Raises BadInput if one is missing."""
         groups: dict[tuple[int, int], ScoredGroup] = {}
-        for number in sorted({place.run for place in places}):
+        for number in sorted({run for run, _ in places}):
             source, wanted = self.runs[number], [row.sequence for run, row in places if run == number]
             try:
                 groups |= {(number, g.sequence): g for g in groups_at(source.store, source.run.id, wanted)}

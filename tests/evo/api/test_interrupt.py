@@ -73,7 +73,9 @@ def test_a_training_is_stopped_saved_and_resumed(one_thread, monkeypatch):
     begin = setup.begin
 
     def interrupted(run, output, command):
-        return begin(run, output, command, lambda line: _thread.interrupt_main() if line["kind"] == "step" else None)
+        training = begin(run, output, command)
+        training.on_log = lambda line: _thread.interrupt_main() if line["kind"] == "step" else None
+        return training
 
     monkeypatch.setattr(setup, "begin", interrupted)
     with pytest.raises(evo.Interrupted, match=r"evo.train\(resume='stopped'\) continues it"):

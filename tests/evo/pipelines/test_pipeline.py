@@ -10,8 +10,6 @@ from support.command_line import evo
 from support.stored_rows import committed_groups, stored_answers
 from support.training_runs import SMALL_POLICY
 
-from evo.pipelines import run
-
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
 EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"
 
@@ -218,8 +216,7 @@ def test_a_name_that_something_else_has_is_a_clear_error(here, capsys):
     assert code == 2 and "its runs are in sqlite:///shared.db" in err
 
 
-def test_two_at_once_in_a_directory_cannot_be(here, capsys, monkeypatch):
-    monkeypatch.setattr(run, "LOCK_SECONDS", 0.2)
+def test_two_at_once_in_a_directory_cannot_be(here, capsys):
     written(slow=SEARCH % (500, "scripted:mutate?latency=0.05"))
     child = begun()
     try:
