@@ -8,3 +8,10 @@ def evo(capsys, *arguments):
     code = invoke(list(arguments))
     captured = capsys.readouterr()
     return code, captured.out, captured.err
+
+
+def refused(capsys, *arguments):
+    """What `evo ARGUMENTS` says of bad input: one line, nothing on stdout, exit code 2."""
+    code, out, err = evo(capsys, *arguments)
+    assert (code, out) == (2, "") and err.startswith("evo: ") and err.count("\n") == 1, (code, out, err)
+    return err

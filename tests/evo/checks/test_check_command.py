@@ -4,7 +4,7 @@ import json
 import warnings
 
 import pytest
-from support.command_line import evo
+from support.command_line import evo, refused
 
 from evo.checks import record
 from problems import resolve
@@ -69,8 +69,7 @@ def test_a_faulty_scorer_and_what_a_run_of_it_says(capsys, here, scorer):
     "arguments", [("check", "nowhere.py"), ("check",), ("check", "maze:test/1", "--policy", "scripted:mutate")]
 )
 def test_bad_input(capsys, here, arguments):
-    code, out, err = evo(capsys, *arguments)
-    assert code == 2 and len(err.strip().splitlines()) == 1 and not out
+    assert refused(capsys, *arguments)
 
 
 def test_a_maze(capsys, here):

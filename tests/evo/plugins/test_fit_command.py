@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from support.command_line import refused
 
 from evo.cli import invoke
 from evo.plugins.formulas import command, fit, table
@@ -165,9 +166,7 @@ def test_bad_input_is_one_line(here, capsys, head, rows, arguments, message):
     write(here / "data.csv", head.split(",") if head else None, rows)
     if not head and not rows:
         (here / "data.csv").write_text("")
-    assert invoke(["fit", "data.csv", *arguments, *FEW]) == 2
-    error = capsys.readouterr().err
-    assert message in error and len(error.splitlines()) == 1
+    assert message in refused(capsys, "fit", "data.csv", *arguments, *FEW)
     assert not (here / "fits").exists()
 
 
@@ -178,8 +177,7 @@ def test_bad_input_is_one_line(here, capsys, head, rows, arguments, message):
 def test_a_file_that_is_no_table_is_one_line(here, capsys, name, content):
     if content is not None:
         (here / name).write_bytes(content)
-    assert invoke(["fit", name, "-y", "y"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert refused(capsys, "fit", name, "-y", "y")
 
 
 def test_tables_are_read_in_several_forms(here):

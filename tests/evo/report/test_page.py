@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from sqlalchemy import insert
+from support.command_line import refused
 from support.hostile_text import AnyTextProblem, Elements
 
 from evo.cli import invoke
@@ -233,9 +234,7 @@ def test_the_command_writes_one_file(made, tmp_path, capsys):
 )
 def test_bad_input_is_one_line(made, tmp_path, capsys, arguments, line):
     arguments = [argument.format(tmp=tmp_path) for argument in arguments]
-    assert invoke(["report", *arguments, "--db", made]) == 2
-    errors = capsys.readouterr().err
-    assert line in errors and errors.count("\n") == 1 and not list(tmp_path.iterdir())
+    assert line in refused(capsys, "report", *arguments, "--db", made) and not list(tmp_path.iterdir())
 
 
 def test_a_run_with_nothing_in_it_yet(tmp_path, capsys):

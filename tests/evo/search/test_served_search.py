@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.command_line import refused
 from support.completion_server import completion_server
 
 from evo.cli import invoke
@@ -31,9 +32,8 @@ def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
 @pytest.mark.parametrize("wrong", ["openai:other@URL", "openai:tiny@http://127.0.0.1:9", "openai:tiny@URL?speed=1"])
 def test_a_wrong_address_is_one_line_before_anything_is_written(wrong: str, capsys, tmp_path: Path) -> None:
     with completion_server() as server:
-        assert invoke([*SEARCH, "--policy", wrong.replace("URL", server.url), "--plain"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and said.startswith("evo: ") and not (tmp_path / "evo.db").exists()
+        assert refused(capsys, *SEARCH, "--policy", wrong.replace("URL", server.url), "--plain")
+    assert not (tmp_path / "evo.db").exists()
 
 
 @pytest.mark.long
