@@ -78,11 +78,6 @@ def list_alive_nodes() -> list[Mapping[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def count_slots(place: ClusterAddress) -> int:
-    """How many tasks the cluster can run at once, at least one."""
-    return max(1, _count_fitting(place))
-
-
 def check_resources(place: ClusterAddress) -> None:
     """Raise BadInput if scoring processes leave no resources for a task, which would wait for ever."""
     options, cpus = place.options, ray.cluster_resources().get("CPU", 0.0)

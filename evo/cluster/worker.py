@@ -1,12 +1,13 @@
-"""A process on a node, which searches runs, one after another, by the runner of one machine (evo.comparison.workers).
+"""The tasks of the cluster: a whole search each, by the runner of one machine (evo.comparison.workers).
 
-It is a Ray actor whose methods share one event loop, so it can be interrupted while it searches. Faults of known kinds
-are returned as answers, because Ray would wrap exceptions in its own classes.
+Faults of known kinds are returned as answers, because Ray would wrap exceptions in its own classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evo.cluster.connection import adopt_paths
@@ -16,37 +17,92 @@ from evo.config.run import RunConfig
 from evo.exit_status import answer_of_error
 from evo.runs.start import Changes
 from evo.search.stop import Stop, StopReason
+from islands.errors import DatabaseUnavailable, RunBusy
 from problems.child_process import WorkerAnswer
 from problems.sandbox.contract import Mode
 
+BUSY_SECONDS, BUSY_TRIES = 5.0, 30
+"""Pause between attempts, and their number. A run whose writer was lost on another machine is busy for a while; a
+database server may come back after a restart."""
 
-class ClusterWorker:
-    """Searches one run at a time.
 
-    folder, path: the driver's working directory, to which relative names refer, and its import path
-    scorer_actors: processes that score its answers (evo.cluster.scoring); none if it scores them itself
-    mode: the sandbox in which these score
+class Bell:
+    """An actor that tells every task to stop."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._rung = asyncio.Event()
+
+    async def ring(self, reason: str) -> None:
+        self.reason = reason
+        self._rung.set()
+
+    async def has_rung(self) -> bool:
+        return self._rung.is_set()
+
+    async def wait(self) -> str:
+        """The reason, once it is rung."""
+        await self._rung.wait()
+        return self.reason
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What each task needs of its driver.
+
+    folder, path: its working directory, to which relative names refer, and its import path
+    scorer_actors: processes that score answers (evo.cluster.scoring), none if a task scores them itself; mode: their
+        sandbox
     """
 
-    def __init__(self, folder: str, path: Sequence[str], scorer_actors: Sequence[Any], mode: Mode) -> None:
-        adopt_paths(folder, path)
-        self._runner = Runner(ClusterScorer(scorer_actors, mode) if scorer_actors else None)
-
-    async def prepare(self, configs: Sequence[RunConfig]) -> WorkerAnswer:
-        """Load the problems and policies of these runs, as a check."""
-        return await _answer(self._runner.prepare(configs))
-
-    async def search(self, run: str, db: str, changes: Changes, take_over: bool) -> WorkerAnswer:
-        """Search to the end."""
-        return await _answer(self._runner.search_run(run, db, changes, take_over=take_over))
-
-    async def interrupt(self, reason: str) -> None:
-        self._runner.interrupt(Stop(StopReason.INTERRUPTED, reason))
+    folder: str
+    path: Sequence[str]
+    bell: Any
+    scorer_actors: Sequence[Any] = ()
+    mode: Mode = "auto"
 
 
-async def _answer(work: Awaitable[None]) -> WorkerAnswer:
+def load(surroundings: Surroundings, configs: Sequence[RunConfig]) -> WorkerAnswer:
+    """Load the problems and policies of these runs, as a check."""
+    return _answer(surroundings, lambda runner: runner.prepare(configs))
+
+
+def search(surroundings: Surroundings, run: str, db: str, changes: Changes, take_over: bool) -> WorkerAnswer:
+    """Search a run to its end; wait for one that another process still holds, or for the database."""
+
+    async def listen(runner: Runner) -> None:
+        runner.interrupt(Stop(StopReason.INTERRUPTED, await surroundings.bell.wait.remote()))
+
+    async def work(runner: Runner) -> None:
+        if await surroundings.bell.has_rung.remote():
+            return None
+        listening = asyncio.create_task(listen(runner))
+        try:
+            for attempt in range(BUSY_TRIES + 1):
+                try:
+                    return await runner.search_run(run, db, changes, take_over=take_over)
+                except (RunBusy, DatabaseUnavailable):
+                    if runner.stopping or attempt == BUSY_TRIES:
+                        raise
+                await asyncio.sleep(BUSY_SECONDS)
+        finally:
+            listening.cancel()
+
+    return _answer(surroundings, work)
+
+
+def _answer(surroundings: Surroundings, work: Callable[[Runner], Awaitable[None]]) -> WorkerAnswer:
+    async def whole() -> None:
+        actors = surroundings.scorer_actors
+        runner = Runner(ClusterScorer(actors, surroundings.mode) if actors else None)
+        try:
+            await work(runner)
+        finally:
+            await runner.close()
+
+    adopt_paths(surroundings.folder, surroundings.path)
     try:
-        await work
+        asyncio.run(whole())
         return WorkerAnswer()
     except Exception as error:
         return answer_of_error(error)
