@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from evo.comparison.arms import gather, planned
 from evo.errors import BadInput
 from evo.progress.answer import read_answers, statement_of
-from evo.report.tables import candidates_table
+from evo.report.tables import Row, TableCell, candidates_table, make_table, number, word
+from evo.search.status import format_time
 from evo.ui.databases import RunDatabase
 from islands.browse import (
     MOST_COUNTED,
@@ -48,50 +49,9 @@ class UiPage:
     live: bool = False
 
 
-@dataclass(frozen=True)
-class RunEntry:
-    """A run, or the runs of a comparison, in the list. standing: solved searches, searches, and mean best fitness, of
-    the problems that count"""
-
-    name: str
-    runs: tuple[RunOverview, ...]
-    standing: tuple[int, int, float | None]
-
-    @property
-    def states(self) -> dict[str, int]:
-        counts = Counter(line.run.status for line in self.runs)
-        return {state: counts[state] for state in STATES if counts[state]}
-
-    @property
-    def policies(self) -> str:
-        if self.runs[0].run.comparison is None:
-            return str(self.runs[0].run.config.get("policy") or "")
-        arms = list(dict.fromkeys(str(line.run.arm) for line in self.runs))
-        return f"{len(arms)} arms: {', '.join(arms)}"
-
-    @property
-    def groups(self) -> int:
-        return sum(line.groups for line in self.runs)
-
-    @property
-    def planned(self) -> int:
-        return sum(planned(line.run) * line.problems for line in self.runs)
-
-    @property
-    def created(self) -> float:
-        return min(line.run.created for line in self.runs)
-
-    @property
-    def reason(self) -> str:
-        return next((line.run.reason for line in self.runs if line.run.status == "failed" and line.run.reason), "")
-
-    def matches(self, words: str) -> bool:
-        text = f"{self.name} {' '.join(self.states)} {self.policies} {self.runs[0].run.command}".lower()
-        return all(word in text for word in words.lower().split())
-
-
 def _standing(store: Store, lines: Sequence[RunOverview]) -> tuple[int, int, float | None]:
-    """As RunEntry has it. Problems that a scorer's fault stopped in any of the runs count in none."""
+    """(solved searches, searches, mean best fitness). Problems that a scorer's fault stopped in any of the runs count
+    in none."""
     if not any(line.failed for line in lines):
         best = [line.best for line in lines if line.best is not None]
         mean = sum(best) / len(best) if best else None
@@ -109,25 +69,50 @@ def run_path(name: str, *parts: object) -> str:
     return "/".join(quote(str(part), safe="") for part in ("", "run", name, *parts))
 
 
+def _run_row(store: Store, name: str, lines: Sequence[RunOverview]) -> Row:
+    """The row of a run, or of the runs of a comparison."""
+    runs = [line.run for line in lines]
+    counts = Counter(run.status for run in runs)
+    states = ", ".join(f"{counts[state]} {state}" if len(runs) > 1 else state for state in STATES if counts[state])
+    arms = list(dict.fromkeys(str(run.arm) for run in runs))
+    policies = f"{len(arms)} arms: {', '.join(arms)}" if runs[0].comparison else str(runs[0].config.get("policy") or "")
+    solved, searches, best = _standing(store, lines)
+    created, whole = min(run.created for run in runs), sum(planned(line.run) * line.problems for line in lines)
+    return [
+        ("run", TableCell(name, name.lower(), link=run_path(name))),
+        (
+            "state",
+            TableCell(states, states, note=next((run.reason[:200] for run in runs if run.status == "failed"), "")),
+        ),
+        ("iterations", replace(number(sum(line.groups for line in lines), ",d"), note=f"of {whole:,}")),
+        ("solved", TableCell(f"{solved}/{searches}", solved, number=True)),
+        ("mean best", number(best, ".4g")),
+        ("started", TableCell(format_time(created), created)),
+        ("policy", word(policies[:200], "wide")),
+    ]
+
+
 def list_runs(database: RunDatabase, query: Mapping[str, str]) -> UiPage:
     """The runs, running ones and new ones first; without any, commands to start from."""
     by_name: dict[str, list[RunOverview]] = {}
-    entries, fault = list[RunEntry](), ""
+    rows, fault, words = list[Row](), "", query.get("q", "")
     try:
-        for line in database.overview():
-            by_name.setdefault(line.run.comparison or line.run.name, []).append(line)
-        entries += [RunEntry(name, tuple(lines), _standing(database.store(), lines)) for name, lines in by_name.items()]
+        for line in reversed(database.overview()):
+            by_name.setdefault(line.run.comparison or line.run.name, []).insert(0, line)
+        rows += [_run_row(database.store(), name, lines) for name, lines in by_name.items()]
     except DatabaseUnavailable as error:
         fault = str(error)
-    entries.sort(key=lambda entry: ("running" not in entry.states, -entry.created))
-    words = query.get("q", "")
-    shown = [entry for entry in entries if entry.matches(words)]
+    rows.sort(key=lambda row: "running" not in row[1][1].text)
+    texts = [" ".join(cell.text for _, cell in row) + by_name[row[0][1].text][0].run.command for row in rows]
+    shown = [
+        row for row, text in zip(rows, texts, strict=True) if all(one in text.lower() for one in words.lower().split())
+    ]
     page, pages = _page(query, len(shown))
     values = {
         "database": database.name,
-        "entries": shown[page * ROWS : (page + 1) * ROWS],
+        "runs": make_table("runs", "Runs", shown[page * ROWS : (page + 1) * ROWS]),
         "count": len(shown),
-        "whole": len(entries),
+        "whole": len(rows),
         "fault": fault,
         "words_chosen": words,
         "turns": _turns("/", {"q": words}, page, pages),

@@ -13,7 +13,6 @@ import secrets
 import sys
 import traceback
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +21,6 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from evo.errors import BadInput
 from evo.report.page import content_policy, environment, render
-from evo.search.status import format_time
 from evo.ui import pages
 from evo.ui.databases import RunDatabase
 from evo.ui.pages import UiPage
@@ -67,7 +65,6 @@ class PageServer(ThreadingHTTPServer):
         self.port = int(self.socket.getsockname()[1])
         self.token = secrets.token_urlsafe(24) if token else ""
         self.address = f"http://{HOST}:{self.port}/" + (f"?token={self.token}" if self.token else "")
-        environment().filters |= {"when": format_time, "iso": _iso}
         environment().globals |= {"run_path": pages.run_path, "suffix": format_db_option(database.address)}
 
     def close(self) -> None:
@@ -182,7 +179,3 @@ def _id(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     raise UnknownRun("a candidate is named by its number")
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

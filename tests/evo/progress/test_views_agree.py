@@ -98,8 +98,8 @@ def test_a_failed_problem_counts_in_no_view(address, capsys):
         assert [[cell.text for cell in row] for row in served.problems.rows] == [
             [cell.text for cell in row] for row in page.problems.rows
         ]
-        (entry,) = list_runs(database, {}).values["entries"]
-        assert entry.standing[:2] == (sum(won for won, _ in solved.values()), 8)
+        (row,) = list_runs(database, {}).values["runs"].rows
+        assert row[3].text == f"{sum(won for won, _ in solved.values())}/8"
     finally:
         database.close()
 
