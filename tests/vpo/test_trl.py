@@ -213,6 +213,37 @@ def test_its_loss_and_gradients_are_policy_trainers(
         assert relative_error(gradient, dict(model.named_parameters())[name].grad) < 1e-4, name
 
 
+def test_a_group_split_over_processes_is_judged_as_one(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the second of two processes, which gathers the rollouts of both; the middle one of three groups is split."""
+    from trl import GRPOTrainer
+
+    trainer = trainer_of(checkpoint, tmp_path)
+    trained: Any = trainer.model
+    trained.train()
+    rows, half = [row for row in ROWS for _ in range(SIZE)], SIZE * len(ROWS) // 2
+    ids = [[5 + n, 8, 20 + 3 * n] for n in range(len(rows))]
+
+    def rewards(some: list[Any], of: list[list[int]]) -> None:
+        trainer._calculate_rewards(some, [""] * len(some), [""] * len(some), of)
+
+    rewards(rows, ids)
+    alone = list(trainer._credit)
+    first = [trainer._score_rollout(row, one) for row, one in zip(rows[:half], ids[:half], strict=True)]
+    monkeypatch.setattr("vpo.trl.gather_object", lambda own: [*first, *own])
+
+    def generate(self: Any, inputs: list[Any]) -> dict[str, Any]:
+        rewards(inputs, ids[half:])
+        return {"completion_ids": torch.zeros(len(inputs), 3), "advantages": torch.zeros(len(inputs))}
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", generate)
+    monkeypatch.setattr(type(trainer.accelerator), "process_index", 1)
+    found = trainer._generate_and_score_completions(rows[half:])["advantages"]
+    np.testing.assert_allclose(found.numpy(), [row[0] for row in alone[half:]], atol=1e-6)
+    assert np.abs(found.numpy()).max() > 0.5
+
+
 def test_it_trains(checkpoint: Path, tmp_path: Path) -> None:
     trainer = trainer_of(checkpoint, tmp_path, answers=2)
     model: Any = trainer.model
