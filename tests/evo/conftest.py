@@ -4,6 +4,7 @@ pages of finished searches."""
 import asyncio
 import shutil
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -111,30 +112,13 @@ def make_search(monkeypatch):
     return run
 
 
-class Clock:
-    """Both clocks of the time searched, which a test can put forward."""
-
-    def __init__(self):
-        self.ahead, self._time, self._monotonic = 0.0, time.time, time.monotonic
-
-    def pass_by(self, seconds):
-        self.ahead += seconds
-
-    def time(self):
-        return self._time() + self.ahead
-
-    now = time
-
-    def monotonic(self):
-        return self._monotonic() + self.ahead
-
-
 @pytest.fixture
 def clock(monkeypatch):
-    from evo.search import status
-
-    monkeypatch.setattr(status, "time", made := Clock())
-    return made
+    """Both clocks of the time searched, `ahead` of the true ones by what a test adds to it."""
+    clock = SimpleNamespace(ahead=0.0, time=lambda: time.time() + clock.ahead)
+    clock.monotonic = lambda: time.monotonic() + clock.ahead
+    monkeypatch.setattr("evo.search.status.time", clock)
+    return clock
 
 
 @pytest.fixture

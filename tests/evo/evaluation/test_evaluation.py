@@ -163,20 +163,8 @@ def test_a_dead_policy_is_reported_and_nothing_is_closed_for_the_caller(digits, 
 
 
 def test_seeds_run_one_after_another(digits, digits_policy):
-    told = []
-
-    async def scenario():
-        return await evaluate(
-            digits_policy(),
-            [digits("a"), digits("b")],
-            answers=2,
-            total=4,
-            seeds=[5, 6],
-            scorer=Scorer(1),
-            on_progress=lambda done, of: told.append((done, of)),
-        )
-
-    evaluation = asyncio.run(scenario())
+    told, given = [], dict(answers=2, total=4, seeds=[5, 6], on_progress=lambda done, of: told.append((done, of)))
+    evaluation = asyncio.run(evaluate(digits_policy(), [digits("a"), digits("b")], scorer=Scorer(1), **given))
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert list(evaluation.per_seed) == [5, 6]
     best = [[max(one.fitness) for one in sample.problems] for sample in evaluation.samples]

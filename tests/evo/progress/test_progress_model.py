@@ -19,19 +19,14 @@ ITERATIONS = 12
 
 
 @pytest.fixture
-def address(tmp_path):
-    return f"sqlite:///{tmp_path}/evo.db"
-
-
-@pytest.fixture
 def problems(digits):
     return [digits("digits/a", target=0.8), digits("digits/b", target=0.99), digits("digits/c")]
 
 
 @pytest.fixture
-def search(address, search_with, problems, digits_policy):
+def search(db, search_with, problems, digits_policy):
     """search(arm, seed, stop_after) -> does some of that arm's groups, and what is left when called again."""
-    with Store.open(address) as store:
+    with Store.open(db) as store:
         config = dict(problems=["x"], iterations=ITERATIONS, rollouts=1, policy="digits")
         runs = [
             PlannedRun(arm, seed, {**config, "answers": answers, "seed": seed})
@@ -42,8 +37,8 @@ def search(address, search_with, problems, digits_policy):
 
     def search(arm, seed, stop_after=None):
         name = f"cmp/{arm}/s{seed}"
-        search_with(problems, digits_policy(), address, name=name, resume=True, stop_after=stop_after)
-        with Store.open(address) as store:
+        search_with(problems, digits_policy(), db, name=name, resume=True, stop_after=stop_after)
+        with Store.open(db) as store:
             run = store.run(name)
             store.finish_run(run.id, "running" if stop_after else "done", summary={"answers": 5, "seconds": 2.0})
 
@@ -66,8 +61,8 @@ def settled(progress):
 
 
 @pytest.mark.long
-def test_by_and_by_is_all_at_once(address, search):
-    with Store.open(address, read_only=True) as store:
+def test_by_and_by_is_all_at_once(db, search):
+    with Store.open(db, read_only=True) as store:
         live = Progress(store, "cmp")
         snapshot = settled(live)
         assert snapshot.problems == () and snapshot.statuses == {"waiting": 4}
@@ -80,10 +75,10 @@ def test_by_and_by_is_all_at_once(address, search):
         assert len(snapshot.verdict) == 1 and "base - grpo" in str(snapshot.verdict[0])
 
 
-def test_searches_have_their_rises_and_solutions(address, search):
+def test_searches_have_their_rises_and_solutions(db, search):
     search("base", 0)
     search("grpo", 0, 20)
-    with Store.open(address, read_only=True) as store:
+    with Store.open(db, read_only=True) as store:
         progress = Progress.open(store, "cmp")
         assert progress.comparison.reference == "grpo"
         assert Progress.open(store, "cmp", against="base").snapshot().reference == "base"
@@ -99,11 +94,11 @@ def test_searches_have_their_rises_and_solutions(address, search):
             assert all(results.best[at][rise.iteration - 1] == rise.fitness for rise in found.rises if rise.iteration)
 
 
-def test_improvements_are_the_newest_rises_with_what_they_gained(address, search):
+def test_improvements_are_the_newest_rises_with_what_they_gained(db, search):
     search("base", 0)
     from islands.runs import course_of
 
-    with Store.open(address, read_only=True) as store:
+    with Store.open(db, read_only=True) as store:
         snapshot = settled(Progress(store, "cmp"))
         run = store.run("cmp/base/s0")
         steps = {
@@ -122,12 +117,12 @@ def test_improvements_are_the_newest_rises_with_what_they_gained(address, search
             assert line.before is None or line.before < line.fitness
 
 
-def test_archives_are_read_as_they_are(address, search):
+def test_archives_are_read_as_they_are(db, search):
     search("base", 0)
     from islands.runs import elites
     from vpo.metrics import diversity
 
-    with Store.open(address, read_only=True) as store:
+    with Store.open(db, read_only=True) as store:
         progress = Progress(store, "cmp")
         progress.select(1)
         snapshot = settled(progress)
@@ -138,12 +133,12 @@ def test_archives_are_read_as_they_are(address, search):
         assert snapshot.arms[1].population is None
 
 
-def test_before_a_valid_answer_the_detail_shows_what_is_asked(address, search):
+def test_before_a_valid_answer_the_detail_shows_what_is_asked(db, search):
     search("base", 0, 6)
-    with Store.open(address) as store, store.begin() as tx:
+    with Store.open(db) as store, store.begin() as tx:
         tx.connection.execute(update(PromptGroup).values(best=None, best_fitness=None))
         tx.connection.execute(update(Candidate).values(error="no score"))
-    with Store.open(address, read_only=True) as store:
+    with Store.open(db, read_only=True) as store:
         progress = Progress(store, "cmp")
         progress.select(1, "base")
         snapshot = settled(progress)
@@ -154,9 +149,9 @@ def test_before_a_valid_answer_the_detail_shows_what_is_asked(address, search):
     assert "no valid answer yet" in text and "a prompt of this problem" in text and "Write eight digits." in text
 
 
-def test_the_detail_of_the_chosen_answer(address, search):
+def test_the_detail_of_the_chosen_answer(db, search):
     search("base", 0, 6)
-    with Store.open(address, read_only=True) as store:
+    with Store.open(db, read_only=True) as store:
         progress = Progress(store, "cmp")
         progress.select(0, "base")
         first = settled(progress).detail
@@ -172,12 +167,12 @@ def test_the_detail_of_the_chosen_answer(address, search):
         assert settled(progress).detail is None
 
 
-def test_a_run_taken_up_again_with_more_iterations(address, search, search_with, problems, digits_policy):
+def test_a_run_taken_up_again_with_more_iterations(db, search, search_with, problems, digits_policy):
     search("base", 0)
-    with Store.open(address, read_only=True) as store:
+    with Store.open(db, read_only=True) as store:
         progress = Progress(store, "cmp")
         assert settled(progress).iterations == ITERATIONS
-        search_with(problems, digits_policy(), address, name="cmp/base/s0", resume=True, iterations=ITERATIONS + 8)
+        search_with(problems, digits_policy(), db, name="cmp/base/s0", resume=True, iterations=ITERATIONS + 8)
         snapshot = settled(progress)
         assert (
             snapshot.iterations == ITERATIONS + 8
@@ -185,13 +180,13 @@ def test_a_run_taken_up_again_with_more_iterations(address, search, search_with,
         )
 
 
-def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
+def test_telemetry_is_added_up_and_anything_may_be_missing(db, search):
     from islands.runs import run_totals
     from islands.types import Totals, sum_totals
 
     search("base", 0, 3)
     search("base", 1, 3)
-    with Store.open(address) as store:
+    with Store.open(db) as store:
         first, second = store.run("cmp/base/s0"), store.run("cmp/base/s1")
         said = {"answers_per_second": 10.0, "policy_busy": 0.5, "errors": {"x": 2}, "scoring_queue": 3, "tokens": 7}
         store.finish_run(first.id, "running", summary=said)
@@ -208,9 +203,9 @@ def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
         assert (bare.rate("answers"), bare.policy_busy, bare.waiting("in_flight")) == (None, None, None)
 
 
-def test_the_time_left_is_that_of_the_last_minutes_and_none_without_progress(address, search):
+def test_the_time_left_is_that_of_the_last_minutes_and_none_without_progress(db, search):
     search("base", 0, 6)
-    with Store.open(address, read_only=True) as store:
+    with Store.open(db, read_only=True) as store:
         progress = Progress(store, "cmp")
         progress.refresh()
         first = progress.snapshot(1000.0)

@@ -1,6 +1,7 @@
 """The search loop against a problem and a policy made for it: order, determinism, faults, budgets, resume."""
 
 import asyncio
+import time
 
 import pytest
 from sqlalchemy import text
@@ -15,13 +16,9 @@ from islands.store import Store
 from vpo.policies.contract import PolicyUnavailable
 
 
-def stored(db, name="run"):
-    return stored_answers(db, name)
-
-
 def test_every_iteration_of_every_problem_is_committed_once(search_with, digits, digits_policy, db):
     launched = search_with([digits("a"), digits("b"), digits("c")], digits_policy(), db, iterations=20, rollouts=2)
-    rows = stored(db)
+    rows = stored_answers(db, "run")
     places = {(row[1], row[2]) for row in rows}
     assert places == {(name, i) for name in "abc" for i in range(20)}
     assert [group.sequence for group in launched.groups] == list(range(60))
@@ -38,7 +35,7 @@ def test_one_seed_is_one_run_whatever_the_timing_and_another_is_another(
     for i, (jitter, seed) in enumerate(((0.0, 5), (0.01, 5), (0.0, 6))):
         db, policy = f"sqlite:///{tmp_path}/{i}.db", digits_policy(batch=batch, jitter=jitter)
         search_with([digits("a"), digits("b")], policy, db, iterations=15, parallel=6, seed=seed)
-        runs.append(stored(db))
+        runs.append(stored_answers(db, "run"))
     assert runs[0] == runs[1] != runs[2]
 
 
@@ -46,7 +43,8 @@ def test_a_problem_runs_alike_whatever_is_searched_beside_it(search_with, digits
     alone, beside = f"sqlite:///{tmp_path}/alone.db", f"sqlite:///{tmp_path}/beside.db"
     search_with([digits("a")], digits_policy(batch=1), alone, iterations=12, parallel=1)
     search_with([digits("a"), digits("b")], digits_policy(batch=1), beside, iterations=12, parallel=1)
-    assert [row[1:] for row in stored(alone)] == [row[1:] for row in stored(beside) if row[1] == "a"]
+    one, both = stored_answers(alone, "run"), stored_answers(beside, "run")
+    assert [row[1:] for row in one] == [row[1:] for row in both if row[1] == "a"]
 
 
 def test_batches_are_full_until_the_end(search_with, digits, digits_policy, db):
@@ -88,7 +86,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(search_with, digits, digit
     first = search_with(problems, digits_policy(), parts, stop_after=11, **settings)
     assert 11 <= first.status.groups < 2 * settings["iterations"]
     second = search_with(problems, digits_policy(), parts, resume=True)
-    assert stored(whole) == stored(parts)
+    assert stored_answers(whole, "run") == stored_answers(parts, "run")
     assert second.status.groups == 2 * settings["iterations"] or "patience" in settings
     if "islands" in settings.get("population", {}):
         assert second.status.migrations > 0
@@ -97,12 +95,12 @@ def test_interrupted_and_resumed_equals_uninterrupted(search_with, digits, digit
 def test_resuming_a_finished_run_adds_nothing_and_more_iterations_go_on(search_with, digits, digits_policy, tmp_path):
     short, long = f"sqlite:///{tmp_path}/short.db", f"sqlite:///{tmp_path}/long.db"
     search_with([digits("a")], digits_policy(), short, iterations=10)
-    before = stored(short)
+    before = stored_answers(short, "run")
     search_with([digits("a")], digits_policy(), short, resume=True)
-    assert stored(short) == before
+    assert stored_answers(short, "run") == before
     search_with([digits("a")], digits_policy(), short, resume=True, iterations=25)
     search_with([digits("a")], digits_policy(), long, iterations=25)
-    assert stored(short) == stored(long)
+    assert stored_answers(short, "run") == stored_answers(long, "run")
 
 
 def test_a_scorer_fault_stops_its_problem_alone(search_with, digits, digits_policy, db):
@@ -112,7 +110,7 @@ def test_a_scorer_fault_stops_its_problem_alone(search_with, digits, digits_poli
     stop = by_name["bad"].stop
     assert stop.reason is StopReason.FAILED and stop.message.startswith("bad: no score for '7")
     assert by_name["good"].committed == 30
-    assert not any(row[8] and row[8].startswith("7") for row in stored(db) if row[1] == "bad")
+    assert not any(row[8] and row[8].startswith("7") for row in stored_answers(db, "run") if row[1] == "bad")
 
     def statuses():
         with Store.open(db, read_only=True) as store:
@@ -147,11 +145,11 @@ def test_a_dead_policy_ends_the_run_with_its_reason_and_keeps_what_was_committed
     policy = digits_policy(die_after=5, error=PolicyUnavailable("server went away"))
     with pytest.raises(SearchFailed, match="server went away"):
         search_with([digits("a")], policy, db, iterations=100)
-    kept = stored(db)
+    kept = stored_answers(db, "run")
     assert kept
     launched = search_with([digits("a")], digits_policy(), db, resume=True)
     assert launched.status.groups == 100
-    assert stored(db)[: len(kept)] == kept
+    assert stored_answers(db, "run")[: len(kept)] == kept
 
 
 def test_a_bug_in_a_policy_is_raised_as_it_is(search_with, digits, digits_policy, db):
@@ -203,7 +201,7 @@ def test_a_run_whose_problems_changed_is_refused(search_with, digits, digits_pol
 
 def test_best_of_n_never_shows_a_parent(search_with, digits, digits_policy, db):
     launched = search_with([digits("a")], digits_policy(), db, iterations=10, prompt={"show_parent": False})
-    assert len({row[4] for row in stored(db)}) == 1
+    assert len({row[4] for row in stored_answers(db, "run")}) == 1
     assert {(group.parent, group.inspirations) for group in launched.groups} == {(None, ())}
     with Store.open(db, read_only=True) as store, store.read() as connection:
         for table in ("prompt_groups", "candidates"):
@@ -229,7 +227,7 @@ def test_an_interrupt_lets_go_of_what_the_policy_has_not_begun(search_with, digi
     assert launched.status.groups == begun < 48, "every group that was begun is committed, and no other was begun"
     assert len(policy.calls) <= 3
     search_with([digits(n) for n in names], digits_policy(batch=4), parts, resume=True)
-    assert stored(whole) == stored(parts)
+    assert stored_answers(whole, "run") == stored_answers(parts, "run")
 
 
 def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, digits, digits_policy, db, monkeypatch):
@@ -249,38 +247,29 @@ def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, di
 
 
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
-    search_with, digits, digits_policy, tmp_path, monkeypatch
+    search_with, digits, digits_policy, db, monkeypatch
 ):
-    from evo.progress.snapshot import ArmSnapshot
-    from evo.search import loop as searching
-    from islands.store import Store
-
     class SlowFirst(digits_policy):
         async def sample(self, prompts, **settings):
-            if not self.calls:
-                self.calls.append(None)
-                await asyncio.wait_for(overtaken.wait(), 20)
-            return await super().sample(prompts, **settings)
+            first = not self.calls
+            groups = await super().sample(prompts, **settings)
+            until = time.monotonic() + 20
+            while first and summary().get("sampled_ahead") != 7 and time.monotonic() < until:
+                await asyncio.sleep(0.02)
+            seen.extend([summary()] if first else [])
+            return groups
 
-    overtaken, seen, kept = asyncio.Event(), [], Store.set_summary
+    def summary():
+        with Store.open(db, read_only=True) as store:
+            return store.run("run").summary
 
-    def watching(store, run_id, metrics, transaction):
-        kept(store, run_id, metrics, transaction)
-        if "in_flight" in metrics:
-            seen.append(metrics)
-            if metrics["sampled_ahead"] == metrics["in_flight"] - 1:
-                overtaken.set()
-
-    monkeypatch.setattr(Store, "set_summary", watching)
-    monkeypatch.setattr(searching, "WAITING_SECONDS", 0.02)
-    db = f"sqlite:///{tmp_path / 'evo.db'}"
+    seen = []
+    monkeypatch.setattr("evo.search.loop.WAITING_SECONDS", 0.02)
     launched = search_with([digits("a")], SlowFirst(batch=0), db, iterations=20, parallel=8)
-    told_then = next(metrics for metrics in seen if metrics["sampled_ahead"] == 7)
-    assert told_then["in_flight"] == 8 and told_then["groups"] == 0 and told_then["policy_busy"] > 0
-    assert launched.status.groups == 20
-    with Store.open(db, read_only=True) as store:
-        run = store.run("run")
-    assert "in_flight" not in run.summary and ArmSnapshot("run", (run,)).waiting("in_flight") is None
+    (waiting,) = seen
+    assert (waiting["in_flight"], waiting["sampled_ahead"], waiting["groups"]) == (8, 7, 0)
+    assert waiting["policy_busy"] > 0
+    assert launched.status.groups == 20 and "in_flight" not in summary()
 
 
 @pytest.mark.parametrize(
@@ -309,7 +298,7 @@ def test_a_finished_run_that_is_resumed_keeps_its_best_and_its_seconds(search_wi
     first = search_with([digits("a")], digits_policy(delay=0.01), db, iterations=10)
     with Store.open(db) as store:
         store.finish_run(store.run("run").id, "done", summary=first.status.metrics())
-    clock.pass_by(1675)
+    clock.ahead += 1675
     again = search_with([digits("a")], digits_policy(), db, resume=True)
     assert again.status.problem_runs[0].best == again.best[0][1] == first.best[0][1]
     assert again.status.elapsed < first.status.elapsed + 60
@@ -322,18 +311,18 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
     from evo.progress.model import Progress
 
     first = search_with([digits("a")], digits_policy(), db, iterations=10, stop_after=4)
-    clock.pass_by(5)
+    clock.ahead += 5
     first.status.active.resume()  # as a process that was killed leaves it
-    clock.pass_by(5)
+    clock.ahead += 5
     with Store.open(db) as store:
         store.finish_run(store.run("run").id, "running", summary=first.status.metrics())
-    clock.pass_by(1675)
+    clock.ahead += 1675
     second = search_with([digits("a")], digits_policy(), db, resume=True)
     with Store.open(db) as store:
         store.finish_run(store.run("run").id, "done", summary=second.status.metrics())
-    clock.pass_by(100)
+    clock.ahead += 100
     with Store.open(db, read_only=True) as store:
-        assert 5 <= Progress.open(store, "run").snapshot().elapsed(clock.now()) < 65
+        assert 5 <= Progress.open(store, "run").snapshot().elapsed(clock.time()) < 65
 
 
 class TestDigitsPolicy(PolicyContract):
