@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -123,14 +122,13 @@ def print_table(
 
 @contextlib.contextmanager
 def show_progress(console: Console, live: bool, title: str, unit: str) -> Iterator[Callable[..., None]]:
-    """Yields a function of (how many are done, of how many, details) that shows it: as a bar, and the details, or all
-    of it without a bar, in a line every ten seconds."""
+    """Print the title. Yields a function of (how many are done, of how many, details) that shows it: as a bar, and the
+    details, or all of it without a bar, in a line every ten seconds."""
     started = last = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    if not live:
-        console.print(title, soft_wrap=True)
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not live) as bar:
-        task = bar.add_task(escape(title), total=None)
+    console.print(title, soft_wrap=True, markup=False)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not live) as bar:
+        task = bar.add_task("", total=None)
 
         def report(done: int, of: int, details: str = "") -> None:
             nonlocal last
