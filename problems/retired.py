@@ -38,6 +38,7 @@ FLAGS: dict[str, str] = {
         f"check --{name}": "evo evaluate PROBLEM --policy POLICY samples a policy and measures its answers"
         for name in ("policy", "answers", "temperature", "max-new-tokens")
     },
+    "--best-of-n": "--baseline best-of-n=ARM",
     "--reflect": "let the scorer's feedback call a model",
     "--openevolve": "`evo best RUN -o DIR` writes the programs, which OpenEvolve starts from",
 }
@@ -46,6 +47,7 @@ FLAGS: dict[str, str] = {
 KEYS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "shards": ("a run is one task of a cluster; ?scorers=N spreads its scoring", (None,)),
     "dropped_policies": ("start a new run with --start FILE, as from evo best", ([], None)),
+    "best_of_n": ("baselines: [best-of-n=ARM]", (None,)),
     "reflect": ("let the scorer's feedback call a model", ()),
     "prompt.horizon": ("leave it out: no gain was shown", (False, None)),
     "feedback": ("let the scorer's feedback call a model", (None, {}, {"policy": None, "max_new_tokens": None})),

@@ -36,7 +36,7 @@ from islands.names import check_name
             *("arms", "iterations", "seeds", "limit", "baselines", "seed"),
             *("config_path", "name", "db", "plain"),
         ),
-        "Comparison": ("against", "answers", "answers_per_iteration", "best_of_n", "processes"),
+        "Comparison": ("against", "answers", "answers_per_iteration", "processes"),
         "Budget": BUDGET,
         "Search": SEARCH,
         "Policy": SAMPLING,
@@ -62,7 +62,6 @@ from islands.names import check_name
     help="A baseline: best-of-n, hill or scs, of the first arm or of ARM; classic for mazes; several with commas; or "
     "`none`.  [default: best-of-n]",
 )
-@click.option("--best-of-n", multiple=True, metavar="ARM", help="The same as --baseline best-of-n=ARM, or `none`.")
 @flag(CompareOptions, "answers_per_iteration")
 @flag(CompareOptions, "against", metavar="ARM")
 @flag(CompareOptions, "processes")
@@ -81,7 +80,6 @@ def compare(
     arms: tuple[str, ...],
     seeds: int | None,
     baselines: tuple[str, ...],
-    best_of_n: tuple[str, ...],
     answers_per_iteration: int | None,
     against: str | None,
     processes: int | None,
@@ -123,7 +121,6 @@ def compare(
         arms=named or None,
         seeds=seeds,
         baselines=_split_values(baselines),
-        best_of_n=_split_values(best_of_n),
         answers_per_iteration=answers_per_iteration,
         training=training or None,
         against=against,
@@ -156,5 +153,5 @@ def compare(
 
 
 def _split_values(given: tuple[str, ...]) -> list[str] | None:
-    """The values of an option that is repeated or holds commas; [] for `none`, None if it was left out."""
+    """The baselines, repeated or with commas; [] for `none`, None if left out."""
     return ([] if given == ("none",) else [value for text in given for value in text.split(",")]) if given else None

@@ -38,47 +38,29 @@ REPEATS: Mapping[str, Mapping[str, Any]] = {
 NAMES = (*REPEATS, CLASSIC)
 
 
-def parse_baseline(text: str) -> tuple[str, str | None]:
-    """`hill` or `hill=ARM` -> the baseline's name, and the arm's. Raises BadInput."""
-    name, equals, arm = (part.strip() for part in text.partition("="))
-    if name not in NAMES:
-        raise BadInput(f"baseline {text}: there is no baseline {name}; there are {', '.join(NAMES)}")
-    if name == CLASSIC and equals:
-        raise BadInput(f"baseline {text}: classic is a fixed policy and repeats no arm")
-    if equals and not arm:
-        raise BadInput(f"baseline {text}: expected {name}=ARM")
-    return name, arm or None
-
-
-def chosen_baselines(
-    baselines: Sequence[str] | None, best_of_n: Sequence[str] | None, arms: Sequence[str]
-) -> dict[str, list[str]]:
-    """Baseline -> the arms that it repeats, both in their order; classic repeats none. By default best-of-n of the
-    first arm. Raises BadInput for an unknown arm."""
-    if baselines is None and best_of_n is None:
-        baselines = [BEST_OF_N]
-    wanted = [parse_baseline(text) for text in baselines or ()] + [(BEST_OF_N, arm) for arm in best_of_n or ()]
-    asked = [(name, arm or arms[0]) for name, arm in wanted]
-    for name, arm in asked:
-        if arm not in arms:
+def chosen_baselines(baselines: Sequence[str], arms: Sequence[str]) -> dict[str, set[str]]:
+    """`hill` or `hill=ARM` -> the baseline's name, and the arms that it repeats, by default the first. Raises
+    BadInput."""
+    chosen: dict[str, set[str]] = {}
+    for text in baselines:
+        name, equals, arm = (part.strip() for part in text.partition("="))
+        if name not in NAMES:
+            raise BadInput(f"baseline {text}: there is no baseline {name}; there are {', '.join(NAMES)}")
+        if name == CLASSIC and equals:
+            raise BadInput(f"baseline {text}: classic is a fixed policy and repeats no arm")
+        if equals and not arm:
+            raise BadInput(f"baseline {text}: expected {name}=ARM")
+        if equals and arm not in arms:
             raise BadInput(f"{name} of {arm}: there is no such arm; there are {', '.join(arms)}")
-    return {
-        name: [arm for arm in arms if (name, arm) in asked and name != CLASSIC]
-        for name in NAMES
-        if any(name == other for other, _ in asked)
-    }
+        chosen.setdefault(name, set()).add(arm or arms[0])
+    return {name: chosen[name] for name in NAMES if name in chosen}
 
 
-def label_of(name: str, arm: str, repeated: Sequence[str]) -> str:
-    """The name of the baseline's arm."""
-    return name if len(repeated) == 1 else f"{name}-{arm}"
-
-
-def repeated_as(name: str, arm: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the arm that is a baseline of another with these settings."""
-    changes = REPEATS[name]
-    population = {**(arm.get("population") or {}), **changes.get("population", {})}
-    return {**arm, **changes, "population": population or None, "train": None}
+def repeat(name: str, arm: ArmConfig) -> ArmConfig:
+    """The baseline of an arm."""
+    settings, changes = arm.model_dump(exclude_unset=True), REPEATS[name]
+    population = {**(settings.get("population") or {}), **changes.get("population", {})}
+    return ArmConfig.model_validate({**settings, **changes, "population": population or None, "train": None})
 
 
 OF_EACH_ARM = ("policy", "rollouts", "train")
@@ -127,7 +109,6 @@ class CompareConfig(BaseModel):
         description="Baselines: best-of-n, hill, scs, each of the first arm or as in hill=ARM, and classic for mazes; "
         "default: best-of-n.",
     )
-    best_of_n: list[str] | None = Field(None, description="Arms to repeat without evolution, as by best-of-n=ARM.")
     answers_per_iteration: Count | None = Field(
         None, description="Answers per iteration of every arm; default: the least that suits all chain lengths."
     )
@@ -253,20 +234,18 @@ def arms_of(config: CompareConfig) -> dict[str, ArmConfig]:
     """All arms, each followed by the baselines that repeat it; classic comes last."""
     if not config.arms:
         raise BadInput("a comparison needs arms, as in: --arm grpo=embedded:grpo --arm vpo=embedded:vpo")
-    chosen = chosen_baselines(config.baselines, config.best_of_n, list(config.arms))
+    baselines = [BEST_OF_N] if config.baselines is None else config.baselines
+    chosen = chosen_baselines(baselines, list(config.arms))
     arms: dict[str, ArmConfig] = {}
-
-    def add_baseline(label: str, arm: ArmConfig) -> None:
-        if label in config.arms:
-            raise BadInput(f"an arm is called {label} already; give it another name")
-        arms[label] = arm
-
+    added: dict[str, ArmConfig] = {}
     for name, arm in config.arms.items():
         arms[name] = arm
         for baseline, repeated in chosen.items():
-            if name in repeated:
-                settings = repeated_as(baseline, arm.model_dump(exclude_unset=True))
-                add_baseline(label_of(baseline, name, repeated), ArmConfig.model_validate(settings))
+            if baseline != CLASSIC and name in repeated:
+                label = baseline if len(repeated) == 1 else f"{baseline}-{name}"
+                arms[label] = added[label] = repeat(baseline, arm)
     if CLASSIC in chosen:
-        add_baseline(CLASSIC, ArmConfig(policy=CLASSIC_POLICY))
+        arms[CLASSIC] = added[CLASSIC] = ArmConfig(policy=CLASSIC_POLICY)
+    if taken := next((label for label in added if label in config.arms), None):
+        raise BadInput(f"an arm is called {taken} already; give it another name")
     return arms

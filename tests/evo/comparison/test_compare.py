@@ -46,7 +46,7 @@ def test_what_is_not_the_arms_own_is_the_same_for_all():
 
 
 def test_best_of_n_is_the_same_arm_without_a_parent_shown():
-    by_arm = planned(best_of_n=["vpo"])
+    by_arm = planned(baselines=["best-of-n=vpo"])
     alone, searching = by_arm["best-of-n"], by_arm["vpo"]
     assert list(by_arm) == ["base", "grpo", "vpo", "best-of-n"]
     assert not alone["prompt"]["show_parent"] and searching["prompt"]["show_parent"]
@@ -84,10 +84,10 @@ def test_a_baseline_shows_what_its_name_says_whatever_the_arm_does():
     assert by_arm["best-of-n"]["population"] == by_arm["own"]["population"]
 
 
-def test_what_is_named_is_what_there_is_and_best_of_n_may_be_named_either_way():
+def test_what_is_named_is_what_there_is():
     assert list(arms_of(config(baselines=["hill"]))) == ["base", "hill", "grpo", "vpo"]
     assert list(arms_of(config(baselines=[]))) == ["base", "grpo", "vpo"]
-    both = arms_of(config(baselines=["best-of-n", "hill"], best_of_n=["vpo", "base"]))
+    both = arms_of(config(baselines=["best-of-n=vpo", "best-of-n", "hill"]))
     assert list(both) == ["base", "best-of-n-base", "hill", "grpo", "vpo", "best-of-n-vpo"]
 
 
@@ -183,7 +183,7 @@ def test_an_arms_own_settings_reach_its_run_alone():
 def test_an_iteration_is_the_least_that_suits_all_or_what_is_asked_for():
     arms = {"two": {"policy": "embedded:base", "answers": 2}, "three": {"policy": "embedded:base", "answers": 3}}
     for asked, shapes in ((None, [(3, 2), (2, 3)]), (12, [(6, 2), (4, 3)])):
-        runs = planned(arms, best_of_n=[], answers_per_iteration=asked).values()
+        runs = planned(arms, baselines=[], answers_per_iteration=asked).values()
         assert [(run["rollouts"], run["answers"]) for run in runs] == shapes
     with pytest.raises(BadInput, match="iteration of 4 answers cannot be made of arm three's chains of 3"):
         planned_runs(config(arms, answers_per_iteration=4))
@@ -192,7 +192,7 @@ def test_an_iteration_is_the_least_that_suits_all_or_what_is_asked_for():
 def test_a_file_says_it_all_and_flags_override(tmp_path):
     file = tmp_path / "compare.yaml"
     file.write_text(
-        "problems: [maze:test]\nlimit: 2\niterations: 9\npopulation: {islands: 3}\nseeds: 4\nbest_of_n: []\n"
+        "problems: [maze:test]\nlimit: 2\niterations: 9\npopulation: {islands: 3}\nseeds: 4\nbaselines: []\n"
         "arms:\n  vpo: embedded:vpo\n  warm: {policy: embedded:vpo, temperature: 1.2}\n"
     )
     read = load_comparison(str(file), {"iterations": 11})
@@ -216,7 +216,7 @@ def test_a_file_says_it_all_and_flags_override(tmp_path):
         ("seeds: none", "seeds = 'none'"),
         ("arms: {a: {policy: x, answers: 0}}", "arms.a.answers = 0"),
         ("arms: {'a b': x}", "is no name for an arm"),
-        ("arms: {a: x}\nbest_of_n: [b]", "there is no such arm; there are a"),
+        ("arms: {a: x}\nbaselines: [hill=b]", "there is no such arm; there are a"),
     ],
 )
 def test_a_wrong_file_is_one_line(tmp_path, text, said):

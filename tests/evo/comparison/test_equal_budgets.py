@@ -10,7 +10,7 @@ from islands.store import Store
 
 def compare(db, *more):
     command = ["compare", "maze:test", "--limit", "3", "--arm", "short=scripted:random-route", "--arm",
-               "long=scripted:classic", "--against", "short", "--best-of-n", "none", "--seeds", "2", "--answers", "1",
+               "long=scripted:classic", "--against", "short", "--baseline", "none", "--seeds", "2", "--answers", "1",
                "--answers-per-iteration", "2", "--parallel", "3", "--plain", "--db", db, "--name", "budgets",
                *more]  # fmt: skip
     assert invoke(command) == 0

@@ -59,7 +59,7 @@ def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is
         vpo=f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: 2, prompts: 1, "
         "rollouts: 2}",
         alone=EVALUATE % "${vpo}",
-        arms="compare: {problems: [maze:test], limit: 2, iterations: 3, seeds: 1, best_of_n: [], "
+        arms="compare: {problems: [maze:test], limit: 2, iterations: 3, seeds: 1, baselines: [], "
         "processes: 1, arms: {guess: 'scripted:random-route', mutant: 'scripted:mutate'}}",
         page="report: {run: '${arms}', against: guess}",
     )
