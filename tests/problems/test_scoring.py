@@ -224,22 +224,6 @@ def test_a_scorer_file_says_what_it_takes_and_the_run_keeps_the_most(tmp_path):
     assert resolve_settings(RunConfig(problems=[none]), problems[2:]).scoring_resources is None
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ("3", "resources is 3, not amounts by name"),
-        ("{'gpus': -1}", "not amounts by name"),
-        ("{'gpus': 'two'}", "not amounts by name"),
-        ("{'GPU': 1}", "the names are cpus and gpus"),
-        ("{'gpus': 1}", "the sandbox has no GPUs, which resources names: set isolated = False"),
-    ],
-)
-def test_what_cannot_be_taken_is_one_line(tmp_path, value, says):
-    with pytest.raises(BadAddress, match=says) as caught:
-        resolve(written(tmp_path, "s.py", f"resources = {value}\n{SCORER}"))
-    assert "\n" not in str(caught.value)
-
-
 def test_functions_commands_and_directories_say_it_too(tmp_path):
     declared = {"resources": {"gpus": 1}, "isolated": False, "objectives": ["a"]}
     problem = ScorerFunctionProblem(lambda answer: {"a": 1}, declared, shared_sandbox)

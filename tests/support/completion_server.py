@@ -289,7 +289,6 @@ def limited(seconds: float, status: int = 429) -> Callable[[BaseHTTPRequestHandl
 
 
 def garbage(handler: BaseHTTPRequestHandler) -> None:
-    handler.headers.replace_header("connection", "close") if "connection" in handler.headers else None
     send(handler, 200, b"<html>bad gateway</html>")
 
 

@@ -59,11 +59,14 @@ def test_words_are_unique_and_of_one_piece():
     assert not any(word.split() != [word] for word in words)
 
 
-def test_a_prompt_holds_the_whole_board():
-    for problem in PROBLEMS:
-        words = prompt_text(problem).split()
-        assert read_board(words) == (problem.maze.tiles, problem.maze.budget)
-        assert words[-1] == "m3"
+@pytest.mark.parametrize(("problems", "size", "dialect"), [(PROBLEMS, 9, DIALECT), (LARGE, 13, EDIT_DIALECT)])
+def test_a_prompt_holds_the_whole_board(problems, size, dialect):
+    tokenizer = build_tokenizer(dialect)
+    for problem in problems:
+        text = prompt_text(problem, dialect=dialect)
+        assert size_of(text) == size and read_board(text.split(), size) == (problem.maze.tiles, problem.maze.budget)
+        assert text.split()[-1] == "m3" and tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
+    assert size_of("") == size_of("m3") == 9
 
 
 def test_every_prompt_and_chain_survives_the_tokenizer(tokenizer):
@@ -199,15 +202,6 @@ def test_the_edit_language_counts_the_parents_steps_and_what_they_leave_of_the_b
     assert counted == [f"k{step}" for step in range(1, walk.steps + 1)]
     assert [w for w in words if w[0] not in "k+"] == prompt_text(problem, moves).split()
     assert vocabulary(EDIT_DIALECT)[: len(vocabulary())] == vocabulary()
-
-
-def test_a_prompt_holds_the_whole_of_a_large_board():
-    tokenizer = build_tokenizer(EDIT_DIALECT)
-    for problem in LARGE:
-        text = prompt_text(problem, dialect=EDIT_DIALECT)
-        assert size_of(text) == 13 and read_board(text.split(), 13) == (problem.maze.tiles, problem.maze.budget)
-        assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"] and len(text.split()) < 55
-    assert size_of(prompt_text(PROBLEMS[0])) == 9 == size_of("") == size_of("m3")
 
 
 def test_edits_and_routes_on_large_boards_survive_the_tokenizer_and_are_read_back():
