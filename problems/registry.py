@@ -201,7 +201,9 @@ class _Lists(ProblemFamily):
 LISTS = _Lists()
 
 
-def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
+def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
+    from problems.custom.command import FILE, CommandProblem, is_command_file
+    from problems.custom.scorer_file import ScorerFileProblem
     from problems.openevolve.directory import OpenEvolveProblem
     from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, is_initial_program
 
@@ -212,29 +214,26 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
         is_file = is_folder = False
     if is_folder and evaluator_of(path) is not None:
         return OpenEvolveProblem(path, sandbox)
-    from problems.custom.command import FILE, CommandProblem, is_command_file
-    from problems.custom.scorer_file import ScorerFileProblem
-
     if is_folder and (path / FILE).is_file():
         return CommandProblem(path / FILE, sandbox)
     if is_folder:
         _refuse_folder(address, path)
-    if is_file and path.suffix in (".yaml", ".yml") and is_command_file(path):
-        return CommandProblem(path, sandbox)
-    if is_file and path.name != EVALUATOR and is_initial_program(path):
-        own = path.stem == "initial_program"
+    if is_file and path.suffix in (".yaml", ".yml"):
+        command = is_command_file(path)
+        return (
+            CommandProblem(path, sandbox) if command else OpenEvolveProblem(path.parent, sandbox, config=path.resolve())
+        )
+    if is_file and (path.name == EVALUATOR or is_initial_program(path)):
+        own = path.name == EVALUATOR or path.stem == "initial_program"
         return OpenEvolveProblem(path.parent, sandbox, program=None if own else path.resolve())
     if is_file and path.suffix == ".py":
-        return OpenEvolveProblem(path.parent, sandbox) if path.name == EVALUATOR else ScorerFileProblem(path, sandbox)
-    if is_file and path.suffix in (".yaml", ".yml"):
-        return OpenEvolveProblem(path.parent, sandbox, config=path.resolve())
+        return ScorerFileProblem(path, sandbox)
     if is_file and path.suffix == ".jsonl":
         raise BadAddress(f"{address} is a file of tasks; programs:{address} names its problems")
     if is_file:
         raise BadAddress(f"{address} is no Python file with score(answer), and no OpenEvolve directory")
     beside = [file for file in files_beside(address) if file.endswith(_NAMED) or Path(file).is_dir()]
-    known = [*(row["name"] for row in describe_sets()), *beside]
-    hint = did_you_mean(address, known, like=0.5)
+    hint = did_you_mean(address, [*(row["name"] for row in describe_sets()), *beside], like=0.5)
     raise BadAddress(
         f"there is no problem {address!r}; `evo problems` lists the sets, and a path to a scorer file or an OpenEvolve "
         f"directory works too{hint}"

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from evo.checks.subject import Finding, Level, Subject, faulty, note, ok
+from evo.checks.subject import Finding, Level, Outcome, Subject, faulty, note, ok
 from problems import temp_dirs
 from problems.child_process import python_path
-from problems.contract import BadAddress, Score, ScorerFault
+from problems.contract import BadAddress, ScorerFault
 from problems.registry import resolve
 from problems.sandbox.contract import SandboxUnavailable
 from problems.sandbox.pool import Sandbox
@@ -56,7 +56,13 @@ def check_determinism(subject: Subject, mode: str) -> Finding:
 
 def _row(subject: Subject, answers: Sequence[str]) -> list[Any]:
     outcomes = [subject.ask_seed(), *map(subject.ask, answers)]
-    return [outcome.fault if outcome.score is None else outcome_of(outcome.score) for outcome in outcomes]
+    return [_told(outcome) for outcome in outcomes]
+
+
+def _told(outcome: Outcome) -> str | list[Any]:
+    """The parts of a score that must be equal, as JSON; or the scorer's fault."""
+    score = outcome.score
+    return outcome.fault if score is None else [list(score.rewards), score.fitness, score.error is not None]
 
 
 def _differences(subject: Subject, rows: Sequence[list[Any]]) -> list[str]:
@@ -108,13 +114,8 @@ def score_in_fresh_process(asked: dict[str, Any]) -> list[list[Any]]:
 _HASH_SEED = {"PYTHONHASHSEED": "1"}
 
 
-def outcome_of(score: Score) -> list[Any]:
-    """The parts of a score that must be equal, as JSON."""
-    return [list(score.rewards), score.fitness, score.error is not None]
-
-
 def score_as_asked() -> None:
-    """See the module."""
+    """The other process."""
     asked = json.load(sys.stdin)
     with Sandbox.open(asked["mode"], 1, _HASH_SEED) as sandbox:
         try:
@@ -123,16 +124,8 @@ def score_as_asked() -> None:
                 raise problem.fault
         except (BadAddress, ScorerFault, ValueError) as error:
             sys.exit(f"{asked['name']}: {error}")
-        rows = []
-        for _ in range(asked["times"]):
-            row: list[Any] = []
-            for place, answer in enumerate(["", *asked["answers"]]):
-                try:
-                    score = problem.score(problem.canonical(answer)) if place else problem.score_seed()
-                    row.append(outcome_of(score.check(problem)))
-                except ScorerFault as fault:
-                    row.append(" ".join(str(fault).split()))
-            rows.append(row)
+        subject = Subject(problem)
+        rows = [_row(subject, asked["answers"]) for _ in range(asked["times"])]
     json.dump(rows, sys.stdout)
 
 

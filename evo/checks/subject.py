@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -91,10 +91,10 @@ class Subject:
             self._mutants = self._mutate()
         return self._mutants
 
-    def _timed(self, answer: str, score: object) -> Outcome:
+    def _timed(self, answer: str, score: Callable[[], Score]) -> Outcome:
         began, checked, fault = time.perf_counter(), None, ""
         try:
-            checked = score().check(self.problem)  # type: ignore[operator]
+            checked = score().check(self.problem)
         except ScorerFault as error:
             fault = " ".join(str(error).split())
         outcome = Outcome(answer, checked, fault, time.perf_counter() - began)
@@ -155,20 +155,14 @@ class Finding:
         return {**plain, "details": list(self.details), "figures": dict(self.figures)}
 
 
-def ok(check: str, summary: str, **figures: Any) -> Finding:
-    return Finding(check, "ok", summary, (), figures)
+def _maker(level: Level) -> Callable[..., Finding]:
+    def make(check: str, summary: str, details: Iterable[str] = (), **figures: Any) -> Finding:
+        return Finding(check, level, summary, tuple(details), figures)
+
+    return make
 
 
-def faulty(check: str, summary: str, details: Iterable[str] = (), **figures: Any) -> Finding:
-    return Finding(check, "finding", summary, tuple(details), figures)
-
-
-def note(check: str, summary: str, details: Iterable[str] = (), **figures: Any) -> Finding:
-    return Finding(check, "note", summary, tuple(details), figures)
-
-
-def skipped(check: str, why: str) -> Finding:
-    return Finding(check, "skipped", why)
+ok, faulty, note, skipped = _maker("ok"), _maker("finding"), _maker("note"), _maker("skipped")
 
 
 @dataclass(frozen=True)

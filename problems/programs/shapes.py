@@ -56,10 +56,7 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     """The task of one line. Raises ValueError with what is wrong with it."""
     prompt = str(row["prompt"]).replace("\r\n", "\n")
     seed = prompt.rstrip() + "\n    pass\n"
-    try:
-        module = parse_source(str(row["test"]))
-    except SyntaxError as error:
-        raise ValueError(f"`test` does not parse: {error}") from None
+    module = _parsed(str(row["test"]), "`test` does not parse")
     entry = str(row.get("entry_point") or _named_entry(module, seed))
     helpers = _before(seed, entry)
     check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)
@@ -104,25 +101,28 @@ def _refuse_unknown(module: ast.Module, defined: set[str]) -> None:
 def _named_entry(module: ast.Module, prompt: str) -> str:
     """The function under test, if no key names it. Raises ValueError."""
     for statement in module.body:
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "check" and isinstance(call.args[0], ast.Name):
-            return call.args[0].id
-    defined = [s.name for s in _parsed(prompt).body if isinstance(s, ast.FunctionDef)]
+        if calls(statement, "check") and isinstance(name := statement.value.args[0], ast.Name):  # type: ignore[attr-defined]
+            return name.id
+    defined = [s.name for s in _parsed(prompt, _HEADER).body if isinstance(s, ast.FunctionDef)]
     if not defined:
         raise ValueError("no `entry_point`, and `prompt` defines no function")
     return defined[-1]
 
 
-def _parsed(prompt: str) -> ast.Module:
+_HEADER = "`prompt` is no function header"
+
+
+def _parsed(source: str, fault: str) -> ast.Module:
+    """Raises ValueError, which begins with `fault`."""
     try:
-        return parse_source(prompt)
+        return parse_source(source)
     except SyntaxError as error:
-        raise ValueError(f"`prompt` is no function header: {error}") from None
+        raise ValueError(f"{fault}: {error}") from None
 
 
 def _before(prompt: str, entry: str) -> str:
     """What the prompt defines besides the function itself: imports and helpers."""
-    tree = _parsed(prompt)
+    tree = _parsed(prompt, _HEADER)
     if not any(isinstance(s, ast.FunctionDef) and s.name == entry for s in tree.body):
         raise ValueError(f"`prompt` does not define the entry point {entry}")
     kept = [s for s in tree.body if not (isinstance(s, ast.FunctionDef) and s.name == entry)]
@@ -203,11 +203,8 @@ def _reference(row: Mapping[str, Any], prompt: str) -> str:
 def _statements(tests: object, key: str) -> list[ast.stmt]:
     statements: list[ast.stmt] = []
     for number, test in enumerate([tests] if isinstance(tests, str) else _lines(tests), 1):
-        try:
-            statements += parse_source(test.strip()).body
-        except SyntaxError as error:
-            where = f"`{key}`" if isinstance(tests, str) else f"test {number} of `{key}`"
-            raise ValueError(f"{where} does not parse: {error}") from None
+        where = f"`{key}`" if isinstance(tests, str) else f"test {number} of `{key}`"
+        statements += _parsed(test.strip(), f"{where} does not parse").body
     return statements
 
 
@@ -215,7 +212,7 @@ def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
     """The function under test: the one that the most tests call, of those that the reference defines."""
     defined = defined_names(code)
     known = set(defined_names(imports))
-    known |= {name for s in parse_source(imports).body if isinstance(s, ast.ImportFrom) for name in _aliases(s)}
+    known |= bound_names(s for s in parse_source(imports).body if isinstance(s, ast.ImportFrom))
     called = [name for name in called_names(statements) if name not in known]
     local = bound_names(statements)
     called.sort(key=lambda name: name in local)  # a function that the answer returned is not the one under test
@@ -226,10 +223,6 @@ def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
     if not (called or named):
         raise ValueError("the tests call no function")
     return (named or called)[0]  # raises(ValueError, f, -1) names what it calls
-
-
-def _aliases(statement: ast.ImportFrom) -> list[str]:
-    return [alias.asname or alias.name for alias in statement.names]
 
 
 def _names(statements: Sequence[ast.stmt], code: str, entry: str, imports: str) -> tuple[str, ...]:

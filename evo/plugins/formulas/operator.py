@@ -40,29 +40,15 @@ def generate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
 
     Raises ValueError for a prompt of another task.
     """
-    names = names_in(prompt, "scripted:gp")
-    shown = shown_formulas(prompt, names)
-    children = []
-    for place in range(answers):
-        children.append(write(_child(shown, names, _generator(bits, place)), names, digits=8))
-    return children
-
-
-def names_in(prompt: Prompt, policy: str) -> tuple[str, ...]:
-    """The variables of a formula: problem's prompt. Raises ValueError for a prompt of another task."""
     match = _NAMES.search(prompt.user)
     if match is None:
-        raise ValueError(f"{policy} answers formula: problems only; name another --policy")
-    return tuple(name.strip() for name in match[1].split(","))
-
-
-def shown_formulas(prompt: Prompt, names: tuple[str, ...]) -> list[Formula]:
-    """The answers that a prompt shows, the first with the constants that its feedback gives."""
+        raise ValueError("scripted:gp answers formula: problems only; name another --policy")
+    names = tuple(name.strip() for name in match[1].split(","))
     shown = _formulas(prompt.shown, names)
     fitted = _FITTED.search(prompt.user)
-    if fitted is not None and prompt.shown:
+    if fitted is not None and prompt.shown:  # the parent has the constants that its feedback gives
         shown = [*_formulas([fitted[1]], names), *shown[1:]]
-    return shown
+    return [write(_child(shown, names, _generator(bits, place)), names, digits=8) for place in range(answers)]
 
 
 def write_marks(prompt: Prompt, answers: int, bits: int) -> str:

@@ -126,16 +126,50 @@ class Variation:
         begin, end = formula.subtree(self.rng.randrange(formula.size))
         return formula.replace(begin, end, other.cut(*other.subtree(self.rng.randrange(other.size))))
 
+    def insert(self, formula: Formula) -> Formula:
+        """A function, a factor, a summand or a constant inserted above a random subtree."""
+        begin, end = formula.subtree(self.rng.randrange(formula.size))
+        part = formula.cut(begin, end)
+        draw = self.rng.random()
+        if draw < 0.3 and self.unary:
+            new = apply(self.rng.choice(self.unary), part)
+        elif draw < 0.55:
+            new = apply(g.MUL, part, variable(self.rng.choice(self.indices)))
+        elif draw < 0.7 and self.divides:
+            new = apply(g.DIV, part, variable(self.rng.choice(self.indices)))
+        elif draw < 0.8:
+            new = apply(g.ADD, part, constant(self.rng.gauss(0.0, 1.0)))
+        elif draw < 0.9:
+            new = apply(g.MUL, constant(math.exp(self.rng.gauss(0.0, 0.7))), part)
+        else:
+            new = apply(self.rng.choice(self.binary), part, self.leaf())
+        return formula.replace(begin, end, new)
+
+    def jitter(self, formula: Formula) -> Formula:
+        """The constants multiplied by random factors, or, if there are none, a point change."""
+        places = formula.fitted
+        if not places:
+            return self.point(formula)
+        scale = self.rng.choice((0.1, 0.5, 1.5))
+        constants = [formula.values[p] * math.exp(self.rng.gauss(0.0, scale)) for p in places]
+        if self.rng.random() < 0.3:
+            constants[self.rng.randrange(len(constants))] *= -1
+        return formula.with_constants(constants)
+
     def change(self, formula: Formula, others: Sequence[Formula]) -> Formula:
         """One of the changes at random."""
         draw = self.rng.random()
-        if draw < 0.45:
+        if draw < 0.25:
             return self.subtree(formula)
-        if draw < 0.7:
+        if draw < 0.45:
             return self.point(formula)
-        if draw < 0.85 or not others:
+        if draw < 0.55:
             return self.hoist(formula)
-        return self.crossover(formula, self.rng.choice(others))
+        if draw < 0.7 and others:
+            return self.crossover(formula, self.rng.choice(others))
+        if draw < 0.9:
+            return self.insert(formula)
+        return self.jitter(formula)
 
 
 def uses_variables(formula: Formula) -> bool:
