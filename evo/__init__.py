@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from evo.api.ask_tell import Search as Search
     from evo.api.ask_tell import SearchPrompt as SearchPrompt
     from evo.api.ask_tell import TellResult as TellResult
-    from evo.api.background import Interrupted as Interrupted
-    from evo.api.background import ScorerWarning as ScorerWarning
     from evo.api.compare import compare as compare
     from evo.api.compare import load_comparison as load_comparison
+    from evo.api.drive import Interrupted as Interrupted
     from evo.api.evaluate import EvaluateResult as EvaluateResult
     from evo.api.evaluate import evaluate as evaluate
     from evo.api.load import load_policy as load_policy
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from evo.api.results import Answer as Answer
     from evo.api.results import ComparisonResult as ComparisonResult
     from evo.api.results import RunResult as RunResult
+    from evo.api.results import ScorerWarning as ScorerWarning
     from evo.api.run import load_run as load_run
     from evo.api.run import resume as resume
     from evo.api.run import run as run
@@ -58,8 +58,8 @@ else:
     _HOMES = {
         "evo.api.ask_tell": "Search SearchPrompt TellResult",
         "evo.api.compare": "compare load_comparison",
-        "evo.api.results": "Answer ComparisonResult RunResult",
-        "evo.api.background": "Interrupted ScorerWarning",
+        "evo.api.drive": "Interrupted",
+        "evo.api.results": "Answer ComparisonResult RunResult ScorerWarning",
         "evo.api.evaluate": "EvaluateResult evaluate",
         "evo.api.load": "load_policy load_problems",
         "evo.api.run": "load_run resume run",

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import signature
-from typing import Any, get_type_hints
+from typing import Any
 
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import ScorerSettings
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
-from problems.address import did_you_mean
 from problems.contract import Problem, complete_problem
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.registry import shared_sandbox
@@ -42,38 +40,8 @@ RESUMED = (
 )
 """Settings that a resume may change."""
 
-SEARCHED = (
-    *(
-        "answers",
-        "seed",
-        "limit",
-        "sandbox",
-        "until_solved",
-        "max_answers",
-        "max_seconds",
-        "islands",
-        "strategy",
-        "fresh",
-    ),
-    *("population", "prompt", "scoring_workers"),
-)
-"""Settings of a search without a policy."""
-
 NO_PROBLEM = "a problem is an address, or an object with name, objectives, statement and score; this is neither: {!r}"
 NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), seed_answer= (where it starts), or both"
-
-
-def check_keywords(function: Callable[..., Any], given: Mapping[str, Any], *known: type | Iterable[str]) -> None:
-    """TypeError for a keyword that is neither a parameter of the function nor known: names, or the
-    fields of a class."""
-    names = {name for name, parameter in signature(function).parameters.items() if parameter.kind.name != "VAR_KEYWORD"}
-    for kind in known:
-        names |= set(get_type_hints(kind) if isinstance(kind, type) else kind)
-    for name in given:
-        if name not in names:
-            called = function.__qualname__.removesuffix(".__init__")
-            hint = did_you_mean(name, names, most=1) or f"; help(evo.{called}) describes them"
-            raise TypeError(f"evo.{called}() has no argument {name}{hint}")
 
 
 def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,6 +56,13 @@ def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
             settings[name] = plain(value)
     within = {FLAGS[name]: plain(value) for name, value in given.items() if name in FLAGS and value is not None}
     return {**settings, **within}  # keys of a section come after the section itself
+
+
+def resumed_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a resume by their dotted keys. Raises BadInput for one that it may not change."""
+    if fixed := given.keys() - set(RESUMED):
+        raise BadInput(f"a resume keeps {min(fixed)}; it may change {', '.join(RESUMED)}")
+    return settings_of_run(given)
 
 
 def plain(value: Any) -> Any:
@@ -125,18 +100,18 @@ def split_problems(problems: Problems | None) -> tuple[list[str], list[Problem]]
     return addresses, objects
 
 
-def check_by_name(objects: Sequence[Problem]) -> None:
-    """BadInput if a problem is known only to this process."""
-    if objects:
+def check_by_name(objects: Sequence[Problem], ray: str | None) -> None:
+    """BadInput if a cluster is to search a problem that is known only to this process."""
+    if objects and ray is not None:
         raise BadInput(
             f"{objects[0].name} is an object of this process: with ray=, name problems that every machine can open, a "
             "set, a scorer file or an OpenEvolve directory"
         )
 
 
-def check_run_name(name: object) -> None:
+def check_run_name(name: object, *, optional: bool = False) -> None:
     """TypeError for a name that is no text."""
-    if not isinstance(name, str):
+    if not isinstance(name, str) and not (optional and name is None):
         raise TypeError(f"name is text, as in result.name, not {name!r}")
 
 
@@ -171,33 +146,28 @@ Score = Callable[[Any], Any]
 """An answer -> a number, a mapping of names to numbers, or a problems.Score (problems.custom.scorer_file)."""
 
 
-def take_scorer_settings(function: str, score: Score | None, given: dict[str, Any]) -> dict[str, Any] | None:
-    """Takes a scoring function's declarations out of `given`, checked; None without a function. Raises BadInput."""
-    named = {name: plain(given.pop(name)) for name in list(given) if name in ScorerSettings.model_fields}
-    named = {name: value for name, value in named.items() if value is not None}
+def take_scorer(
+    function: str, score: Score | None, batch_scorer: BatchScorer | None, given: dict[str, Any]
+) -> tuple[Score | None, dict[str, Any] | None]:
+    """(the scoring function, its declarations, taken out of `given` and checked); (None, None) without one. Raises
+    BadInput."""
+    taken = {name: plain(given.pop(name)) for name in list(given) if name in ScorerSettings.model_fields}
+    named = {name: value for name, value in taken.items() if value is not None}
+    if batch_scorer is not None:
+        if score is not None:
+            raise BadInput(f"evo.{function}: give score= or batch_scorer=, not both")
+        if named.setdefault("isolated", False):
+            raise BadInput(
+                "a batch scorer sends answers to other machines, which a sandbox does not reach: leave out isolated"
+            )
+        score, named["batched"] = batch_scorer, True
     if score is None:
         if named:
             raise BadInput(f"evo.{function}: {', '.join(sorted(named))} describes a scoring function: give score=")
-        return None
+        return None, None
     if function != "Search" and not named.keys() & {"statement", "seed_answer"}:
         raise BadInput(NO_TASK.format(function))
-    return parse(ScorerSettings, named, OPTIONS).model_dump(exclude_unset=True)
-
-
-def choose_scorer(
-    function: str, score: Score | None, batch_scorer: BatchScorer | None, settings: dict[str, Any]
-) -> Score | None:
-    """The function that is given; `settings` records a batch scorer. Raises BadInput for both."""
-    if batch_scorer is None:
-        return score
-    if score is not None:
-        raise BadInput(f"evo.{function}: give score= or batch_scorer=, not both")
-    if settings.setdefault("isolated", False):
-        raise BadInput(
-            "a batch scorer sends answers to other machines, which a sandbox does not reach: leave out isolated"
-        )
-    settings["batched"] = True
-    return batch_scorer
+    return score, parse(ScorerSettings, named, OPTIONS).model_dump(exclude_unset=True)
 
 
 def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> Problem:

@@ -17,23 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evo.api.arguments import (
-    RESUMED,
-    SEARCHED,
     BatchScorer,
     Problems,
     Score,
     call_text,
-    check_keywords,
     check_run_name,
-    choose_scorer,
     database,
     reopen_function,
-    settings_of_run,
+    resumed_settings,
     split_problems,
 )
-from evo.api.results import Answer, best_answers, candidate_rows, data_frame
+from evo.api.results import Answer, best_answers, candidate_rows, data_frame, only_answer
 from evo.api.run import configure
-from evo.config.run import ScorerSettings
 from evo.errors import BadInput
 from evo.runs.finish import outcome_of, record_end, summarize
 from evo.runs.preflight import ASK_TELL, check_new_run
@@ -340,16 +335,15 @@ class Search:
         address: what to search, as for `evo.run`.
         score: your scorer, as for `evo.run`.
         batch_scorer: your scorer of a batch, as for `evo.run`.
-        iterations: prompts per problem, 100 by default.
         name: the run's name; with neither `name` nor `db` the search is kept in memory and ends with this object.
         db: the database, "sqlite:///evo.db" or EVO_DB by default if there is a `name`.
         config: a YAML file with the same settings, which arguments override.
-        settings: seed, limit, answers (per prompt, 1), until_solved, max_answers, max_seconds, islands,
-            strategy, fresh, sandbox, scoring_workers; population and prompt, as mappings; and what describes `score`.
+        settings: iterations (prompts per problem, 100), seed, limit, answers (per prompt, 1), until_solved,
+            max_answers, max_seconds, islands, strategy, fresh, sandbox, scoring_workers; population and prompt, as
+            mappings; and what describes `score`.
 
     Raises:
-        ValueError: an argument cannot be used, in one line, before anything is stored.
-        TypeError: an unknown argument.
+        ValueError: an argument is unknown or cannot be used, in one line, before anything is stored.
         ScorerFault: the scorer fails on its seed answer.
         DatabaseUnavailable, RunExists: the database cannot be written, or has a run of this name.
 
@@ -366,22 +360,18 @@ class Search:
         *,
         score: Score | None = None,
         batch_scorer: BatchScorer | None = None,
-        iterations: int | None = None,
         name: str | None = None,
         db: str | None = None,
         config: str | None = None,
         **settings: Any,
     ) -> None:
-        check_keywords(type(self).__init__, settings, SEARCHED, ScorerSettings)
-        if name is not None:
-            check_run_name(name)
-        given_settings: dict[str, Any] = dict(settings)
-        scored_by = batch_scorer if score is None else score
-        command = call_text("Search", address, score=scored_by, iterations=iterations, config=config, **settings)
-        score = choose_scorer("Search", score, batch_scorer, given_settings)
+        check_run_name(name, optional=True)
         fixed = {"policy": ASK_TELL, "lag": MOST_AHEAD, "rollouts": 1}
-        values = {"answers": 1, **given_settings, **fixed, "iterations": iterations}
-        loaded, objects = configure("Search", address, score, config, values)
+        if clash := settings.keys() & {*fixed, "train"}:
+            raise BadInput(f"evo.Search takes no {min(clash)}: its answers are yours")
+        command = call_text("Search", address, score=score or batch_scorer, config=config, **settings)
+        values = {"answers": 1, **settings, **fixed}
+        loaded, objects = configure("Search", address, score, batch_scorer, config, values)
         stored = database(db) if db is not None or name is not None else None
         resources = external_resources()
         with given(objects):
@@ -420,10 +410,9 @@ class Search:
                 was edited.
             UnknownRun, DatabaseUnavailable, RunBusy: there is no such run or database, or another process writes to it.
         """
-        check_keywords(cls.resume, budgets, RESUMED)
         check_run_name(name)
         db = database(db)
-        plan = plan_resume(name, db, settings_of_run(budgets), rescore=rescore, accept_change=accept_change)
+        plan = plan_resume(name, db, resumed_settings(budgets), rescore=rescore, accept_change=accept_change)
         policy = plan.runs[0].config["policy"]
         if policy != ASK_TELL:
             raise BadInput(f"{name} is searched by {policy}: evo.resume({name!r}) continues it")
@@ -507,12 +496,7 @@ class Search:
     @property
     def best_answer(self) -> Answer:
         """The best answer of a search of one problem. Raises ValueError for several problems, or no valid answer."""
-        best, count = self.best, len(self._session.launched.problem_runs)
-        if count != 1:
-            raise BadInput(f"the search has {count} problems; search.best has an answer of each")
-        if not best:
-            raise BadInput("the search has no valid answer yet; search.frame() shows why the others failed")
-        return best[0]
+        return only_answer(self.name, len(self._session.launched.problem_runs), self.best)
 
     def frame(self) -> DataFrame:
         """All answers, one row each, with the columns of `RunResult.frame`. Raises ImportError without pandas."""

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
 from evo.api.arguments import (
-    FLAGS,
     Problems,
     Score,
     call_text,
     check_by_name,
-    check_keywords,
     check_run_name,
     database,
     open_function,
     plain,
     settings_of_run,
     split_problems,
-    take_scorer_settings,
+    take_scorer,
 )
-from evo.api.background import Background
-from evo.api.drive import run_comparison
+from evo.api.display import Bar, Display
+from evo.api.drive import Driver, plan_comparison, run_comparison
 from evo.api.results import ComparisonResult, read_comparison
-from evo.api.run import comparison_result_of
-from evo.comparison.plan import begin, planned_runs
-from evo.config.compare import OF_EACH_ARM, OWN
+from evo.api.run import NO_PROBLEM, comparison_result_of
+from evo.config.compare import OWN
 from evo.config.compare import load_comparison as load_settings
-from evo.config.parse import parse
-from evo.config.run import RunConfig, ScorerSettings
 from evo.errors import BadInput
-from evo.runs.preflight import check_new_comparison
-from islands.names import check_name
 from problems.registry import given
 
 Arm = str | PathLike[str] | Mapping[str, Any]
@@ -43,9 +36,6 @@ def compare(
     address: Problems | None = None,
     *,
     arms: Mapping[str, Arm] | None = None,
-    iterations: int | None = None,
-    seeds: int | None = None,
-    baselines: str | Sequence[str] | None = None,
     score: Score | None = None,
     name: str | None = None,
     db: str | None = None,
@@ -61,11 +51,6 @@ def compare(
         address: what to search, as for `evo.run`.
         arms: name -> policy, or name -> {"policy": ..., "answers": 3, "temperature": 0.8, "fresh": ..., "population":
             {...}, "train": METHOD}.
-        iterations: iterations per problem, 100 by default. In each, every arm gives the same number of answers,
-            in chains of the arm's length.
-        seeds: how many seeds, from `seed` on; 3 by default.
-        baselines: "best-of-n" (the default), "hill", "scs", each of the first arm or as in "hill=ARM", and "classic"
-            for mazes; [] for none.
         score: your own function instead of the address, as for `evo.run`, with the same settings. All arms then search
             in this process.
         name: the comparison's name; by default a readable one is made up.
@@ -73,8 +58,11 @@ def compare(
         config: a YAML file with the same settings, which arguments override.
         progress: False shows nothing.
         ray: a Ray cluster that searches the runs: "local", "auto" or "HOST:PORT", with options as "?cpus=2".
-        settings: every other flag of `evo compare` by its name: against (the reference arm), answers_per_iteration,
-            processes, limit, seed, answers, temperature, until_solved, max_answers, islands ...
+        settings: every other flag of `evo compare` by its name: iterations (per problem, 100; in each, every arm gives
+            the same number of answers, in chains of the arm's length), seeds (how many, from `seed` on; 3), baselines
+            ("best-of-n", the default, "hill", "scs", each of the first arm or as in "hill=ARM", and "classic" for
+            mazes; [] for none), against (the reference arm), answers_per_iteration, processes, limit, seed, answers,
+            temperature, until_solved, max_answers, islands ...
 
     Returns:
         The verdict, with metrics and tables; everything is in the database.
@@ -88,59 +76,33 @@ def compare(
         print(result.verdict)          # vpo - grpo = +0.12 [0.03, 0.21]
         result.report("comparison.html")
     """
-    check_keywords(compare, settings, set(RunConfig.model_fields) - set(OF_EACH_ARM), ScorerSettings, FLAGS, OWN)
-    if name is not None:
-        check_run_name(name)
+    check_run_name(name, optional=True)
     if not arms and config is None:
         raise BadInput('a comparison needs arms, as in arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}')
     if address is None and score is None and config is None:
-        raise BadInput('evo.compare: no problem named; give an address, as in "maze:hard", a problem, or score=')
-    given_settings: dict[str, Any] = dict(settings)
-    command = call_text(
-        "compare", address, arms=arms, iterations=iterations, seeds=seeds, baselines=baselines, score=score,
-        config=config, **settings,
-    )  # fmt: skip
+        raise BadInput(NO_PROBLEM.format("compare"))
+    command = call_text("compare", address, arms=arms, score=score, config=config, **settings)
     addresses, objects = split_problems(address)
-    declared = take_scorer_settings("compare", score, given_settings)
-    of_comparison = {key: plain(given_settings.pop(key)) for key in list(given_settings) if key in OWN}
-    shared = settings_of_run({**given_settings, "iterations": iterations})
-    training = {key.removeprefix("train."): shared.pop(key) for key in list(shared) if key.startswith("train.")}
+    score, declared = take_scorer("compare", score, None, settings)
+    own = {key: plain(settings.pop(key)) for key in list(settings) if key in OWN}
+    if isinstance(own.get("baselines"), str):
+        own["baselines"] = [own["baselines"]]
+    shared = settings_of_run(settings)
     if score is not None:
         if addresses:
             raise BadInput("give an address or score=, not both")
         objects = [open_function(score, declared or {}, shared.get("sandbox", "auto"))]
         addresses, shared = [objects[0].name], {**shared, "scorer": declared}
-    planned = load_settings(
-        plain(config),
-        {**shared, "problems": addresses or None},
-        arms=_arms(arms) if arms is not None else None,
-        seeds=plain(seeds),
-        baselines=[baselines] if isinstance(baselines, str) else plain(baselines),
-        **{**of_comparison, "training": {**of_comparison.get("training", {}), **training} or None},
-    )
+    arms_given = _arms(arms) if arms is not None else None
+    planned = load_settings(plain(config), {**shared, "problems": addresses or None}, arms=arms_given, **own)
     db, processes = database(db), planned.processes
-    if objects:
-        if (processes or 1) > 1:
-            raise BadInput("problems that are objects of this process are searched in it: leave out processes=")
-        processes = 1
-    if name is not None:
-        check_name(name)
+    if objects and (processes or 1) > 1:
+        raise BadInput("problems that are objects of this process are searched in it: leave out processes=")
     with given(objects):
-        runs = planned_runs(planned)
-    configs = [parse(RunConfig, run.config, run.arm) for run in runs]
-    check_new_comparison(configs, db, name)
-    if ray is not None:
-        check_by_name(objects)
-    with given(objects):
-        outcome = run_comparison(
-            lambda: begin(db, name, runs, command),
-            configs,
-            Background(progress),
-            db,
-            processes=processes,
-            ray=ray,
-        )
-    assert outcome is not None  # the driver raises Interrupted
+        begin, configs = plan_comparison(planned, db, name, command)
+        check_by_name(objects, ray)
+        driver = Driver(Bar() if progress else Display())
+        outcome = run_comparison(begin, configs, driver, db, processes=1 if objects else processes, ray=ray)
     return comparison_result_of(outcome, db, planned.against)
 
 

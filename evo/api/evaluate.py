@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, check_keywords, plain, split_problems
-from evo.api.background import Background, ProgressLine, ScorerWarning
+from evo.api.arguments import Problems, call_text, plain, split_problems
+from evo.api.display import Bar, Display, Steps
 from evo.api.drive import Driver
-from evo.api.results import data_frame
+from evo.api.results import ScorerWarning, data_frame
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import EvaluateConfig, RunConfig
-from evo.evaluation.evaluate import Progress as OnProgress
+from evo.config.run import EvaluateConfig
 from evo.evaluation.record import run_evaluation
 from problems.registry import given
 
@@ -64,10 +61,6 @@ class EvaluateResult(Mapping[str, float | None]):
 def evaluate(
     address: Problems,
     *,
-    policy: str | os.PathLike[str] | None = None,
-    answers_total: int | None = None,
-    seeds: int | None = None,
-    against: str | None = None,
     output: str | None = None,
     progress: bool = True,
     **settings: Any,
@@ -76,51 +69,32 @@ def evaluate(
 
     Args:
         address: the problems, as for `evo.run`.
-        policy: the policy; "embedded:base" by default. The result of `evo.train` is one too.
-        answers_total: answers per problem, 30 by default, in chains of `answers`.
-        seeds: how many seeds, from `seed` on; 1 by default.
-        against: a file that `output` wrote, for a comparison problem by problem.
         output: FILE.json to write everything to.
         progress: False shows nothing.
-        settings: answers (m of a chain, 3), seed, limit, temperature, top_p, max_new_tokens, sandbox, device, dtype.
+        settings: policy ("embedded:base" by default; the result of `evo.train` is one too), answers_total (per problem,
+            30, in chains of `answers`), seeds (how many, from `seed` on; 1), against (a file that `output` wrote, for a
+            comparison problem by problem), answers (m of a chain, 3), seed, limit, temperature, top_p, max_new_tokens,
+            sandbox, device, dtype.
 
     Returns:
         Metrics with their intervals, over all problems and of each.
 
     Raises:
-        ValueError: an argument cannot be used; one line, the same as the command line's.
-        TypeError: an unknown argument.
+        ValueError: an argument is unknown or cannot be used; one line, the same as the command line's.
         ScorerFault: no problem could be scored. If only some could not, they are left out with a ScorerWarning.
         Interrupted: a KeyboardInterrupt; nothing is written.
 
     Example:
         evo.evaluate("maze:test", policy="embedded:vpo", limit=50, seeds=3, output="vpo.json")["solve@30"]
     """
-    check_keywords(evaluate, settings, EvaluateConfig)
     addresses, objects = split_problems(address)
-    named = {**settings, "policy": policy, "answers_total": answers_total, "seeds": seeds, "against": against}
-    values = {name: plain(value) for name, value in named.items() if value is not None}
-    request_settings = parse(EvaluateConfig, {**values, "problems": addresses}, OPTIONS)
-    command = call_text(
-        "evaluate", address, policy=policy, answers_total=answers_total, seeds=seeds, against=against, output=output,
-        **settings,
-    )  # fmt: skip
-
-    async def work(_: Driver) -> dict[str, Any]:
-        @contextlib.contextmanager
-        def showing(config: RunConfig) -> Iterator[OnProgress]:
-            title = f"{config.policy} on {' '.join(config.problems[:3])}"
-
-            def report(done: int, of: int) -> None:
-                driver.progress = lambda: ProgressLine(title, done, of, "problems")
-
-            yield report
-
-        return await run_evaluation(request_settings, plain(output), command, showing=showing)
-
+    values = {name: plain(value) for name, value in settings.items() if value is not None}
+    command = call_text("evaluate", address, output=output, **settings)
+    display = Bar() if progress else Display()
     with given(objects):
-        driver = Background(progress, before="interrupted; nothing was written")
-        record = driver.drive(work)
+        record = evaluate_shown(
+            parse(EvaluateConfig, {**values, "problems": addresses}, OPTIONS), plain(output), command, display
+        )
     for name, reason in record["faults"].items():
         warnings.warn(f"{name} is left out: {' '.join(reason.split())}", ScorerWarning, stacklevel=2)
     metrics = {name: record[name] for name in record["per_seed"][0] if name != "seed"}
@@ -128,3 +102,16 @@ def evaluate(
     per_problem = record.pop("per_problem")
     lines: list[str] = record["against"]["verdicts"] if "against" in record else []
     return EvaluateResult(record["policy"], metrics, intervals, per_problem, record, lines)
+
+
+def evaluate_shown(
+    settings: EvaluateConfig, output: str | None, command: str, display: Display, *, foreground: bool = False
+) -> dict[str, Any]:
+    """Evaluate, as run_evaluation does. Raises Interrupted."""
+
+    async def work(_: Driver) -> dict[str, Any]:
+        return await run_evaluation(
+            settings, output, command, lambda title, done, of: display.update(Steps(title, done, of, "problems"))
+        )
+
+    return Driver(display, foreground=foreground, before="interrupted; nothing was written").drive(work)

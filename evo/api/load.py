@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from os import PathLike
 from typing import Any
 
-from evo.api.arguments import Problems, check_keywords, plain, split_problems
+from evo.api.arguments import Problems, plain, split_problems
 from evo.search.resources import problems_at
 from problems.contract import Problem
 from problems.registry import given
@@ -31,7 +30,6 @@ def load_policy(address: str | PathLike[str], **settings: Any) -> Policy:
         policy = evo.load_policy("embedded:base", temperature=0.8)
         groups = await policy.sample([prompt], rollouts=4, answers=3, seed=0)
     """
-    check_keywords(load_policy, settings, signature(load).parameters)
     if not isinstance(address, str | PathLike):
         raise TypeError(f'a policy is named by its address, as in "embedded:vpo", not {address!r}')
     return load(plain(address), **{name: plain(value) for name, value in settings.items() if value is not None})

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+class ScorerWarning(UserWarning):
+    """A scorer failed on some problems of a run; the others continued."""
+
+
 @dataclass(frozen=True, repr=False)
 class Answer:
     """The best answer to one problem.
@@ -80,11 +84,7 @@ class RunResult:
     @property
     def best_answer(self) -> Answer:
         """The best answer of a run of one problem. Raises ValueError for several problems, or no valid answer."""
-        if len(self.problems) != 1:
-            raise BadInput(f"{self.name} searched {len(self.problems)} problems; result.best has an answer of each")
-        if not self.best:
-            raise BadInput(f"{self.name} has no valid answer yet; result.frame() shows why the others failed")
-        return self.best[0]
+        return only_answer(self.name, len(self.problems), self.best)
 
     @property
     def solved(self) -> int:
@@ -134,6 +134,15 @@ def read_run(name: str, db: str) -> RunResult:
 def best_answers(store: Store, run_id: int) -> list[Answer]:
     """The best valid answer of every problem that has one, in the problems' order."""
     return [_answer(problem, candidate) for problem, candidate in best(store, run_id) if candidate is not None]
+
+
+def only_answer(name: str, problems: int, best: list[Answer]) -> Answer:
+    """The best answer of a run of one problem. Raises BadInput for several problems, or no valid answer."""
+    if problems != 1:
+        raise BadInput(f"{name} searched {problems} problems; .best has an answer of each")
+    if not best:
+        raise BadInput(f"{name} has no valid answer yet; .frame() shows why the others failed")
+    return best[0]
 
 
 def _answer(problem: ProblemRecord, candidate: Candidate) -> Answer:

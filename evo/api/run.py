@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any
 
 from evo.api.arguments import (
-    FLAGS,
-    RESUMED,
     BatchScorer,
     Problems,
     Score,
     call_text,
     check_by_name,
-    check_keywords,
     check_run_name,
-    choose_scorer,
     database,
     open_function,
     plain,
     reopen_function,
+    resumed_settings,
     settings_of_run,
     split_problems,
-    take_scorer_settings,
+    take_scorer,
 )
-from evo.api.background import Background, ScorerWarning
-from evo.api.drive import ComparisonOutcome, resume_comparison, resume_search, run_search
-from evo.api.results import ComparisonResult, RunResult, read_comparison, read_run
+from evo.api.display import Bar, Display
+from evo.api.drive import ComparisonOutcome, Driver, resume_stored, run_search
+from evo.api.results import ComparisonResult, RunResult, ScorerWarning, read_comparison, read_run
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import RunConfig, ScorerSettings, load_config
+from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput, SearchFailed
 from evo.runs.finish import SearchOutcome
 from evo.runs.preflight import check_new_run
@@ -41,14 +37,14 @@ from problems.contract import Problem, ScorerFault
 from problems.registry import given
 from vpo.policies.address import parse_addresses
 
+NO_PROBLEM = 'evo.{}: no problem named; give an address, as in "maze:hard", a problem, or score='
+
 
 def run(
     address: Problems | None = None,
     *,
     score: Score | None = None,
     batch_scorer: BatchScorer | None = None,
-    policy: str | PathLike[str] | None = None,
-    iterations: int | None = None,
     name: str | None = None,
     db: str | None = None,
     config: str | RunConfig | None = None,
@@ -68,25 +64,22 @@ def run(
             {"gpus": 1}).
         batch_scorer: instead of `score`, a function from a list of answers to a list of scores. It may pass them to a
             job queue or a service, and take its time. It runs without a sandbox.
-        policy: the model that answers: a hub id or directory, "vllm:ID", "openai:MODEL@URL", "embedded:NAME" (only
-            mazes), "scripted:mutate" (random edits of good answers, no model). By default "embedded:base" for mazes,
-            "scripted:mutate" for everything else.
-        iterations: iterations per problem, 100 by default.
         name: the run's name; by default a readable one is made up.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, or an evo.RunConfig, which arguments override.
         progress: False shows nothing.
-        settings: every other flag of `evo run` by its name: answers, rollouts, seed, limit, temperature, until_solved,
-            max_answers, max_total_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill,
-            train (a method), train_every, sandbox, device ...; and the sections of --config: population,
-            prompt, train, as mappings.
+        settings: every flag of `evo run` by its name: policy (the model that answers: a hub id or directory,
+            "vllm:ID", "openai:MODEL@URL", "embedded:NAME" for mazes, or "scripted:mutate", random edits of good
+            answers; by default "embedded:base" for mazes, "scripted:mutate" for everything else), iterations (per
+            problem, 100), answers, rollouts, seed, limit, temperature, until_solved, max_answers, max_total_tokens,
+            max_cost, max_seconds (of searching), islands, strategy, fresh, prefill, train (a method), train_every,
+            sandbox, device ...; and the sections of --config: population, prompt, train, as mappings.
 
     Returns:
         The run's result; everything is in the database.
 
     Raises:
-        ValueError: an argument cannot be used; one line, the same as the command line's.
-        TypeError: an unknown argument.
+        ValueError: an argument is unknown or cannot be used; one line, the same as the command line's.
         ScorerFault: the scorer itself failed (not because of an answer) on all problems; with the line.
         Interrupted: a KeyboardInterrupt, after the groups in flight are committed; `evo.resume(name)` continues.
         SearchFailed, PolicyUnavailable, DatabaseUnavailable, RunExists: the policy or the database is gone, or the
@@ -100,24 +93,15 @@ def run(
                          policy="Qwen/Qwen2.5-Coder-0.5B-Instruct", iterations=20)
         result.best_answer.text, result.frame()
     """
-    check_keywords(run, settings, RunConfig, ScorerSettings, FLAGS)
-    if name is not None:
-        check_run_name(name)
-    given_settings: dict[str, Any] = dict(settings)
-    scored_by = batch_scorer if score is None else score
-    command = call_text(
-        "run", address, score=scored_by, policy=policy, iterations=iterations, config=config, **settings
-    )
-    score = choose_scorer("run", score, batch_scorer, given_settings)
-    overrides = {**given_settings, "policy": policy, "iterations": iterations}
-    loaded, objects = configure("run", address, score, config, overrides)
+    check_run_name(name, optional=True)
+    command = call_text("run", address, score=score or batch_scorer, config=config, **settings)
+    loaded, objects = configure("run", address, score, batch_scorer, config, settings)
     db, resources = database(db), Resources()
     with given(objects):
-        driver = Background(progress)
         check_new_run(loaded, resources, db, name)
         outcome = run_search(
             lambda: launch(loaded, db=db, name=name, command=command, resources=resources),
-            driver,
+            Driver(Bar() if progress else Display()),
             db,
         )
         return result_of(outcome, db)
@@ -127,24 +111,26 @@ def configure(
     function: str,
     address: Problems | None,
     score: Score | None,
+    batch_scorer: BatchScorer | None,
     config: str | RunConfig | None,
     settings: dict[str, Any],
 ) -> tuple[RunConfig, list[Problem]]:
     """A run's configuration, and the problems among those given that are objects. Raises as `evo.run` does."""
     addresses, objects = split_problems(address)
-    declared = take_scorer_settings(function, score, settings)
+    scored_by, declared = take_scorer(function, score, batch_scorer, settings)
     loaded = load_config(plain(config), {**settings_of_run(settings), "problems": addresses or None})
-    if score is None and not loaded.problems:
-        raise BadInput(f'evo.{function}: no problem named; give an address, as in "maze:hard", a problem, or score=')
-    if score is not None:
-        if loaded.problems:
-            raise BadInput("give an address or score=, not both")
-        objects = [open_function(score, declared or {}, loaded.sandbox)]
-        of_function = {"problems": [objects[0].name], "scorer": declared}
-        loaded = parse(RunConfig, {**loaded.model_dump(exclude_unset=True), **of_function}, OPTIONS)
-        if function == "run" and "policy" in loaded.model_fields_set and "statement" not in (declared or {}):
-            warn_of_missing_task(loaded.policy, objects[0])
-    return loaded, objects
+    if scored_by is None:
+        if not loaded.problems:
+            raise BadInput(NO_PROBLEM.format(function))
+        return loaded, objects
+    if loaded.problems:
+        raise BadInput("give an address or score=, not both")
+    problem = open_function(scored_by, declared or {}, loaded.sandbox)
+    of_function = {"problems": [problem.name], "scorer": declared}
+    loaded = parse(RunConfig, {**loaded.model_dump(exclude_unset=True), **of_function}, OPTIONS)
+    if function == "run" and "policy" in loaded.model_fields_set and "statement" not in (declared or {}):
+        warn_of_missing_task(loaded.policy, problem)
+    return loaded, [problem]
 
 
 def warn_of_missing_task(policies: str, problem: Problem) -> None:
@@ -209,23 +195,16 @@ def resume(
     Example:
         result = evo.resume("calm-otter", iterations=200)
     """
-    check_keywords(resume, settings, RESUMED)
     check_run_name(name)
-    db, processes = database(db), settings.pop("processes", None)
-    plan = plan_resume(name, db, settings_of_run(settings), rescore=rescore, accept_change=accept_change)
+    changed, db = resumed_settings(settings), database(db)
+    processes = changed.pop("processes", None)
+    plan = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
     objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
-    if ray is not None:
-        check_by_name(objects)
-    driver = Background(progress)
+    check_by_name(objects, ray)
     with given(objects):
-        if plan.is_comparison:
-            configs = plan.configs()
-            processes = 1 if objects else processes
-            compared = resume_comparison(plan, configs, driver, db, processes=processes, ray=ray)
-            assert compared is not None  # the driver raises Interrupted
-            return comparison_result_of(compared, db)
-        outcome = resume_search(plan, driver, db)
-        return result_of(outcome, db)
+        driver = Driver(Bar() if progress else Display())
+        outcome = resume_stored(plan, driver, db, processes=1 if objects else processes, ray=ray)
+    return result_of(outcome, db) if isinstance(outcome, SearchOutcome) else comparison_result_of(outcome, db)
 
 
 def result_of(outcome: SearchOutcome, db: str) -> RunResult:

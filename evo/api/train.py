@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, check_keywords, plain, split_problems
-from evo.api.background import Background, ProgressLine
+from evo.api.arguments import Problems, call_text, plain, split_problems
+from evo.api.display import Bar, Display, Steps
 from evo.api.drive import Driver
 from evo.api.results import data_frame
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock
+from evo.search.stop import Stop
 from evo.training.directory import TrainingDirectory
 from evo.training.display import format_metrics, summarize
-from problems.contract import Problem
 from problems.registry import given
 
 if TYPE_CHECKING:
@@ -79,8 +79,6 @@ def train(
     method: str | None = None,
     address: Problems | None = None,
     *,
-    policy: str | os.PathLike[str] | None = None,
-    steps: int | None = None,
     output: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
     config: str | None = None,
@@ -93,82 +91,90 @@ def train(
         method: vpo, grpo, max_at_k, pass_at_k, vpo_pass_at_k, maxrl, gdpo, random_weighting, multi_rlvr; and
             improve, from stored searches.
         address: the problems to learn from, as for `evo.run`; none with `from_traces`.
-        policy: where training starts: "embedded:base" (the default), a hub id or directory.
-        steps: optimiser steps, 200 by default.
         output: the directory of the run and of the trained policy; a run with the same settings continues there.
         resume: a directory to continue, instead of method, address and output; only budgets may change.
         config: a YAML file with the same settings, which arguments override.
         progress: False shows nothing.
-        settings: every other flag of `evo train` by its name: prompts (groups per step), rollouts, answers, lr, kl,
-            seed, evaluate (held-out addresses), evaluate_every, max_seconds, max_answers, from_traces (names of runs),
-            db ...
+        settings: every other flag of `evo train` by its name: policy (where training starts: "embedded:base", the
+            default, a hub id or directory), steps (of the optimiser, 200), prompts (groups per step), rollouts,
+            answers, lr, kl, seed, evaluate (held-out addresses), evaluate_every, max_seconds, max_answers,
+            from_traces (names of runs), db ...
 
     Returns:
         Where the policy is and how the training went.
 
     Raises:
-        ValueError: an argument cannot be used; one line, the same as the command line's.
-        TypeError: an unknown argument.
+        ValueError: an argument is unknown or cannot be used; one line, the same as the command line's.
         Interrupted: a KeyboardInterrupt, after the current step is done and saved; `evo.train(resume=DIR)` continues.
         TrainingDiverged: the weights are no longer finite numbers.
 
     Example:
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
     """
-    check_keywords(train, settings, TrainRun)
     addresses, objects = split_problems(address)
     named = {name: _listed(name, plain(value)) for name, value in settings.items() if value is not None}
-    named |= {name: plain(value) for name, value in {"policy": policy, "steps": steps}.items() if value is not None}
-    named_arguments = {
-        "policy": policy,
-        "steps": steps,
-        "output": output,
-        "resume": resume,
-        "config": config,
-    }
-    command = call_text("train", method, address, **named_arguments, **settings)
-    if resume is not None:
-        fixed = "method, address, output and config"
-        check_resumable(named, fixed, any(argument is not None for argument in (method, address, output, config)))
-    elif output is None:
-        raise BadInput("Missing output directory: pass output=DIR")
-    run = None if resume is not None else plan_training(plain(config), named, method, addresses)
-    folder = os.fspath(resume if resume is not None else output)  # type: ignore[arg-type]
+    command = call_text("train", method, address, output=output, resume=resume, config=config, **settings)
     with given(objects):
-        if run is None:
-            TrainingDirectory(folder).settings()
-        else:
-            check_new_training(run, folder)
+        folder, begin = prepare_training(
+            command, named, method, addresses, output=plain(output), resume=plain(resume), config=plain(config)
+        )
+        display = Bar() if progress else Display()
+        driver = Driver(display, after="{0}: interrupted; evo.train(resume={0!r}) continues it")
+        training, stop = run_training(folder, begin, driver)
+    return TrainResult.of(summarize(training, stop), training.directory.lines)
 
-    def prepare() -> Training:
+
+def prepare_training(
+    command: str, named: dict[str, Any], method: str | None, problems: Sequence[str],
+    *, output: str | None, resume: str | None, config: str | None,
+) -> tuple[str, Callable[[], Training]]:  # fmt: skip
+    """(the directory, what opens the training), new or continued. Raises BadInput."""
+    if resume is not None:
+        others = any((method, problems, output, config))
+        check_resumable(named, "METHOD, PROBLEMSET, -o and --config", others)
+        TrainingDirectory(resume).settings()
+    elif output is None:
+        raise BadInput("Missing output directory: pass -o DIR (in Python output=DIR)")
+    run = None if resume is not None else plan_training(config, named, method, problems)
+    folder = str(resume if run is None else output)
+    if run is not None:
+        check_new_training(run, folder)
+
+    def begin() -> Training:
         from evo.training import setup  # torch
 
         return setup.resume(folder, named) if run is None else setup.begin(run, folder, command)
 
-    return _train(prepare, objects, folder, progress)
+    return folder, begin
 
 
-def _train(prepare: Callable[[], Training], objects: list[Problem], folder: str, progress: bool) -> TrainResult:
-    async def work(_: Driver) -> TrainResult:
-        training = prepare()
-        driver.name, driver.progress = folder, lambda: _progress(training)
+def run_training(folder: str, begin: Callable[[], Training], driver: Driver) -> tuple[Training, Stop]:
+    """Train to the end or to an interrupt. Returns the training, and why it ended."""
+
+    async def work(driver: Driver) -> tuple[Training, Stop]:
+        training = begin()
         await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
-        stop = await training.run_to_end(driver.interruptible)
-        return TrainResult.of(summarize(training, stop), training.directory.lines)
+        driver.name = folder
+        title = f"{training.run.method} from {training.about['start']} on {training.source.words}"
+        before = training.on_log
 
-    driver = Background(progress, "{0}: interrupted; evo.train(resume={0!r}) continues it")
-    with given(objects):
-        return driver.drive(work)
+        def log(line: dict[str, Any]) -> None:
+            if line["kind"] == "evaluation":
+                driver.display.note(f"step {line['step']}  held out: {format_metrics(line)}")
+            else:
+                detail = format_metrics(line, training.source.shown)
+                driver.display.update(Steps(title, line["step"], training.status.steps, "steps", detail))
+            if before is not None:
+                before(line)
 
+        training.on_log = log
+        driver.display.update(Steps(title, training.status.step, training.status.steps, "steps"))
+        return training, await training.run_to_end(driver.interruptible)
 
-def _progress(training: Training) -> ProgressLine:
-    status, run = training.status, training.run
-    figures = dict(status.metrics)  # a copy: the other thread continues
-    detail = format_metrics(figures, training.source.shown)
-    return ProgressLine(f"{run.method} from {training.about['start']}", status.step, status.steps, "steps", detail)
+    return driver.drive(work)
 
 
 def _listed(name: str, value: Any) -> Any:
     """A single value for a setting that takes several, as in evaluate="maze:test"."""
-    several = "list[" in str(TrainRun.model_fields[name].annotation)
+    several = name in TrainRun.model_fields and "list[" in str(TrainRun.model_fields[name].annotation)
     return [value] if several and isinstance(value, str) else value

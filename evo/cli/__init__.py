@@ -108,6 +108,12 @@ class LazyGroup(click.Group):
             ctx.fail(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:  # of which click would make an empty line
+            raise click.Abort(str(error)) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             listed = [(name, help_) for name, (_, help_) in COMMANDS.items()]
@@ -189,10 +195,10 @@ def invoke(argv: Sequence[str]) -> int:
             else ""
         )
         return _complain(f"{' '.join(error.format_message().split())} (see evo{where} --help)", 2)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
         from evo.errors import INTERRUPTED
 
-        return INTERRUPTED
+        return _complain(str(error), INTERRUPTED) if str(error) else INTERRUPTED
     except BrokenPipeError:
         # the reader closed the pipe (`evo runs | head`), which is no error: keep Python from reporting one at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

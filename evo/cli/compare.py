@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from evo.api.drive import run_comparison
+from evo.api.drive import plan_comparison, run_comparison
 from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, shared_search_flags
 from evo.cli.live import choose_name, foreground, name_configs, search_on_screen, silent_if, wants_screen
 from evo.cli.options import (
@@ -15,18 +15,14 @@ from evo.cli.options import (
     db_option,
     details_option,
     json_option,
+    open_console,
     plain_option,
     ray_option,
     read_command,
 )
 from evo.cli.outcome import report_comparison
-from evo.comparison.plan import begin, planned_runs
 from evo.config.compare import CompareOptions, load_comparison, parse_arm
-from evo.config.parse import parse
-from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.preflight import check_new_comparison
-from islands.names import check_name
 
 
 @click.command(
@@ -105,8 +101,6 @@ def compare(
     evo compare maze:hard --arm vpo=embedded:vpo --baseline best-of-n --baseline hill --baseline scs --baseline classic
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
-    shared = collect_given(options)
-    training = {key.removeprefix("train."): shared.pop(key) for key in list(shared) if key.startswith("train.")}
     named = dict[str, Any]()
     for text in arms:
         arm, values = parse_arm(text)
@@ -117,37 +111,26 @@ def compare(
         named[arm] = values
     config = load_comparison(
         config_path,
-        {**shared, "problems": problems},
+        {**collect_given(options), "problems": problems},
         arms=named or None,
         seeds=seeds,
         baselines=_split_values(baselines),
         answers_per_iteration=answers_per_iteration,
-        training=training or None,
         against=against,
         processes=processes,
     )
-    if name is not None:
-        check_name(name)
-    runs = planned_runs(config)
-    configs = [parse(RunConfig, run.config, run.arm) for run in runs]
+    check_processes(config.processes, ray)
     output = OutputOptions(db, plain, as_json, details)
     on_screen = wants_screen(output)
     with silent_if(on_screen):
-        check_new_comparison(configs, db, name)
-    check_processes(config.processes, ray)
+        begin, configs = plan_comparison(config, db, name, read_command())
     if on_screen:
         shown = name or choose_name(db)
         named_by_us = () if name else ("--name", shown)
         return search_on_screen(shown, output, name_configs(configs), against=config.against, options=named_by_us)
-    console, driver = foreground(output)
+    console = open_console(stderr=as_json)
     outcome = run_comparison(
-        lambda: begin(db, name, runs, read_command()),
-        configs,
-        driver,
-        db,
-        processes=config.processes,
-        against=config.against,
-        ray=ray,
+        begin, configs, foreground(console), db, processes=config.processes, against=config.against, ray=ray
     )
     return report_comparison(outcome, output, console, against=config.against)
 

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import sys
 from typing import Any
 
 import click
 from rich.console import Console
 
+from evo.api.evaluate import evaluate_shown
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
-from evo.cli.options import (
-    json_option,
-    open_console,
-    plain_option,
-    print_json,
-    print_table,
-    read_command,
-    show_progress,
-)
+from evo.cli.live import choose_display
+from evo.cli.options import json_option, open_console, plain_option, print_json, print_table, read_command
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig
-from evo.errors import INTERRUPTED
-from evo.evaluation.record import run_evaluation
 from evo.search.status import clock, describe_usage
 
 SEEDS_SHOWN = 5
@@ -55,22 +45,7 @@ def evaluate(
     """
     settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
     console = open_console(stderr=as_json, markup=False)
-    live = console.is_terminal and not plain
-    try:
-        record = asyncio.run(
-            run_evaluation(
-                settings,
-                output,
-                read_command(),
-                loading=lambda config: console.status(f"loading {config.policy}") if live else contextlib.nullcontext(),
-                showing=lambda config: show_progress(
-                    console, live, f"{config.policy} on {' '.join(config.problems)}", "problems"
-                ),
-            )
-        )
-    except KeyboardInterrupt:
-        print("evo: interrupted; nothing was written", file=sys.stderr)
-        return INTERRUPTED
+    record = evaluate_shown(settings, output, read_command(), choose_display(console, plain), foreground=True)
     if as_json:
         print_json({key: value for key, value in record.items() if key != "per_problem"})
     else:

@@ -5,32 +5,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import logging
 import os
 import select
 import shutil
 import signal
 import sys
+import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from evo.api.display import LOG_SECONDS, STOPPING, Bar, Display, Steps, format_line
+from evo.api.drive import Driver
 from evo.cli.options import OutputOptions, format_arguments, open_console, read_command
-from evo.search.stop import FINISHING, Stop
 from evo.tui.child import SHOWN, CommandProcess, can_show, is_shown
 from problems.address import name_few
 
 if TYPE_CHECKING:
-    from evo.api.drive import Driver
     from evo.config.run import RunConfig
     from evo.progress.model import Progress
+    from evo.progress.snapshot import Snapshot
 
-T = TypeVar("T")
-FIRST_LINES_SECONDS = 5.0
+PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 
 
 def wants_screen(output: OutputOptions) -> bool:
@@ -113,75 +112,55 @@ def choose_name(db: str) -> str:
     return next(name for attempt in range(100) if (name := readable_name(attempt)) not in taken)
 
 
-@contextlib.contextmanager
-def handling_interrupts(interrupt: Callable[[Stop], None]) -> Iterator[None]:
-    """The first Ctrl-C (or TERM signal) finishes what is in flight; the second stops at once. Closing the terminal acts
-    as the first, unless the signal is ignored, as under nohup."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    assert task is not None
-    seen = [0]
-
-    def interrupted() -> None:
-        seen[0] += 1
-        if seen[0] == 1:
-            # another Ctrl-C may come while a connection is closed, and SQLAlchemy would log its traceback
-            logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
-            interrupt(Stop(FINISHING.reason, f"{FINISHING} (again to stop at once)"))
-        else:
-            task.cancel()
-
-    handlers: Mapping[signal.Signals, Callable[[], None]] = {
-        signal.SIGINT: interrupted,
-        signal.SIGTERM: interrupted,
-        # never as the second: several processes may send it
-        **({} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else {signal.SIGHUP: lambda: interrupt(FINISHING)}),
-    }
-    for number, handler in handlers.items():
-        loop.add_signal_handler(number, handler)
-    try:
-        yield
-    finally:
-        for number in handlers:
-            loop.remove_signal_handler(number)
-
-
-class Foreground:
-    """A driver (evo.api.drive) for commands. It is used once."""
+class Lines(Display):
+    """A line every few seconds; of a stored run as in `evo watch`."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._began = self._last = 0.0
 
-    def drive(self, work: Callable[[Driver], Coroutine[Any, Any, T]]) -> T:
-        gc.freeze()  # the libraries of the database, imported after the command
-        try:
-            return asyncio.run(work(self))
-        finally:
-            _leave_closed_terminal()
+    def __exit__(self, *exception: object) -> None:
+        _leave_closed_terminal()
 
-    def interruptible(self, interrupt: Callable[[Stop], None]) -> AbstractContextManager[None]:
-        return handling_interrupts(interrupt)
+    def begin(self, db: str, name: str) -> None:
+        self.note(f"Started {name}. Watch it with: evo watch {format_arguments(name, db)}")
 
-    @contextlib.asynccontextmanager
-    async def showing(self, db: str, name: str, against: str | None = None) -> AsyncIterator[None]:
-        """Lines read the database, as `evo watch` does; a screen does so itself."""
-        if is_shown():
-            yield
-            return
-        hint = f"Started {name}. Watch it with: evo watch {format_arguments(name, db)}"
-        self._console.print(hint, soft_wrap=True, markup=False)
-        lines = asyncio.create_task(_print_lines(db, name, self._console, against))
-        try:
-            yield
-        finally:
-            lines.cancel()
-            await asyncio.gather(lines, return_exceptions=True)
+    def pause(self, elapsed: float) -> float | None:
+        return choose_pause(elapsed)
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.note(format_line(snapshot, time.time()))
+
+    def update(self, steps: Steps) -> None:
+        now = time.monotonic()
+        if not self._began:
+            self._began = self._last = now
+            self.note(steps.title)
+        elif now - self._last >= LOG_SECONDS and steps.done < steps.total:
+            self._last = now
+            self.note(f"{now - self._began:.0f} s  {steps.done}/{steps.total} {steps.unit}  {steps.detail}".rstrip())
+
+    def note(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True, markup=False)
+
+    def stopping(self) -> None:
+        with contextlib.suppress(OSError):  # the terminal is gone
+            print(STOPPING, file=sys.stderr)
 
 
-def foreground(output: OutputOptions) -> tuple[Console, Foreground]:
-    """(the console that the outcome is printed on, the driver of the command's work)"""
-    console = open_console(stderr=output.as_json)
-    return console, Foreground(console)
+def choose_display(console: Console, plain: bool) -> Display:
+    """Of a training or an evaluation."""
+    return Bar(console.file) if console.is_terminal and not plain else Lines(console)
+
+
+def choose_pause(elapsed: float) -> float:
+    """Seconds until the next line, `elapsed` seconds after the begin."""
+    return PLAIN_SECONDS if elapsed < 60 else PLAIN_SECONDS_LATER
+
+
+def foreground(console: Console) -> Driver:
+    """The driver of a command's search."""
+    return Driver(Display() if is_shown() else Lines(console), foreground=True)
 
 
 def name_configs(configs: Sequence[RunConfig]) -> str:
@@ -201,11 +180,3 @@ def _leave_closed_terminal() -> None:
     for descriptor in gone:
         os.dup2(null, descriptor)
     os.close(null)
-
-
-async def _print_lines(db: str, name: str, console: Console, against: str | None) -> None:
-    began = asyncio.get_running_loop().time()
-    await asyncio.sleep(FIRST_LINES_SECONDS)
-    from evo.cli.watch import print_lines_during
-
-    await print_lines_during(db, name, console, against, began)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -24,7 +21,6 @@ from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_p
 
 F = TypeVar("F", bound=Callable[..., Any])
 WIDE = 1000
-PLAIN_SECONDS = 10.0
 SCHEMA = 2
 """The version of the JSON that commands print. A key that goes or changes its meaning raises it; a new key does not."""
 
@@ -118,27 +114,6 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(clean(" ".join(cell.splitlines()))) for cell in row))
     console.print(table, width=Console().width if console.is_terminal else None)
-
-
-@contextlib.contextmanager
-def show_progress(console: Console, live: bool, title: str, unit: str) -> Iterator[Callable[..., None]]:
-    """Print the title. Yields a function of (how many are done, of how many, details) that shows it: as a bar, and the
-    details, or all of it without a bar, in a line every ten seconds."""
-    started = last = time.monotonic()
-    console.print(title, soft_wrap=True, markup=False)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not live) as bar:
-        task = bar.add_task("", total=None)
-
-        def report(done: int, of: int, details: str = "") -> None:
-            nonlocal last
-            bar.update(task, completed=done, total=of)
-            now = time.monotonic()
-            if now - last >= PLAIN_SECONDS and done < of and (details or not live):
-                last = now
-                console.print(f"{now - started:.0f} s  {done}/{of} {unit}  {details}".rstrip(), soft_wrap=True)
-
-        yield report
 
 
 def read_command() -> str:

@@ -22,6 +22,13 @@ SHOWN_PROBLEMS = 30
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
 
 
+def report(outcome: SearchOutcome | ComparisonOutcome, output: OutputOptions, console: Console) -> int:
+    """Print how a search or a comparison ended; returns the exit code."""
+    if isinstance(outcome, SearchOutcome):
+        return report_search(outcome, output, console)
+    return report_comparison(outcome, output, console)
+
+
 def report_search(outcome: SearchOutcome, output: OutputOptions, console: Console) -> int:
     """Print how a search ended; returns the exit code. Raises the failure that ended it."""
     if output.as_json:
@@ -105,11 +112,9 @@ def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str
 
 
 def report_comparison(
-    outcome: ComparisonOutcome | None, output: OutputOptions, console: Console, *, against: str | None = None
+    outcome: ComparisonOutcome, output: OutputOptions, console: Console, *, against: str | None = None
 ) -> int:
-    """Print the standings of a comparison; returns the exit code. outcome: None if nothing was stored"""
-    if outcome is None:
-        return INTERRUPTED
+    """Print the standings of a comparison; returns the exit code."""
     print_standings(outcome.name, output, console, against)
     if not output.as_json:
         named = format_arguments(outcome.name, output.db)

@@ -5,6 +5,7 @@ The modules that run a search are imported after the input has been checked, so 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -84,9 +85,9 @@ def run(
     from evo.cli.outcome import report_search
     from evo.runs.start import launch
 
-    console, driver = foreground(output)
-    outcome = run_search(lambda: launch(config, db=db, name=name, command=command, resources=resources), driver, db)
-    return report_search(outcome, output, console)
+    console = open_console(stderr=as_json)
+    prepare = partial(launch, config, db=db, name=name, command=command, resources=resources)
+    return report_search(run_search(prepare, foreground(console), db), output, console)
 
 
 @click.command()
@@ -123,8 +124,8 @@ def resume(
     """Continue RUN after its last committed iteration, with the same seed; nothing committed is scored again. If RUN is
     a comparison, all its runs continue, and those that have not begun begin. If a scorer or its data was edited, pass
     --rescore or --accept-change."""
-    from evo.api.drive import resume_comparison, resume_search
-    from evo.cli.outcome import report_comparison, report_search
+    from evo.api.drive import resume_stored
+    from evo.cli.outcome import report
     from evo.runs.resume import plan_resume
 
     changed = {key: value for key, value in settings.items() if value is not None}
@@ -135,16 +136,11 @@ def resume(
         more = f"evo resume {format_arguments(name, db)} --iterations N"
         console.print(f"{name} is done: there is nothing to do. To search further: {more}", soft_wrap=True)
         return 0
-    configs = plan.configs() if plan.is_comparison else {}
     check_processes(processes, ray)
     if ray is not None and not plan.is_comparison:
         raise BadInput(f"--ray takes whole searches of a comparison, and {name} is one run: leave it out")
     if wants_screen(output):
-        loading = name_configs(list(configs.values())) if configs else f"run {name}"
+        loading = name_configs(list(plan.configs().values())) if plan.is_comparison else f"run {name}"
         return search_on_screen(name, output, loading)
-    console, driver = foreground(output)
-    if plan.is_comparison:
-        compared = resume_comparison(plan, configs, driver, db, processes=processes, ray=ray)
-        return report_comparison(compared, output, console)
-    outcome = resume_search(plan, driver, db)
-    return report_search(outcome, output, console)
+    console = open_console(stderr=as_json)
+    return report(resume_stored(plan, foreground(console), db, processes=processes, ray=ray), output, console)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
+from evo.api.drive import Driver
+from evo.api.train import prepare_training, run_training
 from evo.cli.flags import GroupedCommand, collect_given, flag, together
-from evo.cli.live import handling_interrupts
-from evo.cli.options import json_option, open_console, plain_option, print_json, read_command, show_progress
-from evo.config.train import TraceSettings, TrainRun, check_resumable, plan_training
-from evo.errors import INTERRUPTED, BadInput
-from evo.runs.preflight import check_new_training
+from evo.cli.live import choose_display
+from evo.cli.options import json_option, open_console, plain_option, print_json, read_command
+from evo.config.train import TraceSettings, TrainRun
+from evo.errors import INTERRUPTED
 from evo.search.stop import StopReason
-from evo.training.directory import TrainingDirectory
-from evo.training.display import format_metrics, print_summary, summarize
+from evo.training.display import print_summary, summarize
 from vpo.training.config import EstimationSettings, TrainerSettings
 
 if TYPE_CHECKING:
-    from evo.training.loop import Training
+    pass
 
 
 _OPTIMISATION = [
@@ -92,48 +89,15 @@ def train(
     evo train improve --from-traces RUN --policy embedded:edit-solve -o runs/improve
     evo train --resume runs/vpo --steps 600
     """
-
-    named = collect_given(options)
-    console = open_console(stderr=as_json)
-    live = console.is_terminal and not plain
-    loading = console.status("loading") if live else nullcontext()
-    if folder:
-        check_resumable(named, "METHOD, PROBLEMSET, -o and --config", bool(method or problems or output or config_file))
-        TrainingDirectory(folder).settings()
-        with loading:
-            from evo.training.setup import resume
-
-            training = resume(folder, named)
-    else:
-        if not output:
-            raise BadInput("Missing output directory: pass -o DIR")
-        run = plan_training(config_file, named, method, problems)
-        check_new_training(run, output)
-        with loading:
-            from evo.training.setup import begin  # torch
-
-            training = begin(run, output, read_command())
-    return asyncio.run(_drive(training, console, live, as_json))
-
-
-async def _drive(training: Training, console: Console, live: bool, as_json: bool) -> int:
-    """Train to the end or until an interrupt; returns the exit code."""
-    status, source = training.status, training.source
-    title = f"{training.run.method} from {training.about['start']} on {source.words}"
-
-    def log(line: dict[str, Any]) -> None:
-        if line["kind"] == "evaluation":
-            console.print(f"step {line['step']}  held out: {format_metrics(line)}", soft_wrap=True)
-        else:
-            stopping = f"  {status.stopping}" if status.stopping else ""
-            report(line["step"], status.steps, format_metrics(line, source.shown) + stopping)
-
-    training.on_log = log
-    try:
-        with show_progress(console, live, title, "steps") as report:
-            stop = await training.run_to_end(handling_interrupts)
-    except asyncio.CancelledError:
-        return INTERRUPTED
+    console, resume = open_console(stderr=as_json), folder or None
+    place, begin = prepare_training(
+        read_command(), collect_given(options), method, problems, output=output or None, resume=resume,
+        config=config_file,
+    )  # fmt: skip
+    driver = Driver(
+        choose_display(console, plain), foreground=True, after="interrupted; evo train --resume {0} continues it"
+    )
+    training, stop = run_training(place, begin, driver)
     print_summary(console, training, stop)
     if as_json:
         print_json(summarize(training, stop))

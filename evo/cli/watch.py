@@ -10,18 +10,16 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from evo.api.display import format_line
+from evo.cli.live import choose_pause
 from evo.cli.options import db_option, json_option, open_console, plain_option, print_json
 from evo.errors import BadInput
 from evo.progress.model import Progress
-from evo.progress.snapshot import ArmSnapshot, Snapshot
-from evo.search.status import clock, describe_errors
+from evo.progress.snapshot import Snapshot
 from evo.tui.child import can_show
-from evo.tui.draw import picture, solved_text
-from evo.tui.line import clean
-from evo.tui.numbers import fitness, rate
+from evo.tui.draw import picture
 from evo.tui.palette import TERMINAL
 from islands.errors import NoRuns
-from islands.lock import LOST
 from islands.store import Store
 
 OFFERED = 9
@@ -97,67 +95,7 @@ def choose_run(db: str, ask: bool) -> str:
     return offered[number - 1]
 
 
-PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
-
-
-async def print_lines_during(db: str, name: str, console: Console, against: str | None, began: float) -> None:
-    """Print lines of a run that works on this event loop, until cancelled. began: its start on the loop's clock"""
-    with await asyncio.to_thread(Store.open, db, read_only=True) as store:
-        progress = await asyncio.to_thread(Progress, store, name, against, live=True)
-        while True:
-            await asyncio.to_thread(progress.refresh)
-            _print_line(await asyncio.to_thread(progress.snapshot, statistics=False), console)
-            await asyncio.sleep(choose_pause(asyncio.get_running_loop().time() - began))
-
-
-def _print_line(snapshot: Snapshot, console: Console) -> None:
-    console.print(format_line(snapshot, time.time()), soft_wrap=True, markup=False)
-
-
-def choose_pause(elapsed: float) -> float:
-    """Seconds until the next lines, `elapsed` seconds after the first."""
-    return PLAIN_SECONDS if elapsed < 60 else PLAIN_SECONDS_LATER
-
-
-def format_line(snapshot: Snapshot, now: float) -> str:
-    """The snapshot as one line: time, share done, time left, iterations, and the arms' solved problems, or mean best
-    fitness if no problem has a target; for a single run also its rates."""
-    arms, elapsed, left = snapshot.arms, clock(snapshot.elapsed(now)), snapshot.eta()
-    several = len(arms) > 1
-    parts = [elapsed, f"{snapshot.groups / max(1, snapshot.planned):4.0%}"]
-    if left:
-        parts.append(f"about {clock(left)} left")
-    parts.append(f"{snapshot.groups:,}/{snapshot.planned:,} iterations")
-    parts.append(", ".join(f"{n} {status}" for status, n in snapshot.statuses.items()))
-    solved = [(arm.name, solved_text(arm)) for arm in arms if arm.results is not None and arm.results.judged.any()]
-    best = [(arm.name, fitness(arm.mean_best)) for arm in arms] if not (solved and several) else []
-    for title, values in (("solved", solved), ("mean best", best)):
-        if values:
-            parts.append(f"{title} " + ", ".join(f"{name} {text}" if several else text for name, text in values))
-    if snapshot.failed:
-        parts.append(f"{len(snapshot.failed)} left out, scorer failed")
-    if not several:
-        parts += _rates(arms[0])
-    if cost := sum(arm.totals.cost for arm in arms):
-        parts.append(f"cost {cost:.4g}")
-    flying = sum(arm.waiting("in_flight") or 0 for arm in arms)
-    if flying and not several:
-        ahead = sum(arm.waiting("sampled_ahead") or 0 for arm in arms)
-        parts.append(f"{ahead:,} of {flying:,} iterations in flight sampled")
-    if errors := snapshot.errors:
-        parts.append(describe_errors(errors))
-    if snapshot.ended and LOST in snapshot.reasons:
-        parts.append(LOST)
-    return "  ".join(clean(part) for part in parts)
-
-
-def _rates(arm: ArmSnapshot) -> list[str]:
-    rates = [(arm.rate("answers"), "answers/s"), (arm.rate("tokens"), "tokens/s")]
-    parts = [f"{rate(value)} {unit}" for value, unit in rates if value is not None]
-    if arm.policy_busy is not None:
-        parts.append(f"waiting for the model {arm.policy_busy:.0%} of the time")
-    return parts
 
 
 def print_lines(name: str, db: str, against: str | None, console: Console, as_json: bool) -> int:
@@ -171,7 +109,7 @@ def print_lines(name: str, db: str, against: str | None, console: Console, as_js
             if as_json:
                 print_json(snapshot.as_dict(time.time()))
             else:
-                _print_line(snapshot, console)
+                console.print(format_line(snapshot, time.time()), soft_wrap=True, markup=False)
             if snapshot.ended:
                 for verdict in () if as_json else snapshot.verdict:
                     console.print(verdict.text, soft_wrap=True)

@@ -180,7 +180,10 @@ def load_comparison(path: str | None, overrides: Mapping[str, Any], **own: Any) 
     BadInput with one line."""
     source = f"--config {path}" if path else OPTIONS
     values = shape_comparison(read_yaml(path)) | {key: value for key, value in own.items() if value is not None}
-    merge(values["search"], overrides, source)
+    training = {key.removeprefix("train."): value for key, value in overrides.items() if key.startswith("train.")}
+    if training:
+        values["training"] = {**(own.get("training") or {}), **training}
+    merge(values["search"], {key: value for key, value in overrides.items() if not key.startswith("train.")}, source)
     return parse_comparison(values, source)
 
 

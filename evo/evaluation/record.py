@@ -7,11 +7,11 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evo.config.run import EvaluateConfig, RunConfig
+from evo.config.run import EvaluateConfig
 from evo.errors import BadInput
 from evo.evaluation.evaluate import Progress, check_request, evaluate, open_formats
 from evo.evaluation.metrics import Evaluation, compare_problems
@@ -20,26 +20,24 @@ from evo.search.defaults import resolve_address, resolve_settings, workers
 from evo.search.resources import check_one_policy, open_policy, resolve_problems
 from evo.stats import verdict
 from evo.whole_file import write_whole
+from problems.address import name_few
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, parse_address
 from vpo.policies.registry import check_policy
 
-Loading = Callable[[RunConfig], AbstractContextManager[object]]
-Showing = Callable[[RunConfig], AbstractContextManager[Progress | None]]
+Report = Callable[[str, int, int], None]
+"""Called with the policy and problems in words, and how many problems are done, of how many."""
 
 
 async def run_evaluation(
     settings: EvaluateConfig,
     output: str | None,
     command: str,
-    *,
-    loading: Loading = nullcontext,
-    showing: Showing = lambda config: nullcontext(),
+    report: Report | None = None,
 ) -> dict[str, Any]:
     """Check the input, load the policy, ask it, score, aggregate; write the record if `output` names a file.
 
-    loading, showing: contexts while the policy is loaded, and while it answers
     Returns the record, with the metrics of each problem as `per_problem`. Raises as evo.evaluation.evaluate does, for
     invalid input before the policy is loaded.
     """
@@ -56,16 +54,18 @@ async def run_evaluation(
     path, total = settings.against, settings.answers_total
     rival = read_evaluation(path, problems, total) if path else {}
     check_request(problems, config.answers, total)
-    with loading(config):
-        policy = open_policy(config, problems)
+    policy = open_policy(config, problems)
     scorer = Scorer(workers(config, problems))
     try:
         open_formats(problems, policy, config.answers)  # raises if they do not fit, before any output
         seeds = range(config.seed, config.seed + settings.seeds)
-        with showing(config) as report:
-            evaluation = await evaluate(
-                policy, problems, answers=config.answers, total=total, seeds=seeds, scorer=scorer, on_progress=report
-            )
+        progress: Progress | None = None
+        if report is not None:
+            progress = partial(report, f"{config.policy} on {name_few(settings.problems, 3)}")
+            progress(0, len(problems) * settings.seeds)
+        evaluation = await evaluate(
+            policy, problems, answers=config.answers, total=total, seeds=seeds, scorer=scorer, on_progress=progress
+        )
     finally:
         await policy.close()
         scorer.close()

@@ -10,7 +10,8 @@ import pytest
 
 import evo
 from evo.api import drive
-from evo.api.background import Background
+from evo.api.display import Display
+from evo.api.drive import Driver
 from evo.comparison import workers
 from evo.training import setup
 
@@ -92,7 +93,7 @@ def test_a_second_one_stops_at_once():
             _thread.interrupt_main()
             await asyncio.sleep(60)
 
-    began, driver = time.monotonic(), Background(False)
+    began, driver = time.monotonic(), Driver(Display())
     with pytest.raises(evo.Interrupted, match="before anything was stored"):
         driver.drive(stubborn)
     assert driver.interrupts == 2 and time.monotonic() - began < 50
@@ -103,7 +104,7 @@ def test_before_anything_is_stored_the_work_is_cancelled():
         _thread.interrupt_main()
         await asyncio.sleep(60)
 
-    driver = Background(False)
+    driver = Driver(Display())
     with pytest.raises(evo.Interrupted, match="before anything was stored") as stopped:
         driver.drive(loading)
     assert driver.interrupts == 1 and stopped.value.name is None
@@ -116,7 +117,7 @@ def test_after_the_work_is_stored_and_ends_one_interrupt_cuts_nothing_short():
         await asyncio.sleep(0.5)
         ended.append(True)
 
-    driver, ended = Background(False), []
+    driver, ended = Driver(Display()), []
     with pytest.raises(evo.Interrupted, match="evo.resume"):
         driver.drive(ending)
     assert ended == [True]

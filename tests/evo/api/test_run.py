@@ -36,7 +36,8 @@ def test_one_seed_gives_one_run_and_the_command_line_sees_it(quick, capsys):
     code, out, _ = command(capsys, "best", "a", "--json")
     assert code == 0 and json.loads(out)[0]["answer"] == first.best_answer.text
     code, out, _ = command(capsys, "runs", "--json")
-    assert json.loads(out)[0]["command"].startswith("evo.run(score=vowels, policy='scripted:mutate', iterations=4")
+    stored = json.loads(out)[0]["command"]
+    assert stored.startswith("evo.run(score=vowels, ") and "policy='scripted:mutate', iterations=4" in stored
 
 
 def test_a_run_by_address_gives_what_the_command_line_gives(capsys):
@@ -113,9 +114,9 @@ def test_the_scorer_s_own_fault_is_raised_with_its_line(quick):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"iteratons": 3}, TypeError, "no argument iteratons; did you mean iterations"),
-        ({"max_answer": 3}, TypeError, "did you mean max_answers"),
-        ({"zzz": 3}, TypeError, r"no argument zzz; help\(evo.run\) describes them"),
+        ({"iteratons": 3}, ValueError, "unknown key iteratons; did you mean iterations"),
+        ({"max_answer": 3}, ValueError, "did you mean max_answers"),
+        ({"zzz": 3}, ValueError, "unknown key zzz; known: "),
         ({"iterations": 0}, ValueError, "iterations = 0: Input should be greater than or equal to 1"),
         ({"population": {"islnds": 2}}, ValueError, "unknown key population.islnds"),
         ({"statement": "x"}, ValueError, "give score="),
@@ -153,12 +154,12 @@ def test_what_is_no_problem_is_told(quick):
 
 
 def test_every_flag_of_the_command_line_is_an_argument():
-    from evo.api.arguments import FLAGS, check_keywords
+    from evo.api.arguments import FLAGS
     from evo.cli.run import run
     from evo.config.run import RunConfig
 
     flags = {p.opts[0].removeprefix("--").replace("-", "_") for p in run.params if p.opts[0].startswith("--")}
-    check_keywords(evo.run, dict.fromkeys(flags - {"config", "name", "db", "plain", "json"}), RunConfig, FLAGS)
+    assert flags - {"config", "name", "db", "plain", "json"} <= {*RunConfig.model_fields, *FLAGS}
 
 
 def test_inside_a_running_loop_and_in_a_thread(quick):
@@ -177,7 +178,7 @@ def test_progress_is_one_line_at_a_time_where_there_is_no_terminal(quick, capsys
     quick("told", progress=True)
     out, err = capsys.readouterr()
     lines = [line for line in err.replace("\r", "\n").splitlines() if line.strip()]
-    assert out == "" and lines[-1].startswith("told: 100%") and "best 0" in lines[-1] and len(lines) <= 4
+    assert out == "" and lines[-1].startswith("told: 100%") and "mean best ." in lines[-1] and len(lines) <= 4
 
 
 def test_the_package_loads_nothing_before_it_is_used():

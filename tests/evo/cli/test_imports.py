@@ -122,6 +122,6 @@ def test_bad_input_is_answered_before_a_library_is_loaded(here, command, heavy):
 
 def test_the_lines_of_a_plain_run_load_no_statistics(here):
     """A line for every arm is read and printed, and nothing that makes curves, intervals or verdicts is loaded."""
-    hasten = "import evo.cli.live\nevo.cli.live.FIRST_LINES_SECONDS = 0.0\n"
+    hasten = "import evo.cli.live\nevo.cli.live.PLAIN_SECONDS = 0.0\n"
     command = ["run", *FEW, "--iterations", "20", "--policy", "scripted:mutate?latency=0.02"]
     assert loaded(here, command, ("scipy", "evo.progress.model"), before=hasten) == ["evo.progress.model"]

@@ -54,6 +54,7 @@ def test_a_run_whose_process_was_killed_has_stopped(db, capsys):
 
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
     from evo.cli import watch as command
+    from evo.cli.live import PLAIN_SECONDS
 
     pauses = []
 
@@ -66,7 +67,7 @@ def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
     assert invoke(["watch", "run", "--db", db, "--plain"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and "1 running" in lines[0] and "1 interrupted" in lines[3]
-    assert pauses == [command.PLAIN_SECONDS] * 3
+    assert pauses == [PLAIN_SECONDS] * 3
 
 
 @pytest.mark.parametrize(
