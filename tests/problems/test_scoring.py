@@ -88,14 +88,17 @@ def test_order_is_kept_and_concurrency_bounded():
     assert scorer.busy_seconds == pytest.approx(sum(seconds for _, seconds in results)) and scorer.busy_seconds >= 0.2
 
 
-def test_several_callers_share_the_bound_and_the_queue_is_counted():
-    toy = Toy(seconds=0.02)
+def test_several_callers_share_the_bound_and_the_queue_is_counted(monkeypatch):
+    toy, go = Toy(seconds=0.02), threading.Event()
+    monkeypatch.setattr(time, "sleep", lambda seconds: go.wait(30))
 
     async def main():
         scorer = Scorer(2)
         groups = [asyncio.create_task(scorer.score(toy, ["1"] * 4)) for _ in range(3)]
-        await asyncio.sleep(0.015)
+        while toy.now < 2:
+            await asyncio.sleep(0.001)
         waiting = scorer.queued
+        go.set()
         await asyncio.gather(*groups)
         scorer.close()
         scorer.close()

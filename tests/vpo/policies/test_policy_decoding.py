@@ -147,7 +147,7 @@ def test_the_event_loop_stays_free_and_calls_queue(policy_of, llama) -> None:
         await policy.close()
         return ticks
 
-    assert asyncio.run(run()) > 20
+    assert asyncio.run(run()) > 3
 
 
 def test_a_cancelled_call_stops_and_a_closed_policy_says_so(policy_of, llama) -> None:

@@ -88,7 +88,8 @@ def test_a_group_that_gets_nothing_fails_if_the_server_is_gone_and_not_if_it_ans
 
     async def two(policy: ServedPolicy) -> list[list[Rollout]]:
         slow = asyncio.create_task(policy.sample([PROMPT], rollouts=1, answers=1, seed=3))
-        await asyncio.sleep(0.1)
+        while not server.requests:
+            await asyncio.sleep(0.01)
         return [*await policy.sample([Prompt("another")], rollouts=1, answers=1, seed=3), *await slow]
 
     with hosted_server(scripted("hang", ""), hang=30) as server:
