@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -75,6 +76,14 @@ def test_ports_and_passwords_agree(compose):
     for service in services.values():
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), "nothing is open to the network"
+
+
+def test_docker_compose_takes_it():
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker compose is not here")
+    done = subprocess.run([docker, "compose", "config", "-q"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("script", ["slurm.sh", "hosts.sh"])

@@ -78,6 +78,12 @@ def test_a_model_that_is_not_there_is_asked_for_once(hub, status, said):
         assert len(hub.asked) == 1
 
 
+def test_a_model_that_is_there_is_loaded_from_the_hub(hub):
+    hub.status = 200
+    assert only_cached("org/model") is False
+    assert hub.asked == ["/org/model/resolve/main/config.json"]
+
+
 def test_what_was_fetched_before_is_used_where_the_hub_is_out_of_reach(tmp_path):
     cache(tmp_path, "org/model")
     assert only_cached("org/model") is True
