@@ -93,8 +93,8 @@ def shares(sandbox: Sandbox, count: int) -> dict[str, float]:
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
     forks = 0.0
-    with sandbox.pool(LIMITS).lend() as worker:
-        task = cases_task(TRIVIAL, LIMITS, TRIVIAL.cases)
+    with sandbox.programs.lend() as worker:
+        task = cases_task(TRIVIAL, TRIVIAL.cases)
         for _ in range(count):
             with worker.run(task, LIMITS, 13, quiet=True):
                 assert len(list(worker.results(read_case))) == 2

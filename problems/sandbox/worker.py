@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -49,7 +50,6 @@ class Worker:
     def __init__(
         self,
         mode: str,
-        limits: Limits,
         spec: EvaluatorSpec | None = None,
         preload: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
@@ -64,7 +64,7 @@ class Worker:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
         self.process: subprocess.Popen[bytes] | None = None
         try:
-            self._start(launch.plan(self.mode, limits, spec, preload, dict(environment or {})))
+            self._start(launch.plan(self.mode, spec, preload, environment or {}))
         except BaseException:
             self.close()
             raise
@@ -84,7 +84,7 @@ class Worker:
         self._results, results = self._pipe()
         self._output, outputs = self._pipe()
         theirs = (requests, controls, self._feed_end, results, outputs)
-        self.process = launch.start(plan, theirs, self._feed_end, self._stderr.fileno())
+        self.process = launch.start(plan, theirs, self._stderr.fileno())
         for fd in theirs:
             if fd != self._feed_end:  # kept, to take back what a fork died without reading
                 self._close(fd)
@@ -95,7 +95,7 @@ class Worker:
             self._poll.register(fd, select.POLLIN)
         self._ending = select.poll()
         self._ending.register(self._control, select.POLLIN)
-        self._unsent = memoryview(launch.bundle(plan, theirs))
+        self.tell(plan.config)
         hello = self._hello()
         if not hello["ok"]:
             where = f"{plan.config['path']}: " if plan.config["path"] else "a worker could not start: "
@@ -168,7 +168,7 @@ class Worker:
             # most programs end within this time, and then their results and their end are read at one awakening
             self._quiet = time.perf_counter() + _QUIET_SECONDS if quiet else 0.0
             self.deadline = Deadline(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
-            self.tell({**task, "scratch": folder})
+            self.tell({**task, "scratch": folder, "cpu": cpu, "limits": dataclasses.asdict(limits)})
             self._ask(RUN)
             yield
             if self.ended is None:
@@ -225,10 +225,8 @@ class Worker:
         return "crash", f"killed by {signal_name(-code)}"
 
     def _ask(self, operation: bytes) -> None:
-        limits = self._limits
-        sizes = (limits.memory, limits.output, limits.file, limits.processes)
         try:
-            os.write(self._request, REQUEST.pack(operation, self._sequence, self._hard_cpu, *sizes))
+            os.write(self._request, REQUEST.pack(operation, self._sequence))
         except BrokenPipeError:
             raise WorkerDied(self._tail()) from None
 

@@ -275,7 +275,7 @@ def test_workers_outlive_the_thread_that_first_asked(sandbox: Sandbox) -> None:
         thread = threading.Thread(target=other.run, args=(Program("", ("1",)),))
         thread.start()
         thread.join()
-        (worker,) = other.pool(Limits()).idle
+        (worker,) = other.programs.idle
         time.sleep(0.1)
         assert worker.process is not None and worker.process.poll() is None
         assert other.run(Program("", ("2",)))[0].value == 2
@@ -306,7 +306,7 @@ from problems.sandbox.contract import Limits, Program
 from problems.sandbox.pool import Sandbox
 sandbox = Sandbox(sys.argv[1], 1)
 sandbox.run(Program("", ("1",)))
-print(sandbox.pool(Limits()).idle[0].process.pid, flush=True)
+print(sandbox.programs.idle[0].process.pid, flush=True)
 sandbox.run(Program("import time", ("time.sleep(60)",)))
 """
     run = subprocess.Popen([sys.executable, "-c", code, sandbox.mode], stdout=subprocess.PIPE, text=True, cwd=ROOT)

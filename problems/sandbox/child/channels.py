@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from os import _exit
 from typing import Any
 
-from .wire import FRAME, HOST_CALL, KILL, REQUEST, Request, decode, encode, frame
+from .wire import FRAME, HOST_CALL, KILL, REQUEST, decode, encode, frame
 
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 """json.loads of what json.dumps wrote, without most of the pages that it touches."""
@@ -35,10 +35,10 @@ class Channels:
         self._poll = select.poll()
         self._poll.register(self.requests, select.POLLIN)
 
-    def next_request(self) -> Request | None:
-        """None once the parent has closed the pipe, or died."""
+    def next_request(self) -> tuple[bytes, int] | None:
+        """(operation, sequence number of the run); None once the parent has closed the pipe, or died."""
         data = os.read(self.requests, REQUEST.size)
-        return Request(*REQUEST.unpack(data)) if len(data) == REQUEST.size else None
+        return REQUEST.unpack(data) if len(data) == REQUEST.size else None
 
     def wait(self, pid: int, sequence: int) -> None:
         """Until the fork with this number has ended. It is killed when the parent asks for it, or is gone."""
@@ -46,7 +46,7 @@ class Channels:
         self._poll.register(ended, select.POLLIN)
         while ended not in [ready for ready, _ in self._poll.poll()]:
             request = self.next_request()
-            if request is None or request[:2] == (KILL, sequence):
+            if request is None or request == (KILL, sequence):
                 os.kill(pid, signal.SIGKILL)
         self._poll.unregister(ended)
         os.close(ended)

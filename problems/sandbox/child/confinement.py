@@ -43,7 +43,6 @@ from functools import partial
 from typing import Any
 
 from .syscalls import Installer, candidate_filter, evaluation_filter, number, worker_filter
-from .wire import Request
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -291,14 +290,15 @@ class Confinement:
             self._rules.allow(DEVICES, _READ_FILE | _WRITE_FILE)
         self._uses += 1
 
-    def confine(self, request: Request, scratch: str) -> None:
-        """In the fork: give everything up but `scratch` and the pipes."""
+    def confine(self, limits: dict[str, int], cpu: int, scratch: str) -> None:
+        """In the fork: give everything up but `scratch` and the pipes. limits: problems.sandbox.contract.Limits; cpu:
+        the hard limit in seconds, 0 for none"""
         config, forks = self._config, self._forks
         writable = [scratch, "/dev/shm"] if self._bwrap and forks else [scratch]
         if self._bwrap:
             namespaces(CLONE_NEWNS)
             for folder in writable:
-                fresh_tmpfs(folder, config["scratch_size"], config["inodes"])
+                fresh_tmpfs(folder, limits["scratch"], config["inodes"])
             os.chdir("/")  # the working folder was the one underneath
         if self._rules is not None:
             self._rules.allow(writable, BUILD if config["builds"] else WRITE)
@@ -307,15 +307,15 @@ class Confinement:
         elif self._bwrap:
             drop_capabilities()
         os.chdir(scratch)
-        top, cpu = self.address_space + request.memory, request.cpu
+        top = self.address_space + limits["memory"]
         limit(resource.RLIMIT_AS, top, top + SPARE)
         limit(resource.RLIMIT_CPU, cpu or -1)
-        limit(resource.RLIMIT_FSIZE, request.file)
+        limit(resource.RLIMIT_FSIZE, limits["file"])
         if not forks:
             limit(resource.RLIMIT_NOFILE, 128)
             die_with_parent()
         if self._filter is not None or not forks:
-            limit(resource.RLIMIT_NPROC, config["threads"] + request.processes)
+            limit(resource.RLIMIT_NPROC, config["threads"] + limits["processes"])
             no_new_privileges()
         if self._rules is not None:
             self._rules.restrict()

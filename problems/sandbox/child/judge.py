@@ -179,7 +179,7 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
     pack, kind_of_frame, text_of, refused, say = FRAME.pack, RESULT, str, AnswerCheats, describe
     class_of, identity, isinstance_, issub, len_ = type, id, isinstance, issubclass, len
     limit, cpu_limit, used = resource.setrlimit, resource.RLIMIT_CPU, time.process_time
-    seconds, skipped, allowed = task["cpu"], set(task["skip"]), bool(task["hooks"])
+    seconds, skipped, allowed = task["limits"]["cpu_seconds"], set(task["skip"]), bool(task["hooks"])
     names, exception_info = set(task["names"]), RuntimeError
     frame_of, vars_of, flags_heap = sys._getframe, vars, 1 << 9
     plain, comparing, truth = _PLAIN, _HOOKS, bool
@@ -399,7 +399,7 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
     folders = tuple(
         os.path.join(path, "") for path in (os.path.dirname(os.__file__), *sys.path) if path not in ("", here)
     )
-    libraries = (*folders, "<frozen ", "<sandbox ")
+    libraries = (*folders, "<frozen ", os.path.join(os.path.dirname(__file__), ""))
     named_classes: set[int] = set()
     resource_hard = resource.getrlimit(cpu_limit)[1]
     for name in _MODULES:

@@ -1,20 +1,20 @@
 """The worker: it starts once, confines itself, forks for each run, and reports how each ended.
 
-It is started from code that the parent sends, in a bare interpreter, and serves programs or one scorer (verbs). A run
-is a fork, ended whole. A program starts no process, so its fork is all of it. An evaluation is a process tree: in bwrap
-mode pid 1 of a pid namespace, whose other processes the kernel ends with it; elsewhere this process adopts and kills
-what is left of it. A scorer may hold an answer in its process, so nothing of an evaluation may meet the next one.
+It is a bare interpreter, and serves programs or one scorer (verbs). A run is a fork, ended whole. A program starts no
+process, so its fork is all of it. An evaluation is a process tree: in bwrap mode pid 1 of a pid namespace, whose other
+processes the kernel ends with it; elsewhere this process adopts and kills what is left of it. A scorer may hold an
+answer in its process, so nothing of an evaluation may meet the next one.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import gc
 import json
 import os
 import resource
-import select
 import signal
 import sys
 import time
@@ -25,13 +25,14 @@ from . import confinement
 from .channels import Channels, Feed
 from .confinement import Confinement
 from .verbs import ProgramVerbs, ScorerVerbs
-from .wire import EXIT, KILL, Request
+from .wire import EXIT, KILL
 
 _SECONDS = 18.0
 
 
-def main(config: dict[str, Any]) -> NoReturn:
-    channels = Channels(config["descriptors"])
+def main(descriptors: list[int]) -> NoReturn:
+    channels = Channels(descriptors)
+    config = Feed(channels.feed).read()
     hello: dict[str, Any]
     try:
         server = ForkServer(config, channels)
@@ -44,11 +45,12 @@ def main(config: dict[str, Any]) -> NoReturn:
         os._exit(1)
     gc.disable()
     while (request := channels.next_request()) is not None:
-        if request.operation == KILL:
+        operation, sequence = request
+        if operation == KILL:
             continue  # for a fork that has ended meanwhile
         for fd in (channels.feed, channels.results, channels.output):
             fcntl.fcntl(fd, fcntl.F_SETFL, 0)  # a candidate may have made the shared pipe non-blocking
-        os.write(channels.control, EXIT.pack(b"X", request.sequence, *server.run(request)))
+        os.write(channels.control, EXIT.pack(b"X", sequence, *server.run(sequence)))
     os._exit(0)
 
 
@@ -71,7 +73,7 @@ class ForkServer:
         gc.collect()
         gc.freeze()
 
-    def run(self, request: Request) -> tuple[int, float]:
+    def run(self, sequence: int) -> tuple[int, float]:
         """(wait status, CPU seconds) of one run, when nothing of it is left."""
         self._confinement.prepare()
         if self._handle >= 0:
@@ -79,19 +81,19 @@ class ForkServer:
         pid = self._verbs.fork()
         if pid == 0:
             try:
-                self._work(request)
+                self._work()
             finally:
                 os._exit(98)
         if self._handle >= 0:
             confinement.enter(self._handle, confinement.CLONE_NEWPID)
-        self._channels.wait(pid, request.sequence)
+        self._channels.wait(pid, sequence)
         own = time.clock_gettime(~pid << 3 | 2)  # its own clock: rusage counts in ticks of several milliseconds
         _, status, used = os.wait4(pid, 0)
         if self._config["forks"] and self._handle < 0:
             end_children()
         return status, max(own, used.ru_utime + used.ru_stime)
 
-    def _work(self, request: Request) -> NoReturn:
+    def _work(self) -> NoReturn:
         """In the fork: take the task, give everything up, run."""
         config, channels = self._config, self._channels
         os.close(channels.requests)
@@ -109,57 +111,37 @@ class ForkServer:
         os.dup2(0, 2)
         self._verbs.open_streams(task)
         scratch = task["scratch"] or config["scratch"]
-        self._confinement.confine(request, scratch)
+        self._confinement.confine(task["limits"], task["cpu"], scratch)
         gc.enable()
-        self._verbs.run(task, feed, scratch, request)
+        self._verbs.run(task, feed, scratch)
         os._exit(0)
 
 
 def end_children() -> None:
-    """Kill and reap until this process, which adopts orphans, has no children; gives up after some seconds."""
+    """Kill and reap until this process, which adopts orphans, has no children; gives up after some seconds.
+
+    The dead are reaped once none lives: until then they count towards the limit on processes, so that no other can
+    begin. Only children are killed, whose numbers mean nobody else before they are reaped; their own become ours.
+    """
     until = time.monotonic() + _SECONDS
-    while time.monotonic() < until:
-        _kill_all()
-        try:
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.0005)
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0] or time.monotonic() < until:
+            while (living := [pid for pid in _children() if _lives(pid)]) and time.monotonic() < until:
+                for pid in living:
+                    os.kill(pid, signal.SIGKILL)
 
 
-def _kill_all() -> None:
-    """One pass: first everything is found, then everything is killed: what is killed one by one forks meanwhile."""
+def _lives(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
+def _children() -> list[int]:
     me = os.getpid()
-    handles: list[int] = []
-    proved: list[int] = []
-    pending = [(me, -1)]
     try:
-        while pending:
-            parent, parent_handle = pending.pop()
-            for pid in _children(parent):
-                try:
-                    handle = os.pidfd_open(pid)
-                except OSError:
-                    continue  # gone, or no descriptors left: the next pass will find it
-                handles.append(handle)
-                if parent == me or (_parent(pid) == parent and not _ended(parent_handle)):
-                    proved.append(handle)
-                    pending.append((pid, handle))
-        for handle in proved:
-            try:
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-    finally:
-        for handle in handles:
-            os.close(handle)
-
-
-def _ended(handle: int) -> bool:
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    return bool(poll.poll(0))
+        with open(f"/proc/{me}/task/{me}/children") as listed:
+            return [int(pid) for pid in listed.read().split()]
+    except FileNotFoundError:  # a kernel without that file
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(int(name)) == me]
 
 
 def _parent(pid: int) -> int:
@@ -168,19 +150,3 @@ def _parent(pid: int) -> int:
             return int(status.read().rpartition(")")[2].split()[1])
     except OSError:
         return -1
-
-
-def _children(parent: int) -> list[int]:
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{parent}/task"):
-            with open(f"/proc/{parent}/task/{task}/children") as listed:
-                found += [int(pid) for pid in listed.read().split()]
-        return found
-    except FileNotFoundError:
-        if not os.path.exists(f"/proc/{parent}"):
-            return []
-    except OSError:
-        return []
-    # a kernel without that file
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(int(name)) == parent]

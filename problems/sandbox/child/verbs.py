@@ -24,7 +24,7 @@ from typing import Any
 
 from . import judge
 from .channels import Channels, Feed, host_caller, send
-from .wire import FAILED, LOADED, RESULT, Request, TooLarge, Unplain, decode, encode
+from .wire import FAILED, LOADED, RESULT, TooLarge, Unplain, decode, encode
 
 PRELOADED = (
     *("bisect", "collections", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
@@ -145,9 +145,9 @@ class ProgramVerbs:
         if not task.get("stays"):
             os.close(channels.feed)
 
-    def run(self, task: dict[str, Any], feed: Feed, scratch: str, request: Request) -> None:
+    def run(self, task: dict[str, Any], feed: Feed, scratch: str) -> None:
         """In the fork, confined. scratch: the working folder already"""
-        self._reporter.output = request.output
+        self._reporter.output = task["limits"]["output"]
         if task["kind"] == "stdin":
             main_program(task, self._channels.results)
         elif task["kind"] == "tests":
@@ -158,7 +158,7 @@ class ProgramVerbs:
 
     def _cases(self, task: dict[str, Any], feed: Feed) -> None:
         """Load the code, say so, evaluate the cases; then, if it stays, {"expression", "bindings"} until killed."""
-        reporter, space, seconds = self._reporter, self._module.__dict__, task["cpu"]
+        reporter, space, seconds = self._reporter, self._module.__dict__, task["limits"]["cpu_seconds"]
 
         def load() -> str:
             if task["setup"]:
@@ -218,7 +218,7 @@ def main_program(task: dict[str, Any], results: int) -> None:
     sys.argv = ["main.py"]
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
-    bound_cpu(task["cpu"])
+    bound_cpu(task["limits"]["cpu_seconds"])
     status, message = "ok", ""
     try:
         if task["setup"]:
@@ -289,12 +289,12 @@ class ScorerVerbs:
         if not task["calls_host"]:
             os.close(self._channels.feed)
 
-    def run(self, task: dict[str, Any], feed: Feed, scratch: str, request: Request) -> None:
+    def run(self, task: dict[str, Any], feed: Feed, scratch: str) -> None:
         """In the evaluation, confined: write the files, call the function."""
         if self._config["mode"] != "bwrap":  # where scratch has the same name for all
             os.environ.update({k: v for k, v in home(scratch).items() if k not in self._config["environment"]})
         if task["calls_host"]:
-            self._module.__dict__["host_call"] = host_caller(self._channels.results, feed, request.output)
+            self._module.__dict__["host_call"] = host_caller(self._channels.results, feed, task["limits"]["output"])
         for name, text in task["files"].items():
             _write_new(f"{scratch}/{name}", text)
 
@@ -305,7 +305,7 @@ class ScorerVerbs:
                 function = getattr(function, part)
             value = function(*arguments)
             try:
-                return encode(value, request.output, objects=True)
+                return encode(value, task["limits"]["output"], objects=True)
             except (Unplain, TooLarge) as error:
                 raise TypeError(f"the scorer returned {error}") from None
 

@@ -18,12 +18,12 @@ from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 MAX_DEPTH = 100
 _MOST_BITS = 1 << 16  # of a fraction's terms, whose common divisor takes quadratic time
 FRAME = struct.Struct("<cI")
-REQUEST = struct.Struct("<cQQQQQI")  # a Request
+REQUEST = struct.Struct("<cQ")  # an operation, the sequence number of its run
 EXIT = struct.Struct("<cQid")  # b"X", sequence, wait status, CPU seconds
 
 RUN, KILL = b"R", b"K"  # operations
@@ -37,18 +37,6 @@ _MOMENTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "time": (time, _TIME),
     "timedelta": (timedelta, ("days", "seconds", "microseconds")),
 }
-
-
-class Request(NamedTuple):
-    """What the parent asks of a worker. cpu: a fork's hard limit in seconds, 0 for none; the sizes are in bytes"""
-
-    operation: bytes
-    sequence: int
-    cpu: int
-    memory: int
-    output: int
-    file: int
-    processes: int
 
 
 class Malformed(Exception):
