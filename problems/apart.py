@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox, SandboxSession
 
 host_call: Callable[..., Any] | None = None
-"""In a scorer's process: asks the process that holds the sandbox (AnswerCalls)."""
+"""In a scorer's process, set in every evaluation: asks the process that holds the sandbox (AnswerCalls)."""
 SECONDS = 30.0
 MOST_ANSWERS = 8
 

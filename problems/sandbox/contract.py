@@ -10,7 +10,7 @@ from typing import Any, Literal
 Mode = Literal["auto", "bwrap", "landlock", "none"]
 CaseStatus = Literal["ok", "error", "timeout", "memory", "output", "crash"]
 HostCall = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
-"""Answers `host_call(name, *args, **kwargs)` of code in the sandbox: (name, args, kwargs) -> its value."""
+"""Answers `problems.apart.host_call(name, *args, **kwargs)` in the sandbox: (name, args, kwargs) -> its value."""
 
 
 class SandboxUnavailable(Exception):

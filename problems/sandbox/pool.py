@@ -125,7 +125,7 @@ class Evaluator:
         timeout: seconds of CPU time, or of wall time if it sleeps (problems.sandbox.worker), after which the whole
             process tree is killed
         files: name -> text, written into the scratch folder first
-        host_call: answers `host_call(name, *args, **kwargs)` of the file's module, in this thread; its time does not
+        host_call: answers `host_call(name, *args, **kwargs)` of its problems.apart, in this thread; its time does not
             count. Its exception is a RuntimeError there, with its class and text
         Raises SandboxFault for faults of the sandbox, Unplain (a TypeError) for other arguments.
         """
@@ -213,11 +213,10 @@ class SandboxSession:
         if outcome is None:
             status, message = worker.why()
             cpu = 0.0 if worker.failure is None else worker.cpu_seconds
-            outcome, died = CaseOutcome(status, message=message, cpu_seconds=cpu), True
-        else:
-            self._used += outcome.cpu_seconds
-            died = outcome.message.startswith("more than")  # output, which ended it
-        self._deaths += died
-        if died or worker.ended is not None or self._failed is not None:
+            outcome = CaseOutcome(status, message=message, cpu_seconds=cpu)
+            self._deaths += 1
+        self._used += outcome.cpu_seconds
+        worker.output.clear()
+        if worker.ended is not None or self._failed is not None:
             self.__exit__(None, None, None)
         return dataclasses.replace(outcome, wall_seconds=wall)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import secrets
 import time
 from functools import partial
@@ -54,25 +53,23 @@ def _run_calls(
     done: list[CaseOutcome] = []
     loaded = False
     used = 0.0
-    hard = math.ceil(limits.cpu_seconds) * (len(cases) + 1) + 1
-    with worker.run(cases_task(program, cases), limits, hard, quiet=True):
+    with worker.run(cases_task(program, cases), limits, quiet=True):
         for kind, outcome in worker.results(read_case):
             if kind == FAILED:  # the code itself, and every case with it
-                return [outcome] * len(cases), outcome.status == "output"
+                return [outcome] * len(cases), False
             if kind == RESULT and len(done) < len(cases):
                 done.append(dataclasses.replace(outcome, wall_seconds=worker.deadline.wall))
                 used += outcome.cpu_seconds
             elif kind != LOADED or loaded:
                 worker.end(*NO_RESULT)
             loaded = True
+            worker.output.clear()  # the limit is each case's
             worker.deadline.restart(used)
     if len(done) == len(cases):
-        return done, done[-1].status == "output"
+        return done, False
     status, message = worker.why()
     if not loaded:  # it would go the same way before every case
         return [CaseOutcome(status, message=message)] * len(cases), True
-    if worker.failure is None and done and done[-1].status == "output":
-        return done, True  # it was ended over that output; the other cases start again
     cpu = max(0.0, worker.cpu_seconds - used)
     return [*done, CaseOutcome(status, None, message, worker.deadline.wall, cpu)], True
 
@@ -82,7 +79,7 @@ def _run_stdin(
 ) -> tuple[list[CaseOutcome], bool]:
     """(the outcome of the first, whether it ended the program badly)"""
     task = {"kind": "stdin", "code": program.code, "setup": program.setup, "case": cases[0]}
-    with worker.run(task, limits, math.ceil(limits.cpu_seconds) + 1):
+    with worker.run(task, limits):
         verdict = read_result(worker)
     if worker.failure is None and verdict is not None:
         status, message = verdict.status, verdict.message
@@ -107,8 +104,7 @@ def _run_tests(pool: WorkerPool, program: Program, tests: Tests, limits: Limits)
             **{"patches": tests.patches, "hooks": tests.hooks, "skip": skipped, "secret": secret},
         }
         whole: CaseOutcome | None = None
-        hard = math.ceil(limits.cpu_seconds) * (tests.count + 1) + 1
-        with pool.lend() as worker, worker.run(task, limits, hard):
+        with pool.lend() as worker, worker.run(task, limits):
             for case, outcome in worker.results(partial(_read_verdict, secret.encode(), tests.count)):
                 if whole is not None:
                     worker.end(*NO_RESULT)

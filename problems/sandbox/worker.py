@@ -148,10 +148,9 @@ class Worker:
     # -- one fork ------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def run(self, task: dict[str, Any], limits: Limits, cpu: int = 0, quiet: bool = False) -> Iterator[None]:
+    def run(self, task: dict[str, Any], limits: Limits, quiet: bool = False) -> Iterator[None]:
         """A fork that does `task`, for as long as the block lasts; then nothing of it is left.
 
-        cpu: its hard limit in seconds, 0 for none
         quiet: wait for its end before its messages are read, if that comes soon
         """
         assert self.process is not None
@@ -162,13 +161,13 @@ class Worker:
             self.failure: Failure | None = None
             self.output = bytearray()
             self.cpu_seconds = 0.0
-            self._hard_cpu, self._limits = cpu, limits
+            self._limits = limits
             self._frames = Frames(16 * limits.output + (1 << 16))  # a value as JSON inside JSON
             self._watched = time.monotonic()
             # most programs end within this time, and then their results and their end are read at one awakening
             self._quiet = time.perf_counter() + _QUIET_SECONDS if quiet else 0.0
             self.deadline = Deadline(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
-            self.tell({**task, "scratch": folder, "cpu": cpu, "limits": dataclasses.asdict(limits)})
+            self.tell({**task, "scratch": folder, "limits": dataclasses.asdict(limits)})
             self._ask(RUN)
             yield
             if self.ended is None:
@@ -218,8 +217,6 @@ class Worker:
         code = os.waitstatus_to_exitcode(self.ended)
         if code >= 0:
             return "crash", f"the program ended its process (exit code {code})"
-        if -code == signal.SIGXCPU or (-code == signal.SIGKILL and 0 < self._hard_cpu <= self.cpu_seconds + 0.5):
-            return "timeout", "more CPU time than allowed"
         if -code == signal.SIGKILL:
             return "memory", "killed by the kernel, most likely for memory"
         return "crash", f"killed by {signal_name(-code)}"
@@ -406,6 +403,7 @@ class WorkerPool:
 
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_CORES = os.cpu_count() or 1
 _LOOKS, _BETWEEN = 8, 0.01
 
 
@@ -419,11 +417,12 @@ class Deadline:
     def __init__(self, root: int, seconds: float, longest: float) -> None:
         self._root, self._seconds, self._longest = root, seconds, longest
         self._start = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS) - 1
+        self._used, self._began = 0.0, time.perf_counter()
         self.restart(0.0)
 
     def restart(self, used: float) -> None:
-        """Begin the time of the next case; the candidate has used that many CPU seconds before."""
-        self._used = used
+        """Begin the time of the next case; the candidate says that it has used so many CPU seconds before."""
+        self._used = min(used, self._used + _CORES * self.wall)
         self._began = time.perf_counter()
         self.next_look = self._began + min(self._seconds, self._longest)
 

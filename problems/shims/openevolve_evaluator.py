@@ -31,7 +31,6 @@ sys.path.insert(0, FOLDER)
 user_file.defer("openevolve")
 
 
-host_call: Any = None  # set in every evaluation
 _module: Any = None
 _broken: dict[str, Any] | None = None
 try:
@@ -55,7 +54,6 @@ def describe() -> dict[str, Any]:
 
 def run(stage: str, path: str) -> dict[str, Any]:
     """{"metrics", "texts", "artifacts"} of one stage, or {"raised", "line", "trace", "by_answer"}."""
-    apart.host_call = host_call
     for name in os.listdir(FOLDER):
         if not os.path.lexists(name):
             os.symlink(os.path.join(FOLDER, name), name)

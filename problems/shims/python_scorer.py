@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     import user_file  # next to this file, which is loaded by its path
 
-from problems import apart
+from problems import apart  # noqa: F401  (by which evo.call finds the parent)
 
 FILE = os.environ["EVO_SCORER_FILE"]
 """The scorer's code; for a function the file that it was written in, which need not exist here."""
@@ -27,7 +27,6 @@ PICKLE = os.environ.get("EVO_SCORER_PICKLE")
 
 _TEXTS = ("<string>", "<answer>", "<candidate>", "<program>", "<solution>")
 """Names of files that code from a text has."""
-host_call: Any = None  # set in every evaluation
 
 
 def _load() -> Any:
@@ -88,7 +87,6 @@ def held_out(answer: str) -> dict[str, Any]:
 
 
 def _judge(function: Any, answer: str) -> dict[str, Any]:
-    apart.host_call = host_call
     try:
         value = user_file.awaited(function(answer))
     except MemoryError:

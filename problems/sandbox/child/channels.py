@@ -73,10 +73,14 @@ class Feed:
         return _scan(self._exactly(length).decode(), 0)[0]
 
 
+def write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
 def send(fd: int, kind: bytes, body: Any) -> None:
-    data = memoryview(frame(kind, json.dumps(body).encode()))
-    while data:
-        data = data[os.write(fd, data) :]
+    write_all(fd, frame(kind, json.dumps(body).encode()))
 
 
 def host_caller(results: int, feed: Feed, limit: int) -> Callable[..., Any]:

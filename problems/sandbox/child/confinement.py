@@ -10,8 +10,8 @@ COVERED, in both modes unless said otherwise
   its pid namespace (bwrap) or by the worker, which adopts and kills its orphans (landlock).
 - Signals, tracing, limits and priorities of others: refused by number (seccomp), by domain (Landlock, scopes since its
   ABI 6), and unseen in bwrap's pid namespace. kill() is pinned to the candidate's own pid.
-- Memory, CPU, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes (bwrap) or by the
-  parent's watch (landlock). Wall time and the size of results and output: by the parent.
+- Memory, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes (bwrap) or by the
+  parent's watch (landlock). CPU and wall time and the size of results and output: by the parent.
 - Expected outputs, other answers, the parent's environment: never in the memory of the worker, whose parent hands a
   program straight to the fork that runs it. Results are data (wire.py); whatever a candidate writes is its own outcome.
 - What a run leaves: nothing. In bwrap mode scratch is a mount of the run's own; in landlock mode the parent removes it.
@@ -290,9 +290,8 @@ class Confinement:
             self._rules.allow(DEVICES, _READ_FILE | _WRITE_FILE)
         self._uses += 1
 
-    def confine(self, limits: dict[str, int], cpu: int, scratch: str) -> None:
-        """In the fork: give everything up but `scratch` and the pipes. limits: problems.sandbox.contract.Limits; cpu:
-        the hard limit in seconds, 0 for none"""
+    def confine(self, limits: dict[str, int], scratch: str) -> None:
+        """In the fork: give everything up but `scratch` and the pipes. limits: problems.sandbox.contract.Limits"""
         config, forks = self._config, self._forks
         writable = [scratch, "/dev/shm"] if self._bwrap and forks else [scratch]
         if self._bwrap:
@@ -309,7 +308,6 @@ class Confinement:
         os.chdir(scratch)
         top = self.address_space + limits["memory"]
         limit(resource.RLIMIT_AS, top, top + SPARE)
-        limit(resource.RLIMIT_CPU, cpu or -1)
         limit(resource.RLIMIT_FSIZE, limits["file"])
         if not forks:
             limit(resource.RLIMIT_NOFILE, 128)

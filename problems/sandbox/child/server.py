@@ -111,7 +111,7 @@ class ForkServer:
         os.dup2(0, 2)
         self._verbs.open_streams(task)
         scratch = task["scratch"] or config["scratch"]
-        self._confinement.confine(task["limits"], task["cpu"], scratch)
+        self._confinement.confine(task["limits"], scratch)
         gc.enable()
         self._verbs.run(task, feed, scratch)
         os._exit(0)

@@ -19,11 +19,11 @@ import threading
 import time
 import types
 from collections.abc import Callable
-from os import _exit
+from functools import partial
 from typing import Any
 
 from . import judge
-from .channels import Channels, Feed, host_caller, send
+from .channels import Channels, Feed, host_caller, send, write_all
 from .wire import FAILED, LOADED, RESULT, TooLarge, Unplain, decode, encode
 
 PRELOADED = (
@@ -33,43 +33,30 @@ PRELOADED = (
 )
 ANSWER_FILE = "<answer>"
 _MESSAGE = 2000
+_cpu = time.process_time  # before an answer can change it
 
 
-class Reporter:
-    """Does one thing after another for the parent and reports each: [status, encoded value, message, CPU seconds].
+def attempt(work: Callable[[], str], results: int, kind: bytes) -> bool:
+    """Do `work` and report its encoded value, or how it failed, as `kind`; FAILED is reported of failures alone.
 
-    Made in the worker: what a fork finds ready it need not build.
+    A report is [status, encoded value, message, CPU seconds].
     """
-
-    def __init__(self, results: int) -> None:
-        self.results = results
-        self.output = 1 << 20
-        self.kind = FAILED
-        self._cpu, self._own = time.process_time, time.thread_time
-
-    def attempt(self, work: Callable[[], str], kind: bytes) -> bool:
-        """Do `work` and report its encoded value, or how it failed, as `kind`; FAILED is reported of failures alone."""
-        self.kind = kind
-        cpu, own = self._cpu(), self._own()
-        status, value, message = "ok", "null", ""
-        try:
-            value = work()
-        except MemoryError:
-            _, hard = resource.getrlimit(resource.RLIMIT_AS)  # room to report in
-            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-            status, message = "memory", "MemoryError: more memory than allowed"
-        except TooLarge as error:
-            status, message = "output", str(error)
-        except BaseException as error:
-            status, message = "error", describe(error)
-        sys.settrace(None)
-        if kind is not FAILED or status != "ok":
-            # a process's clock counts ticks of milliseconds while a limit is on it, a thread's does not
-            self.report(status, value, message, max(self._cpu() - cpu, self._own() - own))
-        return status == "ok"
-
-    def report(self, status: str, value: str, message: str, cpu: float) -> None:
-        send(self.results, self.kind, [status, value, message, cpu])
+    cpu = _cpu()
+    status, value, message = "ok", "null", ""
+    try:
+        value = work()
+    except MemoryError:
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)  # room to report in
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        status, message = "memory", "MemoryError: more memory than allowed"
+    except TooLarge as error:
+        status, message = "output", str(error)
+    except BaseException as error:
+        status, message = "error", describe(error)
+    sys.settrace(None)
+    if kind is not FAILED or status != "ok":
+        send(results, kind, [status, value, message, _cpu() - cpu])
+    return status == "ok"
 
 
 def describe(error: BaseException) -> str:
@@ -89,25 +76,6 @@ def describe(error: BaseException) -> str:
     return kind + (f": {text}" if text else "") + (f" (line {line})" if line else "")
 
 
-class Printed(io.RawIOBase):
-    """Takes what a program prints, which nobody reads; more than the limit ends the process."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-        self.size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        size = len(bytes(data))
-        self.size += size
-        if self.size > self._reporter.output:
-            self._reporter.report("output", "null", f"more than {self._reporter.output} bytes of output", 0.0)
-            _exit(0)
-        return size
-
-
 class ProgramVerbs:
     """Hostile programs: each is loaded in a fork of its own, and its cases run there."""
 
@@ -118,9 +86,7 @@ class ProgramVerbs:
         for name in [*PRELOADED, *config["preload"]]:
             importlib.import_module(name)
         random.seed(0)  # a candidate that draws at random scores the same every time
-        self._reporter = Reporter(channels.results)
-        self._printed = Printed(self._reporter)
-        sys.stdout = io.TextIOWrapper(self._printed, "utf-8", "surrogatepass", write_through=True)
+        sys.stdout.reconfigure(errors="surrogatepass")  # type: ignore[union-attr]
         self._module = types.ModuleType("candidate")
         self._module.__dict__["__builtins__"] = builtins
         sys.modules["candidate"] = self._module
@@ -134,31 +100,28 @@ class ProgramVerbs:
         channels = self._channels
         if task["kind"] == "stdin":
             source = os.memfd_create("stdin")
-            data = memoryview(task["case"].encode("utf-8", "surrogatepass"))
-            while data:
-                data = data[os.write(source, data) :]
+            write_all(source, task["case"].encode("utf-8", "surrogatepass"))
             os.lseek(source, 0, os.SEEK_SET)
             os.dup2(source, 0)
-            os.dup2(channels.output, 1)
             os.close(source)
+        if task["kind"] != "tests":
+            os.dup2(channels.output, 1)
         os.close(channels.output)
         if not task.get("stays"):
             os.close(channels.feed)
 
     def run(self, task: dict[str, Any], feed: Feed, scratch: str) -> None:
         """In the fork, confined. scratch: the working folder already"""
-        self._reporter.output = task["limits"]["output"]
         if task["kind"] == "stdin":
             main_program(task, self._channels.results)
         elif task["kind"] == "tests":
-            sys.stdout = os.fdopen(2, "w", closefd=False)  # /dev/null: what a test reads of it, it redirects
             judge.run_tests(task, self._channels.results, self._module.__dict__, self._classes)
         else:
             self._cases(task, feed)
 
     def _cases(self, task: dict[str, Any], feed: Feed) -> None:
         """Load the code, say so, evaluate the cases; then, if it stays, {"expression", "bindings"} until killed."""
-        reporter, space, seconds = self._reporter, self._module.__dict__, task["limits"]["cpu_seconds"]
+        results, space, limit = self._channels.results, self._module.__dict__, task["limits"]["output"]
 
         def load() -> str:
             if task["setup"]:
@@ -166,34 +129,18 @@ class ProgramVerbs:
             exec(compile(task["code"], ANSWER_FILE, "exec", dont_inherit=True), space)
             return "null"
 
-        def evaluate(expression: str) -> None:
-            def value() -> str:
-                return encode(eval(compile(expression, "<case>", "eval", dont_inherit=True), space), reporter.output)
+        def evaluate(expression: str) -> str:
+            return encode(eval(compile(expression, "<case>", "eval", dont_inherit=True), space), limit)
 
-            reporter.attempt(value, RESULT)
-            self._printed.size = 0
-
-        bound_cpu(seconds)
-        if not reporter.attempt(load, FAILED):
+        if not attempt(load, results, FAILED):
             return
-        send(reporter.results, LOADED, None)
-        # the limit that bounds the loading is good for the first case too
-        for turn, expression in enumerate(task["cases"]):
-            if turn:
-                bound_cpu(seconds)
-            evaluate(expression)
+        send(results, LOADED, None)
+        for expression in task["cases"]:
+            attempt(partial(evaluate, expression), results, RESULT)
         while task["stays"]:
             request = feed.read()
             space.update(decode(request["bindings"]))
-            bound_cpu(seconds)
-            evaluate(request["expression"])
-
-
-def bound_cpu(seconds: float) -> None:
-    """So many CPU seconds from now, and a started one."""
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    soft = int(time.process_time() + seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard < 0 else min(soft, hard), hard))
+            attempt(partial(evaluate, request["expression"]), results, RESULT)
 
 
 def opening_stdin(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,7 +165,6 @@ def main_program(task: dict[str, Any], results: int) -> None:
     sys.argv = ["main.py"]
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
-    bound_cpu(task["limits"]["cpu_seconds"])
     status, message = "ok", ""
     try:
         if task["setup"]:
@@ -247,7 +193,6 @@ class ScorerVerbs:
         self._config, self._channels = config, channels
         self._hooked = False  # whether it has functions of its own called at a fork
         self._plain_fork = ctypes.PyDLL(None).fork
-        self._reporter = Reporter(channels.results)
         path, environment = config["path"], config["environment"]
         os.environ.clear()
         os.environ.update({**home(config["scratch"]), **environment, "PYTHONDONTWRITEBYTECODE": "1"})
@@ -293,8 +238,10 @@ class ScorerVerbs:
         """In the evaluation, confined: write the files, call the function."""
         if self._config["mode"] != "bwrap":  # where scratch has the same name for all
             os.environ.update({k: v for k, v in home(scratch).items() if k not in self._config["environment"]})
-        if task["calls_host"]:
-            self._module.__dict__["host_call"] = host_caller(self._channels.results, feed, task["limits"]["output"])
+        if task["calls_host"] and "problems.apart" in sys.modules:
+            sys.modules["problems.apart"].__dict__["host_call"] = host_caller(
+                self._channels.results, feed, task["limits"]["output"]
+            )
         for name, text in task["files"].items():
             _write_new(f"{scratch}/{name}", text)
 
@@ -309,7 +256,7 @@ class ScorerVerbs:
             except (Unplain, TooLarge) as error:
                 raise TypeError(f"the scorer returned {error}") from None
 
-        self._reporter.attempt(call, RESULT)
+        attempt(call, self._channels.results, RESULT)
 
 
 def home(scratch: str) -> dict[str, str]:
@@ -319,8 +266,6 @@ def home(scratch: str) -> dict[str, str]:
 
 def _write_new(path: str, text: str) -> None:
     """A file that is not there yet. Without `open`, whose layers touch more pages than a candidate's own code does."""
-    data = memoryview(text.encode("utf-8", "surrogatepass"))
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    while data:
-        data = data[os.write(target, data) :]
+    write_all(target, text.encode("utf-8", "surrogatepass"))
     os.close(target)
