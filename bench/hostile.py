@@ -98,7 +98,7 @@ def run_all(mode: str, only: str = "") -> dict[str, Any]:
         witness = Witness(Path(folder))
         places = {"secret": str(witness.secret), "repository": str(ROOT), "home": str(Path.home())}
         try:
-            with Sandbox.open(mode, workers=1) as sandbox:  # type: ignore[arg-type]
+            with Sandbox(mode, workers=1) as sandbox:  # type: ignore[arg-type]
                 marked = Program("def f(x): return x\n", ("f('expected-' + 'elsewhere')", "f(['expected-elsewhere'])"))
                 sandbox.run(marked)
                 for family, programs in families.items():

@@ -174,7 +174,7 @@ def evaluations(mode: Any, count: int, turns: int) -> dict[str, dict[str, float]
                 assert score.rewards == (7,), score
 
             rows["evaluation"] = cpu_of(work, count, turns)
-        with Sandbox.open(mode, 1) as sandbox:
+        with Sandbox(mode, 1) as sandbox:
             rows["program"] = cpu_of(lambda _: (sandbox.run(TRIVIAL, LIMITS), None)[1], count, turns)
     finally:
         close_shared_sandbox()
@@ -183,7 +183,7 @@ def evaluations(mode: Any, count: int, turns: int) -> dict[str, dict[str, float]
 
 def measure(seconds: float, workers: int, count: int, turns: int = 3) -> dict[str, Any]:
     modes = [mode for mode in ("bwrap", "landlock", "none") if probe(mode) is None]
-    sandboxes = {mode: Sandbox.open(mode, workers) for mode in modes}  # type: ignore[arg-type]
+    sandboxes = {mode: Sandbox(mode, workers) for mode in modes}  # type: ignore[arg-type]
     rates: dict[str, list[float]] = {}
     try:
         for sandbox in sandboxes.values():

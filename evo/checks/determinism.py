@@ -117,7 +117,7 @@ _HASH_SEED = {"PYTHONHASHSEED": "1"}
 def score_as_asked() -> None:
     """The other process."""
     asked = json.load(sys.stdin)
-    with Sandbox.open(asked["mode"], 1, _HASH_SEED) as sandbox:
+    with Sandbox(asked["mode"], 1, _HASH_SEED) as sandbox:
         try:
             (problem,) = resolve(asked["name"], None, lambda: sandbox)
             if problem.fault is not None:

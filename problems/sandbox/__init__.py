@@ -38,7 +38,7 @@ def shared_sandbox() -> Sandbox:
         if _sandbox is None:
             from problems.sandbox.pool import Sandbox
 
-            _sandbox = Sandbox.open(_mode)
+            _sandbox = Sandbox(_mode)
         return _sandbox
 
 

@@ -15,7 +15,7 @@ import re
 import sys
 
 from problems.sandbox.child import confinement, syscalls
-from problems.sandbox.contract import Limits, Program, SandboxFault, SandboxUnavailable
+from problems.sandbox.contract import Limits, Mode, Program, SandboxFault, SandboxUnavailable
 from problems.sandbox.launch import bwrap_binary
 from problems.sandbox.program_run import run_program
 from problems.sandbox.worker import Worker, WorkerPool
@@ -51,10 +51,11 @@ def look():
 """
 
 
-def choose_mode() -> str:
+def choose_mode() -> Mode:
     """The best isolation that works here; SandboxUnavailable with the reasons and the remedy where none does."""
     reasons = []
-    for mode in ("bwrap", "landlock"):
+    modes: tuple[Mode, ...] = ("bwrap", "landlock")
+    for mode in modes:
         reason = probe(mode)
         if reason is None:
             return mode

@@ -35,23 +35,18 @@ class Sandbox:
     mode: the isolation in use, "bwrap", "landlock" or "none" (limits only); programs: the workers for programs
     """
 
-    @classmethod
-    def open(
-        cls, mode: Mode = "auto", workers: int | None = None, environment: Mapping[str, str] | None = None
-    ) -> Sandbox:
+    def __init__(
+        self, mode: Mode = "auto", workers: int | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
         """`workers` at a time, by default as many as CPUs. Raises SandboxUnavailable, with the remedy, if the requested
         mode (or with "auto" either isolation) does not work here. "none" isolates nothing; auto never chooses it.
 
         environment: variables of the workers' interpreters, as another PYTHONHASHSEED than the fixed one
         """
-        chosen = isolation.choose_mode() if mode == "auto" else mode
+        self.mode: Mode = isolation.choose_mode() if mode == "auto" else mode
         if mode != "auto" and (reason := isolation.probe(mode)) is not None:
             raise SandboxUnavailable(f"sandbox {mode}: {reason}. To get it, {isolation.REMEDY}")
-        return cls(chosen, workers or len(os.sched_getaffinity(0)), environment)
-
-    def __init__(self, mode: str, workers: int, environment: Mapping[str, str] | None = None) -> None:
-        self.mode = mode
-        self._workers, self._environment = workers, dict(environment or {})
+        self._workers, self._environment = workers or len(os.sched_getaffinity(0)), dict(environment or {})
         self._lock = threading.Lock()
         self._pools: list[WorkerPool] = []
         self._closed = False

@@ -49,7 +49,7 @@ def test_a_commands_own_files_are_there_with_their_modes_in_every_mode(tmp_path,
     command = write(folder, "command: ./score.sh\nfiles: poem.txt\nstatement: A poem.\n", poem_DOT_txt="one\n")
     (folder / "score.sh").write_text("#!/bin/sh\nwc -l < poem.txt\n")
     (folder / "score.sh").chmod(0o755)
-    with Sandbox.open(mode, 1) as sandbox:
+    with Sandbox(mode, 1) as sandbox:
         (problem,) = resolve(command, sandbox=lambda: sandbox)
         assert problem.score("one\ntwo\n").rewards == (2.0,)
 

@@ -216,7 +216,7 @@ def scorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     if (reason := probe(request.param)) is not None:
         pytest.skip(f"{request.param} cannot be had here: {reason}")
-    with Sandbox.open(request.param, workers=2) as sandbox:
+    with Sandbox(request.param, workers=2) as sandbox:
         yield sandbox
 
 

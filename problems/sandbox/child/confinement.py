@@ -237,6 +237,8 @@ def address_space_used() -> int:
 
 SPARE = 32 << 20
 """Bytes of address space kept back, to report in once a run has used all of its own."""
+_DAYS = 30 * 86_400
+"""CPU seconds that end a run whose parent does not: the parent counts them, case by case."""
 USES = 64
 """Runs that one ruleset of Landlock serves."""
 
@@ -308,6 +310,7 @@ class Confinement:
         os.chdir(scratch)
         top = self.address_space + limits["memory"]
         limit(resource.RLIMIT_AS, top, top + SPARE)
+        limit(resource.RLIMIT_CPU, _DAYS)
         limit(resource.RLIMIT_FSIZE, limits["file"])
         if not forks:
             limit(resource.RLIMIT_NOFILE, 128)

@@ -122,10 +122,13 @@ class Filter:
         if nr is not None:
             self.code += [(_EQUAL, 0, len(block), nr), *block]
 
-    def argument(self, nr: int | None, index: int, allowed: tuple[int, ...], refused: int = errno.EPERM) -> None:
-        """Where the call is `nr`, allow it if the low word of one argument is among `allowed`."""
-        tests = [(_EQUAL, len(allowed) - i, 0, value) for i, value in enumerate(allowed)]
-        self.on(nr, [_argument(index), *tests, _refuse(refused), (_RETURN, 0, 0, _ALLOW)])
+    def argument(
+        self, nr: int, index: int, values: tuple[int, ...], refused: int = errno.EPERM, listed: bool = True
+    ) -> None:
+        """Where the call is `nr`, allow it if the low word of one argument is (not, if not `listed`) among `values`."""
+        tests = [(_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
+        ends = [_refuse(refused), (_RETURN, 0, 0, _ALLOW)]
+        self.on(nr, [_argument(index), *tests, *(ends if listed else reversed(ends))])
 
     def otherwise(self, result: int) -> bytes:
         return b"".join(struct.pack("<HBBI", *row) for row in [*self.code, (_RETURN, 0, 0, result)])
@@ -139,21 +142,21 @@ def _refuse(number: int) -> tuple[int, int, int, int]:
     return (_RETURN, 0, 0, _ERRNO | number)
 
 
-def _arguments_checked(filter: Filter) -> None:
-    calls = _numbers(_CHECKED)
-    # a stream pair alone: a datagram socket, even one of a pair, can be sent to any unix address
-    stream = [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 1, 0, 1), _refuse(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
-    filter.on(calls["socketpair"], [_argument(0), (_EQUAL, 1, 0, 1), _refuse(errno.EPERM), *stream])
-    filter.argument(calls["fcntl"], 1, _FCNTL)
-    filter.argument(calls["ioctl"], 1, _IOCTL, errno.ENOTTY)
-    filter.argument(calls["prlimit64"], 0, (0,))  # itself alone: the worker may have the same user
-    filter.argument(calls["sched_setaffinity"], 0, (0,))
+def _arguments_checked(filter: Filter, pairs: bool = False) -> None:
+    """What a program and an evaluation have in common. pairs: of any sockets"""
+    if not pairs:  # a stream pair alone: a datagram socket, even one of a pair, can be sent to any unix address
+        stream = [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 1, 0, 1), _refuse(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
+        filter.on(number("socketpair"), [_argument(0), (_EQUAL, 1, 0, 1), _refuse(errno.EPERM), *stream])
+    filter.argument(number("prlimit64"), 0, (0,))  # itself alone: the worker may have the same user
+    filter.argument(number("sched_setaffinity"), 0, (0,))
 
 
 def worker_filter() -> bytes:
     """What a worker for programs keeps for the rest of its life."""
     filter = Filter()
     _arguments_checked(filter)
+    filter.argument(number("fcntl"), 1, _FCNTL)
+    filter.argument(number("ioctl"), 1, _IOCTL, errno.ENOTTY)
     filter.code.append((_AT_LEAST, 0, 1, 0x40000000))  # the x32 numbers
     filter.code.append(_refuse(errno.ENOSYS))
     for nr in [*_numbers(_ORDINARY + _ZYGOTE).values(), *map(number, _CONFINING)]:
@@ -195,7 +198,14 @@ def evaluation_filter(unix_sockets: bool, signals: bool, metadata: bool) -> byte
     metadata: False where there are no read-only mounts to keep the mode and times of files
     """
     filter = Filter()
-    _arguments_checked_for_evaluation(filter, unix_sockets)
+    if unix_sockets:
+        filter.argument(number("socket"), 0, (1,))
+    else:
+        filter.on(number("socket"), [_refuse(errno.EPERM)])
+    _arguments_checked(filter, pairs=unix_sockets)
+    # FIOASYNC, FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX: signals to others, input for a terminal
+    filter.argument(number("ioctl"), 1, (0x5452, 0x8901, 0x8902, 0x5412, 0x541C), listed=False)
+    filter.argument(number("fcntl"), 1, (8, 10, 15), listed=False)  # F_SETOWN, F_SETSIG, F_SETOWN_EX
     calls = _numbers(_ZYGOTE + _OTHERS)
     refused = [*_numbers(_DENIED).values()]
     if not signals:
@@ -210,24 +220,6 @@ def evaluation_filter(unix_sockets: bool, signals: bool, metadata: bool) -> byte
     for nr in refused:
         filter.on(nr, [_refuse(errno.EPERM)])
     return filter.otherwise(_ALLOW)
-
-
-def _arguments_checked_for_evaluation(filter: Filter, unix_sockets: bool) -> None:
-    if unix_sockets:
-        filter.argument(number("socket"), 0, (1,))
-    else:
-        filter.on(number("socket"), [_refuse(errno.EPERM)])
-        stream = [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 1, 0, 1), _refuse(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
-        filter.on(number("socketpair"), [_argument(0), (_EQUAL, 1, 0, 1), _refuse(errno.EPERM), *stream])
-    filter.argument(number("prlimit64"), 0, (0,))
-    filter.argument(number("sched_setaffinity"), 0, (0,))
-    # FIOASYNC, FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX: signals to others, input for a terminal
-    bad = (0x5452, 0x8901, 0x8902, 0x5412, 0x541C)
-    tests = [(_EQUAL, len(bad) - i, 0, value) for i, value in enumerate(bad)]
-    filter.on(number("ioctl"), [_argument(1), *tests, (_RETURN, 0, 0, _ALLOW), _refuse(errno.EPERM)])
-    owner = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX
-    tests = [(_EQUAL, len(owner) - i, 0, value) for i, value in enumerate(owner)]
-    filter.on(number("fcntl"), [_argument(1), *tests, (_RETURN, 0, 0, _ALLOW), _refuse(errno.EPERM)])
 
 
 class Installer:
