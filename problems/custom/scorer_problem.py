@@ -292,19 +292,13 @@ class ScorerProblem(Problem):
         limit = f" (timeout is {self.timeout:g} s)" if outcome.status == "timeout" else ""
         raise Failed(f"{outcome.message or outcome.status}{limit}")
 
-    def _run(
-        self,
-        function: str,
-        *arguments: Any,
-        timeout: float | None = None,
-        files: Mapping[str, str] | None = None,
-    ) -> CaseOutcome:
+    def _run(self, function: str, *arguments: Any, timeout: float | None = None) -> CaseOutcome:
         """Call a function of the shim in front of the scorer, with a sandbox for its `evo.call`. Thread-safe. Raises
         ScorerFault if the scorer cannot be loaded."""
         seconds = timeout or self.timeout or TIMEOUT
         sandbox, evaluator = self._evaluator()
         with AnswerCalls(sandbox, seconds) as calls:
-            outcome = evaluator.call(function, *arguments, timeout=seconds, files=files, host_call=calls)
+            outcome = evaluator.call(function, *arguments, timeout=seconds, host_call=calls)
         if self._spec.isolated and sandbox.mode != "none":
             return outcome
         # it has the environment of this process, and its texts are stored and shown to models

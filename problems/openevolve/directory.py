@@ -33,7 +33,7 @@ from problems.custom.scorer_problem import (
 from problems.fingerprint import files_fingerprint, files_named_by
 from problems.openevolve.config import OpenEvolveConfig, read_config
 from problems.openevolve.evolve_block import evaluator_of, initial_program, language_of
-from problems.sandbox.contract import EvaluatorSpec, Limits, ScratchFile
+from problems.sandbox.contract import EvaluatorSpec, Limits
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -249,7 +249,7 @@ class OpenEvolveProblem(FilesProblem):
     def _stage(self, stage: str, text: str, evaluation: StageResults) -> bool:
         """Run one stage and merge its result; False if the answer failed in it."""
         name = f"program{self.settings['file_suffix']}"
-        outcome = self._run("run", stage, ScratchFile(name), files={name: text})
+        outcome = self._run("run", stage, name, text)
         if outcome.status != "ok":
             # An exception of the evaluator comes as a value. With an answer in its process, any other failure is as
             # likely that one's doing (a signal that rings late, a text that raises), which must not stop the problem

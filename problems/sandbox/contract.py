@@ -117,13 +117,6 @@ class EvaluatorSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ScratchFile:
-    """An argument of Evaluator.call: arrives as the absolute path of that file in the evaluation's scratch folder."""
-
-    name: str
-
-
 def signal_name(number: int) -> str:
     """The name, such as SIGSEGV; a real-time signal has none, and a program may end by one too."""
     try:

@@ -23,7 +23,6 @@ from problems.sandbox.contract import (
     Program,
     SandboxFault,
     SandboxUnavailable,
-    ScratchFile,
 )
 from problems.sandbox.program_run import DEATHS, cases_task, read_case, read_result, run_program
 from problems.sandbox.worker import NO_RESULT, Worker, WorkerPool, outlive_workers
@@ -106,34 +105,18 @@ class Evaluator:
     def __exit__(self, *exception: object) -> None:
         self._pool.close()
 
-    def call(
-        self,
-        function: str,
-        *args: Any,
-        timeout: float,
-        files: Mapping[str, str] | None = None,
-        host_call: HostCall | None = None,
-    ) -> CaseOutcome:
-        """Call a function of the file (or a method: dotted names are followed) in a fresh fork of its worker.
+    def call(self, function: str, *args: Any, timeout: float, host_call: HostCall | None = None) -> CaseOutcome:
+        """Call a function of the file (or a method: dotted names are followed) in a fresh fork of its worker, in a
+        scratch folder of its own.
 
-        args: plain data, or ScratchFile(name) for the path of one of `files`
+        args: plain data. Raises Unplain (a TypeError) for others
         timeout: seconds of CPU time, or of wall time if it sleeps (problems.sandbox.worker), after which the whole
             process tree is killed
-        files: name -> text, written into the scratch folder first
         host_call: answers `host_call(name, *args, **kwargs)` of its problems.apart, in this thread; its time does not
             count. Its exception is a RuntimeError there, with its class and text
-        Raises SandboxFault for faults of the sandbox, Unplain (a TypeError) for other arguments.
+        Raises SandboxFault for faults of the sandbox.
         """
-        written = dict(files or {})
-        for name in written:
-            if os.path.basename(name) != name or name in ("", ".", ".."):
-                raise ValueError(f"a scratch file needs a plain name, not {name!r}")
-        task: dict[str, Any] = {
-            "function": function,
-            "arguments": [[True, a.name] if isinstance(a, ScratchFile) else [False, encode(a)] for a in args],
-            "files": written,
-            "calls_host": host_call is not None,
-        }
+        task = {"function": function, "arguments": encode(list(args)), "calls_host": host_call is not None}
         limits = dataclasses.replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
 
         def attempt() -> CaseOutcome:

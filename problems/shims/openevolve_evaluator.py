@@ -52,8 +52,12 @@ def describe() -> dict[str, Any]:
     return {"stages": [name for name in STAGES if callable(getattr(_module, name, None))]}
 
 
-def run(stage: str, path: str) -> dict[str, Any]:
-    """{"metrics", "texts", "artifacts"} of one stage, or {"raised", "line", "trace", "by_answer"}."""
+def run(stage: str, program: str, text: str) -> dict[str, Any]:
+    """{"metrics", "texts", "artifacts"} of one stage for an answer, which becomes the file `program`; or {"raised",
+    "line", "trace", "by_answer"}."""
+    path = os.path.abspath(program)
+    with open(path, "x", encoding="utf-8", errors="surrogatepass", newline="") as file:
+        file.write(text)
     for name in os.listdir(FOLDER):
         if not os.path.lexists(name):
             os.symlink(os.path.join(FOLDER, name), name)
@@ -103,51 +107,29 @@ def _text(value: Any) -> str:
 
 def _by_answer(error: BaseException, path: str) -> bool:
     """Whether the exception, or one it came from, was the answer's doing rather than the evaluator's."""
-    seen: set[int] = set()
-    pending: list[BaseException | None] = [error]
-    while pending:
-        item = pending.pop()
-        if item is None or id(item) in seen:
-            continue
-        seen.add(id(item))
-        if isinstance(item, apart.AnswerError):
-            return True
-        pending += [item.__cause__, item.__context__]
-        if any(frame.filename == path for frame in traceback.extract_tb(item.__traceback__)):
-            return True
-        if isinstance(item, SyntaxError) and item.filename == path:
-            return True
-        if isinstance(item, (AttributeError, ImportError)) and _about_answer(item, path):
-            return True
-        if isinstance(item, TypeError) and _wrong_call(item, path):
+    origins = [error]
+    for item in origins:  # which grow
+        further = (item.__cause__, item.__context__)
+        origins += [new for new in further if new is not None and all(new is not old for old in origins)]
+        files = [frame.filename for frame in traceback.extract_tb(item.__traceback__)]
+        if path in files or (isinstance(item, SyntaxError) and item.filename == path) or _about_answer(item, path):
             return True
     return False
 
 
-def _about_answer(error: AttributeError | ImportError, path: str) -> bool:
-    """A name that the answer's module, or an object of a class of its, does not have; an import of it that failed."""
+def _about_answer(error: BaseException, path: str) -> bool:
+    """An AnswerError; a name that the answer's module, or an object of a class of its, does not have; an import of it
+    that failed; a function of its that cannot be called as the task says, for which Python blames the caller."""
     if isinstance(error, ImportError):
         stem = os.path.splitext(os.path.basename(path))[0]
         return error.path == path or (error.name or "").split(".")[0] == stem
-    owner = getattr(error, "obj", None)
-    if getattr(owner, "__file__", None) == path:
-        return True
-    kind = type(owner)
-    return any(getattr(getattr(item, "__code__", None), "co_filename", None) == path for item in vars(kind).values())
-
-
-def _wrong_call(error: TypeError, path: str) -> bool:
-    """A function of the answer's that cannot be called as the task says: Python blames the caller for it."""
-    match = re.match(r"([\w<>.]+)\(\) (?:missing|takes|got (?:an unexpected|multiple|some))", str(error))
-    if match is None:
-        return False
-    import ast
-
-    try:
-        with open(path, encoding="utf-8") as stream:
-            tree = ast.parse(stream.read())
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return False
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    called = match[1].split(".")
-    return any(isinstance(node, kinds) and node.name in called for node in ast.walk(tree))
+    if isinstance(error, AttributeError):
+        owner = getattr(error, "obj", None)
+        codes = [getattr(item, "__code__", None) for item in vars(type(owner)).values()]
+        return path in (getattr(owner, "__file__", None), *(getattr(code, "co_filename", None) for code in codes))
+    called = re.match(r"([\w<>.]+)\(\) (?:missing|takes|got (?:an unexpected|multiple|some))", str(error))
+    if isinstance(error, TypeError) and called is not None:
+        names = "|".join(map(re.escape, called[1].split(".")))
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return re.search(rf"^\s*(?:async +)?(?:def|class) +(?:{names})\b", stream.read(), re.MULTILINE) is not None
+    return isinstance(error, apart.AnswerError)

@@ -342,14 +342,13 @@ print([(o.status, o.value) for o in sandbox.run(program)])
 print(sandbox.run(Program("while 1: pass", ("1",)), Limits(wall_seconds=0.3))[0].status)
 with open("scorer.py", "w") as f:
     f.write("import subprocess, sys, time\\n"
-            "def evaluate(path):\\n"
-            "    return {'s': int(subprocess.run([sys.executable, path], capture_output=True).stdout)}\\n"
+            "def evaluate(text):\\n"
+            "    return {'s': int(subprocess.run([sys.executable, '-c', text], capture_output=True).stdout)}\\n"
             "def slow():\\n    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'])\\n"
             "    time.sleep(50)")
-from problems.sandbox.contract import ScratchFile
 evaluator = sandbox.evaluator(EvaluatorSpec(os.path.abspath("scorer.py")))
 print(evaluator.call("slow", timeout=0.5).status)
-print(evaluator.call("evaluate", ScratchFile("a.py"), timeout=20, files={"a.py": "print(6 * 7)"}).value)
+print(evaluator.call("evaluate", "print(6 * 7)", timeout=20).value)
 sandbox.close()
 with open(f"/proc/self/task/{os.getpid()}/children") as listed: print(listed.read().split())
 """
