@@ -96,7 +96,7 @@ def shares(sandbox: Sandbox, count: int) -> dict[str, float]:
     with sandbox.programs.lend() as worker:
         task = cases_task(TRIVIAL, TRIVIAL.cases)
         for _ in range(count):
-            with worker.run(task, LIMITS, quiet=True):
+            with worker.run(task, LIMITS):
                 assert len(list(worker.results(read_case))) == 2
             forks += worker.cpu_seconds
     elapsed = time.perf_counter() - started

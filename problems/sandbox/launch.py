@@ -59,21 +59,19 @@ def _spawner() -> queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]],
 os.register_at_fork(after_in_child=_spawner.cache_clear)  # threads do not cross a fork
 
 
-@dataclass(frozen=True)
-class Plan:
-    """prefix: the command line before the interpreter. folder: scratch, as the worker names it. environment: of the
-    interpreter."""
-
-    prefix: list[str]
-    folder: str
-    config: dict[str, Any]
-    environment: dict[str, str]
-
-
-def plan(mode: str, spec: EvaluatorSpec | None, preload: tuple[str, ...], changed: Mapping[str, str]) -> Plan:
-    """For a worker of `mode`: a program's, or with `spec` a scorer's. Makes the scratch folder unless bwrap does.
+def start(
+    mode: str,
+    spec: EvaluatorSpec | None,
+    preload: tuple[str, ...],
+    changed: Mapping[str, str],
+    descriptors: tuple[int, ...],
+    stderr: int,
+) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+    """A worker's process for programs, or with `spec` for a scorer, and the configuration that it waits for. Makes the
+    scratch folder unless bwrap does. Raises SandboxFault.
 
     changed: variables of its interpreter
+    descriptors: of ours, which it gets (child.channels)
     """
     reached = reach((spec.path, *spec.readable) if spec else ())
     root = os.geteuid() == 0
@@ -87,10 +85,10 @@ def plan(mode: str, spec: EvaluatorSpec | None, preload: tuple[str, ...], change
     closed = any(map(private, reached.exposed)) if mode == "landlock" else spec is not None
     read_everywhere = drop and closed
     if mode == "bwrap":
-        folder = "/scratch" if reached.beneath("/tmp") else "/tmp"
-        prefix = bwrap_command(binary, reached, folder, user_namespace, read_everywhere)
+        folder, child = "/scratch" if reached.beneath("/tmp") else "/tmp", _IN_BWRAP
+        command = bwrap_command(binary, reached, folder, user_namespace, read_everywhere)
     else:
-        folder, prefix = scratch.make(uid), []
+        folder, child, command = scratch.make(uid), _CHILD, []
     # a limit on a user counts all that the user runs, unless that user is the worker's own
     others = _user_threads() + 448 if mode == "none" or (mode == "landlock" and not root) else 0
     variables: dict[str, str] = {}
@@ -112,13 +110,7 @@ def plan(mode: str, spec: EvaluatorSpec | None, preload: tuple[str, ...], change
         "path": os.path.abspath(spec.path) if spec else "",
         "environment": variables,
     }
-    return Plan(prefix, folder, config, {**_ENVIRONMENT, **changed})
-
-
-def start(plan: Plan, descriptors: tuple[int, ...], stderr: int) -> subprocess.Popen[bytes]:
-    """The process, with `descriptors` of ours (child.channels); it waits for its configuration. Raises SandboxFault."""
-    child = _IN_BWRAP if plan.prefix else _CHILD
-    command = [*plan.prefix, sys.executable, "-s", "-P", "-c", _BOOT, child, *map(str, descriptors)]
+    command += [sys.executable, "-s", "-P", "-c", _BOOT, child, *map(str, descriptors)]
 
     def spawn() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -127,7 +119,7 @@ def start(plan: Plan, descriptors: tuple[int, ...], stderr: int) -> subprocess.P
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             pass_fds=descriptors,
-            env=plan.environment,
+            env={**_ENVIRONMENT, **changed},
             cwd="/",
             start_new_session=True,
         )
@@ -135,8 +127,10 @@ def start(plan: Plan, descriptors: tuple[int, ...], stderr: int) -> subprocess.P
     future = _Spawned()
     _spawner().put((spawn, future))
     try:
-        return future.result()
+        return future.result(), config
     except OSError as error:
+        if mode != "bwrap":
+            scratch.remove(folder)
         raise SandboxFault(f"a worker could not start: {error}") from error
 
 

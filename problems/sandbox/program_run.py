@@ -53,7 +53,7 @@ def _run_calls(
     done: list[CaseOutcome] = []
     loaded = False
     used = 0.0
-    with worker.run(cases_task(program, cases), limits, quiet=True):
+    with worker.run(cases_task(program, cases), limits):
         for kind, outcome in worker.results(read_case):
             if kind == FAILED:  # the code itself, and every case with it
                 return [outcome] * len(cases), False

@@ -28,7 +28,6 @@ NO_RESULT: Failure = ("crash", "what it wrote is not a result")
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _WATCH_SECONDS = 0.05
-_QUIET_SECONDS = 0.004
 _Result = TypeVar("_Result")
 _Read = Callable[[bytes, bytes], _Result]
 
@@ -64,7 +63,7 @@ class Worker:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
         self.process: subprocess.Popen[bytes] | None = None
         try:
-            self._start(launch.plan(self.mode, spec, preload, environment or {}))
+            self._start(spec, preload, environment or {})
         except BaseException:
             self.close()
             raise
@@ -76,15 +75,16 @@ class Worker:
         self._open |= {read, write}
         return read, write
 
-    def _start(self, plan: launch.Plan) -> None:
-        self.scratch = None if self.mode == "bwrap" else plan.folder
+    def _start(self, spec: EvaluatorSpec | None, preload: tuple[str, ...], environment: Mapping[str, str]) -> None:
         requests, self._request = self._pipe()
         self._control, controls = self._pipe()
         self._feed_end, self._feed = self._pipe()
         self._results, results = self._pipe()
         self._output, outputs = self._pipe()
         theirs = (requests, controls, self._feed_end, results, outputs)
-        self.process = launch.start(plan, theirs, self._stderr.fileno())
+        stderr = self._stderr.fileno()
+        self.process, config = launch.start(self.mode, spec, preload, environment, theirs, stderr)
+        self.scratch = None if self.mode == "bwrap" else config["scratch"]
         for fd in theirs:
             if fd != self._feed_end:  # kept, to take back what a fork died without reading
                 self._close(fd)
@@ -95,11 +95,11 @@ class Worker:
             self._poll.register(fd, select.POLLIN)
         self._ending = select.poll()
         self._ending.register(self._control, select.POLLIN)
-        self.tell(plan.config)
+        self.tell(config)
         hello = self._hello()
         if not hello["ok"]:
-            where = f"{plan.config['path']}: " if plan.config["path"] else "a worker could not start: "
-            raise SandboxFault(f"{where}{hello['error']}\n{hello['traceback']}")
+            where = config["path"] or "a worker could not start"
+            raise SandboxFault(f"{where}: {hello['error']}\n{hello['traceback']}")
         self._ready, self._uid = True, hello["uid"] if os.geteuid() == 0 else None
 
     def _hello(self) -> dict[str, Any]:
@@ -148,11 +148,8 @@ class Worker:
     # -- one fork ------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def run(self, task: dict[str, Any], limits: Limits, quiet: bool = False) -> Iterator[None]:
-        """A fork that does `task`, for as long as the block lasts; then nothing of it is left.
-
-        quiet: wait for its end before its messages are read, if that comes soon
-        """
+    def run(self, task: dict[str, Any], limits: Limits) -> Iterator[None]:
+        """A fork that does `task`, for as long as the block lasts; then nothing of it is left."""
         assert self.process is not None
         folder = scratch.make(self._uid, self.scratch) if self.scratch is not None else None
         try:
@@ -164,8 +161,6 @@ class Worker:
             self._limits = limits
             self._frames = Frames(16 * limits.output + (1 << 16))  # a value as JSON inside JSON
             self._watched = time.monotonic()
-            # most programs end within this time, and then their results and their end are read at one awakening
-            self._quiet = time.perf_counter() + _QUIET_SECONDS if quiet else 0.0
             self.deadline = Deadline(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
             self.tell({**task, "scratch": folder, "limits": dataclasses.asdict(limits)})
             self._ask(RUN)
@@ -252,8 +247,6 @@ class Worker:
                 wait = min(wait, _WATCH_SECONDS)
             if self._unsent:
                 self._poll.register(self._feed, select.POLLOUT)
-            elif (quiet := min(wait, self._quiet - time.perf_counter())) > 0 and not self._ending.poll(quiet * 1000):
-                continue
             ready = {fd for fd, _ in self._poll.poll(max(0, wait * 1000))}
             if self._unsent:
                 self._poll.unregister(self._feed)

@@ -37,6 +37,7 @@ import errno
 import mmap
 import os
 import resource
+import signal
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -98,19 +99,6 @@ def prctl(option: int, first: int = 0, second: int = 0) -> None:
 
 def no_new_privileges() -> None:
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
-
-
-def undumpable() -> None:
-    """No tracing and no /proc/PID/mem by processes of the same user."""
-    prctl(_PR_SET_DUMPABLE, 0)
-
-
-def die_with_parent(signal: int = 9) -> None:
-    prctl(_PR_SET_PDEATHSIG, signal)
-
-
-def adopt_orphans() -> None:
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def namespaces(flags: int) -> None:
@@ -267,8 +255,8 @@ class Confinement:
         self._filter: Installer | None = None
         if config["mode"] == "landlock" and config["uid"] is not None:
             drop_user(config["uid"], config["uid"], config["read_everywhere"])
-        adopt_orphans()
-        undumpable()
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        prctl(_PR_SET_DUMPABLE, 0)  # no tracing and no /proc/PID/mem by processes of the same user
         if confined and self._forks:
             self._filter = Installer(evaluation_filter(self._bwrap, self._bwrap or self._abi >= 6, self._bwrap))
         elif confined:
@@ -314,7 +302,7 @@ class Confinement:
         limit(resource.RLIMIT_FSIZE, limits["file"])
         if not forks:
             limit(resource.RLIMIT_NOFILE, 128)
-            die_with_parent()
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if self._filter is not None or not forks:
             limit(resource.RLIMIT_NPROC, config["threads"] + limits["processes"])
             no_new_privileges()
