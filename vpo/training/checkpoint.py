@@ -164,16 +164,13 @@ def save_diverged(
     groups: Sequence[ExampleGroup],
     values: Mapping[str, float],
     config: TrainConfig,
-    *,
-    process: int | None = None,
 ) -> str:
     """Save the batch of the step that failed into `folder`; returns the message that says so and what to try.
 
-    values: the step's metrics, some of them not finite; process: its index where several train together
+    values: the step's metrics, some of them not finite
     """
     folder.mkdir(parents=True, exist_ok=True)
-    suffix = "" if process is None else f"-process-{process}"
-    file = folder / f"diverged-step-{step}{suffix}.pt"
+    file = folder / f"diverged-step-{step}.pt"
     torch.save({"step": step, "values": dict(values), "config": config, "groups": list(groups)}, file)
     bad = ", ".join(f"{name} {value}" for name, value in values.items() if not np.isfinite(value))
     return (

@@ -138,20 +138,13 @@ def example_group(
     return ExampleGroup(group.rollouts[0].rollout.prompt_ids, examples, group.temperature)
 
 
-def example_groups(
-    groups: Sequence[ScoredGroup],
-    estimation: Estimation,
-    context: Context,
-    all_reduce_sum: Callable[[float], float] = float,
-) -> list[ExampleGroup]:
-    """The examples of those groups that teach something. context: called for each. Others as `whiten`."""
+def example_groups(groups: Sequence[ScoredGroup], estimation: Estimation, context: Context) -> list[ExampleGroup]:
+    """The examples of those groups that teach something. context: called for each"""
     made = (example_group(group, estimation, context(group)) for group in groups)
     examples = [example for example in made if example is not None]
     if not estimation.whitened:
         return examples
-    return whiten(
-        examples, sum(len(one.rollout.token_ids) for group in groups for one in group.rollouts), all_reduce_sum
-    )
+    return whiten(examples, sum(len(one.rollout.token_ids) for group in groups for one in group.rollouts))
 
 
 def token_advantages(group: ScoredGroup, credit: Floats) -> list[npt.NDArray[np.float32]]:
@@ -162,21 +155,17 @@ def token_advantages(group: ScoredGroup, credit: Floats) -> list[npt.NDArray[np.
     ]
 
 
-def whiten(
-    groups: Sequence[ExampleGroup], tokens: float, all_reduce_sum: Callable[[float], float] = float
-) -> list[ExampleGroup]:
+def whiten(groups: Sequence[ExampleGroup], tokens: float) -> list[ExampleGroup]:
     """The batch's token advantages less their mean, over their sample deviation: the last step of official GDPO.
 
-    tokens: of this process's part of the batch; those of groups that are left out as spreadless count, with advantage 0
-    all_reduce_sum: adds a number up over processes
+    tokens: of the batch; those of groups that are left out as spreadless count, with advantage 0
     """
     rows = [example.advantages.astype(np.float64) for group in groups for example in group.examples]
-    total = all_reduce_sum(sum(float(row.sum()) for row in rows))
-    squares = all_reduce_sum(sum(float(row @ row) for row in rows))
-    count = all_reduce_sum(tokens)
+    total = sum(float(row.sum()) for row in rows)
+    squares = sum(float(row @ row) for row in rows)
     if not squares:
         return list(groups)
-    mean, divisor = whitening(count, total, squares)
+    mean, divisor = whitening(tokens, total, squares)
     return [
         replace(
             group,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +54,6 @@ from vpo.training.optimizer import (
 )
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Batch = list[tuple[ExampleGroup, Sequence[float]]]
@@ -69,8 +68,6 @@ class PolicyTrainer:
     version: name of the untrained weights; step n makes `version+method.n`
     reference: frozen model for the KL term; None copies the model now where the term is on (or leaves the adapter out)
     context: what the search held when it sampled a group
-    accelerator: accelerate.Accelerator of a run over several processes, each of which holds the model and passes its
-        own groups to `step`; every process must come to every sum
     folder: where a diverged batch is saved
     """
 
@@ -83,7 +80,6 @@ class PolicyTrainer:
         version: str = "policy",
         reference: PreTrainedModel | None = None,
         context: Context = without_context,
-        accelerator: Accelerator | None = None,
         folder: str | Path = ".",
     ) -> None:
         self.config = config
@@ -92,7 +88,6 @@ class PolicyTrainer:
         self.folder = Path(folder)
         self.steps = 0
         self.versions = [version]
-        self._accelerator = accelerator if accelerator is not None and accelerator.num_processes > 1 else None
         self.model = model = make_trainable(model, config)
         self._shares = config.shared_prefix and not config.gradient_checkpointing and not is_windowed(model.config)
         self._reference = reference
@@ -115,21 +110,16 @@ class PolicyTrainer:
         # 1. leave out groups that too old a version wrote
         fresh = [group for group in groups if not self._stale(group)]
         # 2. groups become examples with advantages; groups without spread teach nothing
-        examples = example_groups(
-            fresh,
-            self.config,
-            self.context,
-            self.all_reduce_sum,
-        )
-        return self._learn(examples, group_metrics(groups, fresh, examples, self.all_reduce_sum))
+        examples = example_groups(fresh, self.config, self.context)
+        return self._learn(examples, group_metrics(groups, fresh, examples))
 
     def step_on_examples(self, examples: Sequence[ExampleGroup]) -> TrainStats:
         """One step of maximum likelihood on examples that no policy sampled, their advantages being their weights.
         Raises as `step`."""
-        return self._learn(list(examples), {"tokens": self.all_reduce_sum(sum(group.tokens for group in examples))})
+        return self._learn(list(examples), {"tokens": float(sum(group.tokens for group in examples))})
 
     def _learn(self, examples: list[ExampleGroup], metrics: dict[str, float]) -> TrainStats:
-        total = self.all_reduce_sum(batch_total(examples, self.config.aggregation))
+        total = batch_total(examples, self.config.aggregation)
         if not total:
             return TrainStats(metrics=metrics)
         # 3. log-probabilities at the start of the step
@@ -140,7 +130,7 @@ class PolicyTrainer:
         if self._device.type == "cpu":
             release_free_memory()
         means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
-        # 9. name the new version
+        # 8. name the new version
         self.steps += 1
         self.versions.append(f"{self.versions[0]}+{self.config.method}.{self.steps}")
         return TrainStats(self.version, {**metrics, **means, "learning_rate": float(self.schedule.get_last_lr()[0])})
@@ -155,13 +145,12 @@ class PolicyTrainer:
 
     def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
         config = self.config
-        total = self.all_reduce_sum(batch_total(groups, config.aggregation))
+        total = batch_total(groups, config.aggregation)
         if not total:
             self.schedule.step()  # it counts the minibatches of a step, also those that turn out to be empty
             return {}
         self.optimizer.zero_grad(set_to_none=True)
         # 5. forward, loss and backward of each micro-batch
-        # named beforehand: a process without groups must come to the same sums as the others
         sums: dict[str, Any] = dict.fromkeys(("loss", *METRICS, *(["kl"] if config.kl > 0 else [])), 0.0)
         weights = token_weights(groups, config.aggregation, total)
         for batch in self._micro_batches(groups, weights):
@@ -170,17 +159,12 @@ class PolicyTrainer:
                 total_loss.backward()
             for name, value in {"loss": total_loss.detach(), **metrics}.items():
                 sums[name] = sums[name] + value
-        # 6. gradients over all processes
-        self._all_reduce_gradients()
         norm = float(torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip))
-        values = {name: self.all_reduce_sum(float(value)) for name, value in sums.items()} | {"grad_norm": norm}
-        # 7. stop before a step that is not finite
+        values = {name: float(value) for name, value in sums.items()} | {"grad_norm": norm}
+        # 6. stop before a step that is not finite
         if not all(np.isfinite(value) for value in values.values()):
-            process = None if self._accelerator is None else self._accelerator.process_index
-            raise TrainingDiverged(
-                save_diverged(self.folder, self.steps + 1, groups, values, self.config, process=process)
-            )
-        # 8. move the weights
+            raise TrainingDiverged(save_diverged(self.folder, self.steps + 1, groups, values, self.config))
+        # 7. move the weights
         self.optimizer.step()
         self.schedule.step()
         return values
@@ -238,21 +222,6 @@ class PolicyTrainer:
         autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed)
         with use_attention(model, self.config, packed), autocast:
             return completion_logprobs(model, packed, shared=self._shares)[packed.mask]
-
-    def all_reduce_sum(self, value: float) -> float:
-        """The sum over processes; every process must call it."""
-        if self._accelerator is None:
-            return value
-        tensor = torch.tensor(float(value), dtype=torch.float64, device=self._accelerator.device)
-        return float(self._accelerator.reduce(tensor, "sum"))
-
-    def _all_reduce_gradients(self) -> None:
-        """Replace every parameter's gradient by the sum over processes; a missing one counts as zeros."""
-        if self._accelerator is None:
-            return
-        for parameter in self._trained:
-            own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            parameter.grad = self._accelerator.reduce(own, "sum")
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The model's weights now, an adapter merged into them: what a policy that samples is given."""
@@ -367,28 +336,25 @@ def group_metrics(
     groups: Sequence[ScoredGroup],
     fresh: Sequence[ScoredGroup],
     examples: Sequence[ExampleGroup],
-    all_reduce_sum: Callable[[float], float],
 ) -> dict[str, float]:
     """Mean fitness of an answer and of a rollout's best, the sampled tokens and their mean negative log-likelihood
     (nats), the tokens of a rollout and the share that the limit cut, and how many groups were left out.
 
     groups: all of the step; fresh: those that are not stale; examples: those that teach something
-    all_reduce_sum: adds a number up over all processes
     """
     rollouts = [rollout for group in fresh for rollout in group.rollouts]
     fitness = [[answer.score.fitness for answer in rollout.answers] for rollout in rollouts]
-    asked = all_reduce_sum(sum(max(group.answers, 1) * len(group.rollouts) for group in fresh))
-    tokens = all_reduce_sum(sum(len(rollout.rollout.token_ids) for rollout in rollouts))
-    count = max(all_reduce_sum(len(rollouts)), 1)
+    asked = sum(max(group.answers, 1) * len(group.rollouts) for group in fresh)
+    tokens = sum(len(rollout.rollout.token_ids) for rollout in rollouts)
+    count = max(len(rollouts), 1)
     return {
-        "fitness": all_reduce_sum(sum(map(sum, fitness))) / max(asked, 1),
-        "best_of_rollout": all_reduce_sum(sum(max(row, default=0.0) for row in fitness)) / count,
-        "behaviour_nll": -all_reduce_sum(sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts))
-        / max(tokens, 1),
+        "fitness": sum(map(sum, fitness)) / max(asked, 1),
+        "best_of_rollout": sum(max(row, default=0.0) for row in fitness) / count,
+        "behaviour_nll": -sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts) / max(tokens, 1),
         "tokens": float(tokens),
         "length": tokens / count,
-        "cut": all_reduce_sum(sum(rollout.rollout.finish == "length" for rollout in rollouts)) / count,
-        "groups": float(all_reduce_sum(len(groups))),
-        "stale": float(all_reduce_sum(len(groups) - len(fresh))),
-        "spreadless": float(all_reduce_sum(len(fresh) - len(examples))),
+        "cut": sum(rollout.rollout.finish == "length" for rollout in rollouts) / count,
+        "groups": float(len(groups)),
+        "stale": float(len(groups) - len(fresh)),
+        "spreadless": float(len(fresh) - len(examples)),
     }

@@ -158,5 +158,3 @@ def test_token_weights_weigh_tokens_alike_and_sequence_weights_rollouts() -> Non
     assert batch_total(groups, "sequence") == 3
     assert token_weights(groups, "token", 10) == [[0.1, 0.1], [0.1]]
     assert token_weights(groups, "sequence", 3) == [[1 / 12, 1 / 3], [1 / 15]]
-    # two processes: the totals are of both, so that the two losses add up to one mean
-    assert token_weights(groups[:1], "token", 10) == [[0.1, 0.1]]
