@@ -4,7 +4,6 @@ problems that count. A single run is a comparison of one arm under one seed."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.errors import BadInput
@@ -71,13 +70,14 @@ class Comparison:
     @property
     def ended_by_budget(self) -> bool:
         """Whether all runs are done, some of them by a budget before their last iteration: of tokens, cost or seconds,
-        which are then what the arms have in common."""
-        return budget_ended(self.runs)
+        which are then what the arms have in common. Results then also count for all later iterations."""
+        runs = self.runs
+        return all(run.status == "done" for run in runs) and any(ended_by(run) is StopReason.BUDGET for run in runs)
 
     @property
     def iterations(self) -> int:
         """Planned for each problem."""
-        return max(planned(run) for run in self.runs)
+        return max(planned_iterations(run.config) for run in self.runs)
 
     def arm(self, name: str) -> Arm:
         return next(arm for arm in self.arms if arm.name == name)
@@ -102,14 +102,3 @@ def gather(store: Store, name: str, against: str | None = None) -> Comparison:
     return Comparison(
         name, arms, problems, reference if len(arms) > 1 else None, tuple(faulty[index] for index in sorted(faulty))
     )
-
-
-def planned(run: RunRecord) -> int:
-    """Iterations of each problem."""
-    return planned_iterations(run.config)
-
-
-def budget_ended(runs: Sequence[RunRecord]) -> bool:
-    """Whether all of these are done, and some by a budget. Their results then also count for all later
-    iterations."""
-    return all(run.status == "done" for run in runs) and any(ended_by(run) is StopReason.BUDGET for run in runs)

@@ -133,8 +133,14 @@ def operator_dict(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str,
     return {"policy": operator.policy, "answers": operator.answers, "refined": refined, **rest}
 
 
-SHOWN_RATES = (*(f"refined {BINS[quarter]}" for quarter in range(QUARTERS)), "kept", "copies", "repeats", "alone")
-TITLES = ("<25%", "<50%", "<75%", "<100%", "kept", "copied", "repeated", "no parent")
+SHOWN_RATES: Mapping[str, str] = {
+    **{f"refined {BINS[quarter]}": f"<{25 * (quarter + 1)}%" for quarter in range(QUARTERS)},
+    "kept": "kept",
+    "copies": "copied",
+    "repeats": "repeated",
+    "alone": "no parent",
+}
+"""The rates that tables show, with their titles."""
 MEANING = "share of answers that beat the parent shown, by its share of the target"
 LEGEND = (
     "kept: of the parent's text; copied: the same as an answer in the prompt;",
@@ -150,7 +156,7 @@ def print_operators(console: Console, operators: Sequence[OperatorCounts]) -> No
     table = Table(box=None, pad_edge=False)
     table.add_column("operator", overflow="fold")  # wrap a long name rather than cut a number
     rates = [rate for rate in SHOWN_RATES if any(rate in each.shares for each in operators)]
-    for title in map(title_of, rates):
+    for title in map(SHOWN_RATES.__getitem__, rates):
         table.add_column(title, justify="right", no_wrap=True)
     for each in operators:
         table.add_row(short_label(each.label), *(share_text(each.shares.get(rate)) for rate in rates))
@@ -168,8 +174,3 @@ def short_label(name: str) -> str:
 def share_text(value: float | None) -> str:
     """4.3%, 43%, "-"."""
     return "-" if value is None else f"{value:.1%}" if 0 < value < 0.0995 else f"{value:.0%}"
-
-
-def title_of(rate: str) -> str:
-    """The title of one of SHOWN_RATES."""
-    return TITLES[SHOWN_RATES.index(rate)]

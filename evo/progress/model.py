@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from evo.comparison.arms import Arm, Comparison, budget_ended, gather, planned
+from evo.comparison.arms import Arm, Comparison, gather
 from evo.comparison.operators import OperatorCounts, count_operators
 from evo.comparison.results import Results, drawn_times
 from evo.comparison.summary import (
@@ -40,6 +40,7 @@ from evo.progress.snapshot import (
     Snapshot,
     TrainingCurve,
 )
+from evo.search.defaults import planned_iterations
 from evo.stats import Verdict, mean_interval
 from islands.browse import candidate, first_prompt, vectors
 from islands.lock import LOST
@@ -346,7 +347,7 @@ class Progress:
     @property
     def results(self) -> Mapping[str, Results]:
         """Each arm's searches of the problems that count; empty before one has begun, or if none counts."""
-        by_budget = budget_ended(self.comparison.runs)
+        by_budget = self.comparison.ended_by_budget
         return self._keep("results", lambda: self._make_results(by_budget), self._version, by_budget, *self._rows)
 
     def _make_results(self, by_budget: bool) -> dict[str, Results]:
@@ -534,7 +535,10 @@ class Progress:
         snapshot = ArmSnapshot(
             of.name,
             of.runs,
-            planned=sum(planned(record) * len(self._all or record.config.get("problems", ())) for record in of.runs),
+            planned=sum(
+                planned_iterations(record.config) * len(self._all or record.config.get("problems", ()))
+                for record in of.runs
+            ),
             totals=sum_totals(run.totals for run in runs),
             training=self.training(number),
         )

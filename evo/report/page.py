@@ -12,7 +12,6 @@ import hashlib
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -68,7 +67,7 @@ class Page:
     """The content of the page. Sections that have nothing to show are None or empty.
 
     state: what is searched; remarks: unfinished work and errors; verdict_title: the metric of the verdict and where
-    candidate: the address of a candidate's own page, "" for none; browse: that of all candidates, "" for none
+    base: the address of the page if it is served, which those of its candidates begin with; "" for a file
     """
 
     snapshot: Snapshot
@@ -86,8 +85,7 @@ class Page:
     shared: Table
     commands: tuple[str, ...]
     next_steps: tuple[tuple[str, str], ...]
-    candidate: Callable[[int], str]
-    browse: str = ""
+    base: str
 
     @property
     def cards(self) -> list[ProblemDetail]:
@@ -95,13 +93,7 @@ class Page:
         return [detail for detail in self.details if detail.best is not None][:MOST_CARDS]
 
 
-def nowhere(_: int) -> str:
-    return ""
-
-
-def build_page(
-    progress: Progress, *, details: int = MOST_DETAILS, candidate: Callable[[int], str] = nowhere, browse_all: str = ""
-) -> Page:
+def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "") -> Page:
     """The content of the page, of what `progress` has read. details: problems with their own section at most"""
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
     begun = summary is not None
@@ -133,8 +125,7 @@ def build_page(
         shared,
         tuple(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
         tuple(_next_steps(progress, bool(shown))),
-        candidate,
-        browse_all,
+        base,
     )
 
 

@@ -54,15 +54,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """name: its id on the page. filterable: it has a field that filters rows by their text. totals: a last row that is
-    not sorted; below: a text under the table"""
+    """name: its id on the page. filterable: it has a field that filters rows by their text. below: a text under the
+    table"""
 
     name: str
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[TableCell, ...], ...]
     filterable: bool = False
-    totals: tuple[TableCell, ...] = ()
     below: str = ""
 
 
@@ -246,10 +245,13 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
     hint = f"{SOLVED} 12: solved at iteration 12, the median over seeds; else the best fitness so far, mean over seeds"
     columns += [Column(name, hint, True, place) for place, name in enumerate(names)]
     columns += [Column(f"{names[place]} against {reference}", "won, lost or level", True, place) for place in others]
-    between = several + with_targets
-    totals = _totals(standing, len(names), others, between, with_targets)
-    rule = RULE.format(reference=reference) if others else ""
-    return Table("problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1, totals, rule)
+    below = [RULE.format(reference=reference)] if others else []
+    judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
+    for place, name in enumerate(names):
+        parts = [f"{int((standing.solved[place] > 0).sum())} of {judged} solved"] if judged else []
+        parts += ["{} won, {} lost, {} level".format(*standing.counts(place))] if place in others else []
+        below += [f"{name}: {', '.join(parts)}."] if parts else []
+    return Table("problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1, " ".join(below))
 
 
 def _outcome(standing: Standings, arm: int, row: int, seeds: int) -> TableCell:
@@ -273,22 +275,6 @@ def _against(standing: Standings, arm: int, row: int) -> TableCell:
         size = f"{abs(gap):.0f} {'sooner' if gap > 0 else 'later'}"
     result, mark = ("won", "above") if sign > 0 else ("lost", "below")
     return TableCell(result, round(sign * 1e6 + (gap if math.isfinite(gap) else 0.0), 6), mark, size)
-
-
-def _totals(
-    standing: Standings, arms: int, others: list[int], between: int, with_targets: bool
-) -> tuple[TableCell, ...]:
-    judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
-    cells = [TableCell("all")] + [TableCell("")] * between
-    for arm in range(arms):
-        some = int((np.nan_to_num(standing.solved[arm]) > 0).sum())
-        every = int((standing.solved[arm] == 1.0).sum())
-        note = f"{every} under every seed" if every < some else ""
-        cells.append(TableCell(f"{some} of {judged} solved", note=note) if with_targets else TableCell(""))
-    for arm in others:
-        won, lost, level = standing.counts(arm)
-        cells.append(TableCell(f"{won} won, {lost} lost", note=f"{level} level"))
-    return tuple(cells)
 
 
 def candidates_table(

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from evo.progress.model import Progress
 from evo.report.page import Page, build_page
@@ -20,17 +20,9 @@ FRESH_SECONDS = 1.0
 COST_SHARE = 0.05
 """The share of one core that reading the list of runs, or building the page of one, may take."""
 READERS_KEPT = 8
+Made = TypeVar("Made")
 DETAILS = 50
 """Problems of a page that have their own section; the best answers of all have their own pages."""
-
-
-@dataclass
-class _Watched:
-    """A reader and its last page."""
-
-    progress: Progress
-    page: Page | None = None
-    due: float = 0.0
 
 
 class RunDatabase:
@@ -42,9 +34,8 @@ class RunDatabase:
         self._lock, self._reading = threading.Lock(), threading.Lock()  # pages are read one at a time
         self._store: Store | None = None
         self._file: tuple[int, int] | None = None
-        self._watched: dict[str, _Watched] = {}
-        self._overview: list[RunOverview] = []
-        self._due = 0.0
+        self._readers: dict[str, Progress] = {}
+        self._kept: dict[str, tuple[Any, float]] = {}
 
     def store(self) -> Store:
         """The open database; opened again if another file has its name now."""
@@ -62,26 +53,33 @@ class RunDatabase:
             store = self.store()
         except NoRuns:
             return []
-        if time.monotonic() >= self._due:
-            began = time.thread_time()
-            self._overview = overview(store)
-            self._due = time.monotonic() + max(FRESH_SECONDS, (time.thread_time() - began) / COST_SHARE)
-        return self._overview
+        return self._keep("", lambda: overview(store))
 
-    def page(self, name: str, candidate: Callable[[int], str], browse_all: str) -> Page:
-        """The page of a run or a comparison as it is now. Raises UnknownRun."""
+    def page(self, name: str, base: str) -> Page:
+        """The page of a run or a comparison as it is now. base: its address. Raises UnknownRun."""
         store = self.store()
         with self._reading:
-            watched = self._watched.pop(name, None) or _Watched(Progress(store, name, live=True))
-            self._watched[name] = watched  # at the end: the first is the one that was asked for longest ago
-            while len(self._watched) > READERS_KEPT:
-                self._watched.pop(next(iter(self._watched)))
-            if watched.page is None or time.monotonic() >= watched.due:
-                began = time.thread_time()
-                watched.progress.refresh()
-                watched.page = build_page(watched.progress, details=DETAILS, candidate=candidate, browse_all=browse_all)
-                watched.due = time.monotonic() + max(FRESH_SECONDS, (time.thread_time() - began) / COST_SHARE)
-            return watched.page
+            progress = self._readers.pop(name, None) or Progress(store, name, live=True)
+            self._readers[name] = progress  # at the end: the first is the one that was asked for longest ago
+            while len(self._readers) > READERS_KEPT:
+                oldest = next(iter(self._readers))
+                del self._readers[oldest], self._kept[oldest]
+
+            def build() -> Page:
+                progress.refresh()
+                return build_page(progress, details=DETAILS, base=base)
+
+            return self._keep(name, build)
+
+    def _keep(self, name: str, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made again when its turn has come."""
+        known, due = self._kept.get(name, (None, 0.0))
+        if time.monotonic() < due:
+            found: Made = known
+            return found
+        began, made = time.thread_time(), make()
+        self._kept[name] = made, time.monotonic() + max(FRESH_SECONDS, (time.thread_time() - began) / COST_SHARE)
+        return made
 
     def close(self) -> None:
         with self._lock:
@@ -90,8 +88,9 @@ class RunDatabase:
     def _forget(self) -> None:
         if self._store is not None:
             self._store.close()
-        self._store, self._file, self._due = None, None, 0.0
-        self._watched.clear()
+        self._store, self._file = None, None
+        self._readers.clear()
+        self._kept.clear()
 
     def _file_now(self) -> tuple[int, int] | None:
         """(device, inode) of the database's file. Raises DatabaseUnavailable if it is gone: an open file stays readable

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from evo.comparison.arms import gather, planned
+from evo.comparison.arms import gather
 from evo.errors import BadInput
 from evo.progress.answer import read_answers, statement_of
 from evo.report.tables import Row, TableCell, candidates_table, make_table, number, word
+from evo.search.defaults import planned_iterations
 from evo.search.status import format_time
 from evo.ui.databases import RunDatabase
 from islands.browse import (
@@ -77,7 +78,10 @@ def _run_row(store: Store, name: str, lines: Sequence[RunOverview]) -> Row:
     arms = list(dict.fromkeys(str(run.arm) for run in runs))
     policies = f"{len(arms)} arms: {', '.join(arms)}" if runs[0].comparison else str(runs[0].config.get("policy") or "")
     solved, searches, best = _standing(store, lines)
-    created, whole = min(run.created for run in runs), sum(planned(line.run) * line.problems for line in lines)
+    created, whole = (
+        min(run.created for run in runs),
+        sum(planned_iterations(line.run.config) * line.problems for line in lines),
+    )
     return [
         ("run", TableCell(name, name.lower(), link=run_path(name))),
         (
@@ -122,7 +126,7 @@ def list_runs(database: RunDatabase, query: Mapping[str, str]) -> UiPage:
 
 def show_run(database: RunDatabase, name: str) -> UiPage:
     """A run or a comparison: the page of evo.report. Raises UnknownRun."""
-    page = database.page(name, lambda id: run_path(name, "candidate", id), run_path(name, "candidates"))
+    page = database.page(name, run_path(name))
     values = {"page": page, "state": page.snapshot.state(time.time())[0]}
     return UiPage("page.html.jinja", values, live=not page.snapshot.ended)
 
