@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import ScorerSettings
+from evo.config.run import FLAGS, ScorerSettings
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
@@ -19,20 +19,6 @@ from problems.sandbox.contract import Mode
 
 Problems = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | Problem]
 """Addresses (as the command line takes them), problems, or several of either."""
-
-FLAGS: Mapping[str, str] = {
-    "islands": "population.islands",
-    "strategy": "population.strategy",
-    "fresh": "prompt.fresh",
-    "prefill": "prompt.prefill",
-    "train_every": "train.every",
-    "train_steps": "train.steps",
-    "train_reward": "train.reward",
-    "train_check": "train.check",
-    "lr": "train.lr",
-    "kl": "train.kl",
-}
-"""Flags that set a key of a section of a run's settings."""
 
 RESUMED = (
     *("policy", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),

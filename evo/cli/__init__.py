@@ -54,10 +54,6 @@ COMMAND_ENTRY_POINTS = "evo.commands"
 docstring is its line in `evo --help`."""
 
 
-_GARBAGE = 10_000
-"""New objects between two garbage collections, instead of 700: most objects of an answer are freed by then."""
-
-
 @contextlib.contextmanager
 def _one_blas_thread() -> Iterator[None]:
     """Keep NumPy, if this block imports it, from starting threads for its linear algebra. It would start one per core,
@@ -86,7 +82,6 @@ class LazyGroup(click.Group):
             command = self._import(cmd_name)
         if not gc.isenabled():  # main disabled it; imported objects are never garbage, so they are not scanned
             gc.freeze()
-            gc.set_threshold(_GARBAGE, 10, 10)
             gc.enable()
         assert isinstance(command, click.Command)
         return command
@@ -140,7 +135,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     end_with_parent()
     prepare_streams()
     sys.excepthook = print_traceback
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read every installed package's files
     gc.disable()  # until the command is imported (LazyGroup)
     code = [1]  # the exit code of an uncaught exception
     atexit.register(_leave, code)

@@ -11,7 +11,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from evo.config.run import RunConfig
+from evo.config.run import FLAGS, RunConfig
 from problems.retired import NAMES, replace_hint
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -144,50 +144,34 @@ def _describe(field: FieldInfo) -> str | None:
 
 
 _SAMPLING_KEYS = ("answers", "seed", "limit", "temperature", "top_p", "max_new_tokens", "sandbox", "device", "dtype")
-_SEARCH_FLAGS = together(
-    [
-        flag(RunConfig, "iterations"),
-        flag(RunConfig, "population.islands"),
-        flag(RunConfig, "population.strategy"),
-        flag(RunConfig, "prompt.fresh", metavar="SHARE|auto", type=str),
-        flag(RunConfig, "prompt.prefill", metavar="SHARE"),
-        flag(RunConfig, "start", metavar="FILE"),
-        flags(RunConfig, ("until_solved", "patience", "max_answers", "max_total_tokens", "max_cost", "max_seconds")),
-        flags(RunConfig, ("max_unanswered", "parallel", "lag")),
-    ]
-)
-_METHOD_FLAG = flag(RunConfig, "train.method", "--train", metavar="METHOD")
-_TRAINING_FLAGS = together(
-    [
-        flag(RunConfig, "train.every", "--train-every"),
-        flag(RunConfig, "train.steps", "--train-steps"),
-        flag(RunConfig, "train.reward", "--train-reward"),
-        flag(RunConfig, "train.check", "--train-check", metavar="SET"),
-        flag(RunConfig, "train.lr"),
-        flag(RunConfig, "train.kl"),
-    ]
-)
-
-sampling_flags = flags(RunConfig, ("policy", *_SAMPLING_KEYS))
-"""The policy and how it samples, without a search."""
-
-search_flags = together([sampling_flags, flags(RunConfig, ("rollouts",)), _SEARCH_FLAGS, _METHOD_FLAG, _TRAINING_FLAGS])
-"""All settings of a run; each flag overrides the same key of --config."""
-
-shared_search_flags = together([flags(RunConfig, _SAMPLING_KEYS), _SEARCH_FLAGS, _TRAINING_FLAGS])
-"""The settings that all arms of a comparison share: all but the policy, its rollouts, and its training method."""
-
+_CHANGED: dict[str, dict[str, Any]] = {
+    "fresh": {"metavar": "SHARE|auto", "type": str},
+    "prefill": {"metavar": "SHARE"},
+    "train_check": {"metavar": "SET"},
+}
+_SECTIONS = [
+    flag(RunConfig, key, "--" + name.replace("_", "-"), **_CHANGED.get(name, {})) for name, key in FLAGS.items()
+]
 BUDGET = (
     *("max_answers", "max_total_tokens", "max_cost", "max_seconds"),
     *("max_unanswered", "until_solved", "patience"),
 )
-SEARCH = (
-    *("population__islands", "population__strategy", "prompt__fresh", "prompt__prefill"),
-    *("start", "parallel", "lag"),
+_OWN = [flags(RunConfig, ("iterations", *BUDGET, "parallel", "lag")), flag(RunConfig, "start", metavar="FILE")]
+
+sampling_flags = flags(RunConfig, ("policy", *_SAMPLING_KEYS))
+"""The policy and how it samples, without a search."""
+
+search_flags = together(
+    [sampling_flags, flags(RunConfig, ("rollouts",)), *_OWN, *_SECTIONS]
+    + [flag(RunConfig, "train.method", "--train", metavar="METHOD")]
 )
+"""All settings of a run; each flag overrides the same key of --config."""
+
+shared_search_flags = together([flags(RunConfig, _SAMPLING_KEYS), *_OWN, *_SECTIONS])
+"""The settings that all arms of a comparison share: all but the policy, its rollouts, and its training method."""
+
+_PARAMETERS = [key.replace(".", "__") for key in FLAGS.values()]
+SEARCH = (*(name for name in _PARAMETERS if not name.startswith("train__")), "start", "parallel", "lag")
 SAMPLING = ("temperature", "top_p", "max_new_tokens", "device", "dtype")
-TRAINING = (
-    *("train__every", "train__steps", "train__reward"),
-    *("train__check", "train__lr", "train__kl"),
-)
+TRAINING = [name for name in _PARAMETERS if name.startswith("train__")]
 """Sections of the help of commands that search."""

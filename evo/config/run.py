@@ -261,6 +261,21 @@ class RunConfig(SamplingConfig):
         return value if value is None else check_resources(value)
 
 
+FLAGS: Mapping[str, str] = {
+    "islands": "population.islands",
+    "strategy": "population.strategy",
+    "fresh": "prompt.fresh",
+    "prefill": "prompt.prefill",
+    "train_every": "train.every",
+    "train_steps": "train.steps",
+    "train_reward": "train.reward",
+    "train_check": "train.check",
+    "lr": "train.lr",
+    "kl": "train.kl",
+}
+"""Flags that set a key of a section of a run's settings."""
+
+
 def load_config(path: str | RunConfig | None, overrides: Mapping[str, Any]) -> RunConfig:
     """YAML at `path` (or none, or a configuration as it is), then `overrides`: dotted keys reach into sections, None
     values are not given.

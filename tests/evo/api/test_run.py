@@ -155,9 +155,8 @@ def test_what_is_no_problem_is_told(quick):
 
 
 def test_every_flag_of_the_command_line_is_an_argument():
-    from evo.api.arguments import FLAGS
     from evo.cli.run import run
-    from evo.config.run import RunConfig
+    from evo.config.run import FLAGS, RunConfig
 
     flags = {p.opts[0].removeprefix("--").replace("-", "_") for p in run.params if p.opts[0].startswith("--")}
     assert flags - {"config", "name", "db", "plain", "json"} <= {*RunConfig.model_fields, *FLAGS}
