@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from pathlib import Path
 
@@ -21,9 +20,6 @@ from evo.tui.draw import picture
 from evo.tui.palette import TERMINAL
 from islands.errors import NoRuns
 from islands.store import Store
-
-OFFERED = 9
-"""Runs to choose from if none is named, unless more are running."""
 
 
 @click.command()
@@ -47,7 +43,7 @@ def watch(
 ) -> int:
     """Watch RUN, a search or a comparison, while it runs or after; q closes the screen, and the run continues.
 
-    Without RUN it offers the running ones, then the newest; without a terminal it takes the first of these.
+    Without RUN it takes the newest that is running, else the newest.
 
     --json prints an object every few seconds until RUN has ended, or one with --once.
 
@@ -57,7 +53,7 @@ def watch(
         raise BadInput("--svg writes a picture: leave out --once and --json")
     console = open_console(markup=False)
     if name is None:
-        name = choose_run(db, ask=sys.stdin.isatty() and can_show(console) and not as_json)
+        name = choose_run(db)
     if plain or as_json or once or svg is not None or not can_show(console):
         if once:
             return print_picture(name, db, against, console, as_json)
@@ -71,28 +67,20 @@ def watch(
         return asyncio.run(run_screen(ScreenApp(lambda: progress, loading=f"reading {name}")))
 
 
-def choose_run(db: str, ask: bool) -> str:
-    """The run or comparison to watch: the running ones are offered first, then the newest others. ask: let the user
-    choose if there are several; else it is the first of them, whose name is printed to stderr. Raises NoRuns."""
+def choose_run(db: str) -> str:
+    """The run or comparison to watch: the newest that is running, else the newest; its name is printed to stderr.
+    Raises NoRuns."""
     with Store.open(db, read_only=True) as store:
-        newest: dict[str, set[str]] = {}
-        for run in reversed(store.runs()):
-            newest.setdefault(run.comparison or run.name, set()).add(run.status)
-        if not newest:
+        runs = store.runs()
+        if not runs:
             raise NoRuns(
                 f"{store.address}: the database holds no runs yet; start one with: evo run maze:test --limit 10"
             )
-    running = [name for name, statuses in newest.items() if "running" in statuses]
-    offered = (running + [name for name in newest if name not in running])[: max(len(running), OFFERED)]
-    if not ask or len(offered) == 1:
-        click.echo(
-            f"watching {offered[0]}, the newest that is running" if running else f"watching {offered[0]}", err=True
-        )
-        return offered[0]
-    for number, name in enumerate(offered, 1):
-        click.echo(f"{number:3}  {name}  {'running' if name in running else '/'.join(sorted(newest[name]))}")
-    number = click.prompt("Watch which one", type=click.IntRange(1, len(offered)), default=1)
-    return offered[number - 1]
+    running = [run for run in runs if run.status == "running"]
+    chosen = (running or runs)[-1]
+    name = chosen.comparison or chosen.name
+    click.echo(f"watching {name}, the newest that is running" if running else f"watching {name}", err=True)
+    return name
 
 
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40

@@ -116,34 +116,20 @@ def test_without_a_name_it_takes_the_newest_that_runs_else_the_newest(db, capsys
     from evo.cli.watch import choose_run
 
     finish(db)
-    assert choose_run(db, ask=False) == "run"
+    assert choose_run(db) == "run"
     assert capsys.readouterr().err == "watching run\n"
     add_runs(db, "both/a/s0", "both/b/s0", comparison="both")
     add_runs(db, "later")
     with Store.open(db) as store:
         store.finish_run(store.run("later").id, "failed")
-    assert choose_run(db, ask=False) == "both"
+    assert choose_run(db) == "both"
     assert "running" in capsys.readouterr().err
     with Store.open(db) as store:
         for run in store.runs(comparison="both"):
             store.finish_run(run.id, "done")
-    assert choose_run(db, ask=False) == "later"
+    assert choose_run(db) == "later"
     assert invoke(["watch", "--db", db, "--once"]) == 0
     assert "later" in capsys.readouterr().out
-
-
-def test_on_a_terminal_it_offers_the_running_ones_first(db, capsys, monkeypatch):
-    from evo.cli import watch as command
-
-    add_runs(db, *(f"r{i}" for i in range(12)))
-    with Store.open(db) as store:
-        for i in (0, *range(2, 12)):
-            store.finish_run(store.run(f"r{i}").id, "done")
-    offered = []
-    monkeypatch.setattr(command.click, "prompt", lambda text, type, default: offered.append((type.max, default)) or 3)
-    assert command.choose_run(db, ask=True) == "r11"
-    lines = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
-    assert lines[:3] == [["1", "r1"], ["2", "run"], ["3", "r11"]] and len(lines) == 9 and offered == [(9, 1)]
 
 
 def test_without_a_name_and_without_runs_it_says_what_to_type(tmp_path, capsys):
