@@ -23,7 +23,7 @@ MODELS: Mapping[str, tuple[type[BaseModel], str]] = {
     "run": (RunConfig, "`evo run --config`, and `search` in a pipeline."),
     "compare": (
         CompareOptions,
-        "`evo compare --config`, and `compare` in a pipeline. The keys of a run stand beside these, without `search`; "
+        "`evo compare --config`, and `compare` in a pipeline. The keys of a run stand beside these; "
         "`policy`, `rollouts` and `train` belong to the arms. `NAME: POLICY` is an arm in short.",
     ),
     "train": (TrainRun, "`evo train --config`, and `train` in a pipeline."),
@@ -38,9 +38,10 @@ def settings_page() -> str:
     for name, (model, about) in MODELS.items():
         schema = model.model_json_schema()
         shared |= schema.get("$defs", {})
-        properties = {key: value for key, value in schema["properties"].items() if key != "search"}
+        inherited = RunConfig.model_fields if name == "compare" else ()
+        properties = {key: value for key, value in schema["properties"].items() if key not in inherited}
         parts += [f"## {name}", about, _table(properties, schema)]
-    for name in sorted(set(shared) - {"RunConfig"}):
+    for name in sorted(shared):
         if "properties" in shared[name]:
             parts += [f"## {name}", _about(shared[name]), _table(shared[name]["properties"], shared[name])]
     return "\n\n".join(parts) + "\n"

@@ -97,10 +97,8 @@ class ArmConfig(BaseModel):
     )
 
 
-class CompareConfig(BaseModel):
-    """Everything that decides a comparison. `search` is what all arms have in common."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+class CompareConfig(RunConfig):
+    """Everything that decides a comparison: its own keys, and those of a run that all arms have in common."""
 
     arms: dict[str, ArmConfig] = Field(default_factory=dict, description="The arms by name, in their order.")
     seeds: int = Field(3, ge=1, le=1000, description="How many seeds, from --seed on.")
@@ -113,25 +111,28 @@ class CompareConfig(BaseModel):
         None, description="Answers per iteration of every arm; default: the least that suits all chain lengths."
     )
     training: dict[str, Any] = Field(default_factory=dict, description="Settings of all arms that train.")
-    search: RunConfig
 
-    @field_validator("arms")
+    @field_validator("arms", mode="before")
     @classmethod
-    def _named(cls, arms: dict[str, ArmConfig]) -> dict[str, ArmConfig]:
-        for name in arms:
+    def _named(cls, arms: Any) -> Any:
+        """`NAME: ADDRESS` is an arm too."""
+        if not isinstance(arms, Mapping):
+            return arms
+        for name in map(str, arms):
             check_name(name)
-        return arms
+        return {str(name): {"policy": arm} if isinstance(arm, str) else arm for name, arm in arms.items()}
 
-    @field_validator("search")
-    @classmethod
-    def _shared(cls, search: RunConfig) -> RunConfig:
-        for key in OF_EACH_ARM:
-            if key in search.model_fields_set:
-                raise ValueError(f"{key} belongs to an arm; name it under arms, or as in --arm vpo=embedded:vpo")
-        return search
+    @property
+    def search(self) -> RunConfig:
+        """What all arms have in common."""
+        given = self.model_dump(include=set(RunConfig.model_fields), exclude_unset=True)
+        return RunConfig.model_validate(given)
 
     @model_validator(mode="after")
     def _complete(self) -> CompareConfig:
+        for key in OF_EACH_ARM:
+            if key in self.model_fields_set:
+                raise ValueError(f"{key} belongs to an arm; name it under arms, or as in --arm vpo=embedded:vpo")
         arms = arms_of(self)
         if self.training and not any(arm.train for arm in arms.values()):
             named = ", ".join(self.training)
@@ -157,34 +158,17 @@ class CompareOptions(CompareConfig):
         return self
 
 
-OWN = tuple(key for key in CompareOptions.model_fields if key != "search")
+OWN = tuple(key for key in CompareOptions.model_fields if key not in RunConfig.model_fields)
 """Keys of a comparison in addition to those of its searches."""
-
-
-def shape_comparison(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A comparison in the models' form, from the user's (`NAME: ADDRESS` is an arm too; keys of its searches are
-    next to its own)."""
-    own = {key: value for key, value in values.items() if key in OWN}
-    if isinstance(own.get("arms"), Mapping):
-        own["arms"] = {str(k): {"policy": v} if isinstance(v, str) else v for k, v in own["arms"].items()}
-    return {**own, "search": {key: value for key, value in values.items() if key not in own}}
-
-
-def parse_comparison(values: Mapping[str, Any], source: str) -> CompareOptions:
-    """Validates what shape_comparison gives. Raises BadInput with one line."""
-    return parse(CompareOptions, values, source, inlined="search", reserved=OF_EACH_ARM)
 
 
 def load_comparison(path: str | None, overrides: Mapping[str, Any], **own: Any) -> CompareOptions:
     """From YAML (keys of a run, `arms` and the other keys of a comparison), then flags. Raises
     BadInput with one line."""
-    source = f"--config {path}" if path else OPTIONS
-    values = shape_comparison(read_yaml(path)) | {key: value for key, value in own.items() if value is not None}
-    training = {key.removeprefix("train."): value for key, value in overrides.items() if key.startswith("train.")}
-    if training:
-        values["training"] = {**(own.get("training") or {}), **training}
-    merge(values["search"], {key: value for key, value in overrides.items() if not key.startswith("train.")}, source)
-    return parse_comparison(values, source)
+    source, values = f"--config {path}" if path else OPTIONS, read_yaml(path)
+    shared = {re.sub(r"^train\.", "training.", key): value for key, value in overrides.items()}
+    merge(values, {**own, **shared}, source)
+    return parse(CompareOptions, values, source)
 
 
 def check_name(name: str) -> None:

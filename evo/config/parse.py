@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import GenericAlias
 from typing import Any, TypeVar, get_args
@@ -26,19 +26,13 @@ _OF_AN_ARM = re.compile(r"^arms\.[^.]+\.")
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def parse(
-    model: type[Model], values: Mapping[str, Any], source: str, *, inlined: str = "", reserved: Collection[str] = ()
-) -> Model:
-    """Validates `values`.
-
-    source: their origin, the beginning of the message
-    inlined: a section whose keys the user writes next to the model's; reserved: its keys that users cannot set
-    Raises BadInput with one line on the first wrong key and its fault.
-    """
+def parse(model: type[Model], values: Mapping[str, Any], source: str) -> Model:
+    """Validates `values`. Raises BadInput with one line on the first wrong key and its fault, which begins with
+    `source`, their origin."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise BadInput(_line(error, model, source, inlined, reserved)) from error
+        raise BadInput(_line(error, model, source)) from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -85,20 +79,15 @@ def merge(values: dict[str, Any], overrides: Mapping[str, Any], source: str) -> 
         target[key] = list(value) if isinstance(value, tuple) else value
 
 
-def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: str, reserved: Collection[str]) -> str:
+def _line(error: ValidationError, model: type[BaseModel], source: str) -> str:
     # a misspelt key is missing too; the unknown key is the better message
     first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
     path = [part for part in map(str, first["loc"]) if not _ALTERNATIVE.fullmatch(part)]
-    if path[:1] == [inlined]:
-        path = path[1:]
     key, message = ".".join(path), first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         if retired := replace_hint(KEYS, _OF_AN_ARM.sub("", key)):
             return f"{source}: {retired}"
         known = set(_keys([model], path[:-1]))
-        if inlined and not path[:-1]:
-            known |= set(_keys([model], [inlined]))
-            known -= {inlined, *reserved}
         hint = did_you_mean(path[-1], known, most=1).removeprefix("; ")
         return f"{source}: unknown key {key}; {hint or 'known: ' + ', '.join(sorted(known))}"
     if first["type"] == "missing":

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from evo.config.compare import CompareOptions, parse_comparison, shape_comparison
+from evo.config.compare import CompareOptions
 from evo.config.parse import parse, read_yaml
 from evo.config.run import EvaluateConfig, PromptConfig, RunConfig
 from evo.config.train import TrainRun
@@ -64,10 +64,6 @@ SEARCHES = ("search", "compare")
 def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[BaseModel, dict[str, Any]]:
     """(validated settings, the given keys as plain values, which are the same for 1e-3 and 0.001). Raises BadInput in
     one line that names the key."""
-    if kind == "compare":
-        comparison = parse_comparison(shape_comparison(values), source)
-        given = comparison.model_dump(mode="json", exclude_unset=True)
-        return comparison, given | given.pop("search")
     if kind == "train" and isinstance(values.get("from_traces"), str):
         values = {**values, "from_traces": [values["from_traces"]]}
     settings = parse(KINDS[kind].settings, values, source)

@@ -11,7 +11,7 @@ SAMPLE = EXAMPLES.parent / "livecodebench"
 
 
 READS = {
-    "livecodebench": {"vpo-alone": ["grpo-alone", "vpo"], "search": ["grpo", "vpo", "vpo-alone"]},
+    "livecodebench": {"vpo-alone": ["grpo-alone", "vpo"], "search": ["vpo-alone", "grpo", "vpo"]},
     "maze": {"hard": ["grpo", "vpo"]},
     "operators": {
         "improve": ["failures"],
