@@ -43,6 +43,7 @@ FEW = ["maze:test", "--limit", "2", "--plain"]
 @pytest.mark.parametrize(
     ("arguments", "heavy"),
     [
+        (["--help", "run"], ("torch", "transformers", "sqlalchemy", "numpy", "openevolve", "pydantic")),
         (["run", *FEW, "--iterations", "2", "--policy", "scripted:mutate"], HEAVY + SPARED),
         (["run", "{valley}", "--iterations", "2", "--policy", "scripted:mutate", "--plain"], HEAVY + SPARED),
         (["evaluate", *FEW, "--answers-total", "3", "--policy", "scripted:random-route"], HEAVY),

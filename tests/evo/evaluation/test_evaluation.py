@@ -7,7 +7,7 @@ import pytest
 
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate, format_kinds, prompts_a_call, sample_answers
-from problems.contract import Score, ScorerFault
+from problems.contract import ScorerFault
 from problems.scoring import Scorer
 from problems.types import Rollout
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, PromptTooLong
@@ -106,26 +106,6 @@ def test_what_the_last_chain_holds_beyond_the_total_is_cut(digits):
     (answers,) = sampled(CannedPolicy(*chains), [problem], total=7).problems
     assert answers.fitness.tolist() == [pytest.approx(8 * i / 72) for i in range(1, 8)]
     assert (len(answers.rewards), len(answers.written)) == (7, 7), "nothing beyond the budget counts"
-
-
-def test_problems_may_have_different_numbers_of_objectives(digits):
-    class Wide(digits):
-        objectives = ("even", "odd", "sum")
-
-        def score(self, answer):
-            narrow = super().score(answer)
-            return Score((*narrow.rewards, narrow.fitness), narrow.fitness)
-
-    async def scenario():
-        chains = CannedPolicy(["11111111", "22222222"], ["33333333", "44444444"])
-        return await evaluate(
-            chains, [digits("a"), Wide("b")], answers=2, total=4, seeds=[0], scorer=Scorer(1), on_progress=None
-        )
-
-    evaluation = asyncio.run(scenario())
-    assert [one.rewards.shape for one in evaluation.problems] == [(4, 2), (4, 3)]
-    assert not [name for name in evaluation.metrics if name.startswith("mean[")], "no objective is of both"
-    assert evaluation.mean("best@1") == pytest.approx((1 + 2 + 3 + 4) * 8 / 72 / 4)
 
 
 def test_one_problems_fault_takes_that_problem_out_and_no_other(digits):

@@ -85,6 +85,13 @@ def test_seeds_are_averaged_within_problems_and_intervals_hold_the_mean():
     assert (record["problems"], record["seeds"], record["answers_total"], record["tokens"]) == (20, [3, 4], 30, 20)
 
 
+def test_problems_may_have_different_numbers_of_objectives():
+    wide = answers_of([[1, 0, 0]], name="q", objectives=("a", "b", "c"))
+    both = Evaluation([sample(0, answers_of([[1, 1]]), wide)])
+    assert not [name for name in both.metrics if name.startswith("mean[")], "no objective is of both"
+    assert both.mean("best@1") == pytest.approx((1 + 1 / 3) / 2)
+
+
 def test_one_problem_has_no_interval():
     record = Evaluation([sample(0, answers_of([[1, 1]]))]).record()
     assert record["best@1"] == 1

@@ -180,9 +180,7 @@ def test_one_problem_has_intervals_over_seeds_or_none_and_never_of_no_width(
         solved = shown["arms"]["grpo"]["solved"]
         assert (solved["low"] is None) == (seeds == 1) == (shown["against"]["vpo"]["solved"]["low"] is None)
         print_summary(Console(width=100), progress)
-    table = capsys.readouterr().out
-    assert "nan" not in table.lower() and table.splitlines()[1].split()[-1] == "wall"
-    assert all(word in table for word in ("area: ", "half: ", "best: ", "L1: ", "wall: "))
+    assert "nan" not in capsys.readouterr().out.lower()
 
 
 def test_problems_without_targets_are_judged_by_their_fitness(

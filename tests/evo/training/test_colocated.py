@@ -138,18 +138,24 @@ def test_training_ends_where_it_was_told_and_the_search_goes_on(db):
     assert len(steps_of(db)) == 1 and len(groups_of(db)) == 12
 
 
-def test_a_version_that_does_harm_is_rolled_back_and_the_rest_are_promoted(db, monkeypatch):
+CHECKED = {"check": ["maze:test/50-57"], "check_every": 2}
+
+
+def judge(monkeypatch, harmful):
+    """So many first checks find that the candidate does harm."""
     checks = []
 
     async def bests(self, policy):
-        checks.append(policy.version)
         ours = policy is self.candidate
-        harmful = len(checks) <= 2  # the first check
-        return np.full(8, 0.1 if ours and harmful else 0.5)
+        checks.extend([1] if ours else [])
+        return np.full(8, 0.1 if ours and len(checks) <= harmful else 0.5)
 
     monkeypatch.setattr(Promotion, "_bests", bests)
-    settings = config(train={"check": ["maze:test/50-57"], "check_every": 2})
-    launched = run(db, settings)
+
+
+def test_a_version_that_does_harm_is_rolled_back_and_the_rest_are_promoted(db, monkeypatch):
+    judge(monkeypatch, harmful=1)
+    launched = run(db, config(train=CHECKED))
     steps = steps_of(db)
     assert [step.stats.get("promoted") for step in steps] == [None, 0.0, None, 1.0]
     assert steps[1].stats["check"] == pytest.approx(-0.4)
@@ -164,12 +170,8 @@ def test_a_version_that_does_harm_is_rolled_back_and_the_rest_are_promoted(db, m
 
 
 def test_a_learner_that_was_rolled_back_again_and_again_goes_on_learning(db, monkeypatch):
-    async def bests(self, policy):
-        return np.full(8, 0.1 if policy is self.candidate else 0.5)
-
-    monkeypatch.setattr(Promotion, "_bests", bests)
-    check = {"check": ["maze:test/50-57"], "check_every": 2, "max_staleness": 2}
-    run(db, config(iterations=15, train={**check, "every": 2}))
+    judge(monkeypatch, harmful=99)
+    run(db, config(iterations=15, train={**CHECKED, "max_staleness": 2, "every": 2}))
     steps = steps_of(db)
     assert len(steps) == 15 and sum("promoted" in step.stats for step in steps) == 7
     assert all(step.stats["stale"] == 0 for step in steps)
@@ -178,11 +180,8 @@ def test_a_learner_that_was_rolled_back_again_and_again_goes_on_learning(db, mon
 
 
 def test_a_guarded_learner_comes_back_to_the_promoted_version(db, monkeypatch):
-    async def bests(self, policy):
-        return np.full(8, 0.5)
-
-    monkeypatch.setattr(Promotion, "_bests", bests)
-    settings = config(iterations=8, train={"check": ["maze:test/50-57"], "check_every": 2, "every": 2})
+    judge(monkeypatch, harmful=0)
+    settings = config(iterations=8, train={**CHECKED, "every": 2})
     whole = run(db, settings, stop_after=12)
     restored = []
     run(db, resume=True, change=lambda launched: restored.append(both(launched)))
