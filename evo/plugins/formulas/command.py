@@ -28,8 +28,8 @@ from evo.tui.child import can_show
 from evo.tui.line import fit as shorten
 from problems.retired import COMMANDS, replace_hint
 
-NEWS_SECONDS, LINE_SECONDS = 1.0, 10.0
-"""Between two plain lines, at least if the front is better, and at most if it is not."""
+LINE_SECONDS = 3.0
+"""Between two plain lines."""
 PICTURES = (".png", ".svg", ".pdf")
 FORMS = ("table", "text", "latex", "sympy", "python", "json")
 FIXED = {
@@ -219,19 +219,18 @@ def _search(
     saved: SavedFit, parts: SplitTable, path: Path, console: Console, plain: bool, interrupted: list[bool]
 ) -> SavedFit:
     """Search, and show how far it is: one line that changes, or further lines."""
-    last, shown = -math.inf, ""
+    last = -math.inf
     text = "searching; Ctrl-C ends the search and keeps its front"
     with contextlib.nullcontext() if plain or not can_show(console) else console.status(text) as status:
 
         def watch(fit: SavedFit) -> bool:
-            nonlocal last, shown
+            nonlocal last
             now, line = time.monotonic(), progress_line(fit)
-            news = line.partition(" rows")[2]
             if status is not None:
                 status.update(shorten(line, console.width - 3))
-            elif now - last >= (NEWS_SECONDS if news != shown else LINE_SECONDS):
+            elif now - last >= LINE_SECONDS:
                 console.print(line, soft_wrap=True, markup=False)
-                last, shown = now, news
+                last = now
             return interrupted[0]
 
         return fits.run_fit(saved, parts, path, watch)

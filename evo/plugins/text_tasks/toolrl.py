@@ -82,9 +82,6 @@ def _stream(body: str) -> Iterator[Any]:
 # -- rewards -----------------------------------------------------------------------------------------------------------
 
 OBJECTIVES = ("format", "tool_name", "arg_key", "arg_value")
-EMPTY_THOUGHT = "<think>\n\n</think>\n\n"
-"""The text that Qwen3's template puts into the prompt if thinking is off. At evaluation the paper puts it before the
-answers of single-answer rollouts, which would have no thought otherwise; those of a chain are scored as they are."""
 _CLOSE = 1e-9
 _SAME_NAME = 100
 

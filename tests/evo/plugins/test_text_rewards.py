@@ -8,7 +8,6 @@ from evo.plugins.text_tasks.eureqa import parse_names, score_names
 from evo.plugins.text_tasks.musique import parse_cited, scalar, score_cited
 from evo.plugins.text_tasks.problem import multiset_f1, normalise, token_f1
 from evo.plugins.text_tasks.toolrl import (
-    EMPTY_THOUGHT,
     ToolCall,
     align,
     match_value,
@@ -74,7 +73,7 @@ def test_the_first_tag_of_each_name_counts():
         (THINK + "<response>sorry</response>", False, 1),
         (THINK + "<tool_call> \n </tool_call>", False, 1),  # empty
         (THINK + "<tool_call>nothing</tool_call>", False, 0),
-        (EMPTY_THOUGHT + "hello", False, 1),
+        ("<think>\n\n</think>\n\nhello", False, 1),
         ("hello", False, 0),
     ],
 )
