@@ -1,7 +1,7 @@
 """Evolution of sums of terms: the search that runs when least squares over known terms has not solved a problem.
 
 An individual is a target (a link, a prefactor) and a few terms; its coefficients come from least squares, the constants
-inside its terms from Levenberg-Marquardt. Every target has its island; terms migrate between islands by crossover.
+inside its terms from their draws. Every target has its island; terms migrate between islands by crossover.
 Parents are drawn by tournaments whose pressure on size differs from draw to draw, so that small and exact formulas both
 survive.
 """
@@ -12,13 +12,10 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 import numpy as np
 
-from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import fit_constants
-from evo.plugins.formulas.grammar import Formula, apply, constant
+from evo.plugins.formulas.grammar import Formula
 from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.regression import Target, TermColumns, remove_terms, round_off, solve
 from evo.plugins.formulas.terms import weighted_sum
@@ -53,11 +50,6 @@ class TermIsland:
     @property
     def best(self) -> float:
         return min((each.loss for each in self.members), default=math.inf)
-
-    @property
-    def middle(self) -> float:
-        """The median loss; inf of few members."""
-        return median(each.loss for each in self.members) if len(self.members) >= 8 else math.inf
 
 
 class Evolution:
@@ -149,30 +141,7 @@ class Evolution:
         loss = target.loss(ledger, coefficients[:-1] @ columns + coefficients[-1])
         if not math.isfinite(loss):
             return
-        inner = sum(len(t.fitted) for t in kept)
-        if inner and inner + len(kept) < len(ledger.y) // 2 and loss < 4 * island.middle:
-            kept, coefficients, loss = self._fit(target, kept, coefficients, loss)
         self._place(island, kept, coefficients, loss)
-
-    def _fit(
-        self, target: Target, terms: Sequence[Formula], coefficients: np.ndarray, loss: float
-    ) -> tuple[list[Formula], np.ndarray, float]:
-        """Levenberg-Marquardt over coefficients and the constants inside of the terms."""
-        formula = constant(float(coefficients[-1]))
-        for term, coefficient in zip(terms, coefficients, strict=False):
-            formula = apply(g.ADD, formula, apply(g.MUL, constant(float(coefficient)), term))
-        whole = target.wrap(formula)
-        fitted = fit_constants(whole, self._ledger.x, self._ledger.y, self._ledger.weights, 4)
-        self._ledger.spent += fitted.evaluations
-        if not fitted.loss < loss:
-            return list(terms), coefficients, loss
-        values = fitted.formula.values[len(fitted.formula.values) - len(formula.values) :]
-        fitted_terms, numbers, at = [], [], 1
-        for term in terms:
-            numbers.append(values[at])
-            fitted_terms.append(Formula(term.codes, values[at + 1 : at + 1 + len(term.values)]))
-            at += 1 + len(term.values)
-        return fitted_terms, np.array([*numbers, values[0]]), fitted.loss
 
     def _place(self, island: TermIsland, terms: Sequence[Formula], coefficients: np.ndarray, loss: float) -> None:
         ledger, target = self._ledger, island.target
