@@ -20,6 +20,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is loaded, here
 sys.path.insert(0, str(Path(__file__).parent))
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup; the processes of tests take a hang-up as others do
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a script's background job; its children would never stop
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from support.postgres import NoPostgres, PostgresServer  # noqa: E402
 from support.small_disk import SmallDisk, small_disk  # noqa: E402

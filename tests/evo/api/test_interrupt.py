@@ -74,8 +74,14 @@ def test_a_training_is_stopped_saved_and_resumed(one_thread, monkeypatch):
     begin = setup.begin
 
     def interrupted(run, output, command):
-        training = begin(run, output, command)
-        training.on_log = lambda line: _thread.interrupt_main() if line["kind"] == "step" else None
+        training, pressed = begin(run, output, command), []
+
+        def press_once(line):  # a second one would end it without a checkpoint
+            if line["kind"] == "step" and not pressed:
+                pressed.append(True)
+                _thread.interrupt_main()
+
+        training.on_log = press_once
         return training
 
     monkeypatch.setattr(setup, "begin", interrupted)

@@ -85,6 +85,7 @@ def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is
     assert before == (groups(), Path("evo-p/policies/vpo/model.safetensors").stat().st_mtime_ns)
 
 
+@pytest.mark.long
 def test_changed_settings_are_told_and_done_again_where_the_result_was_removed(here, capsys):
     stages = {
         "first": EVALUATE % "scripted:mutate",
