@@ -175,18 +175,6 @@ class PromptConfig(BaseModel):
     prefill: Share = Field(0.0, description="The share of prompts that begin the answer with a part of the parent.")
 
 
-class PolicyChange(BaseModel):
-    """A change of the options of a run's policies by a resume. sequence: of the first group with the new ones; created:
-    seconds since 1970"""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
-
-    before: str
-    after: str
-    sequence: int
-    created: float
-
-
 class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
@@ -236,7 +224,7 @@ class RunConfig(SamplingConfig):
     prompt: PromptConfig = Field(default_factory=PromptConfig)
     train: SearchTraining | None = Field(None, description="Train the policy during the search.")
     scorer: ScorerSettings | None = Field(None, description="The declarations of a scoring function given in Python.")
-    policy_changes: list[PolicyChange] = Field(
+    policy_changes: list[dict[str, str | int | float]] = Field(
         default_factory=list, description="How evo resume changed the policy's options, oldest first; evo writes it."
     )
     scoring_resources: dict[str, float] | None = Field(

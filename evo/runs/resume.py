@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import PolicyChange, RunConfig, complete_run
+from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
 from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OnScorerChange, OpenRun
@@ -222,7 +222,7 @@ def with_other_options(config: RunConfig, before: RunConfig, sequence: int) -> R
             f"the run keeps its models, {', '.join(former)}: only their options can change. Start a new run with "
             f"--policy {config.policy} and --start FILE with its best answer, as from evo best"
         )
-    change = PolicyChange(before=before.policy, after=config.policy, sequence=sequence, created=time.time())
+    change = {"before": before.policy, "after": config.policy, "sequence": sequence, "created": time.time()}
     return config.model_copy(update={"policy_changes": [*before.policy_changes, change]})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field
 
 from evo.prompts.contract import PromptFormat
 from evo.search.score import AnswerScores
@@ -16,6 +17,7 @@ from problems.scoring import Scorer
 from problems.types import ScoredAnswer
 
 
+@dataclass(eq=False)
 class ProblemRun:
     """The state of a problem in a run. Displays read its name, target, iterations, committed, best, solved_at and stop.
 
@@ -30,26 +32,24 @@ class ProblemRun:
     scores: of its answers, until their group is committed
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        record: ProblemRecord,
-        population: Population,
-        prompt_formats: Sequence[PromptFormat],
-        iterations: int,
-        scorer: Scorer,
-    ) -> None:
-        self.problem, self.record, self.population = problem, record, population
-        self.name, self.target = record.name, problem.target
-        self.prompt_formats, self.iterations = prompt_formats, iterations
-        self.built = self.committed = 0
-        self.missing: deque[int] = deque()
-        self.uncommitted: set[int] = set()
-        self.spread: int | None = None
-        self.stop: Stop | None = None
-        self.solved_sequence: int | None = None
-        self.solved_at: int | None = None
-        self.scores = AnswerScores(problem, scorer, self._stored)
+    problem: Problem
+    record: ProblemRecord
+    population: Population
+    prompt_formats: Sequence[PromptFormat]
+    iterations: int
+    scorer: InitVar[Scorer]
+    built: int = 0
+    committed: int = 0
+    missing: deque[int] = field(default_factory=deque)
+    uncommitted: set[int] = field(default_factory=set)
+    spread: int | None = None
+    stop: Stop | None = None
+    solved_sequence: int | None = None
+    solved_at: int | None = None
+
+    def __post_init__(self, scorer: Scorer) -> None:
+        self.name, self.target = self.record.name, self.problem.target
+        self.scores = AnswerScores(self.problem, scorer, self._stored)
 
     @property
     def best(self) -> float | None:

@@ -18,8 +18,6 @@ from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, p
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
 
-OpenProblems = Callable[[RunConfig], list[Problem]]
-"""Every problem that a configuration names."""
 OpenPolicy = Callable[[RunConfig, Sequence[Problem]], Policy]
 """The policy that a configuration names, ready for these problems."""
 
@@ -28,25 +26,19 @@ class Resources:
     """The resources of one search, or of several in parallel: the problems, one scorer, and each policy once, however
     many arms sample it. `close` closes the policies and the scorer.
 
+    open_policy: by default, by its address
     scorer: None until `scorer_for` makes it
     """
 
-    def __init__(
-        self,
-        open_problems: OpenProblems | None = None,
-        open_policy: OpenPolicy | None = None,
-        scorer: Scorer | None = None,
-    ) -> None:
-        """How problems and policies are opened; by default, by their addresses."""
-        self.scorer = scorer
-        self._open_problems, self._open_policy = open_problems, open_policy
+    def __init__(self, open_policy: OpenPolicy | None = None, scorer: Scorer | None = None) -> None:
+        self.scorer, self._open_policy = scorer, open_policy
         self._problems: dict[tuple[str | int | None, ...], list[Problem]] = {}
         self._policies: dict[str, Policy] = {}
 
     def problems(self, config: RunConfig) -> list[Problem]:
         key = (*config.problems, config.limit)
         if key not in self._problems:
-            self._problems[key] = (self._open_problems or resolve_problems)(config)
+            self._problems[key] = resolve_problems(config)
         return self._problems[key]
 
     def held_out(self, config: RunConfig) -> list[Problem]:
