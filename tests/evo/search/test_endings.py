@@ -8,6 +8,8 @@ import pytest
 from support.child_processes import begin, wait_for_groups
 from support.stored_rows import assert_same_run, committed_groups, stored_answers
 
+pytestmark = pytest.mark.long
+
 SEARCH = [
     "maze:test", "--limit", "2", "--policy", "scripted:random-route?latency=0.05", "--rollouts", "2", "--answers", "2",
     "--iterations", "200", "--seed", "3", "--plain",
@@ -32,7 +34,6 @@ def assert_goes_on(folder, calm):
     assert_same_run(stored_answers(f"sqlite:///{folder / 'evo.db'}", "x"), calm)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda n: n.name)
 def test_a_signal_ends_it_with_everything_committed(number, tmp_path, calm):
     child = begin("run", *SEARCH, "--name", "x", cwd=tmp_path)
