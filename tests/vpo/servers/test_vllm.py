@@ -320,7 +320,7 @@ async def search(asked: RunConfig, folder: Path) -> str:
     launched = await launch(asked, db=f"sqlite:///{folder / 'evo.db'}", name="run", command="test")
     try:
         await launched.search.run()
-        return launched.policy.version
+        return launched.operators[0].policy.version
     finally:
         await launched.close()
 
