@@ -5,12 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, create_engine, event, text
 
 from islands.errors import DatabaseUnavailable
 from islands.groups import export_groups
@@ -33,14 +32,42 @@ def old_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture(scope="module")
-def upgraded(old_file: Path) -> Iterator[Store]:
-    """The store after the upgrade."""
-    address = f"sqlite:///{old_file}"
-    with pytest.raises(DatabaseUnavailable, match=OLD):
-        Store.open(address, read_only=True)
-    with Store.open(address) as store:
-        yield store
+def copy_to(file: Path, address: str) -> None:
+    """The tables and rows of an SQLite file in another database."""
+    source, target = create_engine(f"sqlite:///{file}"), create_engine(address)
+    tables = MetaData()
+    event.listen(tables, "column_reflect", lambda _, __, column: column.update(type=column["type"].as_generic()))
+    tables.reflect(source)
+    tables.create_all(target)
+    with source.connect() as read, target.begin() as write:
+        for table in tables.sorted_tables:
+            rows = [dict(row._mapping) for row in read.execute(table.select())]
+            if rows:
+                write.execute(table.insert(), rows)
+            if "id" in table.c:
+                write.execute(text(f"SELECT setval('{table.name}_id_seq', (SELECT max(id) FROM {table.name}))"))
+    source.dispose()
+    target.dispose()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def upgraded(request: pytest.FixtureRequest, old_file: Path):
+    """The store after the upgrade, on each database."""
+    if request.param == "sqlite":
+        address = f"sqlite:///{old_file}"
+        with pytest.raises(DatabaseUnavailable, match=OLD):
+            Store.open(address, read_only=True)
+        with Store.open(address) as store:
+            yield store
+        return
+    fresh = old_file.with_name("fresh.db")
+    with sqlite3.connect(fresh) as database:
+        database.executescript(gzip.decompress((MADE / "runs.sql.gz").read_bytes()).decode())
+    database.close()
+    with request.getfixturevalue("postgres").database() as address:
+        copy_to(fresh, address)
+        with Store.open(address) as store:
+            yield store
 
 
 def as_json(value: object) -> object:
