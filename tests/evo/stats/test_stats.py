@@ -239,10 +239,11 @@ def test_verdicts():
 )
 def test_intervals_of_solve_rates_and_of_mean_fitness_cover(rate, shape):
     """24 problems x 3 seeds, where the percentile bootstrap covers 92% of rates, and 75% near the ends."""
-    rng, held = np.random.default_rng(1 if rate else 2), 0
+    rng, held = np.random.default_rng(1), 0
     for _ in range(TRIALS):
         of_problems = rng.beta(*shape, (24, 1))
         values = (rng.random((24, 3)) < of_problems) * 1.0 if rate else of_problems + rng.normal(0, 0.05, (24, 3))
         found = mean_interval(values, rate=rate)
         held += found.low - 1e-12 <= shape[0] / sum(shape) <= found.high + 1e-12
-    assert 0.93 <= held / TRIALS <= (1.0 if rate else 0.985)
+    noise = 2.6 * (0.95 * 0.05 / TRIALS) ** 0.5  # a coverage of .95 is farther from it once in a hundred cases
+    assert 0.95 - noise <= held / TRIALS <= (1.0 if rate else 0.95 + noise)
