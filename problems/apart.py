@@ -14,8 +14,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from problems.sandbox.pool import Sandbox, SandboxSession
 
 host_call: Callable[..., Any] | None = None
@@ -66,11 +64,9 @@ class AnswerCalls:
     def __enter__(self) -> AnswerCalls:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: Any) -> None:
         for session in self._sessions.values():
-            session.__exit__(kind, error, traceback)
+            session.__exit__(*exception)
 
     def __call__(self, _: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """{"value", "error": "" or why there is none}. The request comes from a process that may hold an answer."""

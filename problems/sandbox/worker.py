@@ -100,7 +100,7 @@ class Worker:
         if not hello["ok"]:
             where = config["path"] or "a worker could not start"
             raise SandboxFault(f"{where}: {hello['error']}\n{hello['traceback']}")
-        self._ready, self._uid = True, hello["uid"] if os.geteuid() == 0 else None
+        self._ready, self._uid = True, config["uid"]
 
     def _hello(self) -> dict[str, Any]:
         until = time.monotonic() + _START_SECONDS

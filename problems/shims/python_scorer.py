@@ -10,6 +10,7 @@ import os
 import pickle
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -76,19 +77,10 @@ def describe() -> dict[str, Any]:
     return declared
 
 
-def score(answer: str) -> dict[str, Any]:
+def _judge(function: str, answer: str) -> dict[str, Any]:
     """{"value": the score, "type"}, {"answer_error": text}, or {"fault", "line"}."""
-    return _judge(_target.score, answer)
-
-
-def held_out(answer: str) -> dict[str, Any]:
-    """As `score`, by the cases that steer no search."""
-    return _judge(_target.held_out, answer)
-
-
-def _judge(function: Any, answer: str) -> dict[str, Any]:
     try:
-        value = user_file.awaited(function(answer))
+        value = user_file.awaited(getattr(_target, function)(answer))
     except MemoryError:
         raise  # a limit of the sandbox, reported as such
     except Exception as error:
@@ -98,6 +90,10 @@ def _judge(function: Any, answer: str) -> dict[str, Any]:
             return {"answer_error": user_file.describe(error)}
         return user_file.fault(error, FILE)
     return {"value": _plain(value), "type": type(value).__name__}
+
+
+score = partial(_judge, "score")
+held_out = partial(_judge, "held_out")  # by the cases that steer no search
 
 
 def _of_answer(error: Exception) -> bool:

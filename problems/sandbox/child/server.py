@@ -36,7 +36,7 @@ def main(descriptors: list[int]) -> NoReturn:
     hello: dict[str, Any]
     try:
         server = ForkServer(config, channels)
-        hello = {"ok": True, "uid": os.getuid()}
+        hello = {"ok": True}
     except BaseException as error:
         hello = {"ok": False, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-4000:]}
     data = json.dumps(hello).encode()

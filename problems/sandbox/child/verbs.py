@@ -166,24 +166,21 @@ def main_program(task: dict[str, Any], results: int) -> None:
     sys.argv = ["main.py"]
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
-    status, message = "ok", ""
-    try:
-        if task["setup"]:
-            exec(compile(task["setup"], "<setup>", "exec"), module.__dict__)
-        exec(compile(task["code"], ANSWER_FILE, "exec", dont_inherit=True), module.__dict__)
-    except SystemExit:
-        pass
-    except MemoryError:
-        status, message = "memory", "MemoryError: more memory than allowed"
-    except BaseException as error:
-        status, message = "error", describe(error)
-    try:
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-    except BaseException as error:
-        status, message = (status, message) if status != "ok" else ("error", describe(error))
-    send(results, RESULT, [status, "null", message, 0.0])
+
+    def run() -> str:
+        try:
+            if task["setup"]:
+                exec(compile(task["setup"], "<setup>", "exec"), module.__dict__)
+            exec(compile(task["code"], ANSWER_FILE, "exec", dont_inherit=True), module.__dict__)
+        except SystemExit:
+            pass
+        finally:
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+        return "null"
+
+    attempt(run, results, RESULT)
 
 
 class ScorerVerbs:
