@@ -111,13 +111,13 @@ def score_in_fresh_process(asked: dict[str, Any]) -> list[list[Any]]:
     return rows
 
 
-_HASH_SEED = {"PYTHONHASHSEED": "1"}
+_HASH_SEED = {"PYTHONHASHSEED": "1", "EVO_SANDBOX_HASH_SEED": "1"}
 
 
 def score_as_asked() -> None:
     """The other process."""
     asked = json.load(sys.stdin)
-    with Sandbox(asked["mode"], 1, _HASH_SEED) as sandbox:
+    with Sandbox(asked["mode"], 1) as sandbox:
         try:
             (problem,) = resolve(asked["name"], None, lambda: sandbox)
             if problem.fault is not None:

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,17 +60,11 @@ os.register_at_fork(after_in_child=_spawner.cache_clear)  # threads do not cross
 
 
 def start(
-    mode: str,
-    spec: EvaluatorSpec | None,
-    preload: tuple[str, ...],
-    changed: Mapping[str, str],
-    descriptors: tuple[int, ...],
-    stderr: int,
+    mode: str, spec: EvaluatorSpec | None, preload: tuple[str, ...], descriptors: tuple[int, ...], stderr: int
 ) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
     """A worker's process for programs, or with `spec` for a scorer, and the configuration that it waits for. Makes the
     scratch folder unless bwrap does. Raises SandboxFault.
 
-    changed: variables of its interpreter
     descriptors: of ours, which it gets (child.channels)
     """
     reached = reach((spec.path, *spec.readable) if spec else ())
@@ -93,7 +87,7 @@ def start(
     others = _user_threads() + 448 if mode == "none" or (mode == "landlock" and not root) else 0
     variables: dict[str, str] = {}
     if spec is not None:
-        variables = {**(_ENVIRONMENT if spec.isolated else os.environ), **changed, **spec.environment}
+        variables = {**(_ENVIRONMENT if spec.isolated else os.environ), **spec.environment}
     config = {
         "mode": mode,
         "forks": spec is not None,
@@ -119,7 +113,7 @@ def start(
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             pass_fds=descriptors,
-            env={**_ENVIRONMENT, **changed},
+            env=_ENVIRONMENT,
             cwd="/",
             start_new_session=True,
         )
@@ -149,7 +143,8 @@ _PACKAGES = ("problems", "vpo", "islands", "evo")
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "PATH": "/usr/bin:/bin",
-    "PYTHONHASHSEED": "0",  # a candidate that iterates over a set scores the same on every worker
+    # a candidate that iterates over a set scores the same on every worker; evo check looks at another seed too
+    "PYTHONHASHSEED": os.environ.get("EVO_SANDBOX_HASH_SEED", "0"),
     **{name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")},
 }
 

@@ -34,18 +34,13 @@ class Sandbox:
     mode: the isolation in use, "bwrap", "landlock" or "none" (limits only); programs: the workers for programs
     """
 
-    def __init__(
-        self, mode: Mode = "auto", workers: int | None = None, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, mode: Mode = "auto", workers: int | None = None) -> None:
         """`workers` at a time, by default as many as CPUs. Raises SandboxUnavailable, with the remedy, if the requested
-        mode (or with "auto" either isolation) does not work here. "none" isolates nothing; auto never chooses it.
-
-        environment: variables of the workers' interpreters, as another PYTHONHASHSEED than the fixed one
-        """
+        mode (or with "auto" either isolation) does not work here. "none" isolates nothing; auto never chooses it."""
         self.mode: Mode = isolation.choose_mode() if mode == "auto" else mode
         if mode != "auto" and (reason := isolation.probe(mode)) is not None:
             raise SandboxUnavailable(f"sandbox {mode}: {reason}. To get it, {isolation.REMEDY}")
-        self._workers, self._environment = workers or len(os.sched_getaffinity(0)), dict(environment or {})
+        self._workers = workers or len(os.sched_getaffinity(0))
         self._lock = threading.Lock()
         self._pools: list[WorkerPool] = []
         self._closed = False
@@ -66,7 +61,7 @@ class Sandbox:
             pool.close()
 
     def _open_pool(self, spec: EvaluatorSpec | None, closed: str) -> WorkerPool:
-        pool = WorkerPool(partial(Worker, self.mode, spec, ("numpy",), self._environment), self._workers, closed)
+        pool = WorkerPool(partial(Worker, self.mode, spec, ("numpy",)), self._workers, closed)
         with self._lock:
             if self._closed:
                 raise SandboxFault("the sandbox is closed")

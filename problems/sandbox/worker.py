@@ -15,7 +15,7 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,13 +46,7 @@ class Worker:
     output: what it wrote as standard output, up to the limit
     """
 
-    def __init__(
-        self,
-        mode: str,
-        spec: EvaluatorSpec | None = None,
-        preload: tuple[str, ...] = (),
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, mode: str, spec: EvaluatorSpec | None = None, preload: tuple[str, ...] = ()) -> None:
         self.mode = mode if spec is None or spec.isolated else "none"
         self.tainted = False
         self._ready = False
@@ -63,7 +57,7 @@ class Worker:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
         self.process: subprocess.Popen[bytes] | None = None
         try:
-            self._start(spec, preload, environment or {})
+            self._start(spec, preload)
         except BaseException:
             self.close()
             raise
@@ -75,15 +69,14 @@ class Worker:
         self._open |= {read, write}
         return read, write
 
-    def _start(self, spec: EvaluatorSpec | None, preload: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    def _start(self, spec: EvaluatorSpec | None, preload: tuple[str, ...]) -> None:
         requests, self._request = self._pipe()
         self._control, controls = self._pipe()
         self._feed_end, self._feed = self._pipe()
         self._results, results = self._pipe()
         self._output, outputs = self._pipe()
         theirs = (requests, controls, self._feed_end, results, outputs)
-        stderr = self._stderr.fileno()
-        self.process, config = launch.start(self.mode, spec, preload, environment, theirs, stderr)
+        self.process, config = launch.start(self.mode, spec, preload, theirs, self._stderr.fileno())
         self.scratch = None if self.mode == "bwrap" else config["scratch"]
         for fd in theirs:
             if fd != self._feed_end:  # kept, to take back what a fork died without reading

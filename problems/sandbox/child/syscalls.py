@@ -167,7 +167,7 @@ def worker_filter() -> bytes:
 
 
 def candidate_filter() -> bytes:
-    """What is taken from the candidate; `own_pid` fills in its process id."""
+    """What is taken from the candidate, whose process id `install` fills in."""
     calls = _numbers(_ZYGOTE)
     filter = Filter()
     filter.code = [(_LOAD, 0, 0, 0)]  # the worker's filter has already checked the machine
@@ -183,11 +183,6 @@ def candidate_filter() -> bytes:
     for name in _CONFINING:
         filter.on(number(name), [_refuse(errno.EPERM)])
     return filter.otherwise(_ALLOW)
-
-
-def pid_offsets(program: bytes) -> list[int]:
-    """Where in candidate_filter's bytes the process id goes."""
-    return [at + 4 for at in range(0, len(program), 8) if program[at + 4 : at + 8] == struct.pack("<I", _PID)]
 
 
 def evaluation_filter(unix_sockets: bool, signals: bool, metadata: bool) -> bytes:
@@ -230,7 +225,8 @@ class Installer:
         self._call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_void_p)
         self._number = number("seccomp")
         self._buffer = ctypes.create_string_buffer(program, len(program))
-        self._offsets = pid_offsets(program)
+        place = struct.pack("<I", _PID)
+        self._offsets = [at + 4 for at in range(0, len(program), 8) if program[at + 4 : at + 8] == place]
         header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(self._buffer))
         self._header = ctypes.create_string_buffer(header, len(header))
         self._address = ctypes.addressof(self._header)
