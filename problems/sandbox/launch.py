@@ -79,7 +79,7 @@ def start(
     closed = any(map(private, reached.exposed)) if mode == "landlock" else spec is not None
     read_everywhere = drop and closed
     if mode == "bwrap":
-        folder, child = "/scratch" if reached.beneath("/tmp") else "/tmp", _IN_BWRAP
+        folder, child = "/scratch" if any(_inside(path, "/tmp") for path in reached.exposed) else "/tmp", _IN_BWRAP
         command = bwrap_command(binary, reached, folder, user_namespace, read_everywhere)
     else:
         folder, child, command = scratch.make(uid), _CHILD, []
@@ -170,9 +170,6 @@ class Reach:
     exposed: tuple[str, ...]
     hidden: tuple[str, ...]
     site: tuple[str, ...]
-
-    def beneath(self, folder: str) -> bool:
-        return any(_inside(path, folder) for path in self.exposed)
 
 
 def _inside(path: str, folder: str) -> bool:

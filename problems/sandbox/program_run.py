@@ -39,7 +39,10 @@ def _run_cases(pool: WorkerPool, program: Program, limits: Limits) -> list[CaseO
             deaths += died
     for case, outcome in zip(cases, done, strict=False):
         if program.mode == "calls" and outcome.message.startswith("SyntaxError"):
-            _check_expression(case)
+            try:
+                compile(case, "<case>", "eval", dont_inherit=True)
+            except (SyntaxError, ValueError) as error:
+                raise ValueError(f"a test case is not a Python expression: {case[:200]!r} ({error})") from None
     if len(done) < len(cases):
         status, message = done[-1].status, f"not run: {deaths} cases ended the program ({done[-1].message})"
         done += [CaseOutcome(status, message=message) for _ in cases[len(done) :]]
@@ -149,13 +152,6 @@ def _timely(outcome: CaseOutcome, limits: Limits) -> CaseOutcome:
     return dataclasses.replace(
         outcome, status="timeout", value=None, message=f"more than {limits.cpu_seconds:g} s of CPU time"
     )
-
-
-def _check_expression(case: str) -> None:
-    try:
-        compile(case, "<case>", "eval", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
-        raise ValueError(f"a test case is not a Python expression: {case[:200]!r} ({error})") from None
 
 
 def cases_task(program: Program, cases: tuple[str, ...], stays: bool = False) -> dict[str, Any]:

@@ -89,8 +89,7 @@ class Worker:
         self._ending = select.poll()
         self._ending.register(self._control, select.POLLIN)
         self.tell(config)
-        hello = self._hello()
-        if not hello["ok"]:
+        if hello := self._hello():
             where = config["path"] or "a worker could not start"
             raise SandboxFault(f"{where}: {hello['error']}\n{hello['traceback']}")
         self._ready, self._uid = True, config["uid"]

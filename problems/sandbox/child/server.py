@@ -36,12 +36,12 @@ def main(descriptors: list[int]) -> NoReturn:
     hello: dict[str, Any]
     try:
         server = ForkServer(config, channels)
-        hello = {"ok": True}
+        hello = {}
     except BaseException as error:
-        hello = {"ok": False, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-4000:]}
+        hello = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-4000:]}
     data = json.dumps(hello).encode()
     os.write(channels.control, len(data).to_bytes(4, "little") + data)
-    if not hello["ok"]:
+    if hello:
         os._exit(1)
     gc.disable()
     while (request := channels.next_request()) is not None:
@@ -126,13 +126,12 @@ def end_children() -> None:
     until = time.monotonic() + _SECONDS
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0] or time.monotonic() < until:
-            while (living := [pid for pid in _children() if _lives(pid)]) and time.monotonic() < until:
+            look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            while living := [pid for pid in _children() if os.waitid(os.P_PID, pid, look) is None]:
                 for pid in living:
                     os.kill(pid, signal.SIGKILL)
-
-
-def _lives(child: int) -> bool:
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+                if time.monotonic() > until:
+                    break
 
 
 def _children() -> list[int]:

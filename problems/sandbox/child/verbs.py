@@ -189,8 +189,6 @@ class ScorerVerbs:
     def __init__(self, config: dict[str, Any], channels: Channels) -> None:
         """Execute the file. Whatever it raises goes to the parent."""
         self._config, self._channels = config, channels
-        self._hooked = False  # whether it has functions of its own called at a fork
-        self._plain_fork = ctypes.PyDLL(None).fork
         path, environment = config["path"], config["environment"]
         os.environ.clear()
         os.environ.update({**home(config["scratch"]), **environment, "PYTHONDONTWRITEBYTECODE": "1"})
@@ -201,30 +199,8 @@ class ScorerVerbs:
         if spec is None or spec.loader is None:
             raise ImportError(f"{path} is not a Python file")
         self._module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        register = os.register_at_fork
-        os.register_at_fork = self._noticing(register)
-        try:
-            spec.loader.exec_module(self._module)
-        finally:
-            os.register_at_fork = register
-
-    def _noticing(self, register: Callable[..., None]) -> Callable[..., None]:
-        def register_at_fork(**hooks: Callable[[], object]) -> None:
-            module = str(sys._getframe(1).f_globals.get("__name__"))
-            self._hooked |= module.partition(".")[0] not in sys.stdlib_module_names
-            register(**hooks)
-
-        return register_at_fork
-
-    def fork(self) -> int:
-        """As os.fork, by the C library's if that will do: with one thread, what is left of the interpreter's own fork
-        is a new state for `random`."""
-        if self._hooked or len(sys._current_frames()) > 1:
-            return os.fork()
-        pid: int = self._plain_fork()
-        if pid == 0 and "random" in sys.modules:
-            sys.modules["random"].seed()
-        return pid
+        spec.loader.exec_module(self._module)
+        self.fork: Callable[[], int] = os.fork
 
     def open_streams(self, task: dict[str, Any]) -> None:
         """What it prints goes nowhere."""
