@@ -14,10 +14,7 @@ from problems import temp_dirs
 
 def make(owner: int | None, within: str | None = None) -> str:
     """A new private folder, given to `owner` (a user id) where that is another user."""
-    if within is None:
-        folder = temp_dirs.make("sandbox", _remove_all)
-    else:
-        folder = os.path.realpath(tempfile.mkdtemp(prefix="evo-sandbox-", dir=within))
+    folder = tempfile.mkdtemp(dir=within) if within else temp_dirs.make("sandbox", _remove_all)
     if owner is not None:
         os.chown(folder, owner, owner)
     return folder

@@ -117,15 +117,15 @@ def fresh_tmpfs(folder: str, size: int, inodes: int) -> None:
     _check(_mount(b"scratch", folder.encode(), b"tmpfs", 2 | 4, options), "mount")
 
 
-def drop_user(uid: int, gid: int, read_everywhere: bool) -> None:
+def drop_user(uid: int, read_everywhere: bool) -> None:
     """Become an ordinary user without groups and capabilities, for good; `read_everywhere` keeps reading past modes."""
     if read_everywhere:
         prctl(_PR_SET_KEEPCAPS, 1)
     os.setgroups([])
-    os.setresgid(gid, gid, gid)
+    os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     drop_capabilities(read_everywhere)
-    if os.getresuid() != (uid,) * 3 or os.getresgid() != (gid,) * 3:
+    if os.getresuid() != (uid,) * 3 or os.getresgid() != (uid,) * 3:
         raise OSError(errno.EPERM, "the user did not change")
 
 
@@ -254,7 +254,7 @@ class Confinement:
         self._uses = 0
         self._filter: Installer | None = None
         if config["mode"] == "landlock" and config["uid"] is not None:
-            drop_user(config["uid"], config["uid"], config["read_everywhere"])
+            drop_user(config["uid"], config["read_everywhere"])
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         prctl(_PR_SET_DUMPABLE, 0)  # no tracing and no /proc/PID/mem by processes of the same user
         if confined and self._forks:
@@ -292,7 +292,7 @@ class Confinement:
         if self._rules is not None:
             self._rules.allow(writable, BUILD if config["builds"] else WRITE)
         if self._bwrap and config["uid"] is not None:
-            drop_user(config["uid"], config["uid"], config["read_everywhere"])
+            drop_user(config["uid"], config["read_everywhere"])
         elif self._bwrap:
             drop_capabilities()
         os.chdir(scratch)
