@@ -11,7 +11,7 @@ from typing import Any
 
 WARM = (
     *(f"evo.cli.{name}" for name in ("run", "resume", "compare", "evaluate", "pipeline", "report", "export")),
-    *("psycopg", "islands.store", "evo.runs.start", "evo.checks.record", "vpo.policies.scripted", "numpy.random"),
+    *("psycopg", "islands.store", "evo.runs.start", "vpo.policies.scripted", "numpy.random"),
     *("pygments.lexers.html", "pygments.lexers.python", "problems.registry", "vpo.chain.parsing", "scipy.stats"),
 )
 MODELS = (

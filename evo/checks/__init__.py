@@ -1,6 +1,5 @@
 """`evo check`: a red team for a scorer, before money is spent on a search of it.
 
 `check` is the table of contents: it opens a problem as a Subject and runs each kind of check, one file each. A cheat
-is an answer like any other: it runs only where the problem runs answers, in the sandbox. `record` stores the findings,
-so that `evo run` can warn.
+is an answer like any other: it runs only where the problem runs answers, in the sandbox.
 """

@@ -13,6 +13,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -96,8 +97,6 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in _installed():
-            if retired := replace_hint(RETIRED_COMMANDS, args[0]):
-                ctx.fail(retired)
             names = self.list_commands(ctx)
             hint = did_you_mean(args[0], names).removeprefix("; ") or f"there are {', '.join(names)}"
             ctx.fail(f"no command {args[0]!r}; {hint}")
@@ -171,6 +170,10 @@ def invoke(argv: Sequence[str]) -> int:
     warnings.formatwarning = _format_warning  # type: ignore[assignment]
     if (invalid := next((argument for argument in argv if not is_text(argument)), None)) is not None:
         return _complain(f"{invalid!r} is not UTF-8 text, so it cannot be a name or a path", 2)
+    for path in (argv[:1], argv[:2]):
+        removed = replace_hint(RETIRED_COMMANDS, " ".join(path))
+        if removed and not Path(path[-1]).exists():  # `evo fit list` of a file called list
+            return _complain(f"{removed} (see {' '.join(['evo', *path[:-1]])} --help)", 2)
     try:
         code = evo.main(args=list(argv), prog_name="evo", standalone_mode=False)
         return code if isinstance(code, int) else 0

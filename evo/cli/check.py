@@ -36,7 +36,7 @@ def check(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, *
     """Check the scorer of each PROBLEM before a search of it: is it deterministic, are its objectives worth having, can
     an answer cheat? Attacks run in the sandbox, as answers do.
 
-    Exit code 0: no fault; 1: there are faults; 2: bad input. `evo run` warns of faults that a check found.
+    Exit code 0: no fault; 1: there are faults; 2: bad input.
 
     \b
     evo check my_scorer.py

@@ -10,7 +10,6 @@ import click
 from evo.cli.options import format_number, json_option, open_console, print_json, print_table
 from problems.contract import Problem
 from problems.registry import describe_sets, families, resolve
-from problems.retired import COMMANDS, replace_hint
 
 WHO_SEARCHES = (
     "The embedded policies that ship search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
@@ -18,16 +17,7 @@ WHO_SEARCHES = (
 )
 
 
-class _Problems(click.Command):
-    """A command that had two subcommands once."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and (line := replace_hint(COMMANDS, f"problems {args[0]}")):
-            raise click.UsageError(line, ctx)
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_Problems)
+@click.command()
 @click.argument("address", required=False)
 @click.option("--limit", type=click.IntRange(1), help="Use only the first K.")
 @json_option

@@ -18,22 +18,12 @@ from islands.names import hide_password
 from islands.runs import RunOverview, overview
 from islands.store import Store
 from islands.training import checkpoints
-from problems.retired import COMMANDS, replace_hint
 
 F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 20
 
 
-class _Runs(click.Group):
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if retired := replace_hint(COMMANDS, f"runs {args[0]}"):
-            ctx.fail(retired)
-        return super().resolve_command(ctx, args)
-
-
-@click.group(invoke_without_command=True, cls=_Runs)
+@click.group(invoke_without_command=True)
 @db_option
 @json_option
 @click.pass_context

@@ -6,13 +6,13 @@ All faults of the input are found here, before a new run exists in the database.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.errors import BadInput, UnusableScorer
 from evo.prompts.registry import open_format
@@ -44,6 +44,8 @@ from problems.types import ScoredAnswer
 
 SEED_SEQUENCE = -1
 """The sequence of a seed, before the run's first group."""
+MEANINGFUL = 8
+"""Iterations per problem; fewer say little about a policy or a problem."""
 
 
 class OnScorerChange(StrEnum):
@@ -206,9 +208,11 @@ async def launch(
         faults = [fault for fault in seeds if isinstance(fault, ScorerFault)]
         if len(faults) == len(seeds):
             raise UnusableScorer(str(faults[0]))
-        warn_of_records(opened.problems)
         if config.policy != ASK_TELL:
-            warn_of_budget(min(iterations_for(opened.config, problem) for problem in opened.problems))
+            iterations = min(iterations_for(opened.config, problem) for problem in opened.problems)
+            if iterations < MEANINGFUL:
+                short = f"{iterations} iteration{'s' * (iterations != 1)} per problem are too few to judge a policy"
+                warnings.warn(f"{short}; use at least {MEANINGFUL}, and 50 to compare two", stacklevel=2)
         # 3) create the run, become its writer, and store the problems
         opened.store = store or Store.open(db)
         opened.run = create_run(opened.store, opened.config, opened.problems, name, command)

@@ -27,7 +27,6 @@ def folder(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("EVO_DB", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("evo.comparison.workers.cores", lambda: 1)  # as ALWAYS, for Python's blocks
     return tmp_path
 

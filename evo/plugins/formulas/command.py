@@ -26,7 +26,6 @@ from evo.provenance import source_commit
 from evo.search.status import clock
 from evo.tui.child import can_show
 from evo.tui.line import fit as shorten
-from problems.retired import COMMANDS, replace_hint
 
 LINE_SECONDS = 3.0
 """Between two plain lines."""
@@ -57,8 +56,6 @@ class FitGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        if args and (retired := replace_hint(COMMANDS, f"fit {args[0]}")) and not Path(args[0]).exists():
-            raise BadInput(retired)
         if args and args[0] in self.commands:
             name = f"{info_name} {args[0]}"
             return self.commands[args[0]].make_context(name, args[1:], parent, **extra)

@@ -25,6 +25,10 @@ def rows(monkeypatch):
     ("argv", "line"),
     [
         (["gone"], "evo: gone was removed; use evo run (see evo --help)"),
+        (
+            ["runs", "note", "r"],
+            "evo: runs note was removed; give the run a telling name: evo runs rename RUN NAME (see evo runs --help)",
+        ),
         (["run", "maze:test/0", "--gone", "3"], "evo: --gone was removed; use --seed"),
     ],
 )
