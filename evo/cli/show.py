@@ -8,7 +8,6 @@ import json
 import re
 import shlex
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from evo.cli.options import (
     print_json,
     print_table,
 )
-from evo.comparison.operators import operator_dict, print_operators
+from evo.comparison.operators import operator_dict
 from evo.errors import BadInput
 from evo.progress.answer import (
     best_known_of,
@@ -181,7 +180,10 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
             standing = describe_best_known(None if candidate is None else candidate.fitness, known)
             console.print(f"{problem.name}: {standing}", soft_wrap=True)
     if details:
-        print_operators(console, [replace(operator, label=operator.policy) for operator in operators])
+        from evo.report.terminal import print_operators  # intervals: scipy
+
+        labelled = [replace(operator, label=operator.policy) for operator in operators]
+        print_operators(console, {run.name: labelled}, crossed_seeds=comparison.crossed_seeds)
     if len(versions) > 1:
         _print_versions(console, versions)
     if saved:
@@ -320,15 +322,10 @@ def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> N
         print_json({**as_dict(progress), "runs": runs})
         return
     console = Console(highlight=False, width=WIDE)
-    statuses = ", ".join(f"{count} {status}" for status, count in Counter(r.status for r in comparison.runs).items())
     first = comparison.runs[0]
-    head = f"{name}: a comparison of {len(comparison.arms)} arms, {len(comparison.runs)} runs ({statuses})"
-    console.print(head, soft_wrap=True, markup=False)
     console.print(first.command, style="dim", soft_wrap=True, markup=False)
     print_summary(console, progress, details=details)
     for run in comparison.runs:
-        if run.status == "failed":
-            console.print(f"{run.name} failed: {run.reason}", soft_wrap=True, markup=False)
         if saved[run.name]:
             console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True, markup=False)
     console.print(f"one run: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.table import Table
 
 from evo.comparison.arms import Arm
 from evo.stats import Difference, ratio_difference, ratio_interval
@@ -133,36 +131,17 @@ def operator_dict(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str,
     return {"policy": operator.policy, "answers": operator.answers, "refined": refined, **rest}
 
 
-SHOWN_RATES: Mapping[str, str] = {
+RATE_TITLES: Mapping[str, str] = {
+    f"refined {BELOW}": "better",
     **{f"refined {BINS[quarter]}": f"<{25 * (quarter + 1)}%" for quarter in range(QUARTERS)},
+    f"refined {BINS[AT_TARGET]}": "at the target",
     "kept": "kept",
     "copies": "copied",
     "repeats": "repeated",
     "alone": "no parent",
 }
-"""The rates that tables show, with their titles."""
-MEANING = "share of answers that beat the parent shown, by its share of the target"
-LEGEND = (
-    "kept: of the parent's text; copied: the same as an answer in the prompt;",
-    "repeated: the search had it before; no parent: the prompt showed none",
-)
-
-
-def print_operators(console: Console, operators: Sequence[OperatorCounts]) -> None:
-    """Print a line for each operator, without empty columns; nothing if none has answers."""
-    if not operators:
-        return
-    console.print(f"\n{MEANING}:", soft_wrap=True, markup=False)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("operator", overflow="fold")  # wrap a long name rather than cut a number
-    rates = [rate for rate in SHOWN_RATES if any(rate in each.shares for each in operators)]
-    for title in map(SHOWN_RATES.__getitem__, rates):
-        table.add_column(title, justify="right", no_wrap=True)
-    for each in operators:
-        table.add_row(short_label(each.label), *(share_text(each.shares.get(rate)) for rate in rates))
-    console.print(table, markup=False)
-    for line in LEGEND:
-        console.print(line, style="dim", soft_wrap=True, markup=False)
+SHOWN_RATES = [rate for rate in RATE_TITLES if rate not in (f"refined {BELOW}", f"refined {BINS[AT_TARGET]}")]
+"""Those that fit a terminal."""
 
 
 def short_label(name: str) -> str:

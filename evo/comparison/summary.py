@@ -270,10 +270,15 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
     )
 
 
-def interval_unit(found: Summary) -> str:
-    """The unit of the verdict's intervals: problems, or the seeds of a single problem."""
+def describe_verdict(found: Summary) -> str:
+    """The metric of the verdicts with its iteration, and the unit of their intervals: problems, or the seeds of a
+    single problem."""
     sizes = {one.pairs for metrics in found.against.values() for one in metrics.values()}
-    return "the seeds of one problem" if sizes == {1} else "problems"
+    unit, others = "the seeds of one problem" if sizes == {1} else "problems", len(found.against)
+    metric = "Solve rate" if found.horizon else "Mean best fitness"
+    several = f"; intervals and p allow for {others} arms (Bonferroni)" if others > 1 else ""
+    known = found.horizon or found.best_horizon
+    return f"{metric} after {known} iterations, difference with its 95% interval over {unit}{several}"
 
 
 def verdicts_of(found: Summary) -> list[Verdict]:

@@ -11,7 +11,6 @@ import base64
 import hashlib
 import shlex
 import time
-from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -24,8 +23,7 @@ from markupsafe import Markup, escape
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from evo.comparison.arms import Comparison
-from evo.comparison.summary import Summary, interval_unit
+from evo.comparison.summary import Summary, describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput
 from evo.evaluation.record import check_writable
@@ -34,6 +32,7 @@ from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.snapshot import Snapshot
 from evo.report.answers import ProblemDetail, bounded, problem_details
+from evo.report.remarks import describe_faults, describe_state
 from evo.report.svg import Plot, PlotLine, curve_lines, draw
 from evo.report.tables import (
     Table,
@@ -102,25 +101,22 @@ def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "
     tables: list[Table | None] = []
     if summary is not None:
         tables = [
-            arms_table(progress, snapshot, summary),
+            arms_table(progress, snapshot),
             differences_table(progress, summary) if summary.reference else None,
             operators_table(progress.operators, crossed_seeds=comparison.crossed_seeds),
         ]
-    known = 0 if summary is None else summary.horizon or summary.best_horizon
-    metric = "Solve rate" if summary is not None and summary.horizon else "Mean best fitness"
-    over = "" if summary is None else interval_unit(summary)
     return Page(
         snapshot,
         summary,
-        _state(comparison),
-        tuple(_remarks(progress, snapshot, known)),
-        f"{metric} after {known} iterations, difference with its 95% interval over {over}",
+        describe_state(comparison),
+        tuple(describe_faults(progress, snapshot)),
+        "" if summary is None else describe_verdict(summary),
         tuple(draw_progress(progress)) if begun else (),
         tuple(_training(snapshot)),
         _there(*tables),
         problems_table(progress, lambda row: f"#problem-{row + 1}" if row < len(shown) else "") if begun else None,
         shown,
-        _there(cost_table(snapshot), errors_table(snapshot)),
+        _there(cost_table(progress, snapshot), errors_table(snapshot)),
         _there(differing, machines_table(comparison), runs_table(comparison)),
         shared,
         tuple(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
@@ -174,54 +170,6 @@ def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
         target = "best_answers" if len(comparison.problems) > 1 else "best_answer"
         steps.append(("Save the best answers", f"evo best {run} -o {target}"))
     return [*steps, ("Browse every candidate", f"evo ui{db}")]
-
-
-def _state(comparison: Comparison) -> str:
-    seeds = max(len(arm.runs) for arm in comparison.arms)
-    answers = comparison.arms[0].answers
-    parts = [
-        _counted(len(comparison.arms), "arm") if len(comparison.arms) > 1 else comparison.arms[0].policy,
-        _counted(len(comparison.problems), "problem"),
-        _counted(seeds, "seed"),
-        f"{_counted(comparison.iterations, 'iteration')} of {_counted(answers, 'answer')} planned for each",
-    ]
-    return ", ".join(parts)
-
-
-def _remarks(progress: Progress, snapshot: Snapshot, horizon: int) -> list[str]:
-    """Warnings that a reader needs before using a metric."""
-    comparison, summary = progress.comparison, progress.summary
-    remarks = [f"The arms are not comparable: {progress.incomparable}."] if progress.incomparable else []
-    statuses = Counter(run.status for run in comparison.runs if run.status != "done")
-    if summary is None:
-        remarks += ["No iteration is committed yet."] * (not comparison.failed)
-    elif statuses:
-        states = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-        seeds = max(len(arm.runs) for arm in comparison.arms)
-        remarks.append(
-            f"Unfinished: of {_counted(len(comparison.runs), 'run')}, {states}. Metrics of whole searches are taken at "
-            f"the horizon, iteration {horizon} of {summary.iterations}"
-            + (f", of {summary.seeds} of {seeds} seeds." if summary.seeds < seeds else ".")
-        )
-    elif comparison.ended_by_budget:
-        remarks.append(
-            f"Metrics are taken at the end of each run's budget. Some ended before iteration {summary.iterations}; in "
-            "curves over iterations, their last value continues to the right."
-        )
-    elif horizon < summary.iterations:
-        remarks.append(
-            f"Metrics are taken at iteration {horizon} of {summary.iterations}, which every search has reached; some "
-            "ended there, by a budget or a fault."
-        )
-    for problem in progress.failed:
-        remarks.append(f"Left out, its scorer failed: {problem.name} ({problem.arm}): {problem.message[:300]}")
-    if snapshot.statuses.get("failed") or snapshot.statuses.get("interrupted"):
-        remarks += [reason[:300] for reason in snapshot.reasons]
-    return remarks
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 @cache

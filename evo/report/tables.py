@@ -1,5 +1,5 @@
-"""The tables of the page, as plain values: cells with their texts and sort keys. A row is a list of titled cells; the
-words of the page explain its titles (evo.glossary)."""
+"""The tables of the page and of the terminal, as plain values: cells with their texts and sort keys. A row is cells by
+their titles, of which a table shows some; the words of the page explain them (evo.glossary)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from typing import Any
 import numpy as np
 
 from evo.comparison.arms import Comparison
-from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, refinement_differences, short_label
+from evo.comparison.operators import RATE_TITLES, OperatorCounts, intervals, refinement_differences, short_label
 from evo.comparison.results import TIE_TOLERANCE, Standings, standings
-from evo.comparison.summary import METRICS, Summary
+from evo.comparison.summary import METRICS, ArmSummary, Summary
 from evo.glossary import WORDS
 from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot, error_name
 from islands.browse import CandidateSummary
-from islands.types import QUARTERS, RunRecord
+from islands.types import RunRecord
 from vpo.metrics import Interval
 
 NONE, SOLVED = "–", "✓"
 KINDS_SHOWN, LISTED, HEAD_CHARS = 12, 6, 160
 UNRECORDED = "not recorded"
-RATES = (*(f"refined {name}" for name in (BELOW, *BINS.values())), "kept", "copies", "repeats", "alone")
 
 
 @dataclass(frozen=True)
@@ -65,13 +64,13 @@ class Table:
     below: str = ""
 
 
-Row = Sequence[tuple[str, TableCell]]
+Row = Mapping[str, TableCell]
 HINTS: Mapping[str, str] = {
     **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
     "iterations": "committed, of all searches",
     "difference": "mean over problems, paired, with its 95% interval, simultaneous over the arms",
     "problems": "pairs",
-    **{f"at {BINS[quarter]}": "of parents at this share of the target" for quarter in range(QUARTERS)},
+    **{title: "of parents at this share of the target" for title in RATE_TITLES.values() if title.startswith("<")},
     "at the target": "of parents that solve the problem",
     "tokens": "generated",
     "cost": "of all tokens, by the policy's price",
@@ -87,17 +86,14 @@ HINTS: Mapping[str, str] = {
 }
 
 
-def make_table(name: str, caption: str, rows: Sequence[Row]) -> Table | None:
-    """A table of rows that all have the same titles, without the columns that hold no value; None without a row."""
+def make_table(name: str, caption: str, rows: Sequence[Row], titles: Sequence[str] = ()) -> Table | None:
+    """A table of rows that all have the same titles, without the columns that hold no value; None without a row.
+    titles: those to show, by default all"""
     if not rows:
         return None
-    kept = [at for at in range(len(rows[0])) if any(row[at][1].text != NONE for row in rows)]
-    columns = [
-        Column(title, HINTS.get(title, ""), any(row[at][1].number for row in rows))
-        for at, (title, _) in enumerate(rows[0])
-        if at in kept
-    ]
-    return Table(name, caption, tuple(columns), tuple(tuple(row[at][1] for at in kept) for row in rows))
+    kept = [title for title in titles or rows[0] if any(row[title].text != NONE for row in rows)]
+    columns = [Column(title, HINTS.get(title, ""), any(row[title].number for row in rows)) for title in kept]
+    return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
 
 
 def word(text: str, mark: str = "") -> TableCell:
@@ -121,31 +117,64 @@ def interval(value: Interval | None, form: str = ".3f") -> TableCell:
     return TableCell(f"{value.mean:{form}}", round(value.mean, 9), note=value.ends(form).strip(), number=True)
 
 
-def arms_table(progress: Progress, snapshot: Snapshot, summary: Summary) -> Table | None:
+MEASURED = ("solve rate", "area", "median time", "mean best", "archive L1")
+ARMS = ("arm", "runs", *MEASURED, "iterations", "answers/s", "only", "policy")
+COSTS = (
+    *("arm", "iterations", "answers", "missing", "repeats", "tokens", "tokens/answer", "cost"),
+    *("sampling s", "scoring s", "wall s", "migrations"),
+)
+STANDING = ("arm", *MEASURED, "answers", "tokens", "cost", "wall s")
+"""Of a terminal: how good the arms are, and at what cost."""
+
+
+def arms_table(progress: Progress, snapshot: Snapshot, titles: Sequence[str] = ARMS) -> Table | None:
     """One row for each arm: its metrics at the common horizon, and how far it is."""
-    rows = list[Row]()
+    found = progress.summary
+    at = "" if found is None else f"After {found.horizon or found.best_horizon} of {found.iterations} iterations, with "
+    return make_table("arms", f"{at}95% intervals", _arm_rows(progress, snapshot), titles)
+
+
+def cost_table(progress: Progress, snapshot: Snapshot) -> Table | None:
+    return make_table("cost", "What the searches have cost so far", _arm_rows(progress, snapshot), COSTS)
+
+
+def _arm_rows(progress: Progress, snapshot: Snapshot) -> list[Row]:
+    """All that tables tell of an arm; nothing is measured before a search has begun."""
+    rows, summary = list[Row](), progress.summary
     for place, arm in enumerate(snapshot.arms):
-        one, planned = summary.arms[arm.name], "" if arm.groups == arm.planned else f"of {arm.planned:,}"
+        one, diversity = ArmSummary(), None
+        if summary is not None:
+            one, diversity = summary.arms[arm.name], progress.diversity[arm.name]
+        totals, planned = arm.totals, "" if arm.groups == arm.planned else f"of {arm.planned:,}"
         statuses = ", ".join(f"{count} {status}" if arm.seeds > 1 else status for status, count in arm.statuses.items())
-        row = [
-            ("arm", arm_name(arm.name, place)),
-            ("runs", word(statuses)),
-            ("solve rate", interval(one.solved, ".2f")),
-            ("area", interval(one.area, ".2f")),
-            ("median time", number(one.median, "d")),
-            ("mean best", interval(one.best)),
-            ("archive L1", interval(progress.diversity[arm.name], ".2f")),
-            ("iterations", replace(number(arm.groups, ",d"), note=planned)),
-            ("answers/s", number(arm.rate("answers"), ".3g")),
-            ("only", number(len(one.only) if len(snapshot.arms) > 1 else None, "d")),
-            ("policy", word(arm.policy)),
-        ]
+        row = {
+            "arm": arm_name(arm.name, place),
+            "runs": word(statuses),
+            "solve rate": interval(one.solved, ".2f"),
+            "area": interval(one.area, ".2f"),
+            "median time": number(one.median, "d"),
+            "mean best": interval(one.best),
+            "archive L1": interval(diversity, ".2f"),
+            "iterations": replace(number(arm.groups, ",d"), note=planned),
+            "answers/s": number(arm.rate("answers"), ".3g"),
+            "only": number(len(one.only) if len(snapshot.arms) > 1 else None, "d"),
+            "policy": word(arm.policy),
+            "answers": number(totals.answers, ",d"),
+            "missing": number(totals.missing, ",d"),
+            "repeats": number(totals.repeats, ",d"),
+            "tokens": number(totals.tokens, ",d"),
+            "tokens/answer": number(totals.tokens / totals.answers if totals.answers else None, ",.1f"),
+            "cost": number(totals.cost or None, ",.4g"),
+            "sampling s": number(totals.sampling_seconds, ",.2f"),
+            "scoring s": number(totals.scoring_seconds, ",.2f"),
+            "wall s": number(arm.seconds or None, ",.1f"),
+            "migrations": number(totals.migrations, ",d"),
+        }
         rows.append(row)
-    at = summary.horizon or summary.best_horizon
-    return make_table("arms", f"After {at} of {summary.iterations} iterations, with 95% intervals", rows)
+    return rows
 
 
-def differences_table(progress: Progress, summary: Summary) -> Table | None:
+def differences_table(progress: Progress, summary: Summary, *, shown_only: bool = False) -> Table | None:
     """One row for each arm and metric against the reference, refinement rates too; None for none."""
     crossed = progress.comparison.crossed_seeds
     refined = refinement_differences(progress.operators, summary.reference, crossed_seeds=crossed)
@@ -155,59 +184,38 @@ def differences_table(progress: Progress, summary: Summary) -> Table | None:
         named += [(rate.replace("refined", "refined, parents"), gap) for rate, gap in refined.get(arm, {}).items()]
         for what, gap in named:
             size = f"{gap.interval.mean:+.3f}{gap.interval.ends('+.3f')}"
-            row = [
-                ("pair", word(f"{arm} − {summary.reference}", "arm")),
-                ("metric", word(what)),
-                ("difference", TableCell(size, round(gap.interval.mean, 9), "shown" * gap.shown, number=True)),
-                ("p", number(gap.p, ".2g")),
-                ("problems", number(gap.pairs, "d")),
-                ("result", word("shown", "shown") if gap.shown else word("no difference shown", "faint")),
-            ]
-            rows.append(row)
+            row = {
+                "pair": word(f"{arm} − {summary.reference}", "arm"),
+                "metric": word(what),
+                "difference": TableCell(size, round(gap.interval.mean, 9), "shown" * gap.shown, number=True),
+                "p": number(gap.p, ".2g"),
+                "problems": number(gap.pairs, "d"),
+                "result": word("shown", "shown") if gap.shown else word("no difference shown", "faint"),
+            }
+            if gap.shown or not shown_only:
+                rows.append(row)
     return make_table("differences", f"Differences against {summary.reference}", rows)
 
 
-def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crossed_seeds: bool) -> Table | None:
+def operators_table(
+    operators: Mapping[str, Sequence[OperatorCounts]], titles: Sequence[str] = (), *, crossed_seeds: bool
+) -> Table | None:
     """One row for each operator; None if no answer was counted. operators: by arm, in the comparison's order"""
-    titles = ["better", *(f"at {BINS[quarter]}" for quarter in range(QUARTERS)), "at the target"]
-    titles += ["kept", "copies", "repeats", "alone"]
     rows = list[Row]()
     for place, counted in enumerate(operators.values()):
         for operator in counted:
             known = intervals(operator, crossed_seeds=crossed_seeds)
-            rates = [(title, interval(known.get(rate))) for title, rate in zip(titles, RATES, strict=True)]
+            rates = {title: interval(known.get(rate)) for rate, title in RATE_TITLES.items()}
             answers = number(operator.answers, ",d")
-            rows.append([("operator", arm_name(short_label(operator.label), place)), ("answers", answers), *rates])
-    caption = "Answers against the parent that their prompt showed, with 95% intervals over problems"
-    return make_table("operators", caption, rows)
-
-
-def cost_table(snapshot: Snapshot) -> Table | None:
-    rows = list[Row]()
-    for place, arm in enumerate(snapshot.arms):
-        totals = arm.totals
-        row = [
-            ("arm", arm_name(arm.name, place)),
-            ("iterations", number(totals.groups, ",d")),
-            ("answers", number(totals.answers, ",d")),
-            ("missing", number(totals.missing, ",d")),
-            ("repeats", number(totals.repeats, ",d")),
-            ("tokens", number(totals.tokens, ",d")),
-            ("tokens/answer", number(totals.tokens / totals.answers if totals.answers else None, ",.1f")),
-            ("cost", number(totals.cost or None, ",.4g")),
-            ("sampling s", number(totals.sampling_seconds, ",.2f")),
-            ("scoring s", number(totals.scoring_seconds, ",.2f")),
-            ("wall s", number(arm.seconds or None, ",.1f")),
-            ("migrations", number(totals.migrations, ",d")),
-        ]
-        rows.append(row)
-    return make_table("cost", "What the searches have cost so far", rows)
+            rows.append({"operator": arm_name(short_label(operator.label), place), "answers": answers, **rates})
+    caption = "Answers against the parent that their prompt showed"
+    return make_table("operators", caption, rows, titles)
 
 
 def errors_table(snapshot: Snapshot) -> Table | None:
     """Errors of answers and replies by kind, the most frequent of each arm; None for none."""
     rows = [
-        [("arm", arm_name(arm.name, place)), ("kind", word(error_name(kind))), ("times", number(count, ",d"))]
+        {"arm": arm_name(arm.name, place), "kind": word(error_name(kind)), "times": number(count, ",d")}
         for place, arm in enumerate(snapshot.arms)
         for kind, count in arm.totals.errors.most_common(KINDS_SHOWN)
     ]
@@ -286,15 +294,15 @@ def candidates_table(
     for one in summaries:
         text = one.text[:HEAD_CHARS] + "…" * (len(one.text) > HEAD_CHARS)
         seed = TableCell("seed", 0)
-        row = [
-            ("candidate", TableCell(str(one.id), one.id, link=link(one.id))),
-            ("fitness", number(one.fitness, ".4g")),
-            ("rewards", TableCell(" · ".join(f"{value:.4g}" for value in one.rewards), number=True)),
-            ("problem", word(names.get(one.problem, str(one.problem)))),
-            ("arm", arms[one.run] if len(comparison.arms) > 1 else TableCell(NONE)),
-            ("iteration", seed if one.iteration is None else number(one.iteration + 1, "d")),
-            ("answer", TableCell(text, None, "wide", f"error: {one.error[:200]}" if one.error else "")),
-        ]
+        row = {
+            "candidate": TableCell(str(one.id), one.id, link=link(one.id)),
+            "fitness": number(one.fitness, ".4g"),
+            "rewards": TableCell(" · ".join(f"{value:.4g}" for value in one.rewards), number=True),
+            "problem": word(names.get(one.problem, str(one.problem))),
+            "arm": arms[one.run] if len(comparison.arms) > 1 else TableCell(NONE),
+            "iteration": seed if one.iteration is None else number(one.iteration + 1, "d"),
+            "answer": TableCell(text, None, "wide", f"error: {one.error[:200]}" if one.error else ""),
+        }
         rows.append(row)
     return make_table("candidates", "Candidates", rows)
 
@@ -340,14 +348,14 @@ def _format(value: Any) -> str:
 
 def runs_table(comparison: Comparison) -> Table | None:
     rows = [
-        [
-            ("run", word(run.name)),
-            ("arm", word(run.arm or NONE)),
-            ("seed", number(run.seed, "d")),
-            ("status", word(run.status)),
-            ("reason", word(run.reason or NONE)),
-            ("commit", word(run.commit or NONE)),
-        ]
+        {
+            "run": word(run.name),
+            "arm": word(run.arm or NONE),
+            "seed": number(run.seed, "d"),
+            "status": word(run.status),
+            "reason": word(run.reason or NONE),
+            "commit": word(run.commit or NONE),
+        }
         for run in comparison.runs
     ]
     return make_table("runs", "Runs", rows)
@@ -367,15 +375,15 @@ def machines_table(comparison: Comparison) -> Table | None:
         versions = ", ".join(f"{name} {version}" for name, version in (machine.get("versions") or {}).items())
         gpus = ", ".join(machine.get("gpus") or ()) or ("none" if hardware else UNRECORDED)
         dates = f"{_date(min(run.created for run in runs))} to {_date(max(run.updated for run in runs))}"
-        row = [
-            ("runs", number(len(runs), "d")),
-            ("dates (UTC)", word(dates)),
-            ("machine", word(", ".join(hardware) or UNRECORDED)),
-            ("GPU", word(gpus)),
-            ("system", word(str(machine.get("system") or UNRECORDED))),
-            ("versions", word(versions or UNRECORDED)),
-            ("commit", word(str(machine.get("commit") or UNRECORDED))),
-        ]
+        row = {
+            "runs": number(len(runs), "d"),
+            "dates (UTC)": word(dates),
+            "machine": word(", ".join(hardware) or UNRECORDED),
+            "GPU": word(gpus),
+            "system": word(str(machine.get("system") or UNRECORDED)),
+            "versions": word(versions or UNRECORDED),
+            "commit": word(str(machine.get("commit") or UNRECORDED)),
+        }
         rows.append(row)
     return make_table("machines", "Where and when the runs were searched", rows)
 

@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from evo.comparison.operators import SHOWN_RATES, share_text
+from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, share_text
 from evo.progress.snapshot import ArmSnapshot, ImprovementLine, Snapshot, error_name
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, rate, signed, sparkcurve
@@ -221,11 +221,11 @@ def operators(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     """A line for each operator below one of titles, without empty columns; pooled over problems and seeds."""
     rows = [(number, operator) for number, arm in enumerate(snapshot.arms) for operator in arm.operators]
     rates = [name for name in SHOWN_RATES if any(name in operator.shares for _, operator in rows)]
-    while len(rates) > 1 and sum(max(width_of(SHOWN_RATES[name]), 5) + 1 for name in rates) + 14 > width:
+    while len(rates) > 1 and sum(max(width_of(RATE_TITLES[name]), 5) + 1 for name in rates) + 14 > width:
         rates.pop()
     table = _grid()
     table.add_column(Text("operator", palette.muted), no_wrap=True, overflow="ellipsis")
-    for title in map(SHOWN_RATES.__getitem__, rates):
+    for title in map(RATE_TITLES.__getitem__, rates):
         table.add_column(Text(title, palette.muted), justify="right", no_wrap=True)
     for number, operator in rows:
         arm, _, policy = operator.label.partition(": ")

@@ -78,22 +78,18 @@ def _run_row(store: Store, name: str, lines: Sequence[RunOverview]) -> Row:
     arms = list(dict.fromkeys(str(run.arm) for run in runs))
     policies = f"{len(arms)} arms: {', '.join(arms)}" if runs[0].comparison else str(runs[0].config.get("policy") or "")
     solved, searches, best = _standing(store, lines)
-    created, whole = (
-        min(run.created for run in runs),
-        sum(planned_iterations(line.run.config) * line.problems for line in lines),
-    )
-    return [
-        ("run", TableCell(name, name.lower(), link=run_path(name))),
-        (
-            "state",
-            TableCell(states, states, note=next((run.reason[:200] for run in runs if run.status == "failed"), "")),
-        ),
-        ("iterations", replace(number(sum(line.groups for line in lines), ",d"), note=f"of {whole:,}")),
-        ("solved", TableCell(f"{solved}/{searches}", solved, number=True)),
-        ("mean best", number(best, ".4g")),
-        ("started", TableCell(format_time(created), created)),
-        ("policy", word(policies[:200], "wide")),
-    ]
+    created = min(run.created for run in runs)
+    whole = sum(planned_iterations(line.run.config) * line.problems for line in lines)
+    fault = next((run.reason[:200] for run in runs if run.status == "failed"), "")
+    return {
+        "run": TableCell(name, name.lower(), link=run_path(name)),
+        "state": TableCell(states, states, note=fault),
+        "iterations": replace(number(sum(line.groups for line in lines), ",d"), note=f"of {whole:,}"),
+        "solved": TableCell(f"{solved}/{searches}", solved, number=True),
+        "mean best": number(best, ".4g"),
+        "started": TableCell(format_time(created), created),
+        "policy": word(policies[:200], "wide"),
+    }
 
 
 def list_runs(database: RunDatabase, query: Mapping[str, str]) -> UiPage:
@@ -106,8 +102,8 @@ def list_runs(database: RunDatabase, query: Mapping[str, str]) -> UiPage:
         rows += [_run_row(database.store(), name, lines) for name, lines in by_name.items()]
     except DatabaseUnavailable as error:
         fault = str(error)
-    rows.sort(key=lambda row: "running" not in row[1][1].text)
-    texts = [" ".join(cell.text for _, cell in row) + by_name[row[0][1].text][0].run.command for row in rows]
+    rows.sort(key=lambda row: "running" not in row["state"].text)
+    texts = [" ".join(cell.text for cell in row.values()) + by_name[row["run"].text][0].run.command for row in rows]
     shown = [
         row for row, text in zip(rows, texts, strict=True) if all(one in text.lower() for one in words.lower().split())
     ]

@@ -41,7 +41,7 @@ def test_names_are_whole_at_80_columns_and_piped(compared, capsys, monkeypatch):
 
 def test_a_comparison_is_shown_by_its_name(compared, capsys):
     code, out, _ = evo(capsys, "show", "cmp")
-    assert code == 0 and "2 arms, 2 runs (2 done)" in out and "evo show cmp/a/s0" in out
+    assert code == 0 and "cmp: 2 arms, 2 problems, 1 seed" in out and "evo show cmp/a/s0" in out
     assert " tokens in 0:0" in evo(capsys, "show", "cmp/a/s0")[1].splitlines()[2]
     shown = json.loads(evo(capsys, "show", "cmp", "--json")[1])
     assert [run["name"] for run in shown["runs"]] == ["cmp/a/s0", "cmp/b/s0"] and "arms" in shown

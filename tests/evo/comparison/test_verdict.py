@@ -6,7 +6,6 @@ from scipy.stats import binomtest
 
 from evo.comparison.results import Results
 from evo.comparison.summary import farthest, summarise, verdicts_of
-from evo.report.terminal import other_lines, short
 from evo.stats import Verdict
 
 T = 10
@@ -42,7 +41,6 @@ def test_differences_are_arm_minus_reference_and_corrected_for_their_number():
     assert found.against["a"]["time"].interval.mean < 0
     assert "best" not in found.against["a"]  # not asked for
     assert verdicts_of(found)[0].text.startswith("a - grpo = +0.80 [")
-    assert other_lines(found)[0].startswith("area under the solve curve: a - grpo = +0.800 [")
 
 
 def test_few_problems_show_nothing():
@@ -95,8 +93,3 @@ def test_without_targets_the_verdict_is_of_fitness():
         for name, value in (("a", 0.9), ("b", 0.4))
     }
     assert verdicts_of(summarise(arms, "b")) == [Verdict("a - b = +0.50 [0.50, 0.50]", shown=True)]
-
-
-@pytest.mark.parametrize(("count", "said"), [(950, "950"), (14_400, "14.4k"), (2_310_000, "2.31M")])
-def test_counts_are_short(count, said):
-    assert short(count) == said

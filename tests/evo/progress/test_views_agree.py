@@ -69,7 +69,7 @@ def test_a_failed_problem_counts_in_no_view(address, capsys):
     # the table, and JSON
     assert invoke(["show", "both", "--db", address]) == 0
     table = capsys.readouterr().out
-    assert "2 problems, 2 seeds" in table and "left out, its scorer failed: bad" in table and lines[0] in table
+    assert "2 problems, 2 seeds" in table and "Left out, its scorer failed: bad" in table and lines[0] in table
     assert invoke(["show", "both", "--db", address, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["problems"] == ["good", "fine"] and shown["failed"] == ["bad"] and shown["verdicts"] == lines
