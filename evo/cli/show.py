@@ -3,7 +3,6 @@ while a run writes."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import shlex
@@ -15,7 +14,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.syntax import Syntax
 
 from evo.cli.options import (
     WIDE,
@@ -31,19 +29,21 @@ from evo.cli.options import (
 from evo.comparison.operators import operator_dict
 from evo.errors import BadInput
 from evo.progress.answer import (
+    Statement,
     best_known_of,
     choose_held_out,
     describe_best_known,
+    find_candidate,
     read_answers,
     score_held_out,
     verify_best,
 )
 from evo.progress.model import Progress
 from evo.search.status import clock, describe_usage, format_time
-from islands.browse import Ancestor, failed_candidates, run_of_candidate
-from islands.browse import candidate as detail_of
+from evo.tui.detail import draw_answer
+from evo.tui.palette import TERMINAL
+from islands.browse import failed_candidates
 from islands.comparisons import runs_named
-from islands.errors import UnknownRun
 from islands.rescoring import scorer_changes
 from islands.runs import best as best_of
 from islands.runs import current_summary, format_errors
@@ -55,7 +55,6 @@ from problems.contract import Score
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
 FAILED_SHOWN = 10
-IDS_NAMED = 3
 
 
 @click.command()
@@ -70,23 +69,11 @@ def show(name: str, candidate_id: int | None, db: str, details: bool, as_json: b
     with Store.open(db, read_only=True) as store:
         runs = runs_named(store, name)
         if candidate_id is not None:
-            _show_candidate(store, find_run(store, runs, candidate_id), candidate_id, as_json)
+            _show_candidate(store, name, candidate_id, as_json)
         elif runs[0].comparison == name:
             _show_comparison(store, name, as_json, details)
         else:
             _show_run(store, runs[0], as_json, details)
-
-
-def find_run(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunRecord:
-    """The run of `runs` that has the candidate. Raises UnknownRun if there is none."""
-    run_id = run_of_candidate(store, candidate_id)
-    for run in runs:
-        if run.id == run_id:
-            return run
-    name = runs[0].comparison or runs[0].name
-    known = [str(held.id) for _, held in best_of(store, runs[0].id) if held is not None]
-    hint = f"; its best ones are {', '.join(known[:IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
-    raise UnknownRun(f"{name} has no candidate {candidate_id}{hint}")
 
 
 def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> None:
@@ -238,11 +225,10 @@ def _print_versions(console: Console, versions: Sequence[VersionUse]) -> None:
     print_table(console, titles, rows, right=titles[1:-1])
 
 
-def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:
-    detail = detail_of(store, run.id, candidate_id)
+def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -> None:
+    run, detail = find_candidate(store, name, candidate_id)
     candidate, problem = detail.candidate, detail.problem
     answer = read_answers(store, {candidate_id: problem}, lineage=LINEAGE_READ)[candidate_id]
-    parent, line = answer.parent, answer.lineage
     if as_json:
         shown = {
             **best_as_dict(problem, candidate),
@@ -256,54 +242,18 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
             "policy_version": detail.policy_version,
             "times_found": detail.found,
             "cells": [{"island": island, "cell": cell} for island, cell in detail.cells],
-            "lineage": [ancestor._asdict() for ancestor in line],
+            "lineage": [ancestor._asdict() for ancestor in answer.lineage],
         }
         print_json(shown)
         return
     console = open_console(markup=False)
-    born = "the seed" if detail.iteration is None else f"iteration {detail.iteration + 1}, {detail.policy_version}"
-    console.print(
-        f"candidate {candidate.id} of {problem.name}: {born}, island {candidate.island}, "
-        f"generation {candidate.generation}"
-    )
-    console.print(f"fitness {candidate.fitness:.6g} ({format_vector(problem, candidate)})", soft_wrap=True)
-    if known := verify_best(problem, candidate.fitness, candidate.text):
-        console.print(known, soft_wrap=True)
-    if candidate.features:
-        console.print("features " + ", ".join(f"{k} {v:.4g}" for k, v in candidate.features.items()), soft_wrap=True)
-    if detail.cells:
-        console.print("holds " + ", ".join(f"cell {cell} of island {island}" for island, cell in detail.cells))
-    console.print(f"found {detail.found} times")
+    console.print(f"{problem.name}, {run.name}", soft_wrap=True)
     if candidate.error:
         console.print(f"error: {candidate.error}", soft_wrap=True)
-    if candidate.feedback and candidate.feedback != candidate.error:
-        console.print(f"feedback: {candidate.feedback}", soft_wrap=True)
-    console.print(
-        "\nlineage (fitness): " + " <- ".join(_format_ancestor(c) for c in line[:LINEAGE_SHOWN]), soft_wrap=True
-    )
-    if len(line) > LINEAGE_SHOWN:
-        console.print(f"... and {len(line) - LINEAGE_SHOWN} before those, from candidate {line[-1].candidate}")
-    language = "python" if problem.answer_format == "python" else "text"
-    if parent is not None and parent.text.strip():
-        console.print(f"\ndifference to its parent {parent.id}:")
-        diff = difflib.unified_diff(
-            _split_lines(parent, language), _split_lines(candidate, language), "parent", "answer", lineterm=""
-        )
-        console.print(Syntax("\n".join(diff), "diff", background_color="default", word_wrap=True))
-    else:
-        console.print("\nanswer:")
-        console.print(Syntax(candidate.text, language, background_color="default", word_wrap=True))
-
-
-def _format_ancestor(ancestor: Ancestor) -> str:
-    return f"{ancestor.candidate} ({ancestor.fitness:.4g})"
-
-
-def _split_lines(candidate: Candidate, language: str) -> list[str]:
-    lines = candidate.text.splitlines()
-    if language == "text" and len(lines) == 1:
-        return candidate.text.split()  # one line, as a route has, is compared by words
-    return lines
+    if known := verify_best(problem, candidate.fitness, candidate.text):
+        console.print(known, soft_wrap=True)
+    shortened = replace(answer, lineage=answer.lineage[:LINEAGE_SHOWN])
+    console.print(draw_answer(detail, shortened, run.seed, Statement(), TERMINAL))
 
 
 def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> None:

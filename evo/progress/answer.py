@@ -7,21 +7,25 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 from evo.errors import BadInput
-from islands.browse import Ancestor, Origin, ancestors, origins
+from islands.browse import Ancestor, CandidateDetail, Origin, ancestors, candidate, origins, run_of_candidate
+from islands.comparisons import runs_named
+from islands.errors import UnknownRun
 from islands.history import CandidateReader
+from islands.runs import best as best_of
 from islands.runs import course_of
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.registry import has_best_known, resolve
 
-AT_ONCE = 500
+AT_ONCE, IDS_NAMED = 500, 3
 SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
 NO_ORIGIN = Origin("", "", "", 0)
 """The origin of a seed, which no prompt led to."""
@@ -67,6 +71,17 @@ class StoredAnswer:
     def chain(self) -> str:
         """The whole rollout; "" if it holds nothing else."""
         return "" if self.origin.chain.strip() == self.candidate.text.strip() else self.origin.chain
+
+
+def find_candidate(store: Store, name: str, candidate_id: int) -> tuple[RunRecord, CandidateDetail]:
+    """A candidate of the run, or of the comparison, of that name. Raises UnknownRun."""
+    found, runs = run_of_candidate(store, candidate_id), runs_named(store, name)
+    for run in runs:
+        if run.id == found:
+            return run, candidate(store, run.id, candidate_id)
+    known = [str(held.id) for _, held in best_of(store, runs[0].id) if held is not None]
+    hint = f"; its best ones are {', '.join(known[:IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
+    raise UnknownRun(f"{name} has no candidate {candidate_id}{hint}")
 
 
 def read_answers(

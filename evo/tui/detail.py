@@ -7,11 +7,12 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
-from evo.progress.answer import StoredAnswer, describe_best_known
+from evo.progress.answer import Statement, StoredAnswer, describe_best_known
 from evo.progress.snapshot import Detail, Snapshot
 from evo.tui.line import clean, clean_lines, shorten
 from evo.tui.numbers import fitness, signed
 from evo.tui.palette import STRONG, Palette
+from islands.browse import CandidateDetail
 
 MOST_CHARS = 40_000
 """Of one text; a longer one is cut."""
@@ -32,48 +33,56 @@ def draw_detail(snapshot: Snapshot, problem: int, arm: int, palette: Palette) ->
     if detail is None or (detail.problem, detail.arm) != (problem, snapshot.arms[arm].name):
         return Text("reading …", palette.muted)
     if detail.stored is None or detail.answer is None:
-        return Group(Text("no valid answer yet", palette.muted), *_picture(detail), *_prompt(detail))
-    stored, candidate, parent = detail.stored, detail.answer.candidate, detail.answer.parent
-    born = "the seed answer" if stored.iteration is None else f"iteration {stored.iteration + 1}, seed {detail.seed}"
-    target = snapshot.problems[problem].target
+        return Group(Text("no valid answer yet", palette.muted), *_picture(detail.stated), *_prompt(detail))
+    drawn = draw_answer(detail.stored, detail.answer, detail.seed, detail.stated, palette)
+    return Group(drawn, *_prompt(detail))
+
+
+def draw_answer(
+    stored: CandidateDetail, answer: StoredAnswer, seed: int, stated: Statement, palette: Palette
+) -> RenderableType:
+    """An answer with its provenance, without its prompt. seed: of its search"""
+    candidate, parent, target = answer.candidate, answer.parent, stored.problem.target
+    born = "the seed answer" if stored.iteration is None else f"iteration {stored.iteration + 1}, seed {seed}"
     line = Text("fitness ", palette.muted).append(f"{candidate.fitness:.6g}", STRONG)
     if target is not None:
         line.append(f" of {target:.6g}", palette.muted)
     line.append(f"   candidate {candidate.id}, {born}, island {candidate.island}, found {stored.found}×", palette.muted)
-    steps = [f"{ancestor.candidate} ({fitness(ancestor.fitness)})" for ancestor in detail.answer.lineage]
+    steps = [f"{ancestor.candidate} ({fitness(ancestor.fitness)})" for ancestor in answer.lineage]
     if len(steps) > 1 and candidate.generation >= len(steps):
         steps.append(f"{candidate.generation + 1 - len(steps)} more")
-    best_known = detail.stated.best_known
+    best_known = stated.best_known
     known = "" if best_known is None else describe_best_known(candidate.fitness, best_known)
     features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in candidate.features.items())
     labelled = (
         ("known", Text(known)),
         ("policy", Text(clean(stored.policy_version or "the seed answer"))),
-        ("vector", _vector(detail.answer, palette)),
+        ("vector", _vector(answer, palette)),
         ("cell by", Text(features)),
+        ("holds", Text(", ".join(f"cell {cell} of island {island}" for island, cell in stored.cells))),
         ("lineage", Text(" ← ".join(steps))),
         ("scorer", Text(clean_lines((candidate.feedback or candidate.error or "")[:MOST_CHARS]))),
     )
     parts: list[RenderableType] = [line]
     parts += [Text(f"{label:<8}", palette.muted).append_text(text) for label, text in labelled if text.plain.strip()]
-    parts += _picture(detail)
-    if parent is not None and detail.answer.difference:
-        parts += [_title(f"changes to its parent {parent.id}"), _difference(detail.answer, palette)]
+    parts += _picture(stated)
+    if parent is not None and answer.difference:
+        parts += [_title(f"changes to its parent {parent.id}"), _difference(answer, palette)]
     parts.append(_title("answer"))
     text = clean_lines(candidate.text[:MOST_CHARS])
     if stored.problem.answer_format == "python":
         parts.append(Syntax(text, "python", theme="ansi_dark", background_color="default", word_wrap=True))
     else:
         parts.append(Text(text))
-    return Group(*parts, *_prompt(detail))
+    return Group(*parts)
 
 
 def _title(text: str) -> Text:
     return Text(f"\n── {text} ──", STRONG)
 
 
-def _picture(detail: Detail) -> list[RenderableType]:
-    picture = detail.stated.picture
+def _picture(stated: Statement) -> list[RenderableType]:
+    picture = stated.picture
     return [_title("picture"), Text(clean_lines(picture))] if picture.strip() else []
 
 

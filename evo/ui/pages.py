@@ -11,27 +11,23 @@ from urllib.parse import quote, urlencode
 
 from evo.comparison.arms import gather
 from evo.errors import BadInput
-from evo.progress.answer import read_answers, statement_of
+from evo.progress.answer import find_candidate, read_answers, statement_of
 from evo.report.tables import Row, TableCell, candidates_table, make_table, number, word
 from evo.search.defaults import planned_iterations
 from evo.search.status import format_time
 from evo.ui.databases import RunDatabase
 from islands.browse import (
     MOST_COUNTED,
-    CandidateDetail,
     CandidateFilter,
     browse,
     count_browsed,
     misread_rollouts,
     offspring,
-    run_of_candidate,
 )
-from islands.browse import candidate as detail_of
-from islands.comparisons import runs_named
-from islands.errors import DatabaseUnavailable, UnknownRun
+from islands.errors import DatabaseUnavailable
 from islands.runs import RunOverview, read_totals
 from islands.store import Store
-from islands.types import OF_ROLLOUTS, RunRecord, sum_totals
+from islands.types import OF_ROLLOUTS, sum_totals
 
 ROWS = 50
 """Rows of a list on one page."""
@@ -163,7 +159,7 @@ def show_candidate(database: RunDatabase, name: str, candidate_id: int) -> UiPag
     """One candidate with its prompt, answer, scores, feedback, difference to its parent and lineage. Raises
     UnknownRun."""
     store = database.store()
-    run, found = _find_candidate(store, name, candidate_id)
+    run, found = find_candidate(store, name, candidate_id)
     problem = found.problem
     stored = read_answers(store, {candidate_id: problem}, lineage=ANCESTORS, room=TEXT_CHARS)[candidate_id]
     values = {
@@ -179,15 +175,7 @@ def show_candidate(database: RunDatabase, name: str, candidate_id: int) -> UiPag
 
 def candidate_text(database: RunDatabase, name: str, candidate_id: int) -> str:
     """The whole answer. Raises UnknownRun."""
-    return _find_candidate(database.store(), name, candidate_id)[1].candidate.text
-
-
-def _find_candidate(store: Store, name: str, candidate_id: int) -> tuple[RunRecord, CandidateDetail]:
-    found = run_of_candidate(store, candidate_id)
-    for run in runs_named(store, name):
-        if run.id == found:
-            return run, detail_of(store, run.id, candidate_id)
-    raise UnknownRun(f"{name} has no candidate {candidate_id}")
+    return find_candidate(database.store(), name, candidate_id)[1].candidate.text
 
 
 def _page(query: Mapping[str, str], count: int) -> tuple[int, int]:
