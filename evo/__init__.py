@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from evo.api.ask_tell import SearchPrompt as SearchPrompt
     from evo.api.ask_tell import TellResult as TellResult
     from evo.api.compare import compare as compare
-    from evo.api.compare import load_comparison as load_comparison
     from evo.api.drive import Interrupted as Interrupted
     from evo.api.evaluate import EvaluateResult as EvaluateResult
     from evo.api.evaluate import evaluate as evaluate
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from evo.api.results import ComparisonResult as ComparisonResult
     from evo.api.results import RunResult as RunResult
     from evo.api.results import ScorerWarning as ScorerWarning
-    from evo.api.run import load_run as load_run
+    from evo.api.results import load_comparison as load_comparison
+    from evo.api.results import load_run as load_run
     from evo.api.run import resume as resume
     from evo.api.run import run as run
     from evo.api.train import TrainResult as TrainResult
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 else:
     _HOMES = {
         "evo.api.ask_tell": "Search SearchPrompt TellResult",
-        "evo.api.compare": "compare load_comparison",
+        "evo.api.compare": "compare",
         "evo.api.drive": "Interrupted",
-        "evo.api.results": "Answer ComparisonResult RunResult ScorerWarning",
+        "evo.api.results": "Answer ComparisonResult RunResult ScorerWarning load_comparison load_run",
         "evo.api.evaluate": "EvaluateResult evaluate",
         "evo.api.load": "load_policy load_problems",
-        "evo.api.run": "load_run resume run",
+        "evo.api.run": "resume run",
         "evo.api.train": "TrainResult train",
         "evo.config.run": "RunConfig",
         "evo.errors": "BadInput SearchFailed",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import FLAGS, ScorerSettings
+from evo.config.run import FLAGS, RunConfig, ScorerSettings
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
@@ -19,6 +19,8 @@ from problems.sandbox.contract import Mode
 
 Problems = str | os.PathLike[str] | Problem | Iterable[str | os.PathLike[str] | Problem]
 """Addresses (as the command line takes them), problems, or several of either."""
+
+Searched = TypeVar("Searched", bound=RunConfig)
 
 RESUMED = (
     *("policy", "iterations", "max_answers", "max_total_tokens", "max_cost", "max_seconds"),
@@ -134,8 +136,8 @@ Score = Callable[[Any], Any]
 
 def take_scorer(
     function: str, score: Score | None, batch_scorer: BatchScorer | None, given: dict[str, Any]
-) -> tuple[Score | None, dict[str, Any] | None]:
-    """(the scoring function, its declarations, taken out of `given` and checked); (None, None) without one. Raises
+) -> tuple[Score | None, dict[str, Any]]:
+    """(the scoring function, its declarations, taken out of `given` and checked); (None, {}) without one. Raises
     BadInput."""
     taken = {name: plain(given.pop(name)) for name in list(given) if name in ScorerSettings.model_fields}
     named = {name: value for name, value in taken.items() if value is not None}
@@ -150,10 +152,19 @@ def take_scorer(
     if score is None:
         if named:
             raise BadInput(f"evo.{function}: {', '.join(sorted(named))} describes a scoring function: give score=")
-        return None, None
+        return None, {}
     if function != "Search" and not named.keys() & {"statement", "seed_answer"}:
         raise BadInput(NO_TASK.format(function))
     return score, parse(ScorerSettings, named, OPTIONS).model_dump(exclude_unset=True)
+
+
+def add_function(config: Searched, score: Score, declared: Mapping[str, Any]) -> tuple[Searched, Problem]:
+    """(the settings of a search of the function, the function as a problem). Raises as open_function does."""
+    if config.problems:
+        raise BadInput("give an address or score=, not both")
+    problem = open_function(score, declared, config.sandbox)
+    values = {**config.model_dump(exclude_unset=True), "problems": [problem.name], "scorer": declared}
+    return parse(type(config), values, OPTIONS), problem
 
 
 def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> Problem:

@@ -9,11 +9,11 @@ from typing import Any
 from evo.api.arguments import (
     Problems,
     Score,
+    add_function,
     call_text,
     check_by_name,
     check_run_name,
     database,
-    open_function,
     plain,
     settings_of_run,
     split_problems,
@@ -21,9 +21,8 @@ from evo.api.arguments import (
 )
 from evo.api.display import Bar, Display
 from evo.api.drive import Driver, plan_comparison, run_comparison
-from evo.api.results import ComparisonResult, read_comparison
+from evo.api.results import ComparisonResult
 from evo.api.run import NO_PROBLEM, comparison_result_of
-from evo.config.compare import OWN
 from evo.config.compare import load_comparison as load_settings
 from evo.errors import BadInput
 from problems.registry import given
@@ -84,17 +83,13 @@ def compare(
     command = call_text("compare", address, arms=arms, score=score, config=config, **settings)
     addresses, objects = split_problems(address)
     score, declared = take_scorer("compare", score, None, settings)
-    own = {key: plain(settings.pop(key)) for key in list(settings) if key in OWN}
-    if isinstance(own.get("baselines"), str):
-        own["baselines"] = [own["baselines"]]
-    shared = settings_of_run(settings)
+    given_arms = _arms(arms) if arms is not None else None
+    planned = load_settings(
+        plain(config), {**settings_of_run(settings), "arms": given_arms, "problems": addresses or None}
+    )
     if score is not None:
-        if addresses:
-            raise BadInput("give an address or score=, not both")
-        objects = [open_function(score, declared or {}, shared.get("sandbox", "auto"))]
-        addresses, shared = [objects[0].name], {**shared, "scorer": declared}
-    arms_given = _arms(arms) if arms is not None else None
-    planned = load_settings(plain(config), {**shared, "problems": addresses or None}, arms=arms_given, **own)
+        planned, problem = add_function(planned, score, declared)
+        objects = [problem]
     db, processes = database(db), planned.processes
     if objects and (processes or 1) > 1:
         raise BadInput("problems that are objects of this process are searched in it: leave out processes=")
@@ -104,24 +99,6 @@ def compare(
         driver = Driver(Bar() if progress else Display())
         outcome = run_comparison(begin, configs, driver, db, processes=1 if objects else processes, ray=ray)
     return comparison_result_of(outcome, db, planned.against)
-
-
-def load_comparison(name: str, *, db: str | None = None, against: str | None = None) -> ComparisonResult:
-    """A stored comparison, finished or not.
-
-    Args:
-        name: the comparison's name.
-        db: the database, "sqlite:///evo.db" by default, or EVO_DB.
-        against: the arm that the others are measured against; "grpo" or the first by default.
-
-    Raises:
-        UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm.
-
-    Example:
-        evo.load_comparison("calm-otter", against="base").verdict
-    """
-    check_run_name(name)
-    return read_comparison(name, database(db), against)
 
 
 def _arms(arms: Mapping[str, Arm]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from evo.progress.snapshot import ArmSnapshot, Snapshot
 
 STOPPING = "interrupted; finishing the iterations in flight; press again to stop at once"
+SHAPE = "{l_bar}{bar:20}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}{postfix}]"
+"""Of a bar on a terminal, as tqdm takes it."""
 LOG_SECONDS = 10.0
 """Between two lines of an output that is no terminal."""
 
@@ -96,9 +98,11 @@ class Bar(Display):
                 from tqdm.auto import tqdm
             file = self._file or sys.stderr
             pause = 0.1 if file.isatty() or "ipykernel" in sys.modules else LOG_SECONDS
-            kept = {"mininterval": pause, "dynamic_ncols": True, "file": self._file}
+            kept = {"mininterval": pause, "dynamic_ncols": True, "file": self._file, "desc": steps.title}
+            if file.isatty():  # a title beside the bar would leave the figures no room
+                print(steps.title, file=file)
+                kept |= {"desc": None, "bar_format": SHAPE}
             self._bar = tqdm(total=steps.total, unit=f" {steps.unit}", **kept)
-        self._bar.set_description_str(steps.title, refresh=False)
         self._bar.set_postfix_str(steps.detail, refresh=False)
         self._bar.total = steps.total
         self._bar.update(steps.done - self._bar.n)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evo.api.arguments import check_run_name, database
 from evo.errors import BadInput
 from evo.progress.model import Progress, SearchRecord
 from evo.report.page import write_report
@@ -121,8 +122,21 @@ class RunResult:
         return f"RunResult({self})"
 
 
-def read_run(name: str, db: str) -> RunResult:
-    """The run as the database has it now. Raises UnknownRun, DatabaseUnavailable."""
+def load_run(name: str, *, db: str | None = None) -> RunResult:
+    """A stored run, finished or not.
+
+    Args:
+        name: the run's name; a comparison's runs are NAME/ARM/sSEED.
+        db: the database, "sqlite:///evo.db" by default, or EVO_DB.
+
+    Raises:
+        UnknownRun: with close names. DatabaseUnavailable: there is no such database.
+
+    Example:
+        evo.load_run("calm-otter").best
+    """
+    check_run_name(name)
+    db = database(db)
     with Store.open(db, read_only=True) as store:
         run = store.run(name)
         answers = best_answers(store, run.id)
@@ -225,8 +239,22 @@ class ComparisonResult:
         return f"ComparisonResult({self})"
 
 
-def read_comparison(name: str, db: str, against: str | None = None) -> ComparisonResult:
-    """The comparison as the database has it now. Raises UnknownRun, DatabaseUnavailable, BadInput."""
+def load_comparison(name: str, *, db: str | None = None, against: str | None = None) -> ComparisonResult:
+    """A stored comparison, finished or not.
+
+    Args:
+        name: the comparison's name.
+        db: the database, "sqlite:///evo.db" by default, or EVO_DB.
+        against: the arm that the others are measured against; "grpo" or the first by default.
+
+    Raises:
+        UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm.
+
+    Example:
+        evo.load_comparison("calm-otter", against="base").verdict
+    """
+    check_run_name(name)
+    db = database(db)
     with Store.open(db, read_only=True) as store:
         progress = Progress.open(store, name, against)
         figures = as_dict(progress)

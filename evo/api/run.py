@@ -1,4 +1,4 @@
-"""`evo.run`, `evo.resume`, `evo.load_run`: search problems with a policy, and continue a stored search."""
+"""`evo.run` and `evo.resume`: search problems with a policy, and continue a stored search."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from evo.api.arguments import (
     BatchScorer,
     Problems,
     Score,
+    add_function,
     call_text,
     check_by_name,
     check_run_name,
     database,
-    open_function,
     plain,
     reopen_function,
     resumed_settings,
@@ -24,8 +24,7 @@ from evo.api.arguments import (
 )
 from evo.api.display import Bar, Display
 from evo.api.drive import ComparisonOutcome, Driver, resume_stored, run_search
-from evo.api.results import ComparisonResult, RunResult, ScorerWarning, read_comparison, read_run
-from evo.config.parse import OPTIONS, parse
+from evo.api.results import ComparisonResult, RunResult, ScorerWarning, load_comparison, load_run
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput, SearchFailed
 from evo.runs.finish import SearchOutcome
@@ -123,12 +122,8 @@ def configure(
         if not loaded.problems:
             raise BadInput(NO_PROBLEM.format(function))
         return loaded, objects
-    if loaded.problems:
-        raise BadInput("give an address or score=, not both")
-    problem = open_function(scored_by, declared or {}, loaded.sandbox)
-    of_function = {"problems": [problem.name], "scorer": declared}
-    loaded = parse(RunConfig, {**loaded.model_dump(exclude_unset=True), **of_function}, OPTIONS)
-    if function == "run" and "policy" in loaded.model_fields_set and "statement" not in (declared or {}):
+    loaded, problem = add_function(loaded, scored_by, declared)
+    if function == "run" and "policy" in loaded.model_fields_set and "statement" not in declared:
         warn_of_missing_task(loaded.policy, problem)
     return loaded, [problem]
 
@@ -140,23 +135,6 @@ def warn_of_missing_task(policies: str, problem: Problem) -> None:
         objectives = ", ".join(problem.objectives)
         text = f"no statement=: {reads.plain} is only told to score high on {objectives}; describe the task to it"
         warnings.warn(text, stacklevel=2)
-
-
-def load_run(name: str, *, db: str | None = None) -> RunResult:
-    """A stored run, finished or not.
-
-    Args:
-        name: the run's name; a comparison's runs are NAME/ARM/sSEED.
-        db: the database, "sqlite:///evo.db" by default, or EVO_DB.
-
-    Raises:
-        UnknownRun: with close names. DatabaseUnavailable: there is no such database.
-
-    Example:
-        evo.load_run("calm-otter").best
-    """
-    check_run_name(name)
-    return read_run(name, database(db))
 
 
 def resume(
@@ -212,7 +190,7 @@ def result_of(outcome: SearchOutcome, db: str) -> RunResult:
     if outcome.failure is not None:
         raise outcome.failure
     warn_of_faults(outcome.faults, outcome.outcome == "failed", outcome.run)
-    return read_run(outcome.run, db)
+    return load_run(outcome.run, db=db)
 
 
 def comparison_result_of(outcome: ComparisonOutcome, db: str, against: str | None = None) -> ComparisonResult:
@@ -222,7 +200,7 @@ def comparison_result_of(outcome: ComparisonOutcome, db: str, against: str | Non
             raise SearchFailed(f"{run_ended.run}: {run_ended.reason}; evo.resume({outcome.name!r}) continues")
     all_failed = bool(outcome.failed) and len(outcome.failed) == len(outcome.ended)
     warn_of_faults(outcome.faults, all_failed, outcome.name)
-    return read_comparison(outcome.name, db, against)
+    return load_comparison(outcome.name, db=db, against=against)
 
 
 def warn_of_faults(faults: Sequence[str], all_failed: bool, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +55,6 @@ class TrainResult:
     figures: Mapping[str, float] = field(repr=False)
     held_out: Mapping[str, float] = field(repr=False)
     log: list[dict[str, Any]] = field(repr=False)
-
-    @classmethod
-    def of(cls, summary: Mapping[str, Any], lines: Iterable[dict[str, Any]]) -> TrainResult:
-        """From a training's summary (evo.training.display) and its log."""
-        return cls(**{name: summary[name] for name in cls.__dataclass_fields__ if name in summary}, log=list(lines))
 
     def __fspath__(self) -> str:
         return self.policy
@@ -121,7 +116,9 @@ def train(
         display = Bar() if progress else Display()
         driver = Driver(display, after="{0}: interrupted; evo.train(resume={0!r}) continues it")
         training, stop = run_training(folder, begin, driver)
-    return TrainResult.of(summarize(training, stop), training.directory.lines)
+    summary = summarize(training, stop)
+    figures = {name: summary[name] for name in TrainResult.__dataclass_fields__ if name in summary}
+    return TrainResult(**figures, log=list(training.directory.lines))
 
 
 def prepare_training(

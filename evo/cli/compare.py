@@ -74,11 +74,7 @@ from evo.errors import BadInput
 def compare(
     problems: tuple[str, ...],
     arms: tuple[str, ...],
-    seeds: int | None,
     baselines: tuple[str, ...],
-    answers_per_iteration: int | None,
-    against: str | None,
-    processes: int | None,
     config_path: str | None,
     name: str | None,
     db: str,
@@ -111,13 +107,7 @@ def compare(
         named[arm] = values
     config = load_comparison(
         config_path,
-        {**collect_given(options), "problems": problems},
-        arms=named or None,
-        seeds=seeds,
-        baselines=_split_values(baselines),
-        answers_per_iteration=answers_per_iteration,
-        against=against,
-        processes=processes,
+        {**collect_given(options), "problems": problems, "arms": named or None, "baselines": _split_values(baselines)},
     )
     check_processes(config.processes, ray)
     output = OutputOptions(db, plain, as_json, details)

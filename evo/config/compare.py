@@ -122,6 +122,12 @@ class CompareConfig(RunConfig):
             check_name(name)
         return {str(name): {"policy": arm} if isinstance(arm, str) else arm for name, arm in arms.items()}
 
+    @field_validator("baselines", mode="before")
+    @classmethod
+    def _several(cls, baselines: Any) -> Any:
+        """A single one, as in baselines="hill"."""
+        return [baselines] if isinstance(baselines, str) else baselines
+
     @property
     def search(self) -> RunConfig:
         """What all arms have in common."""
@@ -158,16 +164,11 @@ class CompareOptions(CompareConfig):
         return self
 
 
-OWN = tuple(key for key in CompareOptions.model_fields if key not in RunConfig.model_fields)
-"""Keys of a comparison in addition to those of its searches."""
-
-
-def load_comparison(path: str | None, overrides: Mapping[str, Any], **own: Any) -> CompareOptions:
-    """From YAML (keys of a run, `arms` and the other keys of a comparison), then flags. Raises
-    BadInput with one line."""
+def load_comparison(path: str | None, overrides: Mapping[str, Any]) -> CompareOptions:
+    """From YAML (keys of a run, `arms` and the other keys of a comparison), then flags. Raises BadInput."""
     source, values = f"--config {path}" if path else OPTIONS, read_yaml(path)
     shared = {re.sub(r"^train\.", "training.", key): value for key, value in overrides.items()}
-    merge(values, {**own, **shared}, source)
+    merge(values, shared, source)
     return parse(CompareOptions, values, source)
 
 

@@ -215,3 +215,14 @@ def test_public_names_have_docstrings_with_an_example():
     for name in ("run", "resume", "compare", "train", "evaluate", "load_policy", "load_problems", "load_run"):
         text = getattr(evo, name).__doc__
         assert "Raises:" in text and "Example:" in text, name
+
+
+def test_a_file_chooses_the_sandbox_of_a_compared_function(vowels, own_folder, monkeypatch):
+    (own_folder / "own.yaml").write_text("arms: {echo: 'scripted:echo'}\nsandbox: landlock\n")
+
+    def opened(mode):
+        raise ValueError(f"opened in {mode}")
+
+    monkeypatch.setattr("evo.api.arguments.set_sandbox_mode", opened)
+    with pytest.raises(ValueError, match="opened in landlock"):
+        evo.compare(score=vowels, seed_answer="one two", config="own.yaml", progress=False)

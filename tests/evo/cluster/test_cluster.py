@@ -73,10 +73,10 @@ def sequences(db: str) -> list[int]:
 def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
     compared = load_comparison(
         None,
-        {"problems": ["maze:test"], "limit": 2, "iterations": 6, "answers": 1},
-        arms={"mutate": {"policy": "scripted:mutate"}, "vary": {"policy": "scripted:vary"}},
-        seeds=2,
-        baselines=[],
+        {
+            **{"problems": ["maze:test"], "limit": 2, "iterations": 6, "answers": 1, "seeds": 2, "baselines": []},
+            "arms": {"mutate": {"policy": "scripted:mutate"}, "vary": {"policy": "scripted:vary"}},
+        },
     )
     runs = planned_runs(compared)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]

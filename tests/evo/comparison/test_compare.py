@@ -14,7 +14,7 @@ THREE = {
 
 
 def config(arms=THREE, path=None, overrides=None, **own):
-    return load_comparison(path, {"problems": ("maze:test",), "limit": 2, **(overrides or {})}, arms=arms, **own)
+    return load_comparison(path, {"problems": ("maze:test",), "limit": 2, "arms": arms, **own, **(overrides or {})})
 
 
 def planned(*arms, **own):
@@ -199,7 +199,7 @@ def test_a_file_says_it_all_and_flags_override(tmp_path):
     assert list(read.arms) == ["vpo", "warm"] and read.seeds == 4
     assert read.search.iterations == 11 and read.search.population.islands == 3
     assert len(planned_runs(read)) == 8
-    assert load_comparison(str(file), {}, seeds=1).seeds == 1
+    assert load_comparison(str(file), {"seeds": 1}).seeds == 1
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_comparison_needs_arms_and_problems():
     with pytest.raises(BadInput, match="needs arms"):
         planned_runs(config({}))
     with pytest.raises(BadInput, match="no problem named"):
-        planned_runs(load_comparison(None, {}, arms=THREE))
+        planned_runs(load_comparison(None, {"arms": THREE}))
 
 
 def test_runs_of_a_seed_are_searched_together():
@@ -241,5 +241,7 @@ def test_runs_of_a_seed_are_searched_together():
 
 def test_an_arm_of_several_operators_has_the_length_that_its_trained_ones_share():
     arms = {"two": {"policy": "embedded:vpo,scripted:classic"}, "differ": {"policy": "embedded:vpo,embedded:grpo"}}
-    config = load_comparison(None, {"problems": ("maze:train/0",), "answers": 2}, arms=arms, baselines=[], seeds=1)
+    config = load_comparison(
+        None, {"problems": ("maze:train/0",), "answers": 2, "arms": arms, "baselines": [], "seeds": 1}
+    )
     assert {run.arm: run.config["answers"] for run in planned_runs(config)} == {"two": 3, "differ": 2}

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from evo.api.results import read_comparison
+from evo.api.results import load_comparison
 from evo.cli import invoke
 from evo.progress.model import Progress
 from evo.report.page import build_page
@@ -104,7 +104,7 @@ def test_a_failed_problem_counts_in_no_view(address, capsys):
         database.close()
 
     # Python
-    result = read_comparison("both", address)
+    result = load_comparison("both", db=address)
     frame = result.frame()
     assert set(frame.problem) == {"good", "fine"} and result.verdicts == lines
     assert {arm: int(frame[frame.arm == arm].solved.sum()) for arm in ARMS} == {
