@@ -30,13 +30,13 @@ from evo.api.arguments import (
 from evo.api.results import Answer, best_answers, candidate_rows, data_frame, only_answer
 from evo.api.run import configure
 from evo.errors import BadInput
-from evo.runs.finish import outcome_of, record_end, summarize
+from evo.runs.finish import end_run
 from evo.runs.preflight import ASK_TELL, check_new_run
 from evo.runs.resume import plan_resume, relaunch
 from evo.runs.start import OpenRun, launch
 from evo.search.iteration import Iteration
 from evo.search.resources import Resources
-from evo.search.stop import FINISHED, INTERRUPTED, StopReason
+from evo.search.stop import FINISHED, INTERRUPTED
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.store import Store
 from islands.types import Candidate, Placement
@@ -264,12 +264,9 @@ class Session:
     async def _finish(self) -> None:
         launched = self.launched
         stop = launched.core.stopped or (FINISHED if self.is_done() and not self._open else INTERRUPTED)
-        outcome, why = outcome_of(launched, stop, None)
-        if stop.reason is StopReason.FINISHED and outcome == "done":
-            why = ""
         launched.status.active.pause()
         if self._lost is None:
-            record_end(launched, outcome, why, summarize(launched, outcome, why, stop.reason))
+            end_run(launched, stop)
         await launched.close()
         await self._resources.close()
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from problems.contract import Problem, Score, ScorerFault
@@ -50,8 +51,6 @@ class Subject:
         self.asked: list[Outcome] = []
         self.known = problem.known_answers(seed)
         self._seed, self._count = seed, mutants
-        self._honest: Outcome | None = None
-        self._mutants: list[Outcome] | None = None
 
     def ask(self, answer: str) -> Outcome:
         """Score one answer as a search would."""
@@ -69,27 +68,15 @@ class Subject:
         """Score the seed again, whatever the problem remembers of it."""
         return self._timed(self.seed_answer, self.problem.score_seed)
 
-    @property
+    @cached_property
     def honest(self) -> Outcome:
         """The best of the seed and the known answers: an attack has to beat it."""
-        if self._honest is None:
-            self._honest = self.ask_seed()
-            for outcome in self.ask_all(self.known[:1]):
-                if outcome.fitness > self._honest.fitness:
-                    self._honest = outcome
-        return self._honest
+        return max([self.ask_seed(), *self.ask_all(self.known[:1])], key=lambda outcome: outcome.fitness)
 
     @property
     def seed_fitness(self) -> float:
         """The seed's fitness, 0 if it is at fault."""
         return next((outcome.fitness for outcome in self.asked if outcome.answer == self.seed_answer), 0.0)
-
-    @property
-    def mutants(self) -> list[Outcome]:
-        """Distinct answers by small random changes of the seed and the known answers, then of the best of those."""
-        if self._mutants is None:
-            self._mutants = self._mutate()
-        return self._mutants
 
     def _timed(self, answer: str, score: Callable[[], Score]) -> Outcome:
         began, checked, fault = time.perf_counter(), None, ""
@@ -101,7 +88,9 @@ class Subject:
         self.asked.append(outcome)
         return outcome
 
-    def _mutate(self) -> list[Outcome]:
+    @cached_property
+    def mutants(self) -> list[Outcome]:
+        """Distinct answers by small random changes of the seed and the known answers, then of the best of those."""
         rng = random.Random(self._seed)
         parents = [self.honest.answer, *self.known]
         seen, made, began = {self.problem.canonical(parent) for parent in parents}, list[Outcome](), time.monotonic()

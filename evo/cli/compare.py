@@ -8,7 +8,7 @@ import click
 
 from evo.api.drive import plan_comparison, run_comparison
 from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, shared_search_flags
-from evo.cli.live import choose_name, foreground, name_configs, search_on_screen, silent_if, wants_screen
+from evo.cli.live import foreground, name_configs, search_on_screen, silent_if, wants_screen
 from evo.cli.options import (
     OutputOptions,
     check_processes,
@@ -20,7 +20,7 @@ from evo.cli.options import (
     ray_option,
     read_command,
 )
-from evo.cli.outcome import report_comparison
+from evo.cli.outcome import report
 from evo.config.compare import CompareOptions, load_comparison, parse_arm
 from evo.errors import BadInput
 
@@ -115,14 +115,12 @@ def compare(
     with silent_if(on_screen):
         begin, configs = plan_comparison(config, db, name, read_command())
     if on_screen:
-        shown = name or choose_name(db)
-        named_by_us = () if name else ("--name", shown)
-        return search_on_screen(shown, output, name_configs(configs), against=config.against, options=named_by_us)
+        return search_on_screen(name, output, name_configs(configs), against=config.against)
     console = open_console(stderr=as_json)
     outcome = run_comparison(
         begin, configs, foreground(console), db, processes=config.processes, against=config.against, ray=ray
     )
-    return report_comparison(outcome, output, console, against=config.against)
+    return report(outcome, output, console, against=config.against)
 
 
 def _split_values(given: tuple[str, ...]) -> list[str] | None:

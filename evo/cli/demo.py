@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import click
 from rich.console import Console
 
+from evo.api.results import load_comparison
 from evo.cli import evo
 from evo.cli.live import choose_name, search_on_screen, wants_screen
 from evo.cli.options import (
@@ -27,10 +28,7 @@ from evo.cli.options import (
     print_json,
     print_table,
 )
-from evo.errors import BadInput
-from evo.report.page import write_report
 from islands.names import format_db_option
-from islands.store import Store
 from problems.entry_points import find_entry_points, load_entry_point
 
 ENTRY_POINTS = "evo.demo"
@@ -153,18 +151,12 @@ class ComparisonAct:
 def read_standing(name: str, db: str, reference: str) -> dict[str, Any]:
     """A comparison's end: the share of problems that each arm solved, all verdicts, and whether `model` is ahead of the
     reference, or behind it; None if no difference is shown."""
-    from evo.progress.model import Progress  # verdicts: scipy
-
-    with Store.open(db, read_only=True) as store:
-        progress = Progress.open(store, name, reference)
-    summary, solved, ahead = progress.summary, dict[str, float](), None
-    if summary is not None:
-        solved = {arm: each.solved.mean for arm, each in summary.arms.items() if each.solved is not None}
-        gap = summary.against.get("model", {}).get("solved")
-        ahead = gap.interval.mean > 0 if gap is not None and gap.shown else None
-    verdicts = [each.text for each in progress.verdicts] if summary is not None else []
-    problems = len(progress.comparison.problems)
-    return {"name": name, "problems": problems, "solved": solved, "verdicts": verdicts, "model_ahead": ahead}
+    figures = load_comparison(name, db=db, against=reference).summary
+    solved = {arm: each["solved"]["mean"] for arm, each in figures["arms"].items() if each["solved"] is not None}
+    gap = figures["against"].get("model", {}).get("solved")
+    ahead = gap["mean"] > 0 if gap is not None and gap["shown"] else None
+    common = {"name": name, "problems": len(figures["problems"]), "verdicts": figures["verdicts"]}
+    return {**common, "solved": solved, "model_ahead": ahead}
 
 
 MAZES = ComparisonAct(
@@ -193,7 +185,7 @@ MAZES = ComparisonAct(
     default="evo-demo",
     show_default=True,
     type=click.Path(file_okay=False),
-    help="The directory of the report and of the table.",
+    help="The directory of the table.",
 )
 @db_option
 @plain_option
@@ -216,8 +208,7 @@ def demo(limit: int, iterations: int, seed: int, output: str, db: str, plain: bo
     for number, act in enumerate(acts, 1):
         console.print(f"\n[bold]{number}. {act.title}[/bold]", soft_wrap=True)
         results.append(act.play(context))
-    name = results[0].record["name"]
-    _print_next(name, [each for result in results for each in result.next], _write_page(name, context), context)
+    _print_next(results, context)
     outcome = "; ".join(result.sentence for result in results) + "."
     console.print(f"\n[bold]Outcome:[/bold] {outcome}", soft_wrap=True)
     if as_json:
@@ -225,32 +216,16 @@ def demo(limit: int, iterations: int, seed: int, output: str, db: str, plain: bo
     return 0
 
 
-def _write_page(name: str, context: DemoContext) -> str | None:
-    """Write the report's page, if its libraries are installed. Returns its path."""
-    context.folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with (
-            context.console.status("writing the report"),
-            Store.open(context.output.db, read_only=True) as store,
-        ):
-            page = str(context.folder / f"{name}.html")
-            write_report(store, name, page)
-            return page
-    except BadInput as error:
-        context.console.print(f"no report: {error}", style="yellow", soft_wrap=True, markup=False)
-        return None
-
-
-def _print_next(name: str, further: Sequence[tuple[str, str]], page: str | None, context: DemoContext) -> None:
-    suffix = format_db_option(context.output.db)
+def _print_next(results: Sequence[ActResult], context: DemoContext) -> None:
+    name, suffix = results[0].record["name"], format_db_option(context.output.db)
     rows = [
         (f"evo watch {name}{suffix}", "the screen again: routes, lineages, curves"),
         (f"evo show {name}{suffix}", "areas, times, costs and all differences"),
+        (f"evo report {name}{suffix}", "all of it on a page for a browser"),
         (f"evo best {name}/model/s0{suffix}", "the best routes"),
         ("evo run my_scorer.py --policy MODEL", "search your own problem with any model"),
-        *further,
+        *(row for result in results for row in result.next),
     ]
-    rows += [] if page is None else [(page, "the report of the mazes, for a browser")]
     context.console.print("\nNext:", style="bold")
     longest = max(len(command) for command, _ in rows)
     for command, what in rows:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
-from rich.progress import track
 
 from evo.cli.flags import flag
 from evo.cli.options import (
     db_option,
     format_arguments,
     json_option,
-    open_console,
-    plain_option,
     print_json,
     read_command,
 )
@@ -40,7 +35,6 @@ from islands.openevolve import (
     read_programs,
     score_of,
 )
-from islands.runs import group_count
 from islands.store import Store
 from problems.contract import Problem, Score
 from problems.scoring import Scorer
@@ -51,8 +45,7 @@ from problems.scoring import Scorer
 @click.option("-o", "--output", metavar="FILE.jsonl", required=True, help="Write to this file.")
 @click.option("--no-tokens", is_flag=True, help="Leave out token ids and log-probabilities.")
 @db_option
-@plain_option
-def export(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> None:
+def export(name: str, output: str, no_tokens: bool, db: str) -> None:
     """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, rewards, fitness,
     errors, token ids and behaviour log-probabilities."""
     path = Path(output)
@@ -64,15 +57,11 @@ def export(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> Non
         raise BadInput(f"-o {output}: there is no directory {path.parent}")
     with Store.open(db, read_only=True) as store:
         runs = runs_named(store, name)
-        total = sum(group_count(store, run.id)[0] for run in runs)
-        console = open_console(stderr=True)
-        rows: Iterable[dict[str, Any]] = (
+        rows = (
             {**row, "run": run.name, "arm": run.arm}
             for run in runs
             for row in export_groups(store, run.id, tokens=not no_tokens)
         )
-        if console.is_terminal and not plain:
-            rows = track(rows, f"exporting {name}", total=total, console=console, transient=True)
         partial = path.with_name(path.name + ".partial")
         count = 0
         try:

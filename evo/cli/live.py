@@ -38,31 +38,35 @@ def wants_screen(output: OutputOptions) -> bool:
 
 
 def search_on_screen(
-    name: str,
+    name: str | None,
     output: OutputOptions,
     loading: str,
     arguments: Sequence[str] | None = None,
     *,
     against: str | None = None,
-    options: Sequence[str] = (),
     quiet: bool = False,
 ) -> int:
     """Run `evo ARGUMENTS --plain` as a child and show its run or comparison `name`; then print what it printed. Returns
     its exit code.
 
-    arguments: by default this process's; options: added to them; quiet: leave its stdout out if it ends well
+    name: None for a free one, which the child is given; arguments: by default this process's
+    quiet: leave its stdout out if it ends well
     """
     from evo.tui.app import ScreenApp, run_screen  # Textual: lines do not need it
 
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if name is None:
+        name = choose_name(output.db)
+        given[1:1] = ["--name", name]
+    shown = name
     size = shutil.get_terminal_size()
     settings = {"EVO_COMMAND": read_command(), SHOWN: "1", "COLUMNS": str(size.columns), "LINES": str(size.lines)}
     if not output.as_json:
         settings["FORCE_COLOR"] = "1"
     code = 1
-    child = CommandProcess([given[0], "--plain", *options, *given[1:]], settings, held=True)
+    child = CommandProcess([given[0], "--plain", *given[1:]], settings, held=True)
     try:
-        app = ScreenApp(lambda: _open_progress(output.db, name, against), loading=f"loading {loading}", child=child)
+        app = ScreenApp(lambda: _open_progress(output.db, shown, against), loading=f"loading {loading}", child=child)
         with contextlib.suppress(BrokenPipeError):
             code = asyncio.run(run_screen(app))
     except Exception as error:  # the screen broke: the search goes on, and this process waits for it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -22,23 +22,27 @@ SHOWN_PROBLEMS = 30
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
 
 
-def report(outcome: SearchOutcome | ComparisonOutcome, output: OutputOptions, console: Console) -> int:
-    """Print how a search or a comparison ended; returns the exit code."""
-    if isinstance(outcome, SearchOutcome):
-        return report_search(outcome, output, console)
-    return report_comparison(outcome, output, console)
+def report(
+    outcome: SearchOutcome | ComparisonOutcome, output: OutputOptions, console: Console, *, against: str | None = None
+) -> int:
+    """Print how a search or a comparison ended; returns the exit code. Raises the failure that ended a search.
 
-
-def report_search(outcome: SearchOutcome, output: OutputOptions, console: Console) -> int:
-    """Print how a search ended; returns the exit code. Raises the failure that ended it."""
-    if output.as_json:
-        print_json(outcome.summary)
+    against: the arm that a comparison's others are measured against"""
+    if isinstance(outcome, ComparisonOutcome):
+        _print_comparison(outcome, output, console, against)
+        faults = (*(f"{run.run}: {run.reason}" for run in outcome.failed), *outcome.faults)
+        failure, interrupted = None, outcome.interrupted
     else:
-        _print_search(outcome, output.db, console)
-    _print_faults(outcome.faults)
-    if outcome.failure is not None:
-        raise outcome.failure
-    return INTERRUPTED if outcome.outcome == "interrupted" else 1 if outcome.faults else 0
+        if output.as_json:
+            print_json(outcome.summary)
+        else:
+            _print_search(outcome, output.db, console)
+        faults, failure, interrupted = outcome.faults, outcome.failure, outcome.outcome == "interrupted"
+    for fault in faults:
+        print(f"evo: {fault}", file=sys.stderr)
+    if failure is not None:
+        raise failure
+    return INTERRUPTED if interrupted else 1 if faults else 0
 
 
 def describe_metrics(metrics: Mapping[str, Any]) -> str:
@@ -111,34 +115,18 @@ def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str
     return problem["name"], f"{problem['iterations']}{of}", best, target, state
 
 
-def report_comparison(
-    outcome: ComparisonOutcome, output: OutputOptions, console: Console, *, against: str | None = None
-) -> int:
-    """Print the standings of a comparison; returns the exit code."""
-    print_standings(outcome.name, output, console, against)
-    if not output.as_json:
-        named = format_arguments(outcome.name, output.db)
-        if outcome.interrupted or outcome.failed:
-            console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
-        console.print(f"Next: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
-    _print_faults(f"{run.run}: {run.reason}" for run in outcome.failed)
-    _print_faults(outcome.faults)
-    return INTERRUPTED if outcome.interrupted else 1 if outcome.failed or outcome.faults else 0
-
-
-def print_standings(name: str, output: OutputOptions, console: Console, against: str | None = None) -> None:
-    """Solve rates, differences and the verdict of a comparison, as tables or as JSON."""
+def _print_comparison(outcome: ComparisonOutcome, output: OutputOptions, console: Console, against: str | None) -> None:
+    """Solve rates, differences and the verdict, as tables or as JSON."""
     from evo.progress.model import Progress
     from evo.report.terminal import as_dict, print_summary  # verdicts: scipy
 
     with Store.open(output.db, read_only=True) as store:
-        progress = Progress.open(store, name, against)
+        progress = Progress.open(store, outcome.name, against)
         if output.as_json:
             print_json(as_dict(progress))
-        else:
-            print_summary(console, progress, details=output.details)
-
-
-def _print_faults(faults: Iterable[str]) -> None:
-    for fault in faults:
-        print(f"evo: {fault}", file=sys.stderr)
+            return
+        print_summary(console, progress, details=output.details)
+    named = format_arguments(outcome.name, output.db)
+    if outcome.interrupted or outcome.failed:
+        console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)
+    console.print(f"Next: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)

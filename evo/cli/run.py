@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, search_flags
-from evo.cli.live import choose_name, foreground, name_configs, search_on_screen, silent_if, wants_screen
+from evo.cli.live import foreground, name_configs, search_on_screen, silent_if, wants_screen
 from evo.cli.options import (
     OutputOptions,
     check_processes,
@@ -78,16 +78,14 @@ def run(
     with silent_if(on_screen):
         check_new_run(config, resources, db, name)
     if on_screen:
-        loading = f"{config.policy} for {' '.join(config.problems)}"
-        shown = name or choose_name(db)
-        return search_on_screen(shown, output, loading, options=() if name else ("--name", shown))
+        return search_on_screen(name, output, name_configs([config]))
     from evo.api.drive import run_search  # slow to import: the database's library and the screen
-    from evo.cli.outcome import report_search
+    from evo.cli.outcome import report
     from evo.runs.start import launch
 
     console = open_console(stderr=as_json)
     prepare = partial(launch, config, db=db, name=name, command=command, resources=resources)
-    return report_search(run_search(prepare, foreground(console), db), output, console)
+    return report(run_search(prepare, foreground(console), db), output, console)
 
 
 @click.command()

@@ -79,13 +79,7 @@ async def run_to_end(open_run: OpenRun) -> SearchOutcome:
         failure = error
     except asyncio.CancelledError:
         cancelled = True
-    outcome, why = outcome_of(open_run, stop, failure)
-    summary = summarize(open_run, outcome, why, StopReason.FAILED if failure is not None else stop.reason)
-    try:
-        record_end(open_run, outcome, why, summary)
-    except (DatabaseUnavailable, RunBusy):
-        if failure is None:
-            raise  # a failed search stays as it was last written
+    outcome, why, summary = end_run(open_run, stop, failure)
     faults = tuple(str(problem_run.stop) for problem_run in open_run.problem_runs if problem_run.failed)
     saved = checkpoints(open_run.store, open_run.run.id) if open_run.config.train and failure is None else []
     return SearchOutcome(
@@ -93,8 +87,20 @@ async def run_to_end(open_run: OpenRun) -> SearchOutcome:
     )
 
 
-def record_end(open_run: OpenRun, outcome: str, reason: str, summary: dict[str, Any]) -> None:
-    """Record how the run ended, and which problems have had all their iterations."""
+def end_run(open_run: OpenRun, stop: Stop, failure: SearchFailed | None = None) -> tuple[str, str, dict[str, Any]]:
+    """Record how the run ended, and which problems have had all their iterations. Returns the outcome, its reason, and
+    the summary. Raises DatabaseUnavailable or RunBusy, unless the search failed."""
+    outcome, reason = outcome_of(open_run, stop, failure)
+    summary = summarize(open_run, outcome, reason, StopReason.FAILED if failure is not None else stop.reason)
+    try:
+        _record(open_run, outcome, reason, summary)
+    except (DatabaseUnavailable, RunBusy):
+        if failure is None:
+            raise  # a failed search stays as it was last written
+    return outcome, reason, summary
+
+
+def _record(open_run: OpenRun, outcome: str, reason: str, summary: dict[str, Any]) -> None:
     store = open_run.store
     with store.begin() as transaction:
         for problem_run in open_run.problem_runs:

@@ -50,7 +50,7 @@ def scored(problem, *rows, fitness=None, seconds=1.0):
     for place, row in enumerate(rows):
         value = fitness[place] if fitness else sum(row) / len(row)
         subject.asked.append(Outcome(str(place), Score(tuple(row), value), "", seconds))
-    subject._mutants = list(subject.asked)
+    subject.mutants = list(subject.asked)
     return subject
 
 
