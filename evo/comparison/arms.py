@@ -79,9 +79,6 @@ class Comparison:
         """Planned for each problem."""
         return max(planned_iterations(run.config) for run in self.runs)
 
-    def arm(self, name: str) -> Arm:
-        return next(arm for arm in self.arms if arm.name == name)
-
 
 def gather(store: Store, name: str, against: str | None = None) -> Comparison:
     """The comparison, or the run, of that name. Raises UnknownRun, and BadInput if no arm is called `against`.

@@ -9,7 +9,7 @@ are in evo.comparison.summary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -135,40 +135,13 @@ def drawn_times(iterations: int, most: int) -> Ints:
 def common_horizon(*arms: Results, best: bool = False) -> int:
     """The iteration that every search of every arm has reached; with `best`, the last one for which every arm's best
     fitness is known. Raises ValueError if the arms are not comparable."""
-    _comparable(arms)
-    return min(arm.best_horizon if best else arm.horizon for arm in arms)
-
-
-def _comparable(arms: Sequence[Results]) -> None:
     if len({len(arm.solved_at) for arm in arms}) > 1:
         raise ValueError(f"arms must have the same problems: {', '.join(str(len(arm.solved_at)) for arm in arms)}")
     if any((arm.judged != arms[0].judged).any() for arm in arms):
         raise ValueError("arms must have the same problems: not the same ones have a target")
     if len({arm.answers for arm in arms}) > 1:
         raise ValueError("an iteration costs the arms different numbers of answers")
-
-
-@dataclass(frozen=True)
-class Solvers:
-    """Which arms solved which problems under any seed: indices among the problems. alone: arm -> problems that no other
-    arm solved"""
-
-    alone: Mapping[str, tuple[int, ...]]
-    by_all: tuple[int, ...] = ()
-    by_none: tuple[int, ...] = ()
-
-
-def solvers(arms: Mapping[str, Results], t: int) -> Solvers:
-    """The problems that only one arm solved, all arms, or none, within t iterations. Raises ValueError if the arms are
-    not comparable, beyond a horizon, and for different numbers of seeds: more seeds solve more."""
-    _comparable(list(arms.values()))
-    if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
-        raise ValueError("arms need the same number of seeds: more tries solve more")
-    indices = np.flatnonzero(next(iter(arms.values())).judged)
-    solved = np.array([arm.solved_by(t).any(axis=1) for arm in arms.values()])  # (arms, J)
-    by = solved.sum(axis=0)
-    alone = {name: tuple(indices[row & (by == 1)].tolist()) for name, row in zip(arms, solved, strict=True)}
-    return Solvers(alone, tuple(indices[by == len(arms)].tolist()), tuple(indices[by == 0].tolist()))
+    return min(arm.best_horizon if best else arm.horizon for arm in arms)
 
 
 TIE_TOLERANCE = 5e-4

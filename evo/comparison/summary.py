@@ -15,20 +15,15 @@ p-values and intervals of several arms against one reference are corrected for a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from evo.comparison.results import (
-    Floats,
-    Ints,
-    Results,
-    Solvers,
-    common_horizon,
-    solvers,
-)
+from evo.comparison.results import Floats, Ints, Results, common_horizon
 from evo.stats import (
     Difference,
     Verdict,
@@ -232,10 +227,12 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
     if first.best is not None:
         # all metrics at one iteration: a solved search is known for later ones, its best fitness is not
         horizon = min(horizon, best_horizon)
-    solved = solvers(arms, horizon) if horizon else Solvers({})
+    judged: list[int] = np.flatnonzero(first.judged).tolist()
+    solved = {name: list(compress(judged, arm.solved_by(horizon).max(axis=1))) for name, arm in arms.items() if horizon}
+    times = Counter(chain.from_iterable(solved.values()))
     standing = {}
     for name, arm in arms.items():
-        shown = ArmSummary(only=solved.alone.get(name, ()))
+        shown = ArmSummary(only=tuple(row for row in solved.get(name, ()) if times[row] == 1))
         if horizon:
             curve, at = solve_curve(arm, crossed_seeds=crossed_seeds), int(np.searchsorted(arm.times, horizon))
             rate = Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at]))
@@ -265,8 +262,8 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         reference,
         standing,
         against,
-        solved.by_all,
-        solved.by_none,
+        tuple(row for row in judged if times[row] == len(arms)),
+        tuple(row for row in judged if solved and not times[row]),
     )
 
 

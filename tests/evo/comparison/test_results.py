@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from evo.comparison.results import Results, common_horizon, solvers
+from evo.comparison.results import Results, common_horizon
+from evo.comparison.summary import summarise
 
 inf, nan = math.inf, math.nan
 
@@ -93,11 +94,8 @@ def test_who_solved_what():
         "base": arm([[1, inf], [inf, inf], [nan, nan], [inf, inf], [9, inf]]),
         "vpo": arm([[2, 2], [3, inf], [nan, nan], [inf, inf], [inf, 2]]),
     }
-    got = solvers(arms, 10)
-    assert got.alone == {"base": (), "vpo": (1,)}
-    assert (got.by_all, got.by_none) == ((0, 4), (3,))
-    assert solvers(arms, 5).alone == {"base": (), "vpo": (1, 4)}
+    found = summarise(arms, None)
+    assert {name: one.only for name, one in found.arms.items()} == {"base": (), "vpo": (1,)}
+    assert (found.by_all, found.by_none) == ((0, 4), (3,))
     with pytest.raises(ValueError, match="seeds"):
-        solvers({"a": arm([[1]]), "b": arm([[1, 1]])}, 10)
-    with pytest.raises(ValueError, match="reached 10"):
-        solvers(arms, 11)
+        summarise({"a": arm([[1]]), "b": arm([[1, 1]])}, None)
