@@ -63,6 +63,11 @@ class MessageFormat:
         vector = zip(self.problem.objectives, candidate.rewards, strict=True)
         return f"Fitness {candidate.fitness:.4g} ({', '.join(f'{name} {value:.3g}' for name, value in vector)})"
 
+    def feedback(self, candidate: Candidate) -> str:
+        """As long as the configuration allows; "" for none."""
+        most = self.config.max_feedback_chars
+        return cut(candidate.feedback, most) if most else ""
+
     def begin_answer(self, selection: Selection, rng: np.random.Generator | None) -> str:
         """The prefill: the first part of the parent, "" for none."""
         from vpo.chain import draw_prefill
@@ -134,8 +139,8 @@ class ChatFormat(MessageFormat):
         if self.problem.answer_format == "python":
             text = f"```python\n{text.rstrip()}\n```"
         lines = [self.scores(candidate)]
-        if feedback and candidate.feedback and self.config.max_feedback_chars:
-            lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
+        if feedback and (told := self.feedback(candidate)):
+            lines.append(f"Feedback: {told}")
         return "\n".join([*lines, text])
 
 

@@ -50,6 +50,7 @@ class OpenEvolveFormat(MessageFormat):
 
         shown = self.select_shown(selection)
         parent = shown.parent
+        feedback = "" if parent is None else self.feedback(parent)
         current = parent.text if parent is not None else self.problem.seed_answer()
         built = self.sampler.build_prompt(
             current_program=cut(current, self.config.max_answer_chars) if not self.diff else current,
@@ -61,7 +62,7 @@ class OpenEvolveFormat(MessageFormat):
             inspirations=[self._program(c) for c in shown.inspirations],
             language=self.language,
             diff_based_evolution=self.diff,
-            program_artifacts=self._artifacts(parent) if parent is not None else None,
+            program_artifacts={"feedback": feedback} if feedback else None,
             feature_dimensions=self.features,
         )
         request = ""
@@ -77,7 +78,3 @@ class OpenEvolveFormat(MessageFormat):
     def _program(self, candidate: Candidate) -> dict[str, Any]:
         code = cut(candidate.text, self.config.max_answer_chars)
         return {"id": str(candidate.id), "code": code, "metrics": self._metrics(candidate), "metadata": {}}
-
-    def _artifacts(self, candidate: Candidate) -> dict[str, str | bytes] | None:
-        feedback = cut(candidate.feedback, self.config.max_feedback_chars)
-        return {"feedback": feedback} if feedback else None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.prompts.chat import MessageFormat, cut
-from islands.types import Candidate, Selection
+from evo.prompts.chat import MessageFormat
+from islands.types import Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
 from vpo.policies.prompt_formats import WORK_FOLDER
@@ -36,7 +36,9 @@ class WorkFolderFormat(MessageFormat):
             "format": WORK_FOLDER,
             "task": self.problem.statement().strip(),
             "files": self.problem.files_of(self.problem.seed_answer() if parent is None else parent.text),
-            "feedback": "" if parent is None else self._describe(parent),
+            "feedback": ""
+            if parent is None
+            else "\n\n".join(filter(None, (self.scores(parent), self.feedback(parent)))),
             "others": [{"files": self.problem.files_of(other.text), "scores": self.scores(other)} for other in others],
         }
         text = json.dumps(request, ensure_ascii=False, indent=1)
@@ -54,10 +56,3 @@ class WorkFolderFormat(MessageFormat):
 
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
         return json.dumps({"files": self.problem.files_of(answers[0])}, ensure_ascii=False)
-
-    def _describe(self, candidate: Candidate) -> str:
-        """The scores and the feedback of the answer to improve."""
-        lines = [self.scores(candidate)]
-        if candidate.feedback and self.config.max_feedback_chars:
-            lines.append(cut(candidate.feedback, self.config.max_feedback_chars))
-        return "\n\n".join(lines)
