@@ -29,8 +29,8 @@ from islands.runs import RunOverview, read_totals
 from islands.store import Store
 from islands.types import OF_ROLLOUTS, sum_totals
 
-ROWS = 50
-"""Rows of a list on one page."""
+ROWS, MOST_RUNS = 50, 1_000
+"""Candidates on one page, and runs of the list at most."""
 TEXT_CHARS = 60_000
 """Characters of one text on a page; a link saves the whole text as a file."""
 ANCESTORS, OFFSPRING, MISREAD = 300, 50, 50
@@ -88,32 +88,22 @@ def _run_row(store: Store, name: str, lines: Sequence[RunOverview]) -> Row:
     }
 
 
-def list_runs(database: RunDatabase, query: Mapping[str, str]) -> UiPage:
+def list_runs(database: RunDatabase) -> UiPage:
     """The runs, running ones and new ones first; without any, commands to start from."""
     by_name: dict[str, list[RunOverview]] = {}
-    rows, fault, words = list[Row](), "", query.get("q", "")
+    rows, fault = list[Row](), ""
     try:
         for line in reversed(database.overview()):
             by_name.setdefault(line.run.comparison or line.run.name, []).insert(0, line)
-        rows += [_run_row(database.store(), name, lines) for name, lines in by_name.items()]
+        newest = list(by_name.items())[:MOST_RUNS]
+        rows += [_run_row(database.store(), name, lines) for name, lines in newest]
     except DatabaseUnavailable as error:
         fault = str(error)
     rows.sort(key=lambda row: "running" not in row["state"].text)
-    texts = [" ".join(cell.text for cell in row.values()) + by_name[row["run"].text][0].run.command for row in rows]
-    shown = [
-        row for row, text in zip(rows, texts, strict=True) if all(one in text.lower() for one in words.lower().split())
-    ]
-    page, pages = _page(query, len(shown))
-    values = {
-        "database": database.name,
-        "runs": make_table("runs", "Runs", shown[page * ROWS : (page + 1) * ROWS]),
-        "count": len(shown),
-        "whole": len(rows),
-        "fault": fault,
-        "words_chosen": words,
-        "turns": _turns("/", {"q": words}, page, pages),
-    }
-    return UiPage("runs.html.jinja", values, live=True)
+    caption = "Runs" if len(by_name) <= MOST_RUNS else f"The newest {MOST_RUNS:,} of {len(by_name):,} runs"
+    table = make_table("runs", caption, rows)
+    shown = None if table is None else replace(table, filterable=True)
+    return UiPage("runs.html.jinja", {"database": database.name, "runs": shown, "fault": fault}, live=True)
 
 
 def show_run(database: RunDatabase, name: str) -> UiPage:
@@ -136,12 +126,14 @@ def list_candidates(database: RunDatabase, name: str, query: Mapping[str, str]) 
         by_fitness=chosen["sort"] == "fitness",
     )
     count = count_browsed(store, picked)
-    page, pages = _page(query, count)
+    pages = max(1, -(-count // ROWS))
+    page = min(pages, max(1, _whole(query.get("page", ""), "page") or 1))
+    path = f"{run_path(name, 'candidates')}?{urlencode({key: value for key, value in chosen.items() if value})}&page="
     names = {record.index: record.name for record in store.problems(comparison.runs[0].id)}
     with store.read() as connection:
         errors = sum_totals(read_totals(connection, picked.runs).values()).errors
     misread = misread_rollouts(store, picked.runs, MISREAD) if chosen["show"] == "failed" else []
-    shown = browse(store, picked, page * ROWS, ROWS)
+    shown = browse(store, picked, (page - 1) * ROWS, ROWS)
     values = {
         "name": name,
         "count": f"more than {MOST_COUNTED:,}" if count > MOST_COUNTED else f"{count:,}",
@@ -150,7 +142,9 @@ def list_candidates(database: RunDatabase, name: str, query: Mapping[str, str]) 
         "problems": sorted(names.items()),
         "misread": [(one, names.get(one.problem, str(one.problem))) for one in misread],
         "chosen": chosen,
-        "turns": _turns(run_path(name, "candidates"), chosen, page, pages),
+        "page": page,
+        "pages": pages,
+        "path": path,
     }
     return UiPage("candidates.html.jinja", values)
 
@@ -176,27 +170,6 @@ def show_candidate(database: RunDatabase, name: str, candidate_id: int) -> UiPag
 def candidate_text(database: RunDatabase, name: str, candidate_id: int) -> str:
     """The whole answer. Raises UnknownRun."""
     return find_candidate(database.store(), name, candidate_id)[1].candidate.text
-
-
-def _page(query: Mapping[str, str], count: int) -> tuple[int, int]:
-    """(page from 0, pages)."""
-    pages = max(1, -(-count // ROWS))
-    return min(pages, max(1, _whole(query.get("page", ""), "page") or 1)) - 1, pages
-
-
-def _turns(path: str, chosen: Mapping[str, str], page: int, pages: int) -> dict[str, Any]:
-    """Links to the pages before and after."""
-
-    def link(to: int) -> str:
-        query = {**{key: value for key, value in chosen.items() if value}, "page": to + 1}
-        return f"{path}?{urlencode(query)}"
-
-    return {
-        "page": page + 1,
-        "pages": pages,
-        "before": link(page - 1) if page else "",
-        "after": link(page + 1) if page + 1 < pages else "",
-    }
 
 
 def _whole(text: str, what: str) -> int | None:

@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         database = self.server.database
         match parts:
             case [""]:
-                return self._show(pages.list_runs(database, query))
+                return self._show(pages.list_runs(database))
             case ["run", name]:
                 return self._show(pages.show_run(database, name))
             case ["run", name, "candidates"]:
