@@ -69,19 +69,17 @@ def _differences(subject: Subject, rows: Sequence[list[Any]]) -> list[str]:
     """The differences between repeats, one line per answer."""
     lines = []
     for place, scores in enumerate(zip(*rows, strict=False)):
-        name = "the seed" if place == 0 else f"mutant {place}"
         if all(score == scores[0] for score in scores):
             continue
         if any(isinstance(score, str) for score in scores):
-            lines.append(f"{name}: a fault of the scorer now and then")
-            continue
-        if len({score[2] for score in scores}) > 1:
-            lines.append(f"{name}: an error now and then")
-            continue
-        names = (*subject.problem.objectives, "fitness")
-        columns = zip(names, zip(*([*score[0], score[1]] for score in scores), strict=True), strict=True)
-        spread = [f"{name} {min(values):.6g} to {max(values):.6g}" for name, values in columns if len(set(values)) > 1]
-        lines.append(f"{name}: {', '.join(spread[:5])}")
+            spread = ["a fault of the scorer now and then"]
+        elif len({score[2] for score in scores}) > 1:
+            spread = ["an error now and then"]
+        else:
+            names = (*subject.problem.objectives, "fitness")
+            columns = zip(names, zip(*([*score[0], score[1]] for score in scores), strict=True), strict=True)
+            spread = [f"{name} {min(of):.6g} to {max(of):.6g}" for name, of in columns if len(set(of)) > 1]
+        lines.append(f"{f'mutant {place}' if place else 'the seed'}: {', '.join(spread[:5])}")
     return lines
 
 
@@ -129,10 +127,8 @@ def score_as_asked() -> None:
     json.dump(rows, sys.stdout)
 
 
-TIGHT, LOOSE = 0.5, 200.0
-"""A time-out below twice the seed's time is a finding; so is one far above the longest evaluation."""
-LONG = 10.0
-"""Seconds below which a loose time-out costs little."""
+TIGHT = 0.5
+"""Share of the time-out from which on a typical answer is a finding."""
 
 
 def check_cost(subject: Subject) -> Finding:
@@ -146,9 +142,6 @@ def check_cost(subject: Subject) -> Finding:
         summary += "; there is no time-out"
     elif typical > TIGHT * timeout:
         level, summary = "finding", f"{summary}, under a time-out of {timeout:g} s: an answer a little slower fails"
-    elif timeout > LONG and timeout > LOOSE * longest:
-        times = f"{timeout / longest:,.0f}"
-        level, summary = "note", f"{summary}; an endless answer takes {timeout:g} s, as long as {times} others"
     else:
         summary += f"; time-out {timeout:g} s"
     return Finding("time", level, summary, (), {"median": typical, "longest": longest, "timeout": timeout})

@@ -152,8 +152,6 @@ class _Everything(float):
     __getitem__ = __call__ = __pow__ = __neg__ = __round__ = _self
     def __iter__(self): return iter([self, self])
     def __len__(self): return 2
-class _Elements(list):
-    def __iter__(self): return iter([_Everything()] * 9)
 """
 _TYPES_FIRST = "compare with `type(value) is ...` first, or run the answer apart by evo.call"
 EQUAL = {

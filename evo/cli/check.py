@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.checks.check import check_problem
-from evo.checks.subject import CheckReport, Finding
+from evo.checks.subject import CheckReport
 from evo.cli.flags import collect_given, flag
 from evo.cli.options import json_option, open_console, plain_option, print_json
 from evo.config.parse import OPTIONS, parse
@@ -43,8 +42,7 @@ def check(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, *
     evo check examples/valley --json
     """
     given = collect_given(options)
-    console = open_console(stderr=as_json)
-    live = console.is_terminal and not plain
+    console = open_console(stderr=as_json, color_system=None if plain else "auto")
     reports: list[CheckReport] = []
     for address in problems:
         config = parse(EvaluateConfig, {"limit": MOST, **given, "problems": [address]}, OPTIONS).run_config()
@@ -61,33 +59,24 @@ def check(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, *
                 )
             reports.append(report)
             if not as_json:
-                _print(console, report, live)
+                _print(console, report)
     if as_json:
         print_json([report.record() for report in reports], default=float)
     return 1 if any(report.faults for report in reports) else 0
 
 
-def _print(console: Console, report: CheckReport, rich: bool) -> None:
-    """Print a table, or plain lines if there is no terminal."""
-    console.print(f"[bold]{escape(report.problem)}[/bold]" if rich else escape(report.problem), soft_wrap=True)
+def _print(console: Console, report: CheckReport) -> None:
+    console.print(f"[bold]{escape(report.problem)}[/bold]", soft_wrap=True)
     width = max(len(finding.check) for finding in report.findings)
     for finding in report.findings:
-        _print_finding(console, finding, width, rich)
-    faults = len(report.faults)
-    verdict = (
-        f"{faults} fault{'s' * (faults != 1)}: {', '.join(_name_checks(report.faults))}" if faults else "no fault found"
-    )
+        word, style = SHOWN[finding.level]
+        shown = f"[{style}]{word:<5}[/{style}] {finding.check:<{width}}"
+        console.print(f"  {shown}  {escape(finding.summary)}", soft_wrap=True)
+        for line in finding.details if finding.level != "ok" or finding.check == "collinear" else ():
+            console.print(f"  {'':<5} {'':<{width}}    {escape(line)}", soft_wrap=True, style="dim")
+    faults, verdict = len(report.faults), "no fault found"
+    if faults:
+        named = ", ".join(dict.fromkeys(fault.check for fault in report.faults))
+        verdict = f"{faults} fault{'s' * (faults != 1)}: {named}"
     scored = f"{report.asked:,} answers scored in {report.seconds:.0f} s"
-    console.print(f"  {verdict} ({scored})\n", style=None if not rich else "red" if faults else "green", soft_wrap=True)
-
-
-def _print_finding(console: Console, finding: Finding, width: int, rich: bool) -> None:
-    word, style = SHOWN[finding.level]
-    shown = f"[{style}]{word:<5}[/{style}]" if rich else f"{word:<5}"
-    console.print(f"  {shown} {finding.check:<{width}}  {escape(finding.summary)}", soft_wrap=True)
-    for line in finding.details if finding.level != "ok" or finding.check == "collinear" else ():
-        console.print(f"  {'':<5} {'':<{width}}    {escape(line)}", soft_wrap=True, style="dim" if rich else None)
-
-
-def _name_checks(faults: Sequence[Finding]) -> list[str]:
-    return list(dict.fromkeys(fault.check for fault in faults))
+    console.print(f"  {verdict} ({scored})\n", style="red" if faults else "green", soft_wrap=True)

@@ -105,15 +105,14 @@ def check_policy(address: str) -> tuple[Literal["ok", "warn", "fail"], str, str]
     with warnings.catch_warnings(action="ignore"):  # their message goes into the finding
         try:
             policy = load_policy(address, temperature=TEMPERATURE, max_tokens=TOKENS)
+            loaded = time.perf_counter() - began
+            rollout = asyncio.run(_ask(policy))
         except BadAddress as error:
             return "fail", f"{address}: {error}", "start the server or fix the address (evo run --help)"
-        loaded = time.perf_counter() - began
-        try:
-            rollout = asyncio.run(_ask(policy))
         except (PolicyUnavailable, BadInput) as error:
             return "fail", f"{address}: {error}", "read the engine's log"
-    message = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in "
-    message += f"{time.perf_counter() - began - loaded:.2f} s"
+    answered = time.perf_counter() - began - loaded
+    message = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in {answered:.2f} s"
     if address.startswith("scripted:"):
         return "ok", f"{message}; no model, so nothing to train", ""
     if not rollout.text.strip() and not len(rollout.token_ids):

@@ -49,10 +49,8 @@ def export(name: str, output: str, no_tokens: bool, db: str) -> None:
     """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, rewards, fitness,
     errors, token ids and behaviour log-probabilities."""
     path = Path(output)
-    if path.suffix == ".parquet":
-        raise BadInput(f"-o {output}: Parquet was removed; write a .jsonl and use pandas.read_json(FILE, lines=True)")
     if path.suffix != ".jsonl":
-        raise BadInput(f"-o {output}: name a FILE.jsonl")
+        raise BadInput(f"-o {output}: name a FILE.jsonl (pandas.read_json(FILE, lines=True) reads it)")
     if not path.parent.is_dir():
         raise BadInput(f"-o {output}: there is no directory {path.parent}")
     with Store.open(db, read_only=True) as store:

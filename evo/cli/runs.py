@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -19,7 +19,6 @@ from islands.runs import RunOverview, overview
 from islands.store import Store
 from islands.training import checkpoints
 
-F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 20
 
 
@@ -94,13 +93,9 @@ def _choose_db(context: click.Context, db: str) -> str:
     return above.params["db"] if above is not None and given is ParameterSource.DEFAULT else db
 
 
-def yes_option(command: F) -> F:
-    return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(command)
-
-
 @runs.command()
 @click.argument("names", metavar="RUN...", nargs=-1, required=True)
-@yes_option
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @db_option
 @click.pass_context
 def delete(context: click.Context, names: tuple[str, ...], yes: bool, db: str) -> None:
@@ -109,29 +104,23 @@ def delete(context: click.Context, names: tuple[str, ...], yes: bool, db: str) -
     with Store.open(_choose_db(context, db), must_exist=True) as store:
         run_ids = {run.id for name in dict.fromkeys(names) for run in runs_named(store, name)}
         chosen = [line for line in overview(store) if line.run.id in run_ids]
-        _delete(store, chosen, yes)
-
-
-def _delete(store: Store, chosen: Sequence[RunOverview], yes: bool) -> None:
-    if not yes:
-        _print(chosen[:SHOWN])
-        if len(chosen) > SHOWN:
-            click.echo(f"... and {len(chosen) - SHOWN} more")
-    what = f"{len(chosen)} run{'s' * (len(chosen) != 1)} with {sum(line.groups for line in chosen):,} iterations"
-    _ask(f"Delete {what} from {store.address}? This cannot be undone.", yes)
-    saved = [place for line in chosen for place in checkpoints(store, line.run.id)]
-    delete_runs(store, [line.run for line in chosen])
+        what = f"{len(chosen)} run{'s' * (len(chosen) != 1)} with {sum(line.groups for line in chosen):,} iterations"
+        if not yes:
+            _confirm(chosen, f"Delete {what} from {store.address}?")
+        saved = [place for line in chosen for place in checkpoints(store, line.run.id)]
+        delete_runs(store, [line.run for line in chosen])
     click.echo(f"deleted {what}")
     if saved:
         click.echo(f"their checkpoints were kept: {saved[-1]}" + (" and others" if len(saved) > 1 else ""))
 
 
-def _ask(question: str, yes: bool) -> None:
-    if yes:
-        return
+def _confirm(chosen: Sequence[RunOverview], question: str) -> None:
+    _print(chosen[:SHOWN])
+    if len(chosen) > SHOWN:
+        click.echo(f"... and {len(chosen) - SHOWN} more")
     if not sys.stdin.isatty():
-        raise BadInput(f"{question.removesuffix(' This cannot be undone.')} Pass --yes to confirm")
-    click.confirm(question, abort=True)
+        raise BadInput(f"{question} Pass --yes to confirm")
+    click.confirm(f"{question} This cannot be undone.", abort=True)
 
 
 @runs.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,10 +16,6 @@ from evo.errors import INTERRUPTED
 from evo.search.stop import StopReason
 from evo.training.display import print_summary, summarize
 from vpo.training.config import EstimationSettings, TrainerSettings
-
-if TYPE_CHECKING:
-    pass
-
 
 _OPTIMISATION = [
     name for name in TrainerSettings.model_fields if name not in EstimationSettings.model_fields and name != "seed"

@@ -111,9 +111,7 @@ def test_a_scorer_that_is_deterministic(subject_of):
     assert finding.level == "ok" and finding.figures == {"times": 10, "answers": 4}, finding.summary
 
 
-@pytest.mark.parametrize(
-    ("seconds", "timeout", "level"), [(1.0, 1.5, "finding"), (1.0, 10.0, "ok"), (0.01, 30.0, "note"), (1.0, None, "ok")]
-)
+@pytest.mark.parametrize(("seconds", "timeout", "level"), [(1.0, 1.5, "finding"), (1.0, 10.0, "ok"), (1.0, None, "ok")])
 def test_a_time_out_that_does_not_fit(seconds, timeout, level):
     subject = scored(Vectors("x", timeout=timeout), (1.0,), seconds=seconds)
     assert check_cost(subject).level == level

@@ -87,7 +87,7 @@ def here(here, monkeypatch):
         (["run", "maze:test", *LOCAL, "--db", "sqlite:////nowhere/at/all/evo.db"], "/nowhere/at/all"),
         (["run", "maze:test", *LOCAL, "--db", "postgresql+psycopg://u@127.0.0.1:1/x"], "127.0.0.1"),
         (["export", "nobody", "-o", "x.csv"], "x.csv"),
-        (["export", "nobody", "-o", "t.parquet"], "Parquet was removed"),
+        (["export", "nobody", "-o", "t.parquet"], "pandas.read_json"),
         (["export", "nobody", "--openevolve", "out"], "--openevolve was removed"),
         (["pretrain", "go", "-o", "x"], "python -m vpo.languages.pretrain"),
     ],
