@@ -12,7 +12,7 @@ from evo.api.arguments import Problems, call_text, plain, split_problems
 from evo.api.display import Bar, Display, Steps
 from evo.api.drive import Driver
 from evo.api.results import data_frame
-from evo.config.train import TrainRun, check_resumable, plan_training
+from evo.config.train import check_resumable, plan_training
 from evo.errors import BadInput
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock
@@ -107,7 +107,7 @@ def train(
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
     """
     addresses, objects = split_problems(address)
-    named = {name: _listed(name, plain(value)) for name, value in settings.items() if value is not None}
+    named = {name: plain(value) for name, value in settings.items() if value is not None}
     command = call_text("train", method, address, output=output, resume=resume, config=config, **settings)
     with given(objects):
         folder, begin = prepare_training(
@@ -169,9 +169,3 @@ def run_training(folder: str, begin: Callable[[], Training], driver: Driver) -> 
         return training, await training.run_to_end(driver.interruptible)
 
     return driver.drive(work)
-
-
-def _listed(name: str, value: Any) -> Any:
-    """A single value for a setting that takes several, as in evaluate="maze:test"."""
-    several = name in TrainRun.model_fields and "list[" in str(TrainRun.model_fields[name].annotation)
-    return [value] if several and isinstance(value, str) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from evo.checks.determinism import check_cost, check_determinism
 from evo.checks.objectives import check_objectives, check_steps
@@ -11,7 +11,6 @@ from evo.checks.soundness import check_cheats, check_seed, check_trivial, check_
 from evo.checks.subject import CheckReport, Finding, Level, Subject
 from problems.contract import Problem
 
-OnStep = Callable[[str], None]
 WORST = (
     *("seed", "values", "nan", "equals", "elements", "trivial", "deterministic", "negative"),
     *("leaves early", "process"),
@@ -19,38 +18,29 @@ WORST = (
 """Checks in the order of what their faults cost; the others come after them."""
 
 
-def check_problem(
-    problem: Problem, *, sandbox: str, seed: int = 0, mutants: int = 64, on_step: OnStep = print
-) -> CheckReport:
+def check_problem(problem: Problem, *, sandbox: str, seed: int = 0, mutants: int = 64) -> CheckReport:
     """Every check of one problem.
 
     mutants: the number for the checks of objectives
-    on_step: called with the name of the running step
     Raises errors that concern more than this problem (SandboxUnavailable, BadInput).
     """
     subject = Subject(problem, seed, mutants)
     began = time.monotonic()
-    findings = ranked(_findings(subject, sandbox, on_step))
+    findings = ranked(_findings(subject, sandbox))
     return CheckReport(problem.name, findings, len(subject.asked), time.monotonic() - began)
 
 
-def _findings(subject: Subject, sandbox: str, on_step: OnStep) -> Iterator[Finding]:
-    on_step("the seed")
+def _findings(subject: Subject, sandbox: str) -> Iterator[Finding]:
     first = check_seed(subject)
     yield first
     if first.level == "finding":
         return  # without a scored seed no other check is possible
-    on_step("mutants")
     yield from check_values(subject)
-    on_step("repeats")
     yield check_determinism(subject, sandbox)
     yield check_cost(subject)
-    on_step("objectives")
     yield from check_objectives(subject)
-    on_step("trivial answers")
     yield check_trivial(subject)
     yield check_steps(subject)
-    on_step("cheats")
     yield from check_cheats(subject)
 
 

@@ -47,16 +47,8 @@ def check(problems: tuple[str, ...], mutants: int, as_json: bool, plain: bool, *
     for address in problems:
         config = parse(EvaluateConfig, {"limit": MOST, **given, "problems": [address]}, OPTIONS).run_config()
         for problem in resolve_problems(config):
-            with console.status(f"checking {escape(problem.name)}") as status:
-                report = check_problem(
-                    problem,
-                    sandbox=config.sandbox,
-                    seed=config.seed,
-                    mutants=mutants,
-                    on_step=lambda what, status=status, name=problem.name: status.update(  # type: ignore[misc]
-                        f"checking {escape(name)}: {escape(what)}"
-                    ),
-                )
+            with console.status(f"checking {escape(problem.name)}"):
+                report = check_problem(problem, sandbox=config.sandbox, seed=config.seed, mutants=mutants)
             reports.append(report)
             if not as_json:
                 _print(console, report)

@@ -14,7 +14,6 @@ from evo.cli.live import choose_pause
 from evo.cli.options import db_option, json_option, open_console, plain_option, print_json
 from evo.errors import BadInput
 from evo.progress.model import Progress
-from evo.progress.snapshot import Snapshot
 from evo.tui.child import can_show
 from evo.tui.draw import picture
 from evo.tui.palette import TERMINAL
@@ -52,30 +51,28 @@ def watch(
     if svg is not None and (once or as_json):
         raise BadInput("--svg writes a picture: leave out --once and --json")
     console = open_console(markup=False)
-    if name is None:
-        name = choose_run(db)
-    if plain or as_json or once or svg is not None or not can_show(console):
-        if once:
-            return print_picture(name, db, against, console, as_json)
-        if svg is not None:
-            return write_picture(name, db, against, Path(svg))
-        return print_lines(name, db, against, console, as_json)
-    from evo.tui.app import ScreenApp, run_screen
-
+    on_screen = not (plain or as_json or once or svg) and can_show(console)
     with Store.open(db, read_only=True) as store:
-        progress = Progress(store, name, against, live=True)
-        return asyncio.run(run_screen(ScreenApp(lambda: progress, loading=f"reading {name}")))
+        progress = Progress(store, name or choose_run(store), against, live=on_screen)
+        if on_screen:
+            from evo.tui.app import ScreenApp, run_screen  # Textual: lines do not need it
+
+            return asyncio.run(run_screen(ScreenApp(lambda: progress, loading=f"reading {progress.name}")))
+        if svg is not None:
+            write_picture(progress, Path(svg))
+        elif once and not as_json:
+            print_picture(progress, console)
+        else:
+            print_lines(progress, console, as_json, once)
+    return 0
 
 
-def choose_run(db: str) -> str:
+def choose_run(store: Store) -> str:
     """The run or comparison to watch: the newest that is running, else the newest; its name is printed to stderr.
     Raises NoRuns."""
-    with Store.open(db, read_only=True) as store:
-        runs = store.runs()
-        if not runs:
-            raise NoRuns(
-                f"{store.address}: the database holds no runs yet; start one with: evo run maze:test --limit 10"
-            )
+    runs = store.runs()
+    if not runs:
+        raise NoRuns(f"{store.address}: the database holds no runs yet; start one with: evo run maze:test --limit 10")
     running = [run for run in runs if run.status == "running"]
     chosen = (running or runs)[-1]
     name = chosen.comparison or chosen.name
@@ -86,52 +83,40 @@ def choose_run(db: str) -> str:
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
 
 
-def print_lines(name: str, db: str, against: str | None, console: Console, as_json: bool) -> int:
-    """Print a line every few seconds, until every run has ended. as_json: each line is an object"""
+def print_lines(progress: Progress, console: Console, as_json: bool, once: bool) -> None:
+    """Print a line every few seconds, until every run has ended, or one. as_json: each line is an object"""
     began = time.monotonic()
-    with Store.open(db, read_only=True) as store:
-        progress = Progress(store, name, against)
-        while True:
-            progress.refresh()
-            snapshot = progress.snapshot()
-            if as_json:
-                print_json(snapshot.as_dict(time.time()))
-            else:
-                console.print(format_line(snapshot, time.time()), soft_wrap=True, markup=False)
-            if snapshot.ended:
-                for verdict in () if as_json else snapshot.verdict:
-                    console.print(verdict.text, soft_wrap=True)
-                return 0
-            time.sleep(choose_pause(time.monotonic() - began))
+    while True:
+        progress.refresh()
+        snapshot = progress.snapshot()
+        if as_json:
+            print_json(snapshot.as_dict(time.time()))
+        else:
+            console.print(format_line(snapshot, time.time()), soft_wrap=True, markup=False)
+        if snapshot.ended or once:
+            for verdict in () if as_json else snapshot.verdict:
+                console.print(verdict.text, soft_wrap=True)
+            return
+        time.sleep(choose_pause(time.monotonic() - began))
 
 
-def read_snapshot(name: str, db: str, against: str | None) -> Snapshot:
-    with Store.open(db, read_only=True) as store:
-        return Progress.open(store, name, against).snapshot()
-
-
-def print_picture(name: str, db: str, against: str | None, console: Console, as_json: bool) -> int:
-    """Print the screen as text, without its keys, which would do nothing. as_json: print its values instead"""
-    snapshot, now = read_snapshot(name, db, against), time.time()
-    if as_json:
-        print_json(snapshot.as_dict(now))
-        return 0
+def print_picture(progress: Progress, console: Console) -> None:
+    """Print the screen as text, without its keys, which would do nothing."""
+    progress.refresh()
     width, height = (console.width, console.height) if console.is_terminal else (ONCE_WIDTH, ONCE_HEIGHT)
     page = Console(width=width, highlight=False, markup=False, emoji=False)
     with page.capture() as captured:
-        page.print(picture(snapshot, width, height, now, TERMINAL))
+        page.print(picture(progress.snapshot(), width, height, time.time(), TERMINAL))
     lines = [line.rstrip() for line in captured.get().splitlines()]
     print("\n".join(lines))
-    return 0
 
 
-def write_picture(name: str, db: str, against: str | None, file: Path) -> int:
+def write_picture(progress: Progress, file: Path) -> None:
     """Write the screen as an SVG. Raises BadInput if the file cannot be written."""
-    from evo.tui.app import save_svg  # Textual: lines do not need it
+    from evo.tui.app import save_svg
 
-    snapshot = read_snapshot(name, db, against)
+    progress.refresh()
     try:
-        file.write_text(save_svg(snapshot, time.time()), encoding="utf-8")
+        file.write_text(save_svg(progress.snapshot(), time.time()), encoding="utf-8")
     except OSError as error:
         raise BadInput(f"cannot write {file}: {error.strerror or error}") from None
-    return 0

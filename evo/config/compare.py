@@ -122,12 +122,6 @@ class CompareConfig(RunConfig):
             check_name(name)
         return {str(name): {"policy": arm} if isinstance(arm, str) else arm for name, arm in arms.items()}
 
-    @field_validator("baselines", mode="before")
-    @classmethod
-    def _several(cls, baselines: Any) -> Any:
-        """A single one, as in baselines="hill"."""
-        return [baselines] if isinstance(baselines, str) else baselines
-
     @property
     def search(self) -> RunConfig:
         """What all arms have in common."""

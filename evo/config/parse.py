@@ -27,10 +27,12 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def parse(model: type[Model], values: Mapping[str, Any], source: str) -> Model:
-    """Validates `values`. Raises BadInput with one line on the first wrong key and its fault, which begins with
-    `source`, their origin."""
+    """Validates `values`; a single text for a setting that takes several, as in evaluate="maze:test", is a list of one.
+    Raises BadInput with one line on the first wrong key and its fault, which begins with `source`, their origin."""
+    several = {key for key, field in model.model_fields.items() if str(field.annotation).startswith("list[str]")}
+    single = {key: [value] for key, value in values.items() if key in several and isinstance(value, str)}
     try:
-        return model.model_validate(values)
+        return model.model_validate({**values, **single})
     except ValidationError as error:
         raise BadInput(_line(error, model, source)) from error
 

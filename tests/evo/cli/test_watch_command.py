@@ -6,6 +6,7 @@ from support.command_line import refused
 from support.run_records import run_record
 
 from evo.cli import invoke
+from evo.cli import watch as command
 from evo.cli.watch import format_line
 from evo.progress.snapshot import ArmSnapshot, Snapshot
 from evo.tui.draw import head
@@ -53,7 +54,6 @@ def test_a_run_whose_process_was_killed_has_stopped(db, capsys):
 
 
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
-    from evo.cli import watch as command
     from evo.cli.live import PLAIN_SECONDS
 
     pauses = []
@@ -113,7 +113,9 @@ def add_runs(db, *names, comparison=None):
 
 
 def test_without_a_name_it_takes_the_newest_that_runs_else_the_newest(db, capsys):
-    from evo.cli.watch import choose_run
+    def choose_run(db):
+        with Store.open(db, read_only=True) as store:
+            return command.choose_run(store)
 
     finish(db)
     assert choose_run(db) == "run"
