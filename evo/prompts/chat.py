@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from evo.config.run import PromptConfig
-from islands.types import NOTHING_SHOWN, Selection
+from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Problem
 from problems.identity import identity
 from problems.types import Prompt, Rollout
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from islands.types import Candidate
-    from vpo.chain import Chain
+from vpo.chain import Chain, default_max_tokens, draw_prefill, instructions, parse, write_chain, write_edits
 
 SYSTEM = (
     "You write better answers to a task than those found so far. Keep exactly to the layout that is asked for and "
@@ -33,8 +29,6 @@ class MessageFormat:
 
     @property
     def default_limit(self) -> int:
-        from vpo.chain import default_max_tokens
-
         return default_max_tokens(self.problem.answer_format, self.answers)
 
     def select_shown(self, selection: Selection) -> Selection:
@@ -70,8 +64,6 @@ class MessageFormat:
 
     def begin_answer(self, selection: Selection, rng: np.random.Generator | None) -> str:
         """The prefill: the first part of the parent, "" for none."""
-        from vpo.chain import draw_prefill
-
         parent = selection.parent if self.config.show_parent else None
         if parent is None or parent.error or rng is None or not begins(self.config, rng):
             return ""
@@ -81,8 +73,6 @@ class MessageFormat:
         return self._read(rollout.text, selection, truncated=rollout.finish == "length")
 
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
-        from vpo.chain import write_chain, write_edits
-
         if self.diff:
             text = write_edits(self._edited(selection), answers[0])
         else:
@@ -94,8 +84,6 @@ class MessageFormat:
         return [identity(answer, self.problem.answer_format) for answer in answers]
 
     def _read(self, text: str, selection: Selection, truncated: bool = False) -> Chain:
-        from vpo.chain import parse
-
         edited = self._edited(selection) if self.diff else None
         return parse(text, self.problem.answer_format, self.answers, diff_parent=edited, truncated=truncated)
 
@@ -109,8 +97,6 @@ class ChatFormat(MessageFormat):
     """A chat prompt in sections."""
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool = False):
-        from vpo.chain import instructions
-
         super().__init__(problem, config, answers, diff)
         self.task = f"# Task\n{problem.statement().strip()}"
         start = problem.seed_answer() if problem.answer_format == "python" else ""

@@ -14,17 +14,15 @@ package adds with an entry point whose name is the format:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import numpy as np
 
 from evo.config.run import PromptConfig
 from islands.types import Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from vpo.chain import Chain
+from vpo.chain import Chain
 
 
 class PromptFormat(Protocol):

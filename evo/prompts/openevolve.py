@@ -6,18 +6,17 @@ they do there. Only the closing request is ours if a rollout holds several answe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.prompts.chat import MessageFormat, cut
+from islands.types import Candidate, Selection
 from problems.contract import Problem
 from problems.shims.user_file import defer
 from problems.types import Prompt
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from islands.types import Candidate, Selection
+from vpo.chain import instructions
 
 defer("openevolve")  # only its prompts are needed
 
@@ -46,8 +45,6 @@ class OpenEvolveFormat(MessageFormat):
         self.language = self.settings.get("language") or "python"
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        from vpo.chain import instructions
-
         shown = self.select_shown(selection)
         parent = shown.parent
         feedback = "" if parent is None else self.feedback(parent)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
@@ -12,11 +13,8 @@ from evo.prompts.chat import begins
 from islands.types import NOTHING_SHOWN, Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from vpo.chain import Chain
+from vpo.chain import Chain, parse
+from vpo.languages.contract import open_dialect
 
 
 class TokenFormat:
@@ -27,8 +25,6 @@ class TokenFormat:
     """
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, name: str):
-        from vpo.languages.contract import open_dialect
-
         self.problem, self.config, self.answers, self.name = problem, config, answers, name
         self.dialect = open_dialect(name)
         if not self.dialect.understands(problem):
@@ -63,8 +59,6 @@ class TokenFormat:
         return Prompt(self._text(shown), stream=stream)
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        from vpo.chain import parse
-
         shown = self._text(self.select_shown(selection))
         return parse(rollout.text, self.problem.answer_format, self.answers, prompt_format=self.name, prompt=shown)
 

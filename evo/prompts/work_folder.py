@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
@@ -12,12 +13,8 @@ from evo.prompts.chat import MessageFormat
 from islands.types import Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
+from vpo.chain import Chain
 from vpo.policies.prompt_formats import WORK_FOLDER
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from vpo.chain import Chain
 
 
 class WorkFolderFormat(MessageFormat):
@@ -45,8 +42,6 @@ class WorkFolderFormat(MessageFormat):
         return Prompt(text, "", stream, "", self.texts_shown(shown, others))
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        from vpo.chain import Chain
-
         try:
             files = json.loads(rollout.text)["files"]
             answer = self.problem.answer_of({str(name): str(text) for name, text in files.items()})
