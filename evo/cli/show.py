@@ -192,11 +192,13 @@ def _describe_time(run: RunRecord) -> str:
     return f" in {clock(seconds)}" if seconds else ""
 
 
-def format_vector(problem: ProblemRecord, candidate: Candidate | None) -> str:
-    if candidate is None:
-        return ""
-    pairs = zip(problem.objectives, candidate.rewards, strict=True)
-    return ", ".join(f"{name} {value:.3g}" for name, value in pairs)
+def name_rewards(problem: ProblemRecord, scored: Candidate | Score) -> dict[str, float]:
+    return dict(zip(problem.objectives, scored.rewards, strict=True))
+
+
+def format_vector(problem: ProblemRecord, scored: Candidate | Score | None) -> str:
+    named = {} if scored is None else name_rewards(problem, scored)
+    return ", ".join(f"{name} {value:.4g}" for name, value in named.items())
 
 
 def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
@@ -205,7 +207,7 @@ def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[st
         "target": problem.target,
         "candidate": None if candidate is None else candidate.id,
         "fitness": None if candidate is None else candidate.fitness,
-        "rewards": None if candidate is None else dict(zip(problem.objectives, candidate.rewards, strict=True)),
+        "rewards": None if candidate is None else name_rewards(problem, candidate),
         "answer": None if candidate is None else candidate.text,
     }
 
@@ -336,7 +338,7 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
         {
             **best_as_dict(problem, candidate),
             "best_known": best_known_of(problem),
-            **_held_out_dict(problem, None if candidate is None else tested[candidate.id]),
+            **({"held_out": _held_out_dict(problem, test)} if candidate and (test := tested[candidate.id]) else {}),
             **({} if len(runs) == 1 else {"run": run.name}),
         }
         for run, problem, candidate in best_answers
@@ -357,20 +359,13 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
             if known := verify_best(problem, candidate.fitness, candidate.text):
                 click.echo(f"# {known}")
             if (test := tested[candidate.id]) is not None:
-                click.echo(f"# held out: {_describe_test(problem, test)}")
+                fault = f", {test.error}" if test.error else ""
+                click.echo(f"# held out: fitness {test.fitness:.6g} ({format_vector(problem, test)}){fault}")
             click.echo(candidate.text.rstrip("\n"))
 
 
-def _held_out_dict(problem: ProblemRecord, test: Score | None) -> dict[str, Any]:
-    if test is None:
-        return {}
-    rewards = dict(zip(problem.objectives, test.rewards, strict=True))
-    return {"held_out": {"fitness": test.fitness, "rewards": rewards, "error": test.error}}
-
-
-def _describe_test(problem: ProblemRecord, test: Score) -> str:
-    vector = ", ".join(f"{name} {value:.4g}" for name, value in zip(problem.objectives, test.rewards, strict=True))
-    return f"fitness {test.fitness:.6g} ({vector})" + (f", {test.error}" if test.error else "")
+def _held_out_dict(problem: ProblemRecord, test: Score) -> dict[str, Any]:
+    return {"fitness": test.fitness, "rewards": name_rewards(problem, test), "error": test.error}
 
 
 def find_best(store: Store, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, ProblemRecord, Candidate | None]]:
@@ -388,30 +383,29 @@ def _write(rows: list[dict[str, Any]], formats: list[str], output: str) -> str:
     answered = [row for row in rows if row["answer"] is not None]
     if not answered:
         raise BadInput("this run has no valid answer yet")
-    path = Path(output)
-    try:
-        if path.suffix in (".jsonl", ".json"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(
-                "".join(json.dumps(row) + "\n" for row in rows) if path.suffix == ".jsonl" else json.dumps(rows),
-                encoding="utf-8",
-            )
-            return f"{path}: {len(answered)} answers"
-        if len(rows) == 1 and not path.is_dir() and not output.endswith("/"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(answered[0]["answer"].rstrip("\n") + "\n", encoding="utf-8")
-            return f"{path}: fitness {answered[0]['fitness']:.6g}"
-        if path.suffix and not path.is_dir():
-            raise BadInput(f"-o {output}: the run has {len(rows)} problems; name a directory or a FILE.jsonl")
-        path.mkdir(parents=True, exist_ok=True)
+    path, files = Path(output), dict[Path, str]()
+    if path.suffix in (".jsonl", ".json"):
+        files[path] = "".join(json.dumps(row) + "\n" for row in rows) if path.suffix == ".jsonl" else json.dumps(rows)
+        told = f"{len(answered)} answers"
+    elif len(rows) == 1 and not path.is_dir() and not output.endswith("/"):
+        files[path] = answered[0]["answer"].rstrip("\n") + "\n"
+        told = f"fitness {answered[0]['fitness']:.6g}"
+    elif path.suffix and not path.is_dir():
+        raise BadInput(f"-o {output}: the run has {len(rows)} problems; name a directory or a FILE.jsonl")
+    else:
         taken: set[str] = set()
         for row, answer_format in zip(rows, formats, strict=True):
             if row["answer"] is not None:
-                file = _free_name(row["problem"], SUFFIXES[answer_format], taken)
-                (path / file).write_text(row["answer"].rstrip("\n") + "\n", encoding="utf-8")
-        return f"{path}: {len(answered)} answers, one file each"
+                file = path / _free_name(row["problem"], SUFFIXES[answer_format], taken)
+                files[file] = row["answer"].rstrip("\n") + "\n"
+        told = f"{len(answered)} answers, one file each"
+    try:
+        for file, text in files.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(f"-o {output}: {error.strerror or error}") from error
+    return f"{path}: {told}"
 
 
 def _free_name(problem: str, suffix: str, taken: set[str]) -> str:
