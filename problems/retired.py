@@ -30,6 +30,7 @@ FLAGS: dict[str, str] = {
     "--redo": "delete what the stage made, as in rm -r DIR/policies/STAGE or evo runs delete RUN",
     "pipeline --plain": "stages always print lines; evo watch NAME shows a search on a screen",
     "export --plain": "leave it out: an export prints one line at its end",
+    **{f"{name} --details": "evo show NAME --details prints the table" for name in ("compare", "resume")},
     "--keep-going": "run the stages that are left with --only",
     "--png": "the page has its charts; `evo report -o FILE`",
     "--serve": "use `evo ui`, which shows runs in a browser",

@@ -13,7 +13,6 @@ from evo.cli.options import (
     OutputOptions,
     check_processes,
     db_option,
-    details_option,
     json_option,
     open_console,
     plain_option,
@@ -37,7 +36,7 @@ from evo.errors import BadInput
         "Search": SEARCH,
         "Policy": SAMPLING,
         "Training during the search": TRAINING,
-        "Execution and output": ("sandbox", "ray", "details", "as_json"),
+        "Execution and output": ("sandbox", "ray", "as_json"),
     },
 )
 @click.argument("problems", nargs=-1, metavar="SET...")
@@ -69,7 +68,6 @@ from evo.errors import BadInput
 @db_option
 @ray_option
 @plain_option
-@details_option
 @json_option
 def compare(
     problems: tuple[str, ...],
@@ -80,7 +78,6 @@ def compare(
     db: str,
     ray: str | None,
     plain: bool,
-    details: bool,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -110,7 +107,7 @@ def compare(
         {**collect_given(options), "problems": problems, "arms": named or None, "baselines": _split_values(baselines)},
     )
     check_processes(config.processes, ray)
-    output = OutputOptions(db, plain, as_json, details)
+    output = OutputOptions(db, plain, as_json)
     on_screen = wants_screen(output)
     with silent_if(on_screen):
         begin, configs = plan_comparison(config, db, name, read_command())

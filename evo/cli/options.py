@@ -31,13 +31,11 @@ class OutputOptions:
 
     plain: print lines instead of the live screen
     as_json: print the outcome as JSON on stdout, and the rest on stderr
-    details: print also how operators use parents
     """
 
     db: str
     plain: bool = False
     as_json: bool = False
-    details: bool = False
 
 
 def db_option(command: F) -> F:

@@ -125,7 +125,7 @@ def _print_comparison(outcome: ComparisonOutcome, output: OutputOptions, console
         if output.as_json:
             print_json(as_dict(progress))
             return
-        print_summary(console, progress, details=output.details)
+        print_summary(console, progress)
     named = format_arguments(outcome.name, output.db)
     if outcome.interrupted or outcome.failed:
         console.print(f"Resume with: evo resume {named}", soft_wrap=True, markup=False)

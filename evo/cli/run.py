@@ -16,7 +16,6 @@ from evo.cli.options import (
     OutputOptions,
     check_processes,
     db_option,
-    details_option,
     format_arguments,
     json_option,
     open_console,
@@ -105,7 +104,6 @@ def run(
 @ray_option
 @flag(CompareOptions, "processes", help="Worker processes of a comparison, as in evo compare.")
 @plain_option
-@details_option
 @json_option
 def resume(
     name: str,
@@ -115,7 +113,6 @@ def resume(
     ray: str | None,
     processes: int | None,
     plain: bool,
-    details: bool,
     as_json: bool,
     **settings: Any,
 ) -> int:
@@ -128,7 +125,7 @@ def resume(
 
     changed = {key: value for key, value in settings.items() if value is not None}
     plan = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
-    output = OutputOptions(db, plain, as_json, details)
+    output = OutputOptions(db, plain, as_json)
     if not as_json and plan.is_done():
         console = open_console(markup=False)
         more = f"evo resume {format_arguments(name, db)} --iterations N"

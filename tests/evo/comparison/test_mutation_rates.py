@@ -105,8 +105,9 @@ ARMS = ["--arm", "classic=scripted:classic", "--arm", "echo=scripted:echo", "--b
 
 
 def test_details_of_a_comparison_are_its_operators(here, capsys):
-    code, out, err = evo(capsys, "compare", *ARGUMENTS, *ARMS, "--seeds", "2", "--details")
+    code, _, err = evo(capsys, "compare", *ARGUMENTS, *ARMS, "--seeds", "2")
     assert code == 0, err
+    out = evo(capsys, "show", "c", "--details")[1]
     table = out[out.index("Answers against the parent") :].splitlines()
     assert table[2].split()[-5:] == ["<100%", "kept", "copied", "repeated", "parent"]
     rows = {line.split()[0]: line.split()[1:] for line in table[3:5]}
