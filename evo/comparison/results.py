@@ -90,17 +90,16 @@ class Results:
         self._known(t, 1)
         return np.minimum(self.solved_at[self.judged], t)
 
-    def best_at(self, t: int, nothing: float = 0.0) -> Floats:
-        """(P, S) best fitness after t iterations. A search without a valid answer counts as `nothing`, as a missing
-        answer does in an evaluation; NaN leaves the problem out. Raises ValueError beyond the best_horizon."""
+    def best_at(self, t: int) -> Floats:
+        """(P, S) best fitness after t iterations. A search without a valid answer counts 0, as a missing answer does in
+        an evaluation. Raises ValueError beyond the best_horizon."""
         if self.best is None:
             raise ValueError("these results hold no best fitness")
         _within(t, 1, self.best_horizon)
         at = int(np.searchsorted(self.times, t))
         if self.times[at] != t:
             raise ValueError(f"iteration {t} is not one of those that the best fitness is given for")
-        found = self.best[:, :, at]
-        return np.where(np.isnan(found), nothing, found)
+        return np.nan_to_num(self.best[:, :, at], nan=0.0)
 
     def only(self, problems: npt.ArrayLike | None = None, seeds: npt.ArrayLike | None = None) -> Results:
         """The results of only these problems and seeds, by index or mask; by default of all. It removes a problem whose

@@ -46,14 +46,12 @@ class Curve:
 
     at: (K,) rising iterations after which the metric is given
     mean, low, high: (K,)
-    reached: (K,) of a solve rate, the share of the open searches that have done that many iterations
     """
 
     at: Ints
     mean: Floats
     low: Floats
     high: Floats
-    reached: Floats | None = None
 
     def half(self) -> int | None:
         """The iteration by which half of the searches were solved; None if that is not known."""
@@ -106,7 +104,7 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
         size[last:] = min(size[last - 1], len(done)) if last else len(done)
     rate = np.where(known, 1 - unsolved, np.nan)
     low, high = wilson(rate, size, df=df) if len(done) > 1 else (np.full_like(rate, np.nan),) * 2
-    return Curve(arm.times, rate[1:], low[1:], high[1:], reached[1:])
+    return Curve(arm.times, rate[1:], low[1:], high[1:])
 
 
 def best_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:

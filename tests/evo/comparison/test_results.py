@@ -55,7 +55,6 @@ def test_best_fitness_ends_where_a_search_is_still_going():
     assert stopping.best_horizon == 3
     assert stopping.best_at(3).tolist() == [[0.5], [1.0]]
     assert stopping.best_at(1).tolist() == [[0.0], [0.1]]
-    assert np.isnan(stopping.best_at(1, nothing=nan)).tolist() == [[True], [False]]
     with pytest.raises(ValueError, match="reached 3"):
         stopping.best_at(4)
     with pytest.raises(ValueError, match="no best"):
