@@ -129,12 +129,13 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
         console.print(
             f"--lag {lag}: iterations were committed as they finished, so the seed does not reproduce this run"
         )
-    counted = list(progress.searches())
+    counted, seconds = list(progress.searches()), run.summary.get("seconds")
+    took = f" in {clock(seconds)}" if seconds else ""
     solved = sum(search.solved_at is not None for search in counted)
     left_out = f", {len(comparison.failed)} left out" if comparison.failed else ""
     console.print(
         f"{solved} of {len(counted)} solved{left_out}, {totals.groups:,} iterations, {totals.answers:,} answers, "
-        f"{describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{_describe_time(run)}"
+        f"{describe_usage(totals.tokens, totals.prompt_tokens, totals.cost)}{took}"
     )
     for policy in replaced:
         before, after = policy["before"], policy["after"]
@@ -184,12 +185,6 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
         console.print("\nunreadable replies:")
         for reason, count in worst:
             console.print(f"  {count:,} x {reason}", soft_wrap=True)
-
-
-def _describe_time(run: RunRecord) -> str:
-    """The search time in words, or nothing if the run's summary lacks it."""
-    seconds = run.summary.get("seconds")
-    return f" in {clock(seconds)}" if seconds else ""
 
 
 def name_rewards(problem: ProblemRecord, scored: Candidate | Score) -> dict[str, float]:
@@ -266,12 +261,8 @@ def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> N
     comparison = progress.comparison
     saved = {run.name: checkpoints(store, run.id) for run in comparison.runs}
     if as_json:
-        runs = [
-            {"name": run.name, "arm": run.arm, "seed": run.seed, "status": run.status, "reason": run.reason,
-             "checkpoints": saved[run.name]}
-            for run in comparison.runs
-        ]  # fmt: skip
-        print_json({**as_dict(progress), "runs": runs})
+        shown = as_dict(progress)
+        print_json({**shown, "runs": [{**run, "checkpoints": saved[run["name"]]} for run in shown["runs"]]})
         return
     console = Console(highlight=False, width=WIDE)
     first = comparison.runs[0]

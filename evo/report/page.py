@@ -41,6 +41,7 @@ from evo.report.tables import (
     differences_table,
     errors_table,
     machines_table,
+    number,
     operators_table,
     problems_table,
     runs_table,
@@ -183,7 +184,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"python": highlight_python, "figure": figure, "bounded": bounded}
+    made.filters |= {"python": highlight_python, "figure": lambda value: number(value, ".4g").text, "bounded": bounded}
     made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "words": WORDS.items()}
     return made
 
@@ -228,10 +229,6 @@ def highlight_python(code: str) -> Markup:
         name = next((name for known, name in KINDS if kind in known), None)
         parts.append(shown if name is None else Markup('<span class="{}">{}</span>').format(name, shown))
     return Markup("").join(parts)
-
-
-def figure(value: float | None) -> str:
-    return "–" if value is None or value != value else f"{value:.4g}"
 
 
 def write_report(store: Store, name: str, file: str, against: str | None = None) -> int:

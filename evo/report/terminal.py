@@ -95,7 +95,10 @@ def as_dict(progress: Progress) -> dict[str, Any]:
         "reference": comparison.reference,
         "problems": [problem.name for problem in comparison.problems],
         "failed": [problem.name for problem in comparison.failed],
-        "runs": [{"name": run.name, "arm": run.arm, "seed": run.seed, "status": run.status} for run in comparison.runs],
+        "runs": [
+            {"name": run.name, "arm": run.arm, "seed": run.seed, "status": run.status, "reason": run.reason}
+            for run in comparison.runs
+        ],
     }
     if summary is None:
         return {**shown, "arms": {}, "against": {}, "verdicts": []}
