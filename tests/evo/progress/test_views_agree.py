@@ -98,7 +98,7 @@ def test_a_failed_problem_counts_in_no_view(address, capsys):
         assert [[cell.text for cell in row] for row in served.problems.rows] == [
             [cell.text for cell in row] for row in page.problems.rows
         ]
-        (row,) = list_runs(database, {}).values["runs"].rows
+        (row,) = list_runs(database).values["runs"].rows
         assert row[3].text == f"{sum(won for won, _ in solved.values())}/8"
     finally:
         database.close()
