@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import insert, update
+from sqlalchemy import bindparam, insert, update
 
 from islands.blobs import pack_floats, pack_ids, pack_texts
 from islands.schema import Answer, Candidate, Migration, Problem, PromptGroup, PromptText, Rollout
@@ -18,6 +18,9 @@ from problems.types import ScoredAnswer, ScoredGroup
 _GROUP = insert(PromptGroup).returning(PromptGroup.c.id)
 _ROLLOUTS = insert(Rollout).returning(Rollout.c.id, sort_by_parameter_order=True)
 _CANDIDATES = insert(Candidate).returning(Candidate.c.id, sort_by_parameter_order=True)
+_PROMPT, _ANSWERS = insert(PromptText), insert(Answer)
+_SUMS = update(PromptGroup).where(PromptGroup.c.id == bindparam("of_group"))
+"""Each statement of a group is built once: building one takes SQLAlchemy as long as running it."""
 Cells = Sequence[tuple[int, str, int | None]]
 """(island, cell, candidate id or None for a cell that is empty now)."""
 
@@ -53,7 +56,7 @@ class GroupWriter:
         texts = (group.prompt.system, group.prompt.user, group.prompt.prefill)
         base, of = self._base or (None, None)
         prompt = dict(group_id=group_id, base=base, texts=pack_texts(texts, of), token_ids=zlib.compress(prompt_ids))
-        tx.connection.execute(insert(PromptText), prompt)
+        tx.connection.execute(_PROMPT, prompt)
         self._base = self._base or (group_id, texts)
         ids = self.write_candidates(
             tx, fresh, measures, group_id, group.sequence, generation, group.island, group.parent
@@ -94,7 +97,7 @@ class GroupWriter:
                     )
                 )  # fmt: skip
         if links:
-            tx.connection.execute(insert(Answer), links)
+            tx.connection.execute(_ANSWERS, links)
 
     def write_candidates(
         self,
@@ -124,7 +127,7 @@ class GroupWriter:
     def write_sums(self, tx: Transaction, group_id: int, sums: GroupSums, cells: Cells) -> None:
         """What a group brought, once its answers are placed."""
         values: dict[str, Any] = {**vars(sums), "errors": dict(sums.errors) or None, "cells": list(cells) or None}
-        tx.connection.execute(update(PromptGroup).where(PromptGroup.c.id == group_id).values(values))
+        tx.connection.execute(_SUMS, {"of_group": group_id, **values})
 
     def add_cells(self, tx: Transaction, group_id: int, cells: Cells) -> None:
         """Further changes of the archive with a group: those of the migration that followed it."""
