@@ -26,15 +26,6 @@ class BestAnswer:
     picture: str
 
     @property
-    def fitness(self) -> float:
-        return self.stored.candidate.fitness
-
-    @property
-    def iteration(self) -> int:
-        """From 1; 0 for a seed answer."""
-        return self.search.rises[-1].iteration
-
-    @property
     def seed_fitness(self) -> float | None:
         """Of the fittest seed answer; None without a valid one."""
         return self.search.rises[0].fitness if self.search.rises[0].iteration == 0 else None
@@ -57,7 +48,7 @@ class ProblemDetail:
     @property
     def best(self) -> BestAnswer | None:
         """The fittest of the arms' answers, the first of equals."""
-        return max(self.answers, key=lambda answer: answer.fitness, default=None)
+        return max(self.answers, key=lambda answer: answer.stored.candidate.fitness, default=None)
 
 
 def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:

@@ -77,7 +77,9 @@ def test_best_answers_have_their_origin(made, finished):
     for answer, detail in zip(answers, details, strict=True):
         assert answer.stored.candidate == detail.answer.candidate
         assert answer.stored.lineage[:12] == detail.answer.lineage
-        assert answer.iteration == (detail.stored.iteration + 1 if detail.stored.iteration is not None else 0)
+        assert answer.search.best.iteration == (
+            detail.stored.iteration + 1 if detail.stored.iteration is not None else 0
+        )
         assert answer.seed_fitness == 0.0 and detail.answer.candidate.text in answer.stored.chain
         assert bool(answer.stored.difference) == (detail.answer.parent is not None)
     assert "Write eight digits." in html
