@@ -11,7 +11,6 @@ from typing import IO, TYPE_CHECKING, Any
 from evo.search.status import clock, describe_errors
 from evo.tui.line import clean
 from evo.tui.numbers import fitness, rate
-from islands.lock import LOST
 
 if TYPE_CHECKING:
     from evo.progress.snapshot import ArmSnapshot, Snapshot
@@ -118,6 +117,8 @@ class Bar(Display):
 def format_line(snapshot: Snapshot, now: float) -> str:
     """The snapshot as one line: time, share done, time left, iterations, and the arms' solved problems, or mean best
     fitness if no problem has a target; for a single run also its rates."""
+    from islands.lock import LOST  # slow to import: the database's library
+
     arms, elapsed, left = snapshot.arms, clock(snapshot.elapsed(now)), snapshot.eta()
     several = len(arms) > 1
     parts = [elapsed, f"{snapshot.groups / max(1, snapshot.planned):4.0%}"]

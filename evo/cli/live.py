@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from evo.api.display import LOG_SECONDS, STOPPING, Bar, Display, Steps, format_line
-from evo.api.drive import Driver
 from evo.cli.options import OutputOptions, format_arguments, open_console, read_command
 from evo.tui.child import SHOWN, CommandProcess, can_show, is_shown
 from problems.address import name_few
 
 if TYPE_CHECKING:
+    from evo.api.drive import Driver
     from evo.config.run import RunConfig
     from evo.progress.model import Progress
     from evo.progress.snapshot import Snapshot
@@ -164,6 +164,8 @@ def choose_pause(elapsed: float) -> float:
 
 def foreground(console: Console) -> Driver:
     """The driver of a command's search."""
+    from evo.api.drive import Driver  # slow to import: the database's library
+
     return Driver(Display() if is_shown() else Lines(console), foreground=True)
 
 

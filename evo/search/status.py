@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evo.search.problem_run import ProblemRun
 from islands.types import FORMAT, REPLIES, GroupSums, RunRecord, Totals
 from problems.types import ScoredGroup, Unanswered
+
+if TYPE_CHECKING:
+    from evo.search.problem_run import ProblemRun  # slow to import: the database's library
 
 SUMMARY_SECONDS = 1.0
 """How often a search stores its metrics with its groups, for watchers."""

@@ -47,10 +47,14 @@ def done(whole, here):
 def test_it_ends_with_the_arms_and_a_verdict(here, capsys):
     code, out, err = evo(capsys, "compare", *SMALL, "--processes", "2")
     assert code == 0, err
-    assert "c: 6 problems, 2 seeds, at iteration 8, 3 answers an iteration" in out
+    assert "c: 6 arms, 6 problems, 2 seeds, 8 iterations of 3 answers planned for each" in out
     assert all(f"\n{arm} " in out for arm in ("guess", "best-of-n", "mutant", "hill", "scs", "classic"))
-    table = "solve rate after 8 iterations, 95% intervals over problems; intervals and p allow for 5 arms (Bonferroni):"
-    assert table in out and "mutant - guess" in out and "evo report c" in out
+    table = "Solve rate after 8 iterations, difference with its 95% interval over problems;"
+    assert (
+        f"{table} intervals and p allow for 5 arms (Bonferroni):" in out
+        and "mutant - guess" in out
+        and "evo report c" in out
+    )
     assert all(len(line) <= 80 for line in out.splitlines() if line.startswith(("arm", "guess", "best", "mutant")))
 
 
@@ -111,7 +115,7 @@ def test_what_a_worker_cannot_load_is_one_line(here, capsys):
 def test_resume_takes_a_comparison_further(done, capsys):
     code, out, err = evo(capsys, "resume", "c", "--iterations", "12", "--plain")
     assert code == 0, err
-    assert "at iteration 12" in out
+    assert "12 iterations of 3 answers planned" in out
     assert evo(capsys, "resume", "c/guess/s0", "--iterations", "12", "--plain")[0] == 0
     err = refused(capsys, "resume", "c", "--iterations", "6", "--plain")
     assert "already spent 12 iterations per problem; --iterations 6 is less" in err
