@@ -202,8 +202,6 @@ LISTS = _Lists()
 
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
-    from problems.custom.command import FILE, CommandProblem, is_command_file
-    from problems.custom.scorer_file import ScorerFileProblem
     from problems.openevolve.directory import OpenEvolveProblem
     from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, is_initial_program
 
@@ -214,6 +212,9 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
         is_file = is_folder = False
     if is_folder and evaluator_of(path) is not None:
         return OpenEvolveProblem(path, sandbox)
+    from problems.custom.command import FILE, CommandProblem, is_command_file  # what such a directory does without
+    from problems.custom.scorer_file import ScorerFileProblem
+
     if is_folder and (path / FILE).is_file():
         return CommandProblem(path / FILE, sandbox)
     if is_folder:

@@ -265,15 +265,21 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
     )
 
 
-def describe_verdict(found: Summary) -> str:
-    """The metric of the verdicts with its iteration, and the unit of their intervals: problems, or the seeds of a
-    single problem."""
+def describe_horizon(found: Summary, by_budget: bool) -> str:
+    """When metrics are taken. by_budget: Comparison.ended_by_budget"""
+    if by_budget:
+        return "at the end of each run's budget"
+    return f"after {found.horizon or found.best_horizon} of {found.iterations} iterations"
+
+
+def describe_verdict(found: Summary, by_budget: bool) -> str:
+    """The metric of the verdicts, when it is taken, and the unit of their intervals: problems, or the seeds of a single
+    problem."""
     sizes = {one.pairs for metrics in found.against.values() for one in metrics.values()}
     unit, others = "the seeds of one problem" if sizes == {1} else "problems", len(found.against)
     metric = "Solve rate" if found.horizon else "Mean best fitness"
     several = f"; intervals and p allow for {others} arms (Bonferroni)" if others > 1 else ""
-    known = found.horizon or found.best_horizon
-    return f"{metric} after {known} iterations, difference with its 95% interval over {unit}{several}"
+    return f"{metric} {describe_horizon(found, by_budget)}, difference with its 95% interval over {unit}{several}"
 
 
 def verdicts_of(found: Summary) -> list[Verdict]:

@@ -111,7 +111,7 @@ def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "
         summary,
         describe_state(comparison),
         tuple(describe_faults(progress, snapshot)),
-        "" if summary is None else describe_verdict(summary),
+        "" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
         tuple(draw_progress(progress)) if begun else (),
         tuple(_training(snapshot)),
         _there(*tables),

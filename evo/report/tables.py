@@ -15,7 +15,7 @@ import numpy as np
 from evo.comparison.arms import Comparison
 from evo.comparison.operators import RATE_TITLES, OperatorCounts, intervals, refinement_differences, short_label
 from evo.comparison.results import TIE_TOLERANCE, Standings, standings
-from evo.comparison.summary import METRICS, ArmSummary, Summary
+from evo.comparison.summary import METRICS, ArmSummary, Summary, describe_horizon
 from evo.glossary import WORDS
 from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot, error_name
@@ -130,8 +130,8 @@ STANDING = ("arm", *MEASURED, "answers", "tokens", "cost", "wall s")
 def arms_table(progress: Progress, snapshot: Snapshot, titles: Sequence[str] = ARMS) -> Table | None:
     """One row for each arm: its metrics at the common horizon, and how far it is."""
     found = progress.summary
-    at = "" if found is None else f"After {found.horizon or found.best_horizon} of {found.iterations} iterations, with "
-    return make_table("arms", f"{at}95% intervals", _arm_rows(progress, snapshot), titles)
+    at = "" if found is None else f" {describe_horizon(found, progress.comparison.ended_by_budget)}"
+    return make_table("arms", f"Metrics{at}, with 95% intervals", _arm_rows(progress, snapshot), titles)
 
 
 def cost_table(progress: Progress, snapshot: Snapshot) -> Table | None:

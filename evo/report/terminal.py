@@ -52,7 +52,7 @@ def print_summary(console: Console, progress: Progress, *, details: bool = False
         if arm.only and len(comparison.arms) > 1:
             say(f"only {name} solved: {name_few([comparison.problems[i].name for i in arm.only], ONLY_SHOWN)}", "dim")
     if verdicts := verdicts_of(summary):
-        say(f"\n{describe_verdict(summary)}:")
+        say(f"\n{describe_verdict(summary, progress.comparison.ended_by_budget)}:")
         for verdict in verdicts:
             say(f"  {verdict.text}", "bold")
         print_table(console, differences_table(progress, summary, shown_only=not details))

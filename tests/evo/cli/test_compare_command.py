@@ -49,7 +49,7 @@ def test_it_ends_with_the_arms_and_a_verdict(here, capsys):
     assert code == 0, err
     assert "c: 6 arms, 6 problems, 2 seeds, 8 iterations of 3 answers planned for each" in out
     assert all(f"\n{arm} " in out for arm in ("guess", "best-of-n", "mutant", "hill", "scs", "classic"))
-    table = "Solve rate after 8 iterations, difference with its 95% interval over problems;"
+    table = "Solve rate after 8 of 8 iterations, difference with its 95% interval over problems;"
     assert (
         f"{table} intervals and p allow for 5 arms (Bonferroni):" in out
         and "mutant - guess" in out

@@ -20,8 +20,8 @@ def compare(db, *more):
 def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsys):
     compare(db, "--iterations", "400", "--max-total-tokens", "3000")
     shown = capsys.readouterr().out
-    assert "2 seeds, at the end of each run's budget" in shown
-    assert "at the end of each run's budget, 95% intervals" in shown and "in progress" not in shown
+    assert "Metrics at the end of each run's budget, with 95% intervals" in shown
+    assert "Solve rate at the end of each run's budget, " in shown and "of 400 iterations, " not in shown
     with Store.open(db, read_only=True) as store:
         comparison = gather(store, "budgets")
         assert comparison.ended_by_budget
@@ -40,6 +40,6 @@ def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsy
 def test_runs_that_come_to_their_last_iteration_are_compared_there(db, capsys):
     compare(db, "--iterations", "8")
     shown = capsys.readouterr().out
-    assert "2 seeds, at iteration 8, " in shown and "each run's budget" not in shown
+    assert "Solve rate after 8 of 8 iterations, " in shown and "each run's budget" not in shown
     with Store.open(db, read_only=True) as store:
         assert not gather(store, "budgets").ended_by_budget

@@ -48,7 +48,12 @@ def search(db, search_with, problems, digits_policy):
 def same(a, b):
     """Snapshots alike, whatever they were made from."""
     for mine, other in zip(a.arms, b.arms, strict=True):
-        assert replace(mine, results=None, curve=None) == replace(other, results=None, curve=None)
+        assert replace(mine, results=None, curve=None, operators=()) == replace(
+            other, results=None, curve=None, operators=()
+        )
+        for counts, others in zip(mine.operators, other.operators, strict=True):
+            assert (counts.label, counts.policy) == (others.label, others.policy)
+            np.testing.assert_equal(dict(counts.of), dict(others.of))
         for name in ("solved_at", "done", "best"):
             np.testing.assert_array_equal(getattr(mine.results, name), getattr(other.results, name))
     assert a.improvements == b.improvements and a.problems == b.problems and a.groups == b.groups

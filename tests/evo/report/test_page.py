@@ -144,7 +144,7 @@ def test_an_unfinished_comparison_says_how_far_it_is(unfinished, page_for):
         "Unfinished: of 4 runs, 1 interrupted, 2 waiting. Metrics of whole searches are taken at the "
         f"horizon, iteration {at} of 6, of 1 of 2 seeds."
     )
-    assert page.remarks[0] in Elements(html).text and f"After {at} of 6 iterations" in Elements(html).text
+    assert page.remarks[0] in Elements(html).text and f"after {at} of 6 iterations" in Elements(html).text
     assert "late - grpo" in page.snapshot.verdict[0].text and dict(page.next_steps)["Continue"].startswith(
         "evo resume both"
     )
@@ -194,7 +194,9 @@ def test_problems_without_targets_are_judged_by_their_fitness(
     as_comparison(address, {"two": ("two", 0), "one": ("one", 0)})
     page, _ = page_for(address, "both")
     assert len(page.curves) == 1 and page.summary.horizon == 0 and page.summary.best_horizon == 4
-    assert page.verdict_title.startswith("Mean best fitness after 4 iterations") and len(page.snapshot.verdict) == 1
+    assert (
+        page.verdict_title.startswith("Mean best fitness after 4 of 4 iterations") and len(page.snapshot.verdict) == 1
+    )
     assert [column.title for column in page.problems.columns] == ["problem", "two", "one", "one against two"]
 
 
