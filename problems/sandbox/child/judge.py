@@ -96,6 +96,21 @@ class approx:
         return got == wanted
 def fail(reason=""):
     raise AssertionError(reason)
+class warns:
+    def __init__(self, kinds, match=None):
+        self.kinds, self.match = kinds, match
+    def __enter__(self):
+        import warnings
+        self.catching = warnings.catch_warnings(record=True)
+        self.caught = self.catching.__enter__()
+        warnings.simplefilter("always")
+        return self.caught
+    def __exit__(self, kind, error, traceback):
+        import re
+        self.catching.__exit__(kind, error, traceback)
+        if kind is None:
+            texts = [str(w.message) for w in self.caught if issubclass(w.category, self.kinds)]
+            assert any(re.search(self.match or "", text) for text in texts), f"DID NOT WARN {self.kinds}"
 """
 """What tests use of pytest: importing the real one would take longer than most answers."""
 
