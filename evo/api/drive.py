@@ -202,7 +202,7 @@ class Driver:
 
 
 def _open_progress(db: str, name: str, against: str | None) -> Progress:
-    from evo.progress.model import Progress  # a search that nobody watches does without
+    from evo.progress.model import Progress  # a search without a display does without it
     from islands.store import Store
 
     return Progress(Store.open(db, read_only=True), name, against)

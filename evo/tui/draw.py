@@ -179,7 +179,7 @@ def panels(snapshot: Snapshot, problem: int, width: int, now: float, palette: Pa
     made: list[tuple[str, RenderableType]] = []
     if snapshot.problems and any(arm.population is not None for arm in snapshot.arms):
         name = snapshot.problems[min(problem, len(snapshot.problems) - 1)].name
-        made.append((f"population of {shorten(name, 30)}", population(snapshot, width, palette)))
+        made.append((f"population of {shorten(name, 30)}", population(snapshot, palette)))
     if any(arm.operators for arm in snapshot.arms):
         made.append(("better than the parent, by its share of the target", operators(snapshot, width, palette)))
     if any(arm.training is not None for arm in snapshot.arms):
@@ -198,7 +198,7 @@ def _name(snapshot: Snapshot, number: int, palette: Palette, width: int = 16) ->
     return Text(f"{palette.mark(number)} {shorten(snapshot.arms[number].name, width)}", palette.arm(number))
 
 
-def population(snapshot: Snapshot, width: int, palette: Palette) -> Table:
+def population(snapshot: Snapshot, palette: Palette) -> Table:
     """The archives of the selected problem: a bar for each island, filled cells, diversity."""
     table = _grid()
     moved = any(arm.totals.migrations for arm in snapshot.arms)

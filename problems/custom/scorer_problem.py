@@ -190,7 +190,7 @@ class ScorerProblem(Problem):
         feedback = str(extra.get("feedback") or error or "")
         return Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, error)
 
-    # -- the first look at it ------------------------------------------------------------------------------------
+    # -- what the scorer declares, and the score of its seed ------------------------------------------------------
 
     def _learn(self) -> None:
         """Take over what the scorer declares, and score its seed. Raises ScorerFault."""

@@ -90,7 +90,7 @@ class Dialect(Protocol):
     name: its prompt format
     speaks_of: its kind of problem, in the plural
     answer_format: of its problems
-    example: the address of one of its problems; searched: the address of a set to search
+    example: the address of one of its problems
     checkpoints: its embedded policies, by name
     """
 
@@ -98,7 +98,6 @@ class Dialect(Protocol):
     speaks_of: str
     answer_format: str
     example: str
-    searched: str
     checkpoints: Mapping[str, Path]
 
     def understands(self, problem: Problem) -> bool:

@@ -37,7 +37,6 @@ class MazeDialect:
     speaks_of: str = "mazes"
     answer_format: str = "route"
     example: str = "maze:test/0"
-    searched: str = "maze:test"
     checkpoints: Mapping[str, Path] = field(default_factory=dict)
 
     def understands(self, problem: Problem) -> bool:

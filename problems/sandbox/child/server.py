@@ -121,7 +121,8 @@ def end_children() -> None:
     """Kill and reap until this process, which adopts orphans, has no children; gives up after some seconds.
 
     The dead are reaped once none lives: until then they count towards the limit on processes, so that no other can
-    begin. Only children are killed, whose numbers mean nobody else before they are reaped; their own become ours.
+    begin. Only children are killed: their numbers are given to no other process before they are reaped. The children of
+    the dead become ours.
     """
     until = time.monotonic() + _SECONDS
     with contextlib.suppress(ChildProcessError):

@@ -57,10 +57,6 @@ class Array(list[Any]):
 
     __hash__ = None
 
-    def only(self) -> list[Any]:
-        """[the element] of an array of one element, else []."""
-        return _single(self)
-
     def __eq__(self, other: object) -> bool:
         mine, theirs = _single(self), _single(other)
         return len(mine) == 1 and len(theirs) == 1 and bool(mine[0] == theirs[0])

@@ -30,7 +30,6 @@ class FormulaDialect:
     speaks_of: str = "formulas of tables (formula:)"
     answer_format: str = "text"
     example: str = "formula:train/0"
-    searched: str = "formula:test"
     checkpoints: Mapping[str, Path] = field(default_factory=lambda: {"formula": CHECKPOINT})
 
     def understands(self, problem: Problem) -> bool:
