@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, case, cast, func, select
 
-from islands.history import COLUMNS, from_row
+from islands.history import COLUMNS, from_row, texts
 from islands.schema import (
     Candidate,
     Migration,
@@ -414,3 +414,9 @@ def elites(store: Store, problems: Sequence[int]) -> Iterator[EliteRecord]:
     for problem in sorted(archives):
         for (island, cell), candidate in sorted(archives[problem].items()):
             yield EliteRecord(problem, island, cell, candidate, *scores[candidate])
+
+
+def archived_texts(store: Store, problems: Sequence[int], most: int = 100) -> list[str]:
+    """The distinct answers in the archives of these problems, the fittest first."""
+    fitness = {elite.candidate: elite.fitness for elite in elites(store, problems)}
+    return texts(store, sorted(fitness, key=lambda id: (-fitness[id], id))[:most])

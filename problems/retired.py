@@ -41,6 +41,7 @@ FLAGS: dict[str, str] = {
         for name in ("policy", "answers", "temperature", "max-new-tokens")
     },
     "--best-of-n": "--baseline best-of-n=ARM",
+    "resume --rescore": "evo run ... --start RUN begins a new run from the answers of RUN, scored by the new scorer",
     "--reflect": "let the scorer's feedback call a model",
     "--openevolve": "`evo best RUN -o DIR` writes the programs, which OpenEvolve starts from",
 }

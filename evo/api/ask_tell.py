@@ -387,7 +387,6 @@ class Search:
         db: str | None = None,
         score: Score | None = None,
         problems: Problem | Sequence[Problem] | None = None,
-        rescore: bool = False,
         accept_change: bool = False,
         **budgets: Any,
     ) -> Search:
@@ -398,7 +397,6 @@ class Search:
             db: of the search.
             score: as for `evo.resume`.
             problems: as for `evo.resume`.
-            rescore: as for `evo.resume`.
             accept_change: as for `evo.resume`.
             budgets: new totals: iterations (per problem), max_answers, max_seconds.
 
@@ -409,7 +407,7 @@ class Search:
         """
         check_run_name(name)
         db = database(db)
-        plan = plan_resume(name, db, resumed_settings(budgets), rescore=rescore, accept_change=accept_change)
+        plan = plan_resume(name, db, resumed_settings(budgets), accept_change=accept_change)
         policy = plan.runs[0].config["policy"]
         if policy != ASK_TELL:
             raise BadInput(f"{name} is searched by {policy}: evo.resume({name!r}) continues it")

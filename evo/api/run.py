@@ -142,7 +142,6 @@ def resume(
     *,
     score: Score | None = None,
     problems: Problem | Sequence[Problem] | None = None,
-    rescore: bool = False,
     accept_change: bool = False,
     db: str | None = None,
     progress: bool = True,
@@ -155,7 +154,6 @@ def resume(
         name: the name of a run, or of a comparison, all of whose runs continue.
         score: the function that scored the run, which no database holds.
         problems: the problem objects that the run was given, if their names are not addresses.
-        rescore: score all stored answers again, as after an edit of the scorer.
         accept_change: continue although the scorer was edited; old scores stay as they are.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         progress: False shows nothing.
@@ -176,7 +174,7 @@ def resume(
     check_run_name(name)
     changed, db = resumed_settings(settings), database(db)
     processes = changed.pop("processes", None)
-    plan = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
+    plan = plan_resume(name, db, changed, accept_change=accept_change)
     objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
     check_by_name(objects, ray)
     with given(objects):

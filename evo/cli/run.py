@@ -96,9 +96,6 @@ def run(
 @flag(RunConfig, "max_cost", help="The new budget of cost, including what is already spent.")
 @flag(RunConfig, "max_seconds", help="The new budget of seconds, including those already searched.")
 @flag(RunConfig, "patience", help="Stop a problem after this many iterations in a row without a better best answer.")
-@click.option(
-    "--rescore", is_flag=True, help="Score all stored answers again, after an edit of the scorer or its data."
-)
 @click.option("--accept-change", is_flag=True, help="Continue although the scorer was edited; old scores stay.")
 @db_option
 @ray_option
@@ -107,7 +104,6 @@ def run(
 @json_option
 def resume(
     name: str,
-    rescore: bool,
     accept_change: bool,
     db: str,
     ray: str | None,
@@ -117,14 +113,14 @@ def resume(
     **settings: Any,
 ) -> int:
     """Continue RUN after its last committed iteration, with the same seed; nothing committed is scored again. If RUN is
-    a comparison, all its runs continue, and those that have not begun begin. If a scorer or its data was edited, pass
-    --rescore or --accept-change."""
+    a comparison, all its runs continue, and those that have not begun begin. A run whose scorer was edited
+    continues with --accept-change only."""
     from evo.api.drive import resume_stored
     from evo.cli.outcome import report
     from evo.runs.resume import plan_resume
 
     changed = {key: value for key, value in settings.items() if value is not None}
-    plan = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
+    plan = plan_resume(name, db, changed, accept_change=accept_change)
     output = OutputOptions(db, plain, as_json)
     if not as_json and plan.is_done():
         console = open_console(markup=False)

@@ -44,9 +44,9 @@ from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
 from islands.browse import failed_candidates
 from islands.comparisons import runs_named
-from islands.rescoring import scorer_changes
 from islands.runs import best as best_of
 from islands.runs import current_summary, format_errors
+from islands.scorers import scorer_changes
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord

@@ -27,7 +27,7 @@ from evo.errors import BadInput, SearchFailed
 from evo.exit_status import exit_code_of
 from evo.runs.finish import run_to_end
 from evo.runs.resume import relaunch
-from evo.runs.start import UNCHANGED, Changes, OnScorerChange, OpenRun, load_runs
+from evo.runs.start import UNCHANGED, Changes, OpenRun, load_runs
 from evo.search.resources import Resources, policy_key
 from evo.search.stop import INTERRUPTED, Stop
 from problems.child_process import python_path
@@ -128,7 +128,7 @@ class Workers:
         """Assign the runs to the workers and wait for all of them."""
         dealt = [[batch[i :: self._count] for batch in seed_batches] for i in range(self._count)]
         self._searching = True
-        await self._order([("search", db, of, dict(changes.settings), changes.on_scorer_change) for of in dealt])
+        await self._order([("search", db, of, dict(changes.settings), changes.accept_change) for of in dealt])
 
     async def _order(self, orders: Sequence[Any]) -> None:
         """Give each worker its order and wait for the answers. The first fault stops the other workers."""
@@ -246,8 +246,8 @@ async def _obey(answers: IO[str]) -> None:
             match order:
                 case ["prepare", configs]:
                     await runner.prepare([RunConfig.model_validate(config) for config in configs])
-                case ["search", db, batches, settings, on_scorer_change]:
-                    await runner.search(db, batches, Changes(settings, OnScorerChange(on_scorer_change)))
+                case ["search", db, batches, settings, accept_change]:
+                    await runner.search(db, batches, Changes(settings, accept_change))
         except asyncio.CancelledError:
             pass
         except Exception as error:

@@ -209,7 +209,8 @@ class RunConfig(SamplingConfig):
         None, description="Stop a problem after this many iterations in a row without a better best answer."
     )
     start: list[str] = Field(
-        default_factory=list, description="A file with a further answer to start from; may be given several times."
+        default_factory=list,
+        description="Further answers to start from: a file, or the archives of a run. May be given several times.",
     )
 
     parallel: Count | None = Field(None, description="Iterations in flight; default by policy and number of problems.")

@@ -1,8 +1,7 @@
 """From a stored run to a search that is ready to continue after its last committed group.
 
-A scorer, or its data, may have changed in between: that is refused, accepted, or all answers are scored again. Scores
-of two scorers in one population are not comparable: an answer that only the new scorer rates highly would look like
-progress of the search.
+A scorer, or its data, may have changed in between: that is refused, or accepted on record. Scores of two scorers in one
+population are not comparable: an answer that only the new scorer rates highly would look like progress of the search.
 """
 
 from __future__ import annotations
@@ -11,24 +10,24 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL, check_price
-from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OnScorerChange, OpenRun
-from evo.search.defaults import population_config, to_stored
+from evo.runs.start import SEED_SEQUENCE, UNCHANGED, Changes, OpenRun
+from evo.search.defaults import to_stored
 from evo.search.resources import Resources
 from evo.search.status import ended_periods, seconds_until
 from islands.comparisons import runs_named
 from islands.openevolve import POLICY as IMPORTED
-from islands.rescoring import candidate_texts, record_scorer_change, rescore, set_fingerprint
 from islands.runs import run_progress, run_totals
+from islands.scorers import record_scorer_change, set_fingerprint
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
-from problems.contract import Problem, Score
+from problems.contract import Problem
 from vpo.policies.address import parse_addresses
 
 UNITS = {
@@ -63,20 +62,15 @@ class Resumption:
         return {run.name: _changed(run, self.changes) for run in self.runs if run.status != "done" or self.changes}
 
 
-def plan_resume(
-    name: str, db: str, changed: Mapping[str, Any], *, rescore: bool = False, accept_change: bool = False
-) -> Resumption:
+def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change: bool = False) -> Resumption:
     """Plan a resume of a run, or of all runs of a comparison, before any policy is loaded. Raises UnknownRun, and
     BadInput for a budget already spent or a setting that cannot change."""
-    if rescore and accept_change:
-        raise BadInput("--rescore and --accept-change exclude each other")
-    on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
     with Store.open(db, must_exist=True) as store:  # open it for writing: a resume upgrades an older schema
         runs = runs_named(store, name)
         if runs[0].config["policy"] == IMPORTED:
             raise BadInput(
-                f"run {name} was imported, and imports are not continued; start a new run from its best answer: "
-                f"evo best {name} -o FILE, then evo run ... --start FILE"
+                f"run {name} was imported, and imports are not continued; start a new run from its answers: "
+                f"evo run ... --start {name}"
             )
         if changed.keys() & {"rollouts", "answers"}:
             raise BadInput(f"{name} keeps its rollouts and answers")
@@ -85,7 +79,7 @@ def plan_resume(
         check_price(changed.get("max_cost"), [changed.get("policy") or run.config["policy"] for run in runs])
         for run in runs:
             check_budgets(store, run, changed)
-    return Resumption(name, runs, Changes(dict(changed), on_change))
+    return Resumption(name, runs, Changes(dict(changed), accept_change))
 
 
 def _changed(run: RunRecord, changes: Changes) -> RunConfig:
@@ -125,10 +119,10 @@ async def relaunch(
         store.lease(run.id, take_over)
         if records := store.problems(run.id):
             check_unchanged(run, opened.problems, records)
-            await check_scorers(opened, records, changes.on_scorer_change)
-            await restore_problems(opened)
+            await check_scorers(opened, records, changes.accept_change)
+            await restore_problems(opened, db)
         else:  # planned, or killed between its creation and its seeds
-            await opened.add_problems(await opened.score_seeds(opened.problems))
+            await opened.add_problems(await opened.score_seeds(opened.problems, db))
         # 4) record that it continues
         if changes.settings:
             with store.begin() as transaction:
@@ -147,7 +141,7 @@ async def relaunch(
         raise
 
 
-async def restore_problems(opened: OpenRun) -> None:
+async def restore_problems(opened: OpenRun, db: str) -> None:
     """Restore each problem from its record. A problem that a scorer's fault stopped continues; its seed is scored
     first."""
     store, progress = opened.store, run_progress(opened.store, opened.run.id)
@@ -163,7 +157,7 @@ async def restore_problems(opened: OpenRun) -> None:
         store.set_problem_status(record.id, "solved" if problem_run.solved else "active")
         problem_run.population.advance(SEED_SEQUENCE)
         if problem_run.population.size == 0 and stored.groups == 0:
-            (seeds,) = await opened.score_seeds([problem])
+            (seeds,) = await opened.score_seeds([problem], db)
             with store.begin() as transaction:
                 opened.insert_seeds(problem_run, seeds, transaction)
 
@@ -226,36 +220,22 @@ def with_other_options(config: RunConfig, before: RunConfig, sequence: int) -> R
     return config.model_copy(update={"policy_changes": [*before.policy_changes, change]})
 
 
-async def check_scorers(opened: OpenRun, records: Sequence[ProblemRecord], on_change: OnScorerChange) -> None:
-    """Compare each problem's scorer with the stored fingerprint, and store the new one. RESCORE scores every problem
-    again, whether or not a change is known. Raises BadInput if a change is refused, before anything is written."""
+async def check_scorers(opened: OpenRun, records: Sequence[ProblemRecord], accept: bool) -> None:
+    """Compare each problem's scorer with the stored fingerprint, and store the new one. Raises BadInput if a change is
+    not accepted, before anything is written."""
     now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in opened.problems])
     changed = [
         record.address for record, new in zip(records, now, strict=True) if record.fingerprint not in (None, new)
     ]
-    if changed and on_change is OnScorerChange.REFUSE:
+    if changed and not accept:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise BadInput(
-            f"run {opened.run.name}: the scorer of {changed[0]}{more} has changed since the search; --rescore scores "
-            "all stored answers again, --accept-change continues with both kinds of scores"
+            f"run {opened.run.name}: the scorer of {changed[0]}{more} has changed since the search. A new run from its "
+            f"answers scores them again: evo run ... --start {opened.run.name}. --accept-change keeps the old scores"
         )
-    for problem, record, new in zip(opened.problems, records, now, strict=True):
-        again = on_change is OnScorerChange.RESCORE
-        scores = await _score_again(opened, problem, record) if again else None
-        with opened.store.begin() as transaction:
-            if scores is not None:
-                population = population_config(opened.config, problem)
-                rescore(opened.store, replace(record, target=problem.target), population, scores, transaction)
-            if again or record.fingerprint not in (None, new):
-                record_scorer_change(record.id, record.fingerprint, new, again, transaction)
-            elif record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
+    with opened.store.begin() as transaction:
+        for record, new in zip(records, now, strict=True):
+            if record.fingerprint is None:  # the run is older than fingerprints, so nothing is known
                 set_fingerprint(record.id, new, transaction)
-
-
-async def _score_again(opened: OpenRun, problem: Problem, record: ProblemRecord) -> dict[int, Score]:
-    """The new scores of all stored answers of a problem."""
-    scores: dict[int, Score] = {}
-    for page in candidate_texts(opened.store, record.id):
-        found = await opened.scorer.score(problem, [text for _, text in page])
-        scores |= {id: score for (id, _), (score, _) in zip(page, found, strict=True)}
-    return scores
+            elif record.fingerprint != new:
+                record_scorer_change(record.id, record.fingerprint, new, transaction)

@@ -9,7 +9,6 @@ import asyncio
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,9 @@ from evo.search.problem_run import ProblemRun
 from evo.search.resources import Resources
 from evo.search.status import SearchStatus
 from evo.search.stop import Stop
+from islands.errors import DatabaseUnavailable, UnknownRun
 from islands.population.population import Population
+from islands.runs import archived_texts
 from islands.store import Store, Transaction
 from islands.types import ProblemRecord, RunRecord
 from problems.address import shorten_names
@@ -48,23 +49,15 @@ MEANINGFUL = 8
 """Iterations per problem; fewer say little about a policy or a problem."""
 
 
-class OnScorerChange(StrEnum):
-    """How a resume treats a scorer that has changed."""
-
-    REFUSE = "refuse"
-    ACCEPT = "accept"
-    RESCORE = "rescore"
-
-
 @dataclass(frozen=True)
 class Changes:
-    """The changes of a resume: settings by name, mainly budgets, and how it treats a changed scorer."""
+    """The changes of a resume: settings by name, mainly budgets, and whether the scorer may have changed."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    on_scorer_change: OnScorerChange = OnScorerChange.REFUSE
+    accept_change: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.settings) or self.on_scorer_change is OnScorerChange.RESCORE
+        return bool(self.settings)
 
 
 UNCHANGED = Changes()
@@ -105,13 +98,13 @@ class OpenRun:
         self.operators = open_operators(config, self.problems, resources)
         self.scorer = self.shared.scorer_for(config, self.problems)
 
-    async def score_seeds(self, problems: Sequence[Problem]) -> list[Seeds]:
+    async def score_seeds(self, problems: Sequence[Problem], db: str) -> list[Seeds]:
         """Those that the search of each problem starts from: the seed, the problem's further seeds, then those of
-        `start`."""
-        start = [read_start(path) for path in self.config.start]
+        `start`. db: of the runs that `start` names"""
 
         async def score(problem: Problem) -> Seeds:
             further = problem.further_seeds()
+            start = [text for source in self.config.start for text in read_start(source, problem, db)]
             texts = list(dict.fromkeys(problem.canonical(text) for text in (problem.seed_answer(), *further, *start)))
             try:
                 scored = await self.scorer.score(problem, texts)
@@ -204,7 +197,7 @@ async def launch(
             check_new_run(config, resources, db if store is None else None, name)
         opened.load(resolve_run(config, resources.problems(config)))
         # 2) score the seeds
-        seeds = await opened.score_seeds(opened.problems)
+        seeds = await opened.score_seeds(opened.problems, db)
         faults = [fault for fault in seeds if isinstance(fault, ScorerFault)]
         if len(faults) == len(seeds):
             raise UnusableScorer(str(faults[0]))
@@ -262,9 +255,19 @@ async def load_runs(configs: Iterable[RunConfig], resources: Resources) -> None:
         await asyncio.sleep(0)
 
 
-def read_start(path: str) -> str:
-    """A file of `start`. Raises BadInput."""
+def read_start(source: str, problem: Problem, db: str) -> list[str]:
+    """A file of `start`, or what the archives of a stored run hold for the problem of the same name, or for the run's
+    only problem. Raises BadInput."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return [Path(source).read_text(encoding="utf-8")]
+    except FileNotFoundError:
+        pass
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--start {path}: cannot be read: {error}") from None
+        raise BadInput(f"--start {source}: cannot be read: {error}") from None
+    try:
+        with Store.open(db, read_only=True) as store:
+            records = store.problems(store.run(source).id)
+            of = [record.id for record in records if record.address == problem.name or len(records) == 1]
+            return archived_texts(store, of)
+    except (DatabaseUnavailable, UnknownRun) as error:
+        raise BadInput(f"--start {source}: there is no such file, and {error}") from error

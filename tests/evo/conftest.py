@@ -16,7 +16,7 @@ from evo.config.run import RunConfig
 from evo.progress.model import Progress
 from evo.report.page import build_page, content_policy, render
 from evo.runs.resume import relaunch
-from evo.runs.start import Changes, OnScorerChange, launch
+from evo.runs.start import Changes, launch
 from evo.search import resources as shared
 from islands.comparisons import PlannedRun, plan
 from islands.schema import Run
@@ -98,12 +98,12 @@ def search_with(monkeypatch):
 def make_search(monkeypatch):
     """As search_with, for fixtures of a session."""
 
-    def run(problems, policy, db, *, name="run", resume=False, on_change=OnScorerChange.REFUSE, stop_after=None,
+    def run(problems, policy, db, *, name="run", resume=False, accept_change=False, stop_after=None,
             interrupt_after=None, **settings):  # fmt: skip
         monkeypatch.setattr(shared, "resolve_problems", lambda config: list(problems))
         monkeypatch.setattr(shared, "open_policy", lambda config, problems: policy)
         if resume:
-            opening = relaunch(name, db=db, changes=Changes(settings, on_change))
+            opening = relaunch(name, db=db, changes=Changes(settings, accept_change))
         else:
             config = RunConfig.model_validate({"problems": ["x"], "answers": 2, **settings})
             opening = launch(config, db=db, name=name, command="test")

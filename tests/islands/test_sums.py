@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import select, text
 from support.island_samples import answer, group, new_problem, put, search, small_config
 
-from islands.history import COLUMNS, from_row
 from islands.population.population import Population
 from islands.population.sums import fitness_bin, is_better
-from islands.rescoring import rescore
-from islands.runs import counts_by_problem, elites
-from islands.schema import PromptGroup
+from islands.runs import counts_by_problem
 from islands.store import Store
 from islands.types import AT_TARGET, NO_PARENT, OperatorCount
 from problems.contract import Score
@@ -83,40 +79,3 @@ def searched(store: Store) -> int:
     problem = new_problem(store)
     search(store, Population(store, problem, small_config()), 60, seed=3)
     return problem.run_id
-
-
-def test_other_scores_are_other_counts(store):
-    run = searched(store)
-    (problem,) = store.problems(run)
-    before = counts(store, run)
-    with store.read() as connection:
-        rows = connection.execute(text("SELECT id, rewards, error FROM candidates")).all()
-    scores = {id: Score((0.9, 0.9), 0.9 - id / 1000, {}, "", error) for id, _, error in rows}
-    with store.begin() as tx:
-        rescore(store, replace(problem, target=None), small_config(), scores, tx)
-    after = counts(store, run)
-    assert sum(one.answers for one in after) == sum(one.answers for one in before)
-    assert sum(one.kept for one in after) == pytest.approx(sum(one.kept for one in before))
-    quarters = {one.bin: one.answers for one in after}
-    assert quarters[3] == max(quarters.values()) and AT_TARGET not in quarters
-    assert sum(one.better for one in after) != sum(one.better for one in before)
-
-
-def test_the_same_scores_are_the_same_rows(store):
-    """Scoring again by an unchanged scorer changes nothing: sums, rises and archives are worked out as they were."""
-    run = searched(store)
-    (problem,) = store.problems(run)
-
-    def rows():
-        with store.read() as connection:
-            return [tuple(row) for row in connection.execute(select(PromptGroup).order_by(PromptGroup.c.id))]
-
-    before, held = rows(), [vars(elite) for elite in elites(store, [problem.id])]
-    with store.read() as connection:
-        stored = [from_row(row) for row in connection.execute(select(*COLUMNS))]
-    scores = {c.id: Score(c.rewards, c.fitness, c.features, c.feedback, c.error) for c in stored}
-    with store.begin() as tx:
-        rescore(store, problem, small_config(), scores, tx)
-    assert [vars(elite) for elite in elites(store, [problem.id])] == held
-    assert [row[:-1] for row in rows()] == [row[:-1] for row in before], "all but the changes of cells"
-    assert store.problems(run) == [problem]
