@@ -21,7 +21,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from vpo.hf.llama_step import llama_step
-from vpo.hf.sampling import draw, uniforms
+from vpo.hf.sampling import check_finite, draw, uniforms
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ _SPARE_COLUMNS = 64
 """Room of new buffers, in addition to what is in use."""
 _LEAVE = 8
 """Ended rows leave once they are one in this many: dropping them copies the cache, keeping them wastes computation."""
+_LOOK_EVERY = {"cpu": 1, "cuda": 8}
+"""Steps between two looks at which rows still run and whether their logits are finite. For a look a GPU waits for its
+host, which costs more than the columns of rows that have ended."""
 
 
 class Stopped(Exception):
@@ -150,13 +153,14 @@ def _decode_batch(
     length, stopped = torch.zeros_like(limit), torch.zeros(count, dtype=torch.bool, device=device)
     place = torch.arange(count, device=device)  # of the rows in the batch, whose request each is
     alive = ~stopped
+    every = _LOOK_EVERY.get(device.type, 1)
     for step in range(width):
         if cancelled():
             raise Stopped
         logits = rows.logits
         if grammar is not None:
             logits = logits.masked_fill(~grammar.allowed(), float("-inf"))
-        drawn, values = draw(logits, uniform[place, step], params.temperature, params.top_p)
+        drawn, values = draw(logits, uniform[place, step], params.temperature, params.top_p, checked=every == 1)
         if grammar is not None:
             grammar.advance(drawn)
         tokens[place, step], logprobs[place, step] = drawn, values
@@ -164,6 +168,11 @@ def _decode_batch(
         stopping = alive & torch.isin(drawn, stops)
         stopped[place] |= stopping
         alive = alive & ~stopping & (step + 1 < limit[place])
+        if (step + 1) % every and step + 1 < width:
+            rows.step(drawn)
+            continue
+        if every > 1:
+            check_finite(logprobs)
         left = int(alive.sum())
         if not left:
             break

@@ -73,7 +73,8 @@ class TransformersPolicy(Policy):
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
-        self._rows = 512 if self.parameters < _SMALL else 256
+        # on a GPU memory alone decides
+        self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < _SMALL else 256
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
         """One list per prompt of `rollouts` Rollouts, in order.
@@ -175,7 +176,7 @@ class TransformersPolicy(Policy):
                 self.top_p,
                 self.stops,
                 min(self.stops, default=0),
-                self._rows,
+                min(self._rows, self._logit_rows()),
                 self._cells(),
                 self._prompt_cells(),
             )
@@ -203,6 +204,13 @@ class TransformersPolicy(Policy):
         free = torch.cuda.mem_get_info(device)[0] * 0.8 if device.type == "cuda" else _free_memory() * 0.5
         # Growing the cache keeps its old and its new buffers for a moment
         return max(1, int(free / (2 * bytes_a_token(self.model.config, self.model.dtype.itemsize))))
+
+    def _logit_rows(self) -> int:
+        """How many rows may be drawn at once: a draw holds several copies of their logits, 32 bytes a word."""
+        if self.model.device.type != "cuda":
+            return self._rows
+        free = torch.cuda.mem_get_info(self.model.device)[0] * 0.15
+        return max(1, int(free / (32 * self.model.config.get_text_config().vocab_size)))
 
     def _prompt_cells(self) -> int:
         """How many prompt tokens may be prefilled at once: the widest activations stay near 1 GiB (8 on a GPU)."""

@@ -34,31 +34,37 @@ def uniforms(seed: int, stream: int, rollout: int, steps: int) -> npt.NDArray[np
 
 
 def draw(
-    logits: torch.Tensor, uniform: torch.Tensor, temperature: float, top_p: float
+    logits: torch.Tensor, uniform: torch.Tensor, temperature: float, top_p: float, *, checked: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One token a row.
 
     logits: (rows, vocabulary), any float type
     uniform: (rows,) float64 in [0, 1)
+    checked: False leaves it to the caller to look at the log-probabilities, which are NaN then: a GPU need not wait
     Returns tokens (rows,) int64 and their log-probabilities (rows,) float32 in nats, under the softmax of logits /
     temperature, cut to its nucleus of mass top_p and renormalised. Temperature 0 takes the likeliest token, with
     log-probability 0.
     Raises FloatingPointError if the logits are not finite.
     """
     if len(logits) > 1 and _one_by_one(logits):
-        drawn = [draw(logits[i : i + 1], uniform[i : i + 1], temperature, top_p) for i in range(len(logits))]
+        rows = ((logits[i : i + 1], uniform[i : i + 1]) for i in range(len(logits)))
+        drawn = [draw(*row, temperature, top_p, checked=checked) for row in rows]
         return torch.cat([token for token, _ in drawn]), torch.cat([logprob for _, logprob in drawn])
     if temperature == 0.0:
         tokens = logits.argmax(-1)
-        _check(logits.gather(-1, tokens[:, None]))
-        return tokens, torch.zeros(len(tokens), dtype=torch.float32, device=logits.device)
+        chosen = logits.gather(-1, tokens[:, None]).squeeze(-1).float()
+        chosen = torch.where(torch.isfinite(chosen), 0.0, torch.nan)
+        if checked:
+            check_finite(chosen)
+        return tokens, chosen
     scaled = logits.float() if temperature == 1.0 else logits.float() / temperature
     logprobs = torch.log_softmax(scaled, dim=-1)
     if top_p < 1.0:
         logprobs = nucleus(logprobs, top_p)
     tokens = inverse_cdf(logprobs.exp(), uniform)
     chosen = logprobs.gather(-1, tokens[:, None]).squeeze(-1)
-    _check(chosen)
+    if checked:
+        check_finite(chosen)
     return tokens, chosen
 
 
@@ -76,7 +82,8 @@ def _one_by_one(values: torch.Tensor) -> bool:
     return values.device.type == "cpu" and values.shape[-1] > _DIRECT
 
 
-def _check(values: torch.Tensor) -> None:
+def check_finite(values: torch.Tensor) -> None:
+    """Raise FloatingPointError if one of the values is not finite."""
     if not bool(torch.isfinite(values).all()):
         raise FloatingPointError("the model's logits are not finite")
 

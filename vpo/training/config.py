@@ -152,7 +152,11 @@ class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
     precision: Precision = Field(
         "auto", description="The precision of products; auto: bf16 if the processor is fast in it."
     )
-    shared_prefix: bool = Field(True, description="Run a group's prompt once instead of once per rollout.")
+    shared_prefix: bool | None = Field(
+        None,
+        description="Run a group's prompt once instead of once per rollout. By default: yes on a CPU; on a GPU what "
+        "is faster on the first micro-batch.",
+    )
     gradient_checkpointing: bool = Field(False, description="Recompute activations: less memory, more time.")
 
     @property

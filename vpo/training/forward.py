@@ -30,6 +30,8 @@ class Packed:
 
     prompts, prompt_mask: (B, P); completions, mask: (R, T); row: (R,) which prompt a completion answers, rising
     temperature: (R, 1)
+    size: of every group, 0 if they differ; shortest: tokens of the shortest prompt. Numbers of the host: to ask a GPU
+        for them, in every layer, makes it wait
     """
 
     prompts: torch.Tensor
@@ -38,6 +40,8 @@ class Packed:
     mask: torch.Tensor
     row: torch.Tensor
     temperature: torch.Tensor
+    size: int
+    shortest: int
 
     @property
     def scores(self) -> int:
@@ -58,7 +62,11 @@ def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu", pad
     completions, mask = _padded([ids for _, ids in rows], pad, left=False)
     row = torch.tensor([b for b, _ in rows])
     temperature = torch.tensor([groups[b].temperature for b, _ in rows], dtype=torch.float32)[:, None]
-    return Packed(*(t.to(device) for t in (prompts, prompt_mask, completions, mask, row, temperature)))
+    sizes = {len(group.examples) for group in groups}
+    return Packed(
+        prompts.to(device), prompt_mask.to(device), completions.to(device), mask.to(device), row.to(device),
+        temperature.to(device), sizes.pop() if len(sizes) == 1 else 0, min(len(group.prompt_ids) for group in groups),
+    )  # fmt: skip
 
 
 def completion_logprobs(model: PreTrainedModel, packed: Packed, *, shared: bool = True) -> torch.Tensor:
@@ -109,7 +117,7 @@ def _chunks(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch
 
 def can_share(model: PreTrainedModel, packed: Packed) -> bool:
     """Whether the shared form applies: full attention in all layers, and a prompt of two tokens or more."""
-    return not is_windowed(model.config) and int(packed.prompt_mask.sum(-1).min()) >= 2
+    return not is_windowed(model.config) and packed.shortest >= 2
 
 
 def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
@@ -128,7 +136,7 @@ def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
         **with_cache,
     )
     for layer in cache.layers:
-        layer.keys, layer.values = _spread(layer.keys, packed.row), _spread(layer.values, packed.row)
+        layer.keys, layer.values = _spread(layer.keys, packed), _spread(layer.values, packed)
     tail = torch.cat([packed.prompts[packed.row, -1:], packed.completions[:, :-1]], dim=1)
     seen = torch.cat([packed.prompt_mask[packed.row], packed.mask[:, :-1]], dim=1)
     return model(
@@ -139,13 +147,12 @@ def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
     ).logits
 
 
-def _spread(states: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+def _spread(states: torch.Tensor, packed: Packed) -> torch.Tensor:
     """(B, heads, P, width) -> (R, heads, P, width): each prompt's states for its rows. Groups of one size go by
     expansion, whose gradient is a plain sum."""
-    size, rest = divmod(len(row), len(states))
-    if rest == 0 and bool((row == torch.arange(len(row), device=row.device) // size).all()):
-        return states[:, None].expand(-1, size, -1, -1, -1).reshape(len(row), *states.shape[1:])
-    return states[row]
+    if packed.size:
+        return states[:, None].expand(-1, packed.size, -1, -1, -1).flatten(0, 1)
+    return states[packed.row]
 
 
 def _plain_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:

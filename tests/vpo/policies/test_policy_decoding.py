@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from problems.types import Prompt, Rollout
+from vpo.hf import engine
 from vpo.hf.engine import InPlaceLayer, SampleRequest, SamplingParams, Stopped, batches, cache_argument, decode
 from vpo.hf.sampling import draw, inverse_cdf, nucleus, uniforms
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
@@ -112,6 +113,15 @@ def test_small_batches_sample_what_a_large_one_does(policy_of, checkpoint: str) 
     assert all(len(one.token_ids) <= request.limit for one, request in zip(whole, requests, strict=True))
 
 
+def test_a_late_look_at_the_rows_changes_nothing(policy_of, checkpoint: str, monkeypatch) -> None:
+    """A GPU is asked every few steps only; rows that end between two looks end where they did."""
+    expected = sampled(policy_of(checkpoint), PROMPTS)
+    monkeypatch.setitem(engine._LOOK_EVERY, "cpu", 7)
+    for one, other in zip(sum(expected, []), sum(sampled(policy_of(checkpoint), PROMPTS), []), strict=True):
+        assert one.token_ids.tolist() == other.token_ids.tolist() and one.finish == other.finish
+        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
+
+
 def test_batches_hold_every_row_once_within_their_limits() -> None:
     rng = np.random.default_rng(0)
     prompts = [np.zeros(n, dtype=np.int32) for n in rng.integers(1, 200, 30)]
@@ -208,7 +218,9 @@ def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(policy_of, ll
     assert rows == [512, 10, 5]
 
 
-def test_broken_weights_make_the_policy_unavailable(policy_of, llama) -> None:
+@pytest.mark.parametrize("every", [1, 8])
+def test_broken_weights_make_the_policy_unavailable(policy_of, llama, monkeypatch, every: int) -> None:
+    monkeypatch.setitem(engine._LOOK_EVERY, "cpu", every)
     policy = policy_of(llama)
     with torch.no_grad():
         policy.model.lm_head.weight.fill_(float("nan"))

@@ -90,9 +90,15 @@ def test_the_gradient_is_the_definitions_however_the_batch_is_cut(aggregation) -
         {"shared_prefix": False},
         {"shared_prefix": False, "token_budget": 40},
         {"attention": "sdpa"},
+        {"measured": True},
     ):
         copied = copy.deepcopy(model)
-        trainer_of(copied, config_of(aggregation=aggregation, **settings)).step(groups)
+        measured = settings.pop("measured", False)
+        trainer = trainer_of(copied, config_of(aggregation=aggregation, **settings))
+        if measured:  # as on a GPU
+            trainer._shares = None
+        trainer.step(groups)
+        assert trainer.state()["shares"] in ((True, False) if measured else (settings.get("shared_prefix", True),))
         for name, gradient in gradients(copied).items():
             assert relative_error(gradient, expected[name]) < 1e-4, (settings, name)
 
