@@ -27,3 +27,8 @@ class UnusableScorer(ScorerFault):
 
 class SearchFailed(Exception):
     """A run could not go on through a fault of ours or of the user's scorer; exit code 1, everything committed."""
+
+
+def database_lost(error: Exception) -> SearchFailed:
+    """Of a run whose database was there and cannot be written any more."""
+    return SearchFailed(f"the database can no longer be written: {error}")

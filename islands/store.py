@@ -136,7 +136,7 @@ class Store:
         if self._holder == threading.get_ident():
             raise RuntimeError("a transaction of this store is open in this thread already; pass it on instead")
         with self._writing:
-            self._check_place()
+            self.check_place()
             tx: Transaction | None = None
             self._holder = threading.get_ident()
             try:
@@ -145,7 +145,7 @@ class Store:
                     for lease in self._leases.values():
                         self._confirm(lease, connection)
                     yield tx
-                    self._check_place()
+                    self.check_place()
             except BaseException as error:
                 for callback in tx.rolled_back if tx else ():
                     callback()
@@ -326,7 +326,8 @@ class Store:
         owned = [run for run, owner in running.items() if owner is not None]
         return set(owned) - self._locks.held(owned) if owned else set()
 
-    def _check_place(self) -> None:
+    def check_place(self) -> None:
+        """Raise DatabaseMoved if the file is not the one that was opened."""
         if self._place is not None and _place(self._file) != self._place:
             raise DatabaseMoved(
                 f"{self.address}: the file was moved, replaced or deleted while this process wrote to it; nothing more "

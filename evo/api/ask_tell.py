@@ -37,7 +37,6 @@ from evo.runs.start import OpenRun, launch
 from evo.search.iteration import Iteration
 from evo.search.resources import Resources
 from evo.search.stop import FINISHED, INTERRUPTED
-from islands.errors import DatabaseUnavailable, RunBusy
 from islands.store import Store
 from islands.types import Candidate, Placement
 from problems.contract import Problem, ScorerFault
@@ -118,7 +117,7 @@ class Session:
         self._thread = threading.Thread(target=self._loop.run_forever, name="evo-search", daemon=True)
         self._thread.start()
         self._open: set[Iteration] = set()  # asked and not told yet
-        self._lost: Exception | None = None  # why the last transaction failed, which the populations are ahead of
+        self._lost: Exception | None = None  # why a transaction failed that the populations are ahead of
         try:
             self.launched = self.run(self._prepared(prepare))
         except BaseException:
@@ -154,6 +153,7 @@ class Session:
 
     def ask(self, count: int) -> list[SearchPrompt]:
         self._check_stored()
+        self.launched.core.store.check_place()
         prompts: list[SearchPrompt] = []
         while len(prompts) < count and (iteration := self.launched.core.ask()) is not None:
             shown, prompt = iteration.shown, iteration.prompt
@@ -182,20 +182,19 @@ class Session:
         scores: Sequence[Sequence[GivenScore] | None],
         operator: str,
     ) -> list[TellResult]:
+        self._check_stored()
         iterations = [prompt.source for prompt in prompts]
         if len(set(iterations)) != len(iterations) or not self._open.issuperset(iterations):
             raise ValueError("a prompt is not of this search, or it has an answer already")
-        self._check_stored()
         self._open.difference_update(iterations)
         try:
             work = map(self._score, prompts, answers, scores, [operator] * len(prompts))
             groups = await asyncio.gather(*work, return_exceptions=True)
             return self._store(iterations, groups)
-        except (ValueError, TypeError):
+        except ScorerFault:
+            raise  # it is stored
+        except BaseException:
             self._open.update(iterations)  # nothing is stored: they may be told again
-            raise
-        except (DatabaseUnavailable, RunBusy) as error:
-            self._lost = error
             raise
 
     async def _score(
@@ -231,17 +230,22 @@ class Session:
         other = next((fault for fault in faults if not isinstance(fault, ScorerFault)), None)
         if other is not None:
             raise other
-        results, stored = [], []
-        with core.store.begin() as transaction:
-            for iteration, group in zip(iterations, groups, strict=True):
-                problem_run = iteration.problem_run
-                if isinstance(group, BaseException):
-                    problem_run.fail(str(group), core.store, transaction)
-                else:
-                    group, placements = core.tell(problem_run, group, transaction)
-                    stored.append((problem_run, group))
-                    results.append(_result(group, placements))
-            core.write_metrics_if_due(transaction, self.launched.search.scorer.queued)
+        results, stored, began = [], [], False
+        try:
+            with core.store.begin() as transaction:
+                began = True
+                for iteration, group in zip(iterations, groups, strict=True):
+                    problem_run = iteration.problem_run
+                    if isinstance(group, BaseException):
+                        problem_run.fail(str(group), core.store, transaction)
+                    else:
+                        group, placements = core.tell(problem_run, group, transaction)
+                        stored.append((problem_run, group))
+                        results.append(_result(group, placements))
+                core.write_metrics_if_due(transaction, self.launched.search.scorer.queued)
+        except Exception as error:
+            self._lost = error if began else None
+            raise
         for problem_run, group in stored:
             core.release(problem_run, group)
         if faults:

@@ -80,7 +80,8 @@ def search(surroundings: Surroundings, run: str, db: str, changes: Changes, take
         try:
             for attempt in range(BUSY_TRIES + 1):
                 try:
-                    return await runner.search_run(run, db, changes, take_over=take_over)
+                    await runner.search_run(run, db, changes, take_over=take_over)
+                    return
                 except (RunBusy, DatabaseUnavailable):
                     if runner.stopping or attempt == BUSY_TRIES:
                         raise

@@ -23,13 +23,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 from evo.config.run import RunConfig
-from evo.errors import BadInput, SearchFailed
+from evo.errors import BadInput, SearchFailed, database_lost
 from evo.exit_status import exit_code_of
-from evo.runs.finish import run_to_end
+from evo.runs.finish import SearchOutcome, run_to_end
 from evo.runs.resume import relaunch
 from evo.runs.start import UNCHANGED, Changes, OpenRun, load_runs
 from evo.search.resources import Resources, policy_key
 from evo.search.stop import INTERRUPTED, Stop
+from islands.errors import DatabaseUnavailable
 from problems.child_process import python_path
 from problems.scoring import Scorer, cores
 from vpo.languages.contract import dialect_of
@@ -50,34 +51,42 @@ class Runner:
         self.stopping: Stop | None = None
         self._shared = Resources(scorer=scorer)
         self._running: list[OpenRun] = []
+        self._wrote = False  # the database was there
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Load the problems and policies of these runs. Raises their errors."""
         await load_runs(configs, self._shared)
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
-        """Search the runs of each batch together. If one fails, the others continue."""
+        """Search the runs of each batch together. If one fails, the others continue. Raises SearchFailed where the
+        database is lost, which is no input: it was there."""
         for batch in seed_batches:
             if self.stopping:
                 break
             tasks = [asyncio.create_task(self.search_run(name, db, changes)) for name in batch]
             try:
-                await asyncio.gather(*tasks)
-            except BaseException:
+                failures = [outcome.failure for outcome in await asyncio.gather(*tasks)]
+            except BaseException as error:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+                if self._wrote and isinstance(error, DatabaseUnavailable):
+                    raise database_lost(error) from error
                 raise
+            if lost := [each for each in failures if each and isinstance(each.__cause__, DatabaseUnavailable)]:
+                raise lost[0]
 
-    async def search_run(self, name: str, db: str, changes: Changes, *, take_over: bool = False) -> None:
+    async def search_run(self, name: str, db: str, changes: Changes, *, take_over: bool = False) -> SearchOutcome:
         """Search one run to its end. take_over: as in evo.runs.resume.relaunch"""
         launched = await relaunch(name, db=db, changes=changes, shared=self._shared, take_over=take_over)
         try:
             self._running.append(launched)
+            self._wrote = True
             if self.stopping:
                 launched.interrupt(self.stopping)
-            if (await run_to_end(launched)).cancelled:
+            if (outcome := await run_to_end(launched)).cancelled:
                 raise asyncio.CancelledError
+            return outcome
         finally:
             self._running.remove(launched)
             await launched.close()

@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 
-from evo.errors import SearchFailed
+from evo.errors import SearchFailed, database_lost
 from evo.search.core import SearchCore
 from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampler
@@ -29,6 +29,8 @@ from vpo.training import TrainingDiverged
 
 WAITING_SECONDS = 5.0
 """Seconds without a commit after which a search reports how many iterations are sampled and wait for the oldest."""
+PLACE_SECONDS = 0.5
+"""Seconds without a commit after which a search looks whether its database is still there, before more is asked."""
 LEAST_GRACE, MOST_GRACE, UNKNOWN_GRACE = 1.0, 60.0, 8.0
 """Seconds for which an interrupted search waits for the replies of servers: as long as the longest so far took, between
 the first two; the third if none has come yet."""
@@ -97,7 +99,7 @@ class SearchLoop:
         except (TrainingDiverged, SyncFailed) as error:
             raise SearchFailed(f"training during the search: {error}") from error
         except (DatabaseUnavailable, RunBusy) as error:
-            raise SearchFailed(f"the database can no longer be written: {error}") from error
+            raise database_lost(error) from error
         finally:
             if self._ending is not None:
                 self._ending.cancel()
@@ -168,15 +170,19 @@ class SearchLoop:
 
     async def _wait(self) -> None:
         """Until an iteration may leave."""
-        core, limit = self.core, self.core.config.max_seconds
+        core, limit, waited = self.core, self.core.config.max_seconds, 0.0
         while True:
             timed = limit is not None and core.stopped is None
-            left = max(0.05, limit - core.status.elapsed) if limit is not None and timed else WAITING_SECONDS
-            if await self.window.wait(min(left, WAITING_SECONDS)):
+            left = max(0.05, limit - core.status.elapsed) if limit is not None and timed else PLACE_SECONDS
+            seconds = min(left, PLACE_SECONDS, WAITING_SECONDS)
+            if await self.window.wait(seconds):
                 return
+            core.store.check_place()
             if limit is not None and timed and core.status.elapsed >= limit:
                 self.interrupt(Stop(StopReason.BUDGET, f"budget of {limit:g} seconds"))
-            if left >= WAITING_SECONDS:
+            waited += seconds
+            if waited >= WAITING_SECONDS:
+                waited = 0.0
                 self._report_waiting()
 
     def _report_waiting(self) -> None:

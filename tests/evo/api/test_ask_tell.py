@@ -210,8 +210,9 @@ def test_after_a_database_failure_a_resume_makes_the_same_search(monkeypatch, ow
         while prompts := search.ask(3):
             state = rng.getstate()
             search.tell(prompts, [step(prompt, rng) for prompt in prompts])
-    with pytest.raises(RuntimeError, match=r"\(gone\); evo.Search.resume\('parts'\) continues it"):
-        search.ask()
+    for again in (search.ask, lambda: search.tell(prompts, ["1"] * len(prompts))):
+        with pytest.raises(RuntimeError, match=r"\(gone\); evo.Search.resume\('parts'\) continues it"):
+            again()
     search.close()
     rng.setstate(state)
     with evo.Search.resume("parts", problems=[Near()]) as search:
@@ -221,6 +222,18 @@ def test_after_a_database_failure_a_resume_makes_the_same_search(monkeypatch, ow
     assert found == [(answer, island) for answer, island, _ in expected]
     with Store.open("sqlite:///evo.db", read_only=True) as store:
         assert [group.sequence for _, group in read_groups(store, store.run("parts").id)] == list(range(20))
+
+
+def test_prompts_are_open_until_their_answers_are_stored(own_folder):
+    with evo.Search(Near(), name="away") as search:
+        prompts = search.ask(2)
+        (own_folder / "evo.db").rename("other.db")
+        for call in (lambda: search.tell(prompts, ["2", "3"]), search.ask) * 2:
+            with pytest.raises(DatabaseUnavailable, match="Put it back"):
+                call()
+        (own_folder / "other.db").rename("evo.db")
+        assert [told.fitness for told in search.tell(prompts, ["2", "3"])] == [2**0.5 - 2, 2**0.5 - 3]
+        assert list(search.frame().answer) == ["1", "2", "3"]
 
 
 def test_the_constructor_fails_before_anything_is_stored(own_folder):
