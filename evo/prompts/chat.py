@@ -117,13 +117,12 @@ class ChatFormat(MessageFormat):
         return Prompt(text, self.system, stream, begun, texts)
 
     def describe(self, candidate: Candidate, feedback: bool = True) -> str:
-        """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.
+        """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last, in the layout of
+        a reply: an answer that is itself a prompt is not read as a part of this one.
 
         The other way round small models copy the scores too, below every answer that they write.
         """
-        text = cut(candidate.text, self.config.max_answer_chars)
-        if self.problem.answer_format == "python":
-            text = f"```python\n{text.rstrip()}\n```"
+        text = write_chain([cut(candidate.text, self.config.max_answer_chars)], self.problem.answer_format)
         lines = [self.scores(candidate)]
         if feedback and (told := self.feedback(candidate)):
             lines.append(f"Feedback: {told}")

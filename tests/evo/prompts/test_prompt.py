@@ -38,6 +38,7 @@ def test_an_english_prompt_shows_task_parent_vector_feedback_and_others(digits):
     places = [prompt.user.index(part) for part in order]
     assert places == sorted(places)
     assert prompt.user.count("12345678") == 1, "the parent is not shown a second time among the best"
+    assert "too few even digits\n<answer_1>\n12345678\n</answer_1>\n\n" in prompt.user, "in the layout of a reply"
     assert "<answer_3>" in prompt.user
     assert prompt.user.startswith("# Task\nWrite eight digits.")
 
