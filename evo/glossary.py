@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 WORDS: Mapping[str, str] = {
     "arm": "one side of a comparison: a policy with its settings. It has the same colour and mark everywhere",
-    "reference": "the arm that the others are compared with: the one named grpo, else the first, or --against ARM",
+    "reference": "the arm that the others are compared with: the first one, or --against ARM",
     "seed": "one repetition of a search, with its own random choices",
     "iteration": "one prompt for one problem, its sampled answers, their scores, and their places in the population",
     "answer, rollout": "a rollout is one text written by the policy; it holds one answer or a chain of several",

@@ -245,7 +245,7 @@ def load_comparison(name: str, *, db: str | None = None, against: str | None = N
     Args:
         name: the comparison's name.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
-        against: the arm that the others are measured against; "grpo" or the first by default.
+        against: the arm that the others are measured against; the first by default.
 
     Raises:
         UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm.

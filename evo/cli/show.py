@@ -277,9 +277,7 @@ def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> N
 @click.command()
 @click.argument("name", metavar="RUN")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
-@click.option(
-    "--against", metavar="ARM", help="The arm that others are measured against.  [default: grpo, or the first]"
-)
+@click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @db_option
 @json_option
 def report(name: str, output: str, against: str | None, db: str, as_json: bool) -> None:

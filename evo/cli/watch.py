@@ -24,9 +24,7 @@ from islands.store import Store
 @click.command()
 @click.argument("name", metavar="[RUN]", required=False)
 @db_option
-@click.option(
-    "--against", metavar="ARM", help="The arm that others are measured against.  [default: grpo, or the first]"
-)
+@click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @plain_option
 @json_option
 @click.option("--once", is_flag=True, help="Print one picture of the screen and end.")

@@ -75,7 +75,7 @@ def search(surroundings: Surroundings, run: str, db: str, changes: Changes, take
 
     async def work(runner: Runner) -> None:
         if await surroundings.bell.has_rung.remote():
-            return None
+            return
         listening = asyncio.create_task(listen(runner))
         try:
             for attempt in range(BUSY_TRIES + 1):

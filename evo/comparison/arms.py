@@ -13,8 +13,6 @@ from islands.comparisons import runs_named
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 
-BASELINE = "grpo"
-
 
 @dataclass(frozen=True)
 class Arm:
@@ -83,7 +81,7 @@ class Comparison:
 def gather(store: Store, name: str, against: str | None = None) -> Comparison:
     """The comparison, or the run, of that name. Raises UnknownRun, and BadInput if no arm is called `against`.
 
-    against: the reference; by default the arm called grpo, or the first
+    against: the reference; by default the first arm
     """
     runs = runs_named(store, name)
     by_arm: dict[str, list[RunRecord]] = {}
@@ -92,7 +90,7 @@ def gather(store: Store, name: str, against: str | None = None) -> Comparison:
     arms = tuple(Arm(arm, tuple(sorted(of_arm, key=lambda run: run.seed))) for arm, of_arm in by_arm.items())
     if against is not None and against not in by_arm:
         raise BadInput(f"{name} has no arm {against}; it has {', '.join(by_arm)}")
-    reference = against or (BASELINE if BASELINE in by_arm else arms[0].name)
+    reference = against or arms[0].name
     begun = [records for records in (store.problems(run.id) for run in runs) if records]
     faulty = {record.index: record for records in begun for record in records if record.status == "failed"}
     problems = tuple(record for record in (begun[0] if begun else ()) if record.index not in faulty)

@@ -145,7 +145,7 @@ class CompareConfig(RunConfig):
 class CompareOptions(CompareConfig):
     """A comparison, and the settings of `evo compare` that decide no run."""
 
-    against: str | None = Field(None, description="Measure the others against this arm; default: grpo, else the first.")
+    against: str | None = Field(None, description="Measure the others against this arm; default: the first.")
     processes: int | None = Field(
         None, ge=1, le=64, description="Searches side by side; default: by policies and cores."
     )

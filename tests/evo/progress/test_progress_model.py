@@ -79,7 +79,7 @@ def test_by_and_by_is_all_at_once(db, search):
             snapshot = settled(live)
             same(snapshot, settled(Progress(store, "cmp")))
         assert snapshot.ended and snapshot.groups == 4 * 3 * ITERATIONS
-        assert len(snapshot.verdict) == 1 and "base - grpo" in str(snapshot.verdict[0])
+        assert len(snapshot.verdict) == 1 and "grpo - base" in str(snapshot.verdict[0])
 
 
 def test_searches_have_their_rises_and_solutions(db, search):
@@ -87,7 +87,7 @@ def test_searches_have_their_rises_and_solutions(db, search):
     search("grpo", 0, 20)
     with Store.open(db, read_only=True) as store:
         progress = Progress.open(store, "cmp")
-        assert progress.comparison.reference == "grpo"
+        assert progress.comparison.reference == "base"
         assert Progress.open(store, "cmp", against="base").snapshot().reference == "base"
         for found in progress.searches():
             arm, at = progress.comparison.arms[found.arm].name, (found.row, found.run.seed)
