@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from problems.maze.board import MOVES, TILES, Maze, simulate
+from problems.maze.board import TILES, Maze, simulate
 from problems.maze.generator import LARGE_SIZE, attempt_large, generate
 from problems.maze.planner import Planner, moves_between
 from problems.maze.sets import held_out_tiles
@@ -206,7 +206,6 @@ def edit(planner: Planner, parent: list[int], rng: random.Random, most_new: int 
 
 _ROW = re.compile(rf"(?m)^[{re.escape(TILES)}](?: [{re.escape(TILES)}])+$")
 _BUDGET = re.compile(r"You have (\d+) steps")
-_PARENT = re.compile(rf"# Answer to improve\n(?:.*\n)*?([{MOVES}]+)(?:\n|$)")
 
 
 def classic(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
@@ -217,8 +216,7 @@ def classic(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     if not rows or budget is None:
         raise PolicyUnavailable("scripted:classic answers only mazes; name another --policy")
     planner = _planner(tuple(rows[: len(rows[0].split())]), int(budget[1]))
-    shown = _PARENT.search(prompt.user)
-    parent = [] if shown is None else _walked(planner.maze, shown[1])
+    parent = _walked(planner.maze, prompt.shown[0]) if prompt.shown and prompt.shown[0] else []
     return [moves_between(planner.maze, _route(planner, parent, rng)) for _ in range(answers)]
 
 

@@ -118,7 +118,7 @@ def test_details_of_a_comparison_are_its_operators(here, capsys):
         (classic,) = found["classic"]
         assert found["echo"] == [], "an echo of nothing is no answer"
         assert classic.of["answers"].shape == (3, 2, len(BINS) + 1) and classic.of["answers"].sum() == 3 * 2 * 8 * 3
-        assert 0.1 < classic.shares["kept"] < 0.9
+        assert 0.3 < classic.shares["kept"] < 0.9
 
 
 def test_several_operators_of_one_search_are_counted_apart(here, capsys):
