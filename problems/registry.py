@@ -203,7 +203,7 @@ LISTS = _Lists()
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
     from problems.openevolve.directory import OpenEvolveProblem
-    from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, is_initial_program
+    from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, folder_of, is_initial_program
 
     path = user_path(address)
     try:
@@ -224,8 +224,10 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
         return (
             CommandProblem(path, sandbox) if command else OpenEvolveProblem(path.parent, sandbox, config=path.resolve())
         )
-    if is_file and (path.name == EVALUATOR or is_initial_program(path)):
-        own = path.name == EVALUATOR or path.stem == "initial_program"
+    if is_file and path.name == EVALUATOR:
+        return OpenEvolveProblem(folder_of(path), sandbox)
+    if is_file and is_initial_program(path):
+        own = [file.name for file in path.parent.glob("initial_program.*")] == [path.name]
         return OpenEvolveProblem(path.parent, sandbox, program=None if own else path.resolve())
     if is_file and path.suffix == ".py":
         return ScorerFileProblem(path, sandbox)

@@ -71,7 +71,7 @@ class CommandProblem(FilesProblem):
             str(SHIMS / "command_scorer.py"),
             readable=(str(self.folder), str(SHIMS), *options.readable),
             isolated=options.isolated,
-            builds=True,
+            folder=str(self.folder),
             environment={"EVO_COMMAND": json.dumps(passed_on)},
         )
         about = {**{key: read.get(key) for key in DECLARED}, "answer_format": "python" if python else "text"}

@@ -421,6 +421,7 @@ def python_spec(target: Path, options: ScorerOptions, **environment: str) -> Eva
         str(SHIMS / "python_scorer.py"),
         readable=readable,
         isolated=options.isolated,
+        folder="" if "EVO_SCORER_PICKLE" in environment else str(target.parent),
         environment={**environment, "PYTHONPATH": str(ROOT)},
     )
 

@@ -63,7 +63,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "text": (lambda v: isinstance(v, str), "language file_suffix prompt.system_message prompt.template_dir"),
     "list of names": (
         lambda v: isinstance(v, list) and all(isinstance(item, str) for item in v),
-        "database.feature_dimensions objectives",
+        "database.feature_dimensions objectives readable",
     ),
     "list of numbers": (lambda v: isinstance(v, list) and all(map(_is_number, v)), "evaluator.cascade_thresholds"),
     "whole number, or one per feature": (lambda v: _is_count(v) or _maps_names(v, _is_count), "database.feature_bins"),
@@ -71,9 +71,9 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "mapping of names to max or min": (lambda v: _maps_names(v, lambda item: item in ("max", "min")), "directions"),
     "mapping of cpus, gpus and names to amounts": (_is_resources, "resources"),
 }
-"""A type by its name, and the keys that are read of this type. Four exist only here: the fitness at which the search
+"""A type by its name, and the keys that are read of this type. Five exist only here: the fitness at which the search
 counts as solved, the metrics that are objectives, which of them are better when lower (`directions` of a scorer file),
-and the resources of a scoring (problems.scoring)."""
+the resources of a scoring (problems.scoring), and further files that the evaluator may read (problems.custom)."""
 _HONOURED = {key: kind for kind, (_, keys) in _KINDS.items() for key in keys.split()}
 _RENAMED = {"random_seed": "seed", "database.num_islands": "islands"}
 """What the engine calls a key; the others keep the name after the dot."""

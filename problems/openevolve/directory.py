@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,15 +23,16 @@ from typing import TYPE_CHECKING, Any
 from problems.contract import BadAddress, Score, ScorerFault
 from problems.custom.program_files import FilesProblem
 from problems.custom.scorer_problem import (
+    OPTIONS,
     ROOT,
     SHIMS,
-    ScorerOptions,
+    checked_options,
     choose_objectives,
     describe_directions,
     reward_of,
     warn_of_objectives,
 )
-from problems.fingerprint import files_fingerprint, files_named_by
+from problems.fingerprint import files_at, files_fingerprint, files_named_by
 from problems.openevolve.config import OpenEvolveConfig, read_config
 from problems.openevolve.evolve_block import evaluator_of, initial_program, language_of
 from problems.sandbox.contract import EvaluatorSpec, Limits
@@ -49,6 +51,9 @@ _OF_SCORES = (
 _CALLING = (ROOT / "evo" / "__init__.py", ROOT / "problems" / "apart.py")
 """What `evo.call` needs in the evaluator's process."""
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
+_REFUSED = re.compile(
+    r"Permission|FileNotFound|BlockingIO|EOFError|\[Errno (?:-?[123]|11|13|30|101)\]|unreachable|resol(?:ve|ution)"
+)
 _MEMORY = 4096  # MiB; numerical evaluators map far more than they use
 
 
@@ -86,12 +91,9 @@ class OpenEvolveProblem(FilesProblem):
         program: Path | None = None,
     ) -> None:
         self.folder = folder.resolve()
-        self.program = program.resolve() if program else initial_program(self.folder)
         evaluator = evaluator_of(self.folder)
         if evaluator is None:
-            raise BadAddress(
-                f"{folder} has no evaluator.py; an OpenEvolve directory has one next to {self.program.name}"
-            )
+            raise BadAddress(f"{folder} has no evaluator.py; an OpenEvolve directory has one next to its program")
         self.evaluator_file = evaluator
         config = config or next(
             (f for f in (self.folder / "config.yaml", self.folder / "config.yml") if f.is_file()), None
@@ -100,6 +102,7 @@ class OpenEvolveProblem(FilesProblem):
         read = read_config(config) if config else OpenEvolveConfig()
         if config and read.warning(config):
             warnings.warn(read.warning(config), stacklevel=3)
+        self.program = program or initial_program(self.folder, read.settings["file_suffix"])
         self.name = str(program or (self.folder if config is None or config.stem == "config" else config.resolve()))
         settings = {"language": language_of(self.program), **read.settings}
         if settings["file_suffix"] == ".py":  # as in OpenEvolve's controller
@@ -115,15 +118,17 @@ class OpenEvolveProblem(FilesProblem):
             raise BadAddress(f"cannot read {self.program}: {error}") from None
         self.originals = {self.program.name: self._original}
         self._stages: tuple[str, ...] = ()
-        self._warned = False
+        self._warned = self._copied = False
+        declared = {key: settings[key] for key in OPTIONS if key in settings}
+        options = checked_options(str(config or folder), self.folder, declared)
         spec = EvaluatorSpec(
             str(SHIMS / "openevolve_evaluator.py"),
-            readable=(str(self.folder), str(SHIMS), *map(str, _CALLING)),
+            readable=(str(self.folder), str(SHIMS), *map(str, _CALLING), *options.readable),
+            folder=str(self.folder),
             environment={"EVO_EVALUATOR_FILE": str(evaluator), "PYTHONPATH": str(ROOT)},
         )
         memory = int(settings.get("memory_limit_mb", _MEMORY)) << 20
         limits = Limits(memory=memory, output=16 << 20, file=256 << 20, scratch=512 << 20, processes=64)
-        options = ScorerOptions(float(settings["timeout"]), True, (), settings.get("resources") or {})
         super().__init__(str(evaluator), spec, sandbox, options, limits=limits)
 
     def _learn(self) -> None:
@@ -134,9 +139,10 @@ class OpenEvolveProblem(FilesProblem):
             why = evaluation.failed or "it returned no number"
             raise ScorerFault(f"{self.where}: the initial program itself cannot be evaluated: {why}")
         asked = self.settings.get("objectives") or ()
-        if missing := sorted({*asked, *self.directions} - set(evaluation.metrics)):
-            measured = ", ".join(sorted(evaluation.metrics))
-            raise ScorerFault(f"{self.where}: no metric named {', '.join(missing)}; there are {measured}")
+        if missing := sorted(self._asked() - {*_BUILT_IN_FEATURES, *evaluation.metrics}):
+            there = f"there are {', '.join(sorted(evaluation.metrics))}"
+            why = f" ({evaluation.failed})" if evaluation.failed else ""
+            raise ScorerFault(f"{self._config}: no metric named {', '.join(missing)}; {there}{why}")
         names = sorted(name for name in evaluation.metrics if name != "combined_score")
         self.objectives = tuple(asked) or choose_objectives(names, self.directions) or ("combined_score",)
         self._left_out = tuple(name for name in names if name not in self.objectives)
@@ -144,10 +150,9 @@ class OpenEvolveProblem(FilesProblem):
             self.where, self.objectives, () if asked else self._left_out, self.directions, " in config.yaml"
         )
         self._seed = self._scored(reached)
-        unknown = set(self.settings.get("feature_dimensions", ())) - {*_BUILT_IN_FEATURES, *evaluation.metrics}
-        if unknown:
-            told = f"feature_dimensions names {', '.join(sorted(unknown))}, which the initial program's metrics lack"
-            warnings.warn(f"{self._config or self.folder}: {told}: it counts 0", stacklevel=3)
+        if self._seed.error:
+            failed = f"the initial program fails: {self._seed.error}{self._remedy(self._seed.error)}"
+            warnings.warn(f"{self.where}: {failed}", stacklevel=3)
 
     def statement(self) -> str:
         """The config's system message, and the metrics."""
@@ -167,7 +172,7 @@ class OpenEvolveProblem(FilesProblem):
     def fingerprint(self) -> str:
         """The fingerprint of the evaluator, the initial program, the files in the folder that these can use, and the
         config's keys about scores; its other keys may change between a run and its resume."""
-        files = files_named_by([self.evaluator_file, self.program], self.folder)
+        files = files_named_by([self.evaluator_file, self.program], self.folder) | files_at(self._readable)
         return files_fingerprint(self.folder, files - {self._config}, {k: self.settings.get(k) for k in _OF_SCORES})
 
     def _refusal(self, answer: str) -> str:
@@ -263,39 +268,47 @@ class OpenEvolveProblem(FilesProblem):
         if "raised" in value:
             if not value["by_answer"]:
                 raised = value["raised"]
-                raise ScorerFault(f"{self._at(value['line'])}: {stage} raised {raised}{_remedy(raised)}")
+                raise ScorerFault(f"{self._at(value['line'])}: {stage} raised {raised}{self._remedy(raised)}")
             evaluation.failed = f"{stage}: {value['raised']}"
             evaluation.artifacts["traceback"] = value["trace"]
             return False
         evaluation.stages += 1
         # OpenEvolve's mark of a failure, unless the config names it as a metric
-        named = (*(self.settings.get("objectives") or ()), *(self.settings.get("directions") or ()))
-        evaluation.metrics.update({k: v for k, v in value["metrics"].items() if k != "error" or k in named})
+        metrics = value["metrics"].items()
+        evaluation.metrics.update({k: v for k, v in metrics if k != "error" or k in self._asked()})
         evaluation.texts.update(value["texts"])
         evaluation.artifacts.update(value["artifacts"])
         return True
 
+    def _remedy(self, raised: str) -> str:
+        """What to do about what the sandbox refused; "" if that is not why it was raised."""
+        mode = self._sandbox().mode
+        if not _REFUSED.search(raised) or mode == "none":
+            return ""
+        may = "reads and writes a copy of its folder, and reads what `readable` in config.yaml names"
+        if not self._copied:
+            may = (
+                f"writes in its working directory alone, not /dev/shm (queues, pools, locks): {mode} may mount nothing"
+            )
+        less = "no network or sockets" if mode == "landlock" else "no network"
+        return f"; in the sandbox an evaluator {may}; it has {less}; if you trust the answers too, use --sandbox none"
+
+    def _asked(self) -> set[str]:
+        """The metrics that the config names."""
+        keys = ("objectives", "directions", "feature_dimensions")
+        return {name for key in keys for name in self.settings.get(key) or ()}
+
     def _defined(self) -> tuple[str, ...]:
         """The evaluation functions of the file."""
         described = self._run("describe", timeout=60.0)
+        self._copied = described.status == "ok" and described.value["copied"]
         if described.status != "ok" or "fault" in described.value:
             why: dict[str, Any] = described.value if described.status == "ok" else {"fault": described.message}
-            raise ScorerFault(f"{self._at(why.get('line'))}: it does not load: {why['fault']}")
+            fault = f"{why['fault']}{self._remedy(why['fault'])}"
+            raise ScorerFault(f"{self._at(why.get('line'))}: it does not load: {fault}")
         if "evaluate" not in described.value["stages"]:
             raise ScorerFault(f"{self.where} defines no function evaluate(program_path)")
         return tuple(described.value["stages"])
-
-
-def _remedy(raised: str) -> str:
-    """What to do about what the sandbox refused."""
-    if not raised.startswith(
-        ("PermissionError", "OSError: [Errno 30]", "FileNotFoundError: [Errno 2]", "BlockingIOErr")
-    ):
-        return ""
-    return (
-        "; in the sandbox an evaluator writes in its working directory alone (use relative paths) and in /dev/shm, "
-        "which landlock mode lacks; if you trust the answers too, --sandbox none lets it do all"
-    )
 
 
 def _passes(metrics: Mapping[str, float], threshold: float) -> bool:

@@ -147,16 +147,23 @@ LANGUAGES |= {".go": "go", ".ts": "typescript", ".jl": "julia", ".sh": "bash", "
 EVALUATOR = "evaluator.py"
 
 
-def initial_program(folder: Path) -> Path:
-    """The one `initial_program.*`; else the one file with EVOLVE-BLOCKs; else the one program next to evaluator.py.
-    BadAddress, with the files to choose from, if none or several fit."""
+def initial_program(folder: Path, suffix: str) -> Path:
+    """The one `initial_program.*` or `initial_prompt.*`; else the one file with EVOLVE-BLOCKs; else the one with a name
+    that begins with `initial_`; else the one program next to evaluator.py. Among several, the one with the config's
+    suffix. BadAddress, with the files to choose from, if none or several fit."""
     if not folder.is_dir():
         raise BadAddress(f"{folder} is no directory")
+    if (folder / "initial_program").is_dir():
+        raise BadAddress(
+            f"{folder / 'initial_program'} is a folder; write its files as one initial_program.txt or name one"
+        )
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != EVALUATOR and not p.name.startswith("."))
-    code = [p for p in files if p.suffix.lower() in LANGUAGES]
-    named = [p for p in files if p.stem in ("initial_program", "initial_prompt") and p.suffix != ".pyc"]
-    marked = [p for p in files if evolves(p)]
-    candidates = next((group for group in (named, marked, code) if group), [])
+    named = [p for p in files if p.stem in ("initial_program", "initial_prompt")]
+    marked = [] if named else [p for p in files if evolves(p)]
+    begun = [p for p in files if p.stem.startswith("initial_")]
+    code = [p for p in files if p.suffix.lower() in (*LANGUAGES, suffix)]
+    candidates = next((group for group in (named, marked, begun, code) if group), [])
+    candidates = [p for p in candidates if p.suffix == suffix] or candidates
     if len(candidates) == 1:
         return candidates[0]
     if not candidates:
@@ -172,17 +179,23 @@ def evaluator_of(folder: Path) -> Path | None:
     return next((place for place in (folder / EVALUATOR, folder / "evaluator" / EVALUATOR) if place.is_file()), None)
 
 
+def folder_of(evaluator: Path) -> Path:
+    """The folder of a problem by its evaluator's path."""
+    inner = evaluator_of(evaluator.parent.parent)
+    return evaluator.parent.parent if inner is not None and inner.samefile(evaluator) else evaluator.parent
+
+
 def is_initial_program(path: Path) -> bool:
-    """Whether a file has the name of its directory's initial program, rather than of a scorer."""
-    if not path.with_name(EVALUATOR).is_file() or path.suffix.lower() not in LANGUAGES:
+    """Whether a file next to an evaluator is a program, rather than a scorer or a file of tasks."""
+    if evaluator_of(path.parent) is None or path.suffix == ".jsonl":
         return False
     return path.suffix != ".py" or evolves(path) or not is_scorer(path)
 
 
 def evolves(path: Path) -> bool:
-    """Whether the file has EVOLVE-BLOCKs."""
+    """Whether the file has EVOLVE-BLOCKs. One of more than a megabyte is data."""
     try:
-        blocks = regions(path.read_text(encoding="utf-8"))
+        blocks = regions(path.read_text(encoding="utf-8")) if path.stat().st_size < 1 << 20 else None
     except (OSError, UnicodeDecodeError):
         return False
     return blocks is not None and bool(blocks.blocks)

@@ -105,15 +105,15 @@ class EvaluatorSpec:
 
     path: the Python file that is loaded once, in the worker, before any answer is seen
     readable: further files and folders it may read
+    folder: its own, in which every evaluation may write for itself, where the machine has mount namespaces and overlays
     isolated: False runs it in a plain child process (a trusted scorer that needs the network or devices)
     environment: variables it sees
-    builds: it may start programs that it has written into its scratch folder (a compiler's)
     """
 
     path: str
     readable: tuple[str, ...] = ()
     isolated: bool = True
-    builds: bool = False
+    folder: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

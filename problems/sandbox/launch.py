@@ -80,18 +80,20 @@ def start(
     read_everywhere = drop and closed
     if mode == "bwrap":
         folder, child = "/scratch" if any(_inside(path, "/tmp") for path in reached.exposed) else "/tmp", _IN_BWRAP
-        command = bwrap_command(binary, reached, folder, user_namespace, read_everywhere)
+        command = bwrap_command(binary, reached, folder, user_namespace, spec is not None)
     else:
         folder, child, command = scratch.make(uid), _CHILD, []
     # a limit on a user counts all that the user runs, unless that user is the worker's own
     others = _user_threads() + 448 if mode == "none" or (mode == "landlock" and not root) else 0
     variables: dict[str, str] = {}
     if spec is not None:
-        variables = {**(_ENVIRONMENT if spec.isolated else os.environ), **spec.environment}
+        found = [place for place in os.get_exec_path() if any(_inside(place, path) for path in reached.exposed)]
+        own = _ENVIRONMENT | {"PATH": ":".join([*found, _ENVIRONMENT["PATH"]])}
+        variables = {**(own if spec.isolated else os.environ), **spec.environment}
     config = {
         "mode": mode,
         "forks": spec is not None,
-        "builds": spec is not None and spec.builds,
+        **_folder(spec, reached),
         "uid": uid,
         "read_everywhere": read_everywhere,
         "exposed": reached.exposed,
@@ -126,6 +128,19 @@ def start(
         if mode != "bwrap":
             scratch.remove(folder)
         raise SandboxFault(f"a worker could not start: {error}") from error
+
+
+def _folder(spec: EvaluatorSpec | None, reached: Reach) -> dict[str, Any]:
+    """The scorer's folder, whether all of it may be read, and what to mount in it again (child.mounts)."""
+    folder = spec.folder if spec is not None else ""
+    whole = spec is not None and any(_inside(folder, path) for path in spec.readable)
+    inside = [path for path in (_mounted() if whole else reached.exposed) if path != folder and _inside(path, folder)]
+    return {"folder": folder, "whole": whole, "inside": inside if folder else []}
+
+
+def _mounted() -> list[str]:
+    with open("/proc/self/mountinfo") as lines:
+        return sorted({line.split()[4].replace("\\040", " ") for line in lines})
 
 
 def _user_threads() -> int:
@@ -222,9 +237,7 @@ def private(path: str) -> bool:
     return any(not place.stat().st_mode & 0o001 for place in (real, *real.parents) if place.is_dir())
 
 
-def bwrap_command(
-    binary: str, reach: Reach, scratch: str, user_namespace: bool, read_everywhere: bool = False
-) -> list[str]:
+def bwrap_command(binary: str, reach: Reach, scratch: str, user_namespace: bool, scorer: bool = False) -> list[str]:
     """The command line up to the program that it runs."""
     command = [binary, "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     command += ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
@@ -236,8 +249,9 @@ def bwrap_command(
         # an evaluation becomes another user than its worker, which must still be able to kill it
         for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
             command += ["--cap-add", capability]
-    if read_everywhere:
-        command += ["--cap-add", "CAP_DAC_READ_SEARCH"]
+    if scorer:  # what is done to its folder's layers is done with the rights of the worker
+        for capability in ("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE", "CAP_CHOWN", "CAP_FOWNER", "CAP_FSETID"):
+            command += ["--cap-add", capability]
     command += ["--dir", "/dev"]
     for device in confinement.DEVICES:
         command += ["--dev-bind", device, device]

@@ -89,10 +89,11 @@ class Worker:
         self._ending = select.poll()
         self._ending.register(self._control, select.POLLIN)
         self.tell(config)
-        if hello := self._hello():
+        if "error" in (hello := self._hello()):
             where = config["path"] or "a worker could not start"
             raise SandboxFault(f"{where}: {hello['error']}\n{hello['traceback']}")
         self._ready, self._uid = True, config["uid"]
+        self._disk: str | None = None if hello["mounts"] else config["scratch"]
 
     def _hello(self) -> dict[str, Any]:
         until = time.monotonic() + _START_SECONDS
@@ -143,7 +144,7 @@ class Worker:
     def run(self, task: dict[str, Any], limits: Limits) -> Iterator[None]:
         """A fork that does `task`, for as long as the block lasts; then nothing of it is left."""
         assert self.process is not None
-        folder = scratch.make(self._uid, self.scratch) if self.scratch is not None else None
+        folder = scratch.make(self._uid, self._disk) if self._disk is not None else None
         try:
             self._sequence += 1
             self.ended: int | None = None
@@ -235,7 +236,7 @@ class Worker:
         until = self.deadline.next_look
         while True:
             wait = until - time.perf_counter()
-            if self.scratch is not None:
+            if self._disk is not None:
                 wait = min(wait, _WATCH_SECONDS)
             if self._unsent:
                 self._poll.register(self._feed, select.POLLOUT)
@@ -251,9 +252,9 @@ class Worker:
                 self._frames.feed(self._all(self._results))
             if self.ended is not None:
                 return False
-            if self.scratch is not None and time.monotonic() - self._watched > _WATCH_SECONDS:
+            if self._disk is not None and time.monotonic() - self._watched > _WATCH_SECONDS:
                 self._watched = time.monotonic()
-                if scratch.size(self.scratch, self._limits.scratch) > self._limits.scratch:
+                if scratch.size(self._disk, self._limits.scratch) > self._limits.scratch:
                     return True
             if ready & {self._output, self._results} or time.perf_counter() >= until:
                 return False

@@ -1,8 +1,8 @@
 """Runs in a sandbox worker: loads an OpenEvolve evaluator.py unchanged and gives its results as plain data.
 
 The module is loaded as OpenEvolve loads it: under the name `evaluation_module`, its folder first on sys.path. Each
-call finds the problem folder's files in the working directory too (as links), because evaluators are commonly started
-from their own folder; what it writes there stays in the call's scratch folder.
+call works in the evaluator's folder, from where evaluators are commonly started, and finds its files beside the program
+too (as links). Where that folder cannot be written (sandbox.child.mounts), it works beside the program.
 
 What few evaluators need is imported where it is needed: every evaluation is a fork of the process that this is loaded
 in, and pays for the size of it.
@@ -46,10 +46,12 @@ if any(code.co_flags & COROUTINE for code in _codes if code is not None):
 
 
 def describe() -> dict[str, Any]:
-    """{"fault", "line"} where the file does not load, else {"stages": the evaluation functions that it defines}."""
+    """{"fault", "line"} where the file does not load, else {"stages": the evaluation functions that it defines}; and
+    whether it may write in its folder, "copied"."""
+    copied = {"copied": "EVO_FOLDER_COPY" in os.environ}
     if _broken is not None:
-        return _broken
-    return {"stages": [name for name in STAGES if callable(getattr(_module, name, None))]}
+        return _broken | copied
+    return copied | {"stages": [name for name in STAGES if callable(getattr(_module, name, None))]}
 
 
 def run(stage: str, program: str, text: str) -> dict[str, Any]:
@@ -61,6 +63,8 @@ def run(stage: str, program: str, text: str) -> dict[str, Any]:
     for name in os.listdir(FOLDER):
         if not os.path.lexists(name):
             os.symlink(os.path.join(FOLDER, name), name)
+    if "EVO_FOLDER_COPY" in os.environ:
+        os.chdir(FOLDER)
     try:
         result = getattr(_module, stage)(path)
         if not isinstance(result, dict) and not hasattr(result, "metrics"):

@@ -137,24 +137,6 @@ def test_numbers_and_names_that_do_not_fit_are_the_answers_fault(tmp_path, print
     assert found.fitness == 0 and found.error
 
 
-def test_no_other_scorer_starts_what_it_wrote(tmp_path):
-    """Only commands compile; elsewhere what is written is data."""
-    if isolation.choose_mode() != "bwrap":
-        pytest.skip("a file's mode cannot be changed where Landlock alone confines")
-    scorer = tmp_path / "scorer.py"
-    scorer.write_text(
-        "import os, subprocess\n"
-        "def score(answer):\n"
-        "    with open('run.sh', 'w') as file:\n        file.write('#!/bin/sh\\ntrue\\n')\n"
-        "    os.chmod('run.sh', 0o755)\n"
-        "    try:\n        return {'started': float(subprocess.run(['./run.sh']).returncode == 0)}\n"
-        "    except PermissionError:\n        return {'started': 0.0}\n"
-    )
-    assert resolve(str(scorer))[0].score("x").fitness == 0
-    script = "command: printf '#!/bin/sh\\necho 7\\n' > run.sh && chmod +x run.sh && ./run.sh\nfiles: a\n"
-    assert resolve(write(tmp_path / "p", script, a="1"))[0].score("2").fitness == 7
-
-
 def test_a_command_sees_its_folder_but_writes_in_its_own(tmp_path):
     folder = tmp_path / "p"
     (folder / "src").mkdir(parents=True)

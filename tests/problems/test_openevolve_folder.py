@@ -100,10 +100,30 @@ def test_every_numeric_metric_is_an_objective_and_their_mean_the_fitness(directo
 
 
 def test_the_mean_leaves_out_feature_dimensions_which_become_features(directory):
-    with pytest.warns(UserWarning, match="feature_dimensions names spread"):
-        problem = directory(config="database:\n  feature_dimensions: [complexity, twice, spread]\n")
+    problem = directory(config="database:\n  feature_dimensions: [complexity, twice]\n")
     seed = problem.score(PROGRAM)
-    assert seed.features == {"twice": 1.0, "spread": 0.0} and seed.fitness == 0.5
+    assert seed.features == {"twice": 1.0} and seed.fitness == 0.5
+
+
+@pytest.mark.parametrize("key", ["objectives: [a]", "directions: {a: min}", "database: {feature_dimensions: [a]}"])
+def test_a_metric_that_the_evaluator_does_not_give_is_told_with_those_that_it_gives(directory, key):
+    assert "config.yaml: no metric named a; there are twice, value" in str(directory(config=key).fault)
+
+
+def test_a_seed_that_fails_is_announced(directory):
+    body = (
+        "try:\n        open('/no/such')\n    except OSError as error:\n        return {'v': 0.0, 'error': str(error)}\n"
+    )
+    with pytest.warns(UserWarning, match="initial program fails: .*Errno.*readable.*--sandbox none"):
+        directory(f"def evaluate(path):\n    {body}")
+
+
+def test_what_the_config_calls_readable_is_read(directory, tmp_path_factory):
+    data = tmp_path_factory.mktemp("data") / "n.txt"
+    data.write_text("8")
+    reader = f"def evaluate(path):\n    return {{'n': int(open({str(data)!r}).read())}}\n"
+    assert "`readable` in config.yaml" in str(directory(reader).fault)
+    assert directory(reader, f"readable: [{data}]\n").score_seed().rewards == (8.0,)
 
 
 def test_a_cascade_stops_at_its_thresholds_and_merges_what_it_measured(directory):
@@ -312,7 +332,10 @@ MARKED = "# EVOLVE-BLOCK-START\nx\n# EVOLVE-BLOCK-END\n"
         ({"start.rs": MARKED, "evaluator.py": ""}, "rust"),
         ({"initial_program.go": "// x\n", "evaluator.py": ""}, "go"),
         ({"initial_prompt.txt": "Say it.\n", "evaluator.py": ""}, "txt"),
+        ({"initial_content_stub.txt": "Say it.\n", "notes.txt": "", "evaluator.py": ""}, "txt"),
         ({"notes.md": MARKED, "evaluator.py": ""}, "md"),
+        ({"solve.zig": "x\n", "helper.py": "", "evaluator.py": "", "config.yaml": "file_suffix: .zig\n"}, "zig"),
+        ({"solve.py": MARKED, "README.md": MARKED, "evaluator.py": ""}, "python"),
         ({"initial_program.py": "x = 1\n", "evaluator/evaluator.py": ""}, "python"),
     ],
 )
@@ -321,23 +344,22 @@ def test_the_program_may_have_any_name_and_the_answers_file_has_its_suffix(tmp_p
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         suffix = Path(program).suffix
-        (tmp_path / name).write_text(
-            text or f"def evaluate(path):\n    return {{'same': path.endswith({suffix!r}) * 1}}\n"
-        )
+        evaluator = f"def evaluate(path):\n    return {{'same': path.endswith({suffix!r}) * 1}}\n"
+        (tmp_path / name).write_text(evaluator if name.endswith("evaluator.py") else text)
     (problem,) = resolve(str(tmp_path))
     assert problem.fault is None and problem.language == language and problem.objectives == ("same",)
     assert problem.seed_answer() == code and problem.score(code).rewards == (1.0,) and problem.name == str(tmp_path)
-    if program.endswith((".py", ".rs")) and "evaluator.py" in files:
-        (named,) = resolve(str(tmp_path / program))
-        assert named.seed_answer() == code and [p.name for p in resolve(named.name)] == [named.name]
+    (named,) = resolve(str(tmp_path / program))
+    assert named.seed_answer() == code and [p.name for p in resolve(named.name)] == [named.name]
+    assert resolve(str(problem.evaluator_file))[0].name == problem.name
 
 
-def test_what_the_sandbox_refuses_an_evaluator_has_a_remedy(tmp_path):
-    (tmp_path / "initial_program.py").write_text("x = 1\n")
-    body = "def evaluate(path):\n    open(__file__ + '.txt', 'w')\n    return {'value': 1.0}\n"
-    (tmp_path / "evaluator.py").write_text(body)
-    (problem,) = resolve(str(tmp_path))
-    assert "--sandbox none" in str(problem.fault) and "working directory" in str(problem.fault)
+def test_a_folder_as_initial_program_is_refused(tmp_path):
+    (tmp_path / "initial_program").mkdir()
+    for name in ("evaluator.py", "start.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    with pytest.raises(BadAddress, match="is a folder"):
+        resolve(str(tmp_path))
 
 
 BLOCK_PROGRAM = """import math  

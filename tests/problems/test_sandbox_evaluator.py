@@ -89,10 +89,31 @@ def by_subprocess(path):
     return {"score": int(done.stdout), "code": done.returncode, "errors": done.stderr}
 
 
-def pool(n):
-    import concurrent.futures, multiprocessing
-    with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as workers:
-        return list(workers.map(abs, range(-n, 0)))
+def parallel():
+    import concurrent.futures, threading
+    import multiprocessing as mp
+    from multiprocessing.shared_memory import SharedMemory
+    queue, lock, seen = mp.Queue(), mp.Lock(), mp.Value("i", 0)
+    ours, theirs = mp.Pipe()
+    def work():
+        queue.put(1)
+        theirs.send(2)
+        with lock:
+            seen.value = 3
+    process = mp.Process(target=work)
+    process.start()
+    got = [queue.get(timeout=20), ours.recv()]
+    process.join()
+    with concurrent.futures.ProcessPoolExecutor(2) as workers, mp.Pool(2) as pool:
+        pooled = [*workers.map(abs, [-4]), *pool.map(abs, [-5])]
+    block = SharedMemory(create=True, size=9)
+    block.buf[0] = 6
+    same = SharedMemory(block.name)
+    pooled.append(same.buf[0])
+    same.close(), block.close(), block.unlink()
+    thread = threading.Thread(target=pooled.append, args=(7,))
+    thread.start(), thread.join()
+    return [*got, seen.value, *pooled]
 
 
 def slow(seconds):
@@ -271,11 +292,10 @@ def test_what_was_raised(evaluator: Evaluator) -> None:
     assert outcome.message == "ZeroDivisionError: division by zero"
 
 
-def test_subprocesses_and_pools_work(evaluator: Evaluator) -> None:
+def test_what_runs_beside_the_scorer_works(evaluator: Evaluator) -> None:
     outcome = evaluator.call("on", "by_subprocess", "def f(x): return x + 22\n", timeout=60)
     assert outcome.value == {"score": 42, "code": 0, "errors": ""}
-    if evaluator._pool.idle[-1].mode != "landlock":  # semaphores live in /dev/shm
-        assert evaluator.call("pool", 3, timeout=60).value == [3, 2, 1]
+    assert evaluator.call("parallel", timeout=60).value == [1, 2, 3, 4, 5, 6, 7]
     assert evaluator.call("signalled", timeout=30).value == -9
 
 
@@ -402,6 +422,44 @@ def test_readable_folders(sandbox: Sandbox, tmp_path: Path) -> None:
     )
     with sandbox.evaluator(EvaluatorSpec(str(path), (str(tmp_path / "shared"),))) as evaluator:
         assert evaluator.call("score", "", timeout=30).value == {"score": 18}
+
+
+BESIDE = """
+import os, shutil
+HERE = os.path.dirname(os.path.abspath(__file__))
+os.makedirs(HERE + "/logs", exist_ok=True)
+open(HERE + "/logs/import.txt", "x").close()
+
+def score(answer):
+    with open(HERE + "/given.txt", "a+") as given:
+        given.write(answer)
+        given.seek(0)
+        text = given.read()
+    shutil.copy(HERE + "/given.txt", HERE + "/logs/" + answer)
+    open("/dev/shm/evo-test-left", "x").close()
+    os.makedirs(HERE + "/new/deep")
+    os.rename(HERE + "/new", HERE + "/renamed")
+    shutil.rmtree(HERE + "/data", ignore_errors=True)
+    return [text, sorted(os.listdir(HERE)), sorted(os.listdir(HERE + "/logs"))]
+"""
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_every_evaluation_may_write_in_a_copy_of_its_folder(sandbox: Sandbox, tmp_path: Path, whole: bool) -> None:
+    path = opened_to_all(tmp_path) / "beside.py"
+    (tmp_path / "data").mkdir()
+    for name, text in (("beside.py", BESIDE), ("given.txt", "kept"), ("data/table.txt", "1")):
+        (tmp_path / name).write_text(text)
+    spec = EvaluatorSpec(str(path), (str(tmp_path),) if whole else (), folder=str(tmp_path))
+    with sandbox.evaluator(spec) as evaluator:
+        for answer in ("a", "b"):
+            text, names, logs = evaluator.call("score", answer, timeout=30).value
+            assert text == ("kept" if whole else "") + answer, "a file that it may not read is none"
+            assert names == ["beside.py", "given.txt", "logs", "renamed"] and logs == [answer, "import.txt"]
+    assert {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*")} == {
+        *("beside.py", "given.txt", "data", "data/table.txt")
+    }
+    assert (tmp_path / "given.txt").read_text() == "kept" and not Path("/dev/shm/evo-test-left").exists()
 
 
 @pytest.mark.parametrize("isolated", [True, False])

@@ -2,22 +2,26 @@
 
 COVERED, in both modes unless said otherwise
 - Files: none but the Python installation and system libraries for reading (Landlock; in bwrap also the mount namespace,
-  where nothing else exists and /proc does not) and one scratch folder for writing. The project's own packages, with the
-  expected outputs that ship in them, are left out of what may be read. Modes, owners and times of files: no calls left.
+  where nothing else exists and /proc does not) and one scratch folder for writing; a scorer's evaluation also has its
+  own /dev/shm and a layer over the scorer's folder (mounts.py). The project's own packages, with the expected outputs
+  that ship in them, are left out of what may be read. Modes, owners and times of other files: no calls, or read-only
+  mounts.
 - Network: no socket() of any family (an evaluation in bwrap mode keeps unix sockets, inside its own namespace);
   socketpair as a stream only, since a datagram socket of a pair can be sent to any unix address.
 - Processes: a program cannot fork or exec, so killing its one pid ends everything. An evaluation's whole tree dies with
   its pid namespace (bwrap) or by the worker, which adopts and kills its orphans (landlock).
 - Signals, tracing, limits and priorities of others: refused by number (seccomp), by domain (Landlock, scopes since its
   ABI 6), and unseen in bwrap's pid namespace. kill() is pinned to the candidate's own pid.
-- Memory, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes (bwrap) or by the
-  parent's watch (landlock). CPU and wall time and the size of results and output: by the parent.
+- Memory, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes (bwrap, and a scorer's
+  evaluation in landlock mode) or by the parent's watch (landlock). CPU and wall time and the size of results and
+  output: by the parent.
 - Expected outputs, other answers, the parent's environment: never in the memory of the worker, whose parent hands a
   program straight to the fork that runs it. Results are data (wire.py); whatever a candidate writes is its own outcome.
-- What a run leaves: nothing. In bwrap mode scratch is a mount of the run's own; in landlock mode the parent removes it.
-- As root: a user of its own for every worker, no capabilities but one: CAP_DAC_READ_SEARCH is kept by a scorer (whose
-  files may be root's alone) and, in landlock mode, where the Python installation lies under a folder that only root may
-  enter. Landlock and the mount namespace still decide which files, and opening by handle is refused.
+- What a run leaves: nothing. What it writes lies in mounts of its own, or in a folder that the parent removes.
+- As root: a user of its own for every worker, no capabilities but one: CAP_DAC_OVERRIDE is kept by a scorer that may
+  write in its folder (whose files may be root's alone), CAP_DAC_READ_SEARCH by other scorers and, in landlock mode,
+  where the Python installation lies under a folder that only root may enter. Landlock and the mount namespace still
+  decide which files, and opening by handle is refused.
 
 NOT COVERED
 - A scorer shares a process with the answer that it executes, which can forge the metrics of that evaluation, never of
@@ -25,7 +29,8 @@ NOT COVERED
   outputs: that is why expected outputs stay with the parent, but for tests that are code (judge.py).
 - Bugs of the kernel, side channels, timing; the total that several workers take.
 - landlock mode sees more than bwrap: names, sizes and times of files that it can guess (stat is not Landlock's), the
-  process table's size, the host's name; its thread limit counts the user's other processes; its scratch is a disk.
+  process table's size, the host's name; its thread limit counts the user's other processes. Where the kernel lets this
+  user have no mount namespace, its scratch is a disk, and a scorer has neither /dev/shm nor a folder to write in.
 - Before Landlock ABI 6 (Linux 6.12) an evaluation in landlock mode may send no signals, not to its own children.
 - isolated=False evaluations and mode none: limits and the killing of process trees, nothing else.
 """
@@ -39,18 +44,18 @@ import os
 import resource
 import signal
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from .mounts import Mounts, check, prepared
 from .syscalls import Installer, candidate_filter, evaluation_filter, number, worker_filter
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_CAPBSET_DROP = 1, 4, 8, 24
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 36, 38, 47
-_CAP_DAC_READ_SEARCH = 2
+_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 _CAPABILITY_VERSION = 0x20080522
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL_DEV = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
@@ -62,79 +67,46 @@ RUN = READ | _EXECUTE
 WRITE = (
     READ | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SOCK | _MAKE_FIFO | _MAKE_SYM
 ) | (_REFER | _TRUNCATE)
-BUILD = WRITE | _EXECUTE
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
-def _prepared(name: str, *kinds: Any) -> Callable[..., int]:
-    """A function of the C library with these arguments. Made before the fork: an evaluation has little time, and each
-    object that it makes or looks at costs it the copy of a page."""
-    function = _libc[name]
-    function.argtypes = kinds
-    return function
-
-
 _int, _long, _bytes = ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p
-_prctl = _prepared("prctl", _int, _long, _long, _long, _long)
-_unshare = _prepared("unshare", _int)
-_setns = _prepared("setns", _int, _int)
-_mount = _prepared("mount", _bytes, _bytes, _bytes, _long, _bytes)
-_capset = _prepared("capset", _bytes, _bytes)
-_add_rule = partial(_prepared("syscall", _long, _long, _long, _bytes, _long), number("landlock_add_rule"))
-_restrict = partial(_prepared("syscall", _long, _long, _long), number("landlock_restrict_self"))
+_prctl = prepared("prctl", _int, _long, _long, _long, _long)
+_capset = prepared("capset", _bytes, _bytes)
+_add_rule = partial(prepared("syscall", _long, _long, _long, _bytes, _long), number("landlock_add_rule"))
+_restrict = partial(prepared("syscall", _long, _long, _long), number("landlock_restrict_self"))
 _CAPABILITIES = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
-_CAPABILITY_SETS = {kept: struct.pack("<6I", kept, kept, kept, 0, 0, 0) for kept in (0, 1 << _CAP_DAC_READ_SEARCH)}
-
-
-def _check(result: int, what: str) -> int:
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"{what}: {os.strerror(code)}")
-    return result
+_CAPABILITY_SETS = {
+    kept: struct.pack("<6I", *[1 << kept if kept else 0] * 3, 0, 0, 0)
+    for kept in (0, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH)
+}
 
 
 def prctl(option: int, first: int = 0, second: int = 0) -> None:
-    _check(_prctl(option, first, second, 0, 0), "prctl")
+    check(_prctl(option, first, second, 0, 0), "prctl")
 
 
 def no_new_privileges() -> None:
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def namespaces(flags: int) -> None:
-    _check(_unshare(flags), "unshare")
-
-
-def enter(process: int, flags: int) -> None:
-    """Join the namespaces of a process, by its handle (pidfd). Raises OSError where the kernel does not let this
-    process back into its own (before Linux 5.8)."""
-    _check(_setns(process, flags), "setns")
-
-
-def fresh_tmpfs(folder: str, size: int, inodes: int) -> None:
-    """A new empty tmpfs over `folder`. Only ever called in a mount namespace of the sandbox's own."""
-    options = f"size={size},nr_inodes={inodes},mode=1777".encode()
-    _check(_mount(b"scratch", folder.encode(), b"tmpfs", 2 | 4, options), "mount")
-
-
-def drop_user(uid: int, read_everywhere: bool) -> None:
-    """Become an ordinary user without groups and capabilities, for good; `read_everywhere` keeps reading past modes."""
-    if read_everywhere:
+def drop_user(uid: int, kept: int) -> None:
+    """Become an ordinary user without groups and capabilities but `kept` (0 for none), for good."""
+    if kept:
         prctl(_PR_SET_KEEPCAPS, 1)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
-    drop_capabilities(read_everywhere)
+    drop_capabilities(kept)
     if os.getresuid() != (uid,) * 3 or os.getresgid() != (uid,) * 3:
         raise OSError(errno.EPERM, "the user did not change")
 
 
-def drop_capabilities(read_everywhere: bool = False) -> None:
-    kept = 1 << _CAP_DAC_READ_SEARCH if read_everywhere else 0
-    _check(_capset(_CAPABILITIES, _CAPABILITY_SETS[kept]), "capset")
+def drop_capabilities(kept: int = 0) -> None:
+    check(_capset(_CAPABILITIES, _CAPABILITY_SETS[kept]), "capset")
     prctl(_PR_CAP_AMBIENT, 4)  # clear all
     if kept:
-        prctl(_PR_CAP_AMBIENT, 2, _CAP_DAC_READ_SEARCH)  # raise: a scorer's subprocess needs the same libraries
+        prctl(_PR_CAP_AMBIENT, 2, kept)  # raise: a scorer's subprocess needs the same libraries
 
 
 def landlock_abi() -> int:
@@ -160,7 +132,7 @@ class Landlock:
         attributes = struct.pack("<QQQ", self.handled, network, scopes)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
         call = ctypes.c_long(number("landlock_create_ruleset"))
         made = _libc.syscall(call, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
-        self.fd: int = _check(made, "landlock_create_ruleset")
+        self.fd: int = check(made, "landlock_create_ruleset")
         os.set_inheritable(self.fd, False)
 
     def allow(self, paths: Iterable[str], rights: int) -> None:
@@ -173,12 +145,12 @@ class Landlock:
                 granted = rights & self.handled
                 if os.fstat(fd).st_mode & 0o170000 != 0o040000:  # no folder
                     granted &= _OF_FILES
-                _check(_add_rule(self.fd, 1, struct.pack("<Qi", granted, fd), 0), "landlock_add_rule")
+                check(_add_rule(self.fd, 1, struct.pack("<Qi", granted, fd), 0), "landlock_add_rule")
             finally:
                 os.close(fd)
 
     def restrict(self) -> None:
-        _check(_restrict(self.fd, 0), "landlock_restrict_self")
+        check(_restrict(self.fd, 0), "landlock_restrict_self")
 
 
 def carve(exposed: Sequence[str], hidden: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -244,21 +216,23 @@ class Confinement:
     through once: what comes to lie in them later cannot be read.
     """
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], mounts: Mounts) -> None:
         """Confine the worker itself, as far as its forks do not need its rights. config: the worker's"""
-        self._config, self._forks, self._bwrap = config, config["forks"], config["mode"] == "bwrap"
-        confined = config["mode"] != "none"
+        self._config, self._forks, self._mounts = config, config["forks"], mounts
+        confined, bwrap = config["mode"] != "none", config["mode"] == "bwrap"
+        # past modes, which the folder's owner need not pass: Landlock and the mounts say what is read and written
+        self._kept = _CAP_DAC_OVERRIDE if mounts.folder else _CAP_DAC_READ_SEARCH if config["read_everywhere"] else 0
         self._abi = landlock_abi() if confined else 0
         self._carved = carve(config["exposed"], config["hidden"]) if self._abi else ([], [])
         self._rules: Landlock | None = None
         self._uses = 0
         self._filter: Installer | None = None
-        if config["mode"] == "landlock" and config["uid"] is not None:
-            drop_user(config["uid"], config["read_everywhere"])
+        if config["uid"] is not None and not mounts.own:
+            drop_user(config["uid"], self._kept)
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         prctl(_PR_SET_DUMPABLE, 0)  # no tracing and no /proc/PID/mem by processes of the same user
         if confined and self._forks:
-            self._filter = Installer(evaluation_filter(self._bwrap, self._bwrap or self._abi >= 6, self._bwrap))
+            self._filter = Installer(evaluation_filter(bwrap, bwrap or self._abi >= 6, mounts.own))
         elif confined:
             self._filter = Installer(candidate_filter())
             no_new_privileges()
@@ -283,17 +257,13 @@ class Confinement:
     def confine(self, limits: dict[str, int], scratch: str) -> None:
         """In the fork: give everything up but `scratch` and the pipes. limits: problems.sandbox.contract.Limits"""
         config, forks = self._config, self._forks
-        writable = [scratch, "/dev/shm"] if self._bwrap and forks else [scratch]
-        if self._bwrap:
-            namespaces(CLONE_NEWNS)
-            for folder in writable:
-                fresh_tmpfs(folder, limits["scratch"], config["inodes"])
-            os.chdir("/")  # the working folder was the one underneath
+        writable = self._mounts.renew(limits["scratch"]) if self._mounts.own else [scratch]
         if self._rules is not None:
-            self._rules.allow(writable, BUILD if config["builds"] else WRITE)
-        if self._bwrap and config["uid"] is not None:
-            drop_user(config["uid"], config["read_everywhere"])
-        elif self._bwrap:
+            # what an evaluation wrote it may start: a compiler's program, which Python could load all the same
+            self._rules.allow(writable, WRITE | RUN if forks else WRITE)
+        if self._mounts.own and config["uid"] is not None:
+            drop_user(config["uid"], self._kept)
+        elif self._mounts.own:
             drop_capabilities()
         os.chdir(scratch)
         top = self.address_space + limits["memory"]

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 from . import confinement
 from .channels import Channels, Feed
 from .confinement import Confinement
+from .mounts import CLONE_NEWPID, Mounts, enter, namespaces
 from .verbs import ProgramVerbs, ScorerVerbs
 from .wire import EXIT, KILL
 
@@ -36,12 +37,12 @@ def main(descriptors: list[int]) -> NoReturn:
     hello: dict[str, Any]
     try:
         server = ForkServer(config, channels)
-        hello = {}
+        hello = {"mounts": server.mounts.own}
     except BaseException as error:
         hello = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-4000:]}
     data = json.dumps(hello).encode()
     os.write(channels.control, len(data).to_bytes(4, "little") + data)
-    if hello:
+    if "error" in hello:
         os._exit(1)
     gc.disable()
     while (request := channels.next_request()) is not None:
@@ -63,12 +64,14 @@ class ForkServer:
         sys.path += [path for path in config["site"] if path not in sys.path]
         os.chdir(config["scratch"])
         confinement.limit(resource.RLIMIT_CORE, 0)
+        self.mounts = Mounts(config)
         self._verbs = ScorerVerbs(config, channels) if config["forks"] else ProgramVerbs(config, channels)
+        self.mounts.loaded()
         self._handle = -1  # of this process, by which it comes back to its own pid namespace
         if config["forks"] and config["mode"] == "bwrap":
             self._handle = os.pidfd_open(os.getpid())
-            confinement.enter(self._handle, confinement.CLONE_NEWPID)
-        self._confinement = Confinement(config)
+            enter(self._handle, CLONE_NEWPID)
+        self._confinement = Confinement(config, self.mounts)
         atexit._clear()
         gc.collect()
         gc.freeze()
@@ -77,7 +80,7 @@ class ForkServer:
         """(wait status, CPU seconds) of one run, when nothing of it is left."""
         self._confinement.prepare()
         if self._handle >= 0:
-            confinement.namespaces(confinement.CLONE_NEWPID)  # which begins with our next child
+            namespaces(CLONE_NEWPID)  # which begins with our next child
         pid = self._verbs.fork()
         if pid == 0:
             try:
@@ -85,7 +88,7 @@ class ForkServer:
             finally:
                 os._exit(98)
         if self._handle >= 0:
-            confinement.enter(self._handle, confinement.CLONE_NEWPID)
+            enter(self._handle, CLONE_NEWPID)
         self._channels.wait(pid, sequence)
         own = time.clock_gettime(~pid << 3 | 2)  # its own clock: rusage counts in ticks of several milliseconds
         _, status, used = os.wait4(pid, 0)
