@@ -32,7 +32,8 @@ def call(answer: str, name: str, /, *args: Any, **kwargs: Any) -> Any:
     answer: its code, or the path of its file. Several calls in one evaluation meet the same process, so that what the
         answer keeps in its module stays
     args, kwargs, and the result: plain data (numbers, texts, lists, tuples, dicts, sets, numpy arrays as lists)
-    Raises AnswerError, which fails the answer, if it raises, takes too long, or returns anything else.
+    Raises AnswerError, which fails the answer, if it raises, takes too long, returns anything else, or returns nothing
+        and has changed its arguments: such changes stay in its own process.
     """
     if "\n" not in answer and os.path.isfile(answer):  # noqa: PTH113 (without pathlib)
         with open(answer, encoding="utf-8") as file:
@@ -70,6 +71,7 @@ class AnswerCalls:
 
     def __call__(self, _: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """{"value", "error": "" or why there is none}. The request comes from a process that may hold an answer."""
+        from problems.sandbox.child.wire import decode, encode
         from problems.sandbox.contract import WALL_FACTOR, Limits
 
         answer, name, positional, named = args
@@ -84,4 +86,8 @@ class AnswerCalls:
         outcome = self._sessions[answer].evaluate(f"{name}(*_evo_args, **_evo_kwargs)", bindings)
         self._left -= max(outcome.cpu_seconds, outcome.wall_seconds if outcome.status == "timeout" else 0.0)
         failed = "" if outcome.status == "ok" else outcome.message or outcome.status
+        if outcome.status == "ok" and outcome.value is None and (positional or named):
+            left = self._sessions[answer].evaluate("[_evo_args, _evo_kwargs]")
+            if left.status != "ok" or encode(left.value) != encode(decode(encode([positional, named]))):
+                failed = "it changed its arguments, and evo.call brings back only what a function returns"
         return {"value": outcome.value, "error": failed}

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
+from evo.checks.cheats import check_cheats
 from evo.checks.determinism import check_cost, check_determinism
 from evo.checks.objectives import check_objectives, check_steps
-from evo.checks.soundness import check_cheats, check_seed, check_trivial, check_values
-from evo.checks.subject import CheckReport, Finding, Level, Subject
+from evo.checks.soundness import check_comment, check_seed, check_trivial, check_values
+from evo.checks.subject import EXPLOITED, CheckReport, Finding, Level, Subject
 from problems.contract import Problem
 
 WORST = (
-    *("seed", "values", "nan", "equals", "elements", "trivial", "deterministic", "negative"),
-    *("leaves early", "process"),
+    *("seed", "values", "deterministic", "nan", "raises", "claim", "direction", "negative", "trivial", "cut"),
+    *("steps", "constant", "scale", "time", "collinear", "comment"),
+    *EXPLOITED,
 )
-"""Checks in the order of what their faults cost; the others come after them."""
+"""Checks, the worst first: wrong scores, then scores that say little, then what takes a model that tries to cheat."""
 
 
 def check_problem(problem: Problem, *, sandbox: str, seed: int = 0, mutants: int = 64) -> CheckReport:
@@ -41,6 +43,7 @@ def _findings(subject: Subject, sandbox: str) -> Iterator[Finding]:
     yield from check_objectives(subject)
     yield check_trivial(subject)
     yield check_steps(subject)
+    yield check_comment(subject)
     yield from check_cheats(subject)
 
 

@@ -34,18 +34,26 @@ def check_determinism(subject: Subject, mode: str) -> Finding:
     longest = max((outcome.seconds for outcome in subject.asked), default=0.0)
     slow = longest * (HERE + ELSEWHERE) * (1 + len(valid)) > BUDGET
     answers = [] if slow else [outcome.answer for outcome in valid]
-    here, elsewhere, skipped = [_row(subject, answers) for _ in range(HERE)], list[list[Any]](), ""
+    once = min(outcome.seconds for outcome in subject.asked if outcome.answer == subject.seed_answer)
+    repeats = max(2, min(HERE, int(BUDGET / 3 / max(once, 1e-9))))
+    here, elsewhere, skipped = [_row(subject, answers) for _ in range(repeats)], list[list[Any]](), ""
     try:
-        asked = {"name": subject.problem.name, "answers": answers, "mode": mode, "times": ELSEWHERE}
+        asked = {"name": subject.problem.name, "answers": answers, "mode": mode, "times": repeats * ELSEWHERE // HERE}
         elsewhere = score_in_fresh_process(asked)
     except (OSError, BadAddress, SandboxUnavailable) as error:
         skipped = " ".join(str(error).split())
     times = len(here) + len(elsewhere)
-    if lines := _differences(subject, here):
-        return faulty("deterministic", f"one answer gets several scores: {lines[0]}", lines[1:4], times=times)
-    if lines := _differences(subject, [here[0], *elsewhere]):
-        summary = f"one answer gets another score {_ELSEWHERE}: {lines[0]}"
-        return faulty("deterministic", summary, lines[1:4], times=times)
+    first = {outcome.answer: _told(outcome) for outcome in reversed(subject.asked)}
+    earlier = [first[answer] for answer in [subject.seed_answer, *answers]]
+    for summary, rows in (
+        ("one answer gets several scores", here),
+        ("one answer scores otherwise once others have been scored: something is left over", [earlier, here[0]]),
+        (f"one answer gets another score {_ELSEWHERE}", [here[0], *elsewhere]),
+    ):
+        if lines := _differences(subject, rows):
+            fitness = [[row[1] for row in column if not isinstance(row, str)] for column in zip(*rows, strict=False)]
+            subject.noise = max(max(of) - min(of) for of in fitness if of) if any(fitness) else 0.0
+            return faulty("deterministic", f"{summary}: {lines[0]}", lines[1:4], times=times)
     if skipped:
         summary = f"the same {times} times here; elsewhere it does not open: {skipped[:200]}"
         return note("deterministic", summary, times=times)

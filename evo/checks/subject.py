@@ -15,8 +15,8 @@ from problems.scoring import cores
 from vpo.policies.mutation import mutate_answer
 
 ROUNDS = 4
-SHORTEST, PATIENCE = 16, 60.0
-"""Mutants at least, however long the scorer takes, and seconds after which no more are made."""
+PATIENCE = 30.0
+"""Seconds after which no more mutants are made; a scorer so slow is asked for a part of the answers of each check."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Subject:
         self.asked: list[Outcome] = []
         self.known = problem.known_answers(seed)
         self._seed, self._count = seed, mutants
+        self.noise = 0.0  # the range of one answer's fitness, as far as the check of repeats saw
 
     def ask(self, answer: str) -> Outcome:
         """Score one answer as a search would."""
@@ -58,7 +59,8 @@ class Subject:
 
     def ask_all(self, answers: Iterable[str]) -> list[Outcome]:
         """Scores them, in order; several at a time unless the problem is scored in this process."""
-        texts = list(answers)
+        typical = min((one.seconds for one in self.asked[:2]), default=0.0)
+        texts = list(answers)[: max(3, int(PATIENCE * cores() / max(typical, 1e-3)))]
         if self.problem.inline or len(texts) < 2:
             return [self.ask(text) for text in texts]
         with ThreadPoolExecutor(cores()) as threads:
@@ -106,7 +108,7 @@ class Subject:
             made += outcomes
             best = sorted(filter(lambda outcome: outcome.valid, [*made, *scored]), key=lambda outcome: -outcome.fitness)
             parents = [self.honest.answer, *self.known, *(outcome.answer for outcome in best[:8])]
-            if len(made) >= SHORTEST and time.monotonic() - began > PATIENCE:
+            if time.monotonic() - began > PATIENCE:
                 break
         return made
 
@@ -118,6 +120,8 @@ class Subject:
         return mutate_answer(parent, mates, problem.statement(), problem.answer_format == "python", rng)
 
 
+EXPLOITED = ("empties", "equals", "elements", "leaves early", "process")
+"""Checks whose faults only an answer meets that tries to cheat."""
 Level = Literal["ok", "finding", "note", "skipped"]
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.checks.check import check_problem
-from evo.checks.subject import CheckReport
+from evo.checks.subject import EXPLOITED, CheckReport
 from evo.cli.flags import collect_given, flag
 from evo.cli.options import json_option, open_console, plain_option, print_json
 from evo.config.parse import OPTIONS, parse
@@ -66,9 +66,10 @@ def _print(console: Console, report: CheckReport) -> None:
         console.print(f"  {shown}  {escape(finding.summary)}", soft_wrap=True)
         for line in finding.details if finding.level != "ok" or finding.check == "collinear" else ():
             console.print(f"  {'':<5} {'':<{width}}    {escape(line)}", soft_wrap=True, style="dim")
-    faults, verdict = len(report.faults), "no fault found"
-    if faults:
-        named = ", ".join(dict.fromkeys(fault.check for fault in report.faults))
-        verdict = f"{faults} fault{'s' * (faults != 1)}: {named}"
+    named = [fault.check for fault in report.faults if fault.check not in EXPLOITED]
+    exploited = [fault.check for fault in report.faults if fault.check in EXPLOITED]
+    told = [f"the scores are wrong or say little: {', '.join(named)}"] * bool(named)
+    told += [f"a model that tries could cheat: {', '.join(exploited)}"] * bool(exploited)
+    verdict = "; ".join(told) or "no fault found"
     scored = f"{report.asked:,} answers scored in {report.seconds:.0f} s"
-    console.print(f"  {verdict} ({scored})\n", style="red" if faults else "green", soft_wrap=True)
+    console.print(f"  {verdict} ({scored})\n", style="red" if told else "green", soft_wrap=True)

@@ -102,10 +102,9 @@ def compare(
                 f"--arm {text}: there are two arms called {arm}; name them, as in --arm other={values['policy']}"
             )
         named[arm] = values
-    config = load_comparison(
-        config_path,
-        {**collect_given(options), "problems": problems, "arms": named or None, "baselines": _split_values(baselines)},
-    )
+    added = [] if baselines == ("none",) else ",".join(baselines).split(",") if baselines else None
+    given = {**collect_given(options), "problems": problems, "arms": named or None, "baselines": added}
+    config = load_comparison(config_path, given)
     check_processes(config.processes, ray)
     output = OutputOptions(db, plain, as_json)
     on_screen = wants_screen(output)
@@ -118,8 +117,3 @@ def compare(
         begin, configs, foreground(console), db, processes=config.processes, against=config.against, ray=ray
     )
     return report(outcome, output, console, against=config.against)
-
-
-def _split_values(given: tuple[str, ...]) -> list[str] | None:
-    """The baselines, repeated or with commas; [] for `none`, None if left out."""
-    return ([] if given == ("none",) else [value for text in given for value in text.split(",")]) if given else None

@@ -31,7 +31,11 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
             return
         titles = ("set", "size", "what it is", "objectives; source; licence")
         print_table(console, titles, [_make_row(row) for row in sets], right=["size"])
-        console.print(f"\n{_list_files()}\n{WHO_SEARCHES}")
+        read = ", ".join(
+            f"{name}:FILE" for name in sorted({one.name for one in families() if one.reads_files} - {"list"})
+        )
+        read += ", list:FILE (an address a line), a scorer file (PATH.py), an OpenEvolve directory (PATH)"
+        console.print(f"\nAlso: {read}.\n{WHO_SEARCHES}")
         return
     chosen = resolve(address, limit=limit)
     if as_json:
@@ -52,12 +56,6 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
     names = ("problem", "objectives", "target")
     rows = [(problem.name, str(len(problem.objectives)), format_number(problem.target)) for problem in chosen]
     print_table(console, names, rows, right=names[1:])
-
-
-def _list_files() -> str:
-    names = sorted({family.name for family in families() if family.reads_files} - {"list"})
-    read = ", ".join(f"{name}:FILE" for name in names)
-    return f"Also: {read}, list:FILE (an address a line), a scorer file (PATH.py), an OpenEvolve directory (PATH)."
 
 
 def _make_row(row: Mapping[str, Any]) -> tuple[str, str, str, str]:

@@ -302,10 +302,7 @@ def farthest(arms: Mapping[str, Results]) -> dict[str, Results]:
     if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
         raise ValueError("every arm needs the same seeds")
     seeds = range(next(iter(arms.values())).solved_at.shape[1])
-    reached = [min(_reached(arm.only(seeds=[seed])) for arm in arms.values()) for seed in seeds]
+    parts = [[arm.only(seeds=[seed]) for arm in arms.values()] for seed in seeds]
+    reached = [min(one.horizon if one.judged.any() else one.best_horizon for one in part) for part in parts]
     kept = [seed for seed in seeds if reached[seed] >= NEARLY * max(reached)]
     return {name: arm.only(seeds=kept) for name, arm in arms.items()}
-
-
-def _reached(arm: Results) -> int:
-    return arm.horizon if arm.judged.any() else arm.best_horizon

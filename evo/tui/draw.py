@@ -90,7 +90,7 @@ def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
         _Column("iterations", lambda arm: f"{arm.groups:,}/{arm.planned:,}", 2) if several else None,
         _Column("ans/s", lambda arm: rate(arm.rate("answers")), 6),
         _Column("tok/s", lambda arm: rate(arm.rate("tokens")), 5),
-        _Column("busy", lambda arm: _percent(arm.policy_busy), 5),
+        _Column("busy", lambda arm: "-" if arm.policy_busy is None else f"{min(1.0, arm.policy_busy):.0%}", 5),
         _Column("queue", lambda arm: count(arm.waiting("scoring_queue")), 4),
         _Column("errors", _errors, 4),
         _Column("answers", lambda arm: count(arm.totals.answers), 1),
@@ -132,10 +132,6 @@ def _rate(arm: ArmSnapshot) -> str:
     mean, low, high = (float(values[at[-1]]) for values in (arm.curve.mean, arm.curve.low, arm.curve.high))
     band = f" [{100 * low:.0f}, {100 * high:.0f}]" if np.isfinite([low, high]).all() else ""
     return f"{mean:.0%}{band}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{min(1.0, value):.0%}"
 
 
 def _errors(arm: ArmSnapshot) -> str:

@@ -106,7 +106,8 @@ def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int
                 text.append(" ")
         if labels and y in ends:
             arm, name, curve = curves[ends[y]]
-            value = _value(float(curve.mean[np.isfinite(curve.mean)][-1]), share)
+            last = float(curve.mean[np.isfinite(curve.mean)][-1])
+            value = f"{last:4.0%}" if share else f"{last:.3g}"
             text.append(f" {palette.mark(arm)} {value} {shorten(name, labels - 7)}", palette.arm(arm))
         text.append("\n")
     for line in _axis(axis, left, across, width)[-below:]:
@@ -136,10 +137,6 @@ def _ends(heights: Sequence[Floats], rows: int) -> dict[int, int]:
             placed[row] = number
             last = row
     return placed
-
-
-def _value(value: float, share: bool) -> str:
-    return f"{value:4.0%}" if share else f"{value:.3g}"
 
 
 def _ticks(rows: int, low: float, high: float, share: bool) -> list[tuple[float, str]]:

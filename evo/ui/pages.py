@@ -167,11 +167,6 @@ def show_candidate(database: RunDatabase, name: str, candidate_id: int) -> UiPag
     return UiPage("candidate.html.jinja", values)
 
 
-def candidate_text(database: RunDatabase, name: str, candidate_id: int) -> str:
-    """The whole answer. Raises UnknownRun."""
-    return find_candidate(database.store(), name, candidate_id)[1].candidate.text
-
-
 def _whole(text: str, what: str) -> int | None:
     if not text:
         return None

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from evo.errors import BadInput
+from evo.progress.answer import find_candidate
 from evo.report.page import content_policy, environment, render
 from evo.ui import pages
 from evo.ui.databases import RunDatabase
@@ -144,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
             case ["run", name, "candidate", id]:
                 return self._show(pages.show_candidate(database, name, _id(id)))
             case ["run", name, "candidate", id, "text"]:
-                text = pages.candidate_text(database, name, _id(id))
+                text = find_candidate(database.store(), name, _id(id))[1].candidate.text
                 headers = {
                     "Content-Type": "text/plain; charset=utf-8",
                     "Content-Disposition": f'attachment; filename="candidate-{_id(id)}.txt"',

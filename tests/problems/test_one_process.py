@@ -75,6 +75,13 @@ def test_evo_call_keeps_an_answers_module_during_one_evaluation(scorer):
     assert [problem.score(counting).fitness for _ in range(2)] == [3.0, 3.0]
 
 
+def test_evo_call_fails_an_answer_whose_only_result_is_a_change_of_its_arguments(scorer):
+    body = "import evo\nseed_answer = 'def f(a): return a'\ndef score(answer):\n    a = [3, 1, 2]\n"
+    problem = scorer(f"{body}    evo.call(answer, 'f', a)\n    return float(a == [1, 2, 3])\n")
+    assert "changed its arguments" in problem.score("def f(a):\n    a.sort()\n").error
+    assert problem.score("def f(a):\n    return None\n").error is None
+
+
 def test_evo_call_has_the_time_of_the_evaluation(scorer):
     problem = scorer(f"timeout = 0.5\n{CALLING}")
     assert "f(): " in problem.score("def f(a):\n    while True: pass").error

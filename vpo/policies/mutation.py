@@ -198,7 +198,7 @@ def _edit_pieces(pieces: list[str], pool: Sequence[str], rng: random.Random) -> 
 def mutate_program(parent: str, task: str, rng: random.Random) -> str:
     """One edit, or a few."""
     if parse_python(parent) is None:
-        first, last = _open_lines(parent)
+        first, last = open_lines(parent)
         lines = parent.split("\n")
         inside = "\n".join(lines[first:last])
         return "\n".join([*lines[:first], mutate_text(inside, task, rng), *lines[last:]]) if inside else parent
@@ -210,7 +210,7 @@ def mutate_program(parent: str, task: str, rng: random.Random) -> str:
     return text
 
 
-def _open_lines(text: str) -> tuple[int, int]:
+def open_lines(text: str) -> tuple[int, int]:
     """The lines that may change: all of them, or those of the first EVOLVE-BLOCK if there is one."""
     lines = text.split("\n")
     first = next((i for i, line in enumerate(lines) if _BLOCK_START.match(line)), None)
@@ -241,7 +241,7 @@ class _Source:
         self._starts = [0]
         for line in self.data.split(b"\n"):
             self._starts.append(self._starts[-1] + len(line) + 1)
-        first, last = _open_lines(text)
+        first, last = open_lines(text)
         self._open = range(first + 1, last + 1)
 
     def nodes(self, *kinds: type[ast.AST]) -> list[ast.AST]:

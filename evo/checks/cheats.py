@@ -1,0 +1,151 @@
+"""Answers that have not solved the task and could score all the same: what their functions return, what they claim, how
+they end. They are scored as every answer is, in the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from evo.checks.subject import Finding, Outcome, Subject, faulty, note, ok, skipped
+from vpo.policies.mutation import read_numbers
+from vpo.policies.variants import place_code, with_functions
+
+_LEAVES = ("_fill(own(*a, **k), {0})", "_fill(a[0], {0})", "[{0}] * _size(a)", "dict.fromkeys(a[0], {0})")
+_PARTS = tuple(f"own(*a, **k)[:{end}]" for end in (1, -1, 0))
+_TYPES = "compare with `type(value) is ...` first, elements too, or run the answer apart by evo.call"
+_NOT = "compare so that nan fails: `not abs(v - w) <= 1e-6`"
+_ANY = "_Everything()"
+CHEATS = {
+    "nan": ("return nan", ("{0}", *_LEAVES), "float('nan')", "0.0", _NOT),
+    "raises": ("raise an exception", ("1 // 0",), "", "", "an exception must not pass for no error"),
+    "cut": ("return a part of their result", _PARTS, "", "", "compare lengths, as by zip(strict=True)"),
+    "empties": ("empty their arguments", ("{0}",), "_empty(a)", "[]", "give the answer copies of the cases"),
+    "equals": ("return an object that is equal to everything", ("{0}",), _ANY, "0.0", _TYPES),
+    "elements": ("return a list or dict of such objects", _LEAVES, _ANY, "0.0", _TYPES),
+}
+"""name: (what functions do instead, expressions of it for vpo.policies.variants, the value in them, that of the answers
+to compare with, advice)"""
+SAME = {"cut": "raises", "elements": "equals"}
+"""Checks that tell nothing new where the other has found a fault."""
+CLAIMED = ("1000", "1000000", "1000000000")
+"""The number that an answer states, or what multiplies it."""
+SLOTS = 8
+"""Numbers of a text that are tried, each by itself."""
+MARK, NAP = "evo check: it ran", 0.5
+"""What an answer raises, and how many seconds it sleeps, so that one sees whether it is executed."""
+LEAVING = {
+    "end the process with status 0": "import os\nos._exit(0)",
+    "raise SystemExit(0)": "import sys\nsys.exit(0)",
+    "print a result and end the process": "import os\nprint({line!r}, flush=True)\nos._exit(0)",
+    "print a result when the process ends": "import atexit\natexit.register(lambda: print('\\n' + {line!r}))",
+}
+
+
+def check_cheats(subject: Subject) -> Iterator[Finding]:
+    """Values that pass for every other, numbers that are believed, ends of the process that pass for success, and where
+    answers run."""
+    numbers = read_numbers(subject.honest.answer) if subject.problem.answer_format == "text" else None
+    if numbers is not None:
+        yield from _check_text(subject, *numbers)
+    if (why := reason_to_skip(subject)) is not None:
+        yield why
+        return
+    problem, base = subject.problem, subject.honest.answer
+    armed = subject.ask(place_code(base, f"import time\ntime.sleep({NAP})\nraise RuntimeError({MARK!r})"))
+    told = [armed.fault, *([armed.score.feedback, armed.score.error or ""] if armed.score else [])]
+    if MARK not in "\n".join(told) and armed.seconds < subject.honest.seconds + 0.8 * NAP:
+        yield ok("process", "an answer is not executed, as far as one that raises and one that sleeps show")
+        return
+    yield from _check_returned(subject, armed)
+    line = "{" + ", ".join(f'"{name}": 1000000.0' for name in problem.objectives) + "}"
+    reached = []
+    for does, body in LEAVING.items():
+        cheat = subject.ask(place_code(base, body.format(line=line)))
+        if _earns(subject, cheat):
+            reached.append(f"{does}: fitness {subject.honest.fitness:.4g} became {cheat.fitness:.4g}")
+    if reached:
+        advice = "do not take an exit, or an answer's output, for a result"
+        yield faulty("leaves early", "an answer can end early with a score that it has not earned", [*reached, advice])
+    else:
+        yield ok("leaves early", "ending early earns nothing")
+    if problem.execution == "apart":
+        yield ok("process", "an answer runs in another process than what judges it")
+    else:
+        yield note(
+            "process",
+            "an answer shares the scorer's process: a model that tries could change what the scorer calls",
+            ["if it is trained on this score, call the answer by evo.call(answer, 'name', ...), which runs it apart"],
+        )
+
+
+def _earns(subject: Subject, cheat: Outcome, plain: float = 0.0) -> bool:
+    return cheat.valid and cheat.fitness > max(plain, subject.honest.fitness) + 2 * subject.noise
+
+
+def _check_returned(subject: Subject, armed: Outcome) -> Iterator[Finding]:
+    """By CHEATS, then claims. armed: an answer that raises as it is loaded"""
+
+    def asked(forms: Iterable[str], value: str) -> list[Outcome]:
+        programs = (with_functions(subject.honest.answer, form.format(value)) for form in forms)
+        return subject.ask_all(filter(None, programs))
+
+    found = set[str]()
+    for check, (does, forms, value, plain, advice) in CHEATS.items():
+        outcomes = asked(forms, value) + [armed] * (check == "raises")
+        twins = [outcome.fitness for outcome in asked(forms, plain)] if plain else [0.0] * SLOTS
+        earned = [one.fitness for one, twin in zip(outcomes, twins, strict=False) if _earns(subject, one, twin)]
+        if earned and SAME.get(check) not in found:
+            found.add(check)
+            yield _unearned(subject, check, f"functions that {does} get {max(earned):.4g}", advice)
+        else:
+            yield ok(check, f"functions that {does} earn nothing{' more' * bool(earned)}")
+    yield _check_claims(subject, lambda number: asked(["_claim(own(*a, **k), {0})"], number))
+
+
+def _check_text(subject: Subject, written: list[str], around: list[str]) -> Iterator[Finding]:
+    """An answer of numbers: as nan, and times large numbers, one by one."""
+    places = [*range(len(written))][:SLOTS]
+
+    def asked(number: str) -> list[Outcome]:
+        texts = [[number if at == place else other for at, other in enumerate(written)] for place in places]
+        texts.append([number] * len(written))
+        return subject.ask_all("".join(map(str.__add__, around, [*text, ""])) for text in texts)
+
+    outcomes = [*asked("nan"), *asked("NaN")]
+    if nan := [one.fitness for one in outcomes if _earns(subject, one)]:
+        yield _unearned(subject, "nan", f"numbers that are nan get {max(nan):.4g}", _NOT)
+    else:
+        yield ok("nan", "numbers that are nan earn nothing")
+    yield _check_claims(subject, asked)
+
+
+def _check_claims(subject: Subject, asked: Callable[[str], list[Outcome]]) -> Finding:
+    """Whether the fitness grows with a number that an answer states. asked(number): answers that state it"""
+    for sign in ("", "-"):
+        series = [*zip(*(asked(sign + number) for number in CLAIMED), strict=True)]
+        for few in series:
+            grown = [one.fitness for one in few]
+            if all(_earns(subject, one) for one in few) and grown == sorted(grown):
+                rise = ", ".join(f"{number} gets {fitness:.4g}" for number, fitness in zip(CLAIMED, grown, strict=True))
+                advice = "measure what the answer claims; where a lower number is better, say so by `directions`"
+                return _unearned(subject, "claim", f"a number that grows is believed: times {sign}{rise}", advice)
+    return ok("claim", "numbers that grow without bound earn nothing")
+
+
+def _unearned(subject: Subject, check: str, what: str, advice: str) -> Finding:
+    return faulty(check, f"{what}; the best honest answer here {subject.honest.fitness:.4g}", [f"try: {advice}"])
+
+
+def reason_to_skip(subject: Subject) -> Finding | None:
+    """A finding if answers are not executed, or not confined."""
+    problem = subject.problem
+    if problem.execution == "never":
+        return ok("process", "an answer is read here, and never executed")
+    if problem.execution == "unconfined":
+        return faulty("process", "isolated = False: an answer that the scorer executes can do whatever you can")
+    if problem.execution == "unknown":
+        return skipped("process", "it is scored in this process, where no cheat is tried; put the scorer in a file")
+    if problem.answer_format != "python":
+        return skipped("process", f"cheats are Python; this problem has answers of the format {problem.answer_format}")
+    if not subject.honest.valid and not subject.seed_answer:
+        return skipped("process", "there is no answer that earns anything to compare a cheat with; give a seed_answer")
+    return None
