@@ -30,8 +30,9 @@ MOST = 100_000
 """Characters of an answer that are read as numbers."""
 SMALLEST, LARGEST = 3e-3, 1.0
 """Step sizes, as shares of what a number is."""
-FARTHEST = 1e150
-"""Numbers beyond this, of either sign, are left as they are: their squares would not be finite."""
+FARTHEST, LONGEST = 1e150, 1000
+"""Numbers beyond this, of either sign, and those of more characters are left as they are: their squares would not be
+finite, and Python refuses to read and to write integers of some thousand digits."""
 LONGEST_PIECE = 8
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -130,7 +131,7 @@ def _step(numbers: Numbers, rng: random.Random) -> str:
     whole number stays one, and a step that was taken moves it."""
     written, around = numbers
     values = [float(number) for number in written]
-    near = [i for i, value in enumerate(values) if abs(value) < FARTHEST]
+    near = [i for i, value in enumerate(values) if abs(value) < FARTHEST and len(written[i]) <= LONGEST]
     size = math.exp(rng.uniform(math.log(SMALLEST), math.log(LARGEST)))
     typical = math.sqrt(sum(values[i] ** 2 for i in near) / len(near)) or 1.0 if near else 1.0
     share = rng.choice((1 / len(values), 0.3, 1.0))
@@ -221,13 +222,21 @@ def open_lines(text: str) -> tuple[int, int]:
 
 def _edited(text: str, rng: random.Random) -> str:
     source = _Source(text)
-    before = ast.dump(source.tree)
+    before = _dumped(source.tree, text)
     for _ in range(TRIES):
         changed = rng.choice(_EDITS)(source, rng)
         after = None if changed is None else parse_python(changed)
-        if changed is not None and after is not None and ast.dump(after) != before:
+        if changed is not None and after is not None and _dumped(after, changed) != before:
             return changed
     return text
+
+
+def _dumped(tree: ast.AST, text: str) -> str:
+    """The tree as text, in which layout is left out; the program itself where an integer is too long to be written."""
+    try:
+        return ast.dump(tree)
+    except (ValueError, RecursionError):
+        return text
 
 
 class _Source:
@@ -279,7 +288,9 @@ class _Source:
 
 def _move_constant(source: _Source, rng: random.Random) -> str | None:
     constants = [node for node in source.nodes(ast.Constant) if isinstance(node, ast.Constant)]
-    constants = [node for node in constants if isinstance(node.value, bool | int | float)]
+    constants = [
+        node for node in constants if isinstance(node.value, bool | int | float) and abs(node.value) < FARTHEST
+    ]
     if not constants:
         return None
     node = rng.choice(constants)
@@ -289,18 +300,17 @@ def _move_constant(source: _Source, rng: random.Random) -> str | None:
 
 
 def jitter(value: bool | int | float, rng: random.Random) -> str:
-    """A number near this one, as Python writes it; the other truth value."""
+    """A number near this one, which is not beyond FARTHEST, as Python writes it; the other truth value."""
     if isinstance(value, bool):
         return str(not value)
     if isinstance(value, int):
-        far = abs(value) >= FARTHEST
-        near = round(rng.gauss(0, 1.0 if far else max(1.0, abs(value) * 0.3)))
+        near = round(rng.gauss(0, max(1.0, abs(value) * 0.3)))
         step = rng.choice((1, -1, 2, -2, value, -(value // 2), near))
         return repr(value + (step or rng.choice((1, -1))))
     size = math.exp(rng.uniform(math.log(1e-3), math.log(0.5)))
     moved = value + rng.gauss(0, size * (abs(value) or 1.0))
     moved = -moved if rng.random() < 0.05 else moved
-    return repr(float(f"{moved:.6g}")) if math.isfinite(moved) else repr(value)
+    return repr(float(f"{moved:.6g}"))
 
 
 def _change_sign(source: _Source, rng: random.Random) -> str | None:
