@@ -9,6 +9,7 @@ would become a training signal. Only if the scorer still scores the seed is it a
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,24 @@ class BadAddress(ValueError):
         super().__init__(redact(message))
 
 
+def finite(number: Any) -> float | None:
+    """A number of any kind as a float; None for what is no number, is not finite, or is too large for a float."""
+    try:
+        value = math.nan if isinstance(number, str | bytes) else float(number)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def clip(value: Any) -> str:
+    """A value in a fault's message, shortened."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = f"a number of more than {sys.get_int_max_str_digits():,} digits"
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
 @dataclass(frozen=True)
 class Score:
     """One answer's outcome.
@@ -61,7 +80,8 @@ class Score:
         return cls((0.0,) * dimensions, 0.0, {}, feedback or error, error)
 
     def check(self, problem: Problem) -> Score:
-        """Itself, or ScorerFault if the length is wrong or a number is not finite."""
+        """Itself, or ScorerFault if the length is wrong or a number is not finite. With an error, such numbers are no
+        fault: programs commonly mark an answer that failed by -inf."""
         if len(self.rewards) != len(problem.objectives):
             raise ScorerFault(
                 f"{problem.name}: the scorer gave {len(self.rewards)} rewards for the {len(problem.objectives)} "
@@ -69,8 +89,10 @@ class Score:
             )
         named = {**dict(zip(problem.objectives, self.rewards, strict=True)), "fitness": self.fitness, **self.features}
         for name, value in named.items():
-            if not math.isfinite(value):
-                raise ScorerFault(f"{problem.name}: the scorer gave {name} = {value}; every value must be finite")
+            if finite(value) is None:
+                if self.error:
+                    return Score.failure(len(problem.objectives), self.error, self.feedback)
+                raise ScorerFault(f"{problem.name}: the scorer gave {name} = {clip(value)}; every value must be finite")
         return self
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import sys
 import warnings
 from collections import Counter
@@ -15,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
-from problems.contract import Problem, Score, ScorerFault
+from problems.contract import Problem, Score, ScorerFault, finite
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
 
 T = TypeVar("T")
@@ -223,9 +224,13 @@ def scores_its_seed(problem: Problem, answer: str) -> bool:
         return False  # the first fault is the better message
 
 
+_STAGE = re.compile(r"evaluate(_stage\d)?: ")
+
+
 def error_kind(error: str) -> str:
-    """The first words of an answer's error, as a class to count by: "timeout", "SyntaxError", "no route"."""
-    head = error.split(":", 1)[0].strip()
+    """The first words of an answer's error, as a class to count by: "timeout", "SyntaxError", "no route". The stage of
+    an evaluator is none: "evaluate: SystemExit: no solution" is a SystemExit."""
+    head = _STAGE.sub("", error).split(":", 1)[0].strip()
     return head if 0 < len(head) <= 40 else head[:37] + "..."
 
 
@@ -239,7 +244,7 @@ def check_resources(value: object) -> dict[str, float]:
         raise ValueError(wrong)
     for name, amount in value.items():
         number = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if not isinstance(name, str) or not name or not number or not 0 <= amount < math.inf:
+        if not isinstance(name, str) or not name or not number or finite(amount) is None or amount < 0:
             raise ValueError(wrong)
         if name.lower() in ("cpu", "gpu", "cpus", "gpus") and name not in (CPUS, GPUS):
             raise ValueError(f"{value!r}; the names are cpus and gpus, others are defined by a cluster")

@@ -39,7 +39,7 @@ from evo.search.resources import Resources
 from evo.search.stop import FINISHED, INTERRUPTED
 from islands.store import Store
 from islands.types import Candidate, Placement
-from problems.contract import Problem, ScorerFault
+from problems.contract import Problem, ScorerFault, clip, finite
 from problems.contract import Score as ProblemScore
 from problems.registry import given
 from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
@@ -285,7 +285,7 @@ def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
     if isinstance(given_score, ProblemScore):
         return given_score
     if isinstance(given_score, Mapping):
-        values = {str(name): float(value) for name, value in given_score.items()}
+        values = {str(name): _number(value) for name, value in given_score.items()}
         known = problem.score_of_metrics(values)
         if known is not None:
             return known
@@ -297,7 +297,13 @@ def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
         raise ValueError(
             f"{problem.name} has the objectives {', '.join(problem.objectives)}: give a mapping or a problems.Score"
         )
-    return ProblemScore((float(given_score),), float(given_score))
+    return ProblemScore((_number(given_score),), _number(given_score))
+
+
+def _number(given: Any) -> float:
+    if (value := finite(given)) is None:
+        raise ValueError(f"a score is {clip(given)}; it must be a finite number")
+    return value
 
 
 def external_resources() -> Resources:

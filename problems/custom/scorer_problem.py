@@ -7,7 +7,6 @@ loaded: a file (scorer_file), a function (scorer_function), a command (command),
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 import warnings
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from problems.apart import AnswerCalls
-from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault
+from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault, clip, finite
 from problems.redaction import redact_known, redact_strings
 from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault
 from problems.scoring import GPUS, check_resources
@@ -162,7 +161,7 @@ class ScorerProblem(Problem):
 
     def _score_of(self, value: Any) -> Score:
         """What `score` returned as a Score. Raises ScorerFault if names do not fit or a number is not finite."""
-        if reason := failure_in(value):
+        if reason := failure_in(value, self.objectives):
             return self._failure(reason)
         if value is None:
             raise ScorerFault(f"{self.where}: {_NOTHING}")
@@ -178,7 +177,7 @@ class ScorerProblem(Problem):
         if not isinstance(features, dict):
             raise ScorerFault(f"{self.where}: score() returned features = {clip(features)}, not numbers by name")
         for name, number in {**named, **features}.items():
-            if not isinstance(number, int | float) or not math.isfinite(number):
+            if finite(number) is None:
                 raise ScorerFault(f"{self.where}: score() returned {name} = {clip(number)}; it must be a finite number")
         rewards = tuple(reward_of(float(given[name]), self.directions.get(name)) for name in self.objectives)
         fitness = next((float(named[key]) for key in ("fitness", "combined_score") if key in named), None)
@@ -188,7 +187,8 @@ class ScorerProblem(Problem):
         reported = None if "error" in self.objectives else extra.get("error")
         error = " ".join(str(reported).split()) if reported else None
         feedback = str(extra.get("feedback") or error or "")
-        return Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, error)
+        score = Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, error)
+        return score.check(self)  # a sum of finite numbers need not be
 
     # -- what the scorer declares, and the score of its seed ------------------------------------------------------
 
@@ -220,7 +220,7 @@ class ScorerProblem(Problem):
         target = about["target"]
         if target is not None and (isinstance(target, bool) or not isinstance(target, int | float)):
             raise ScorerFault(f"{self.where}: target is {target!r}, not a number")
-        self.target = None if target is None else float(target)
+        self.target = finite(target)  # one beyond all numbers is none
         self._seed_text = self.canonical(texts[0]) if texts[0] else ""
         names, weights, directions = about["objectives"], about["weights"], about["directions"] or {}
         if not isinstance(directions, Mapping) or not all(item in ("max", "min") for item in directions.values()):
@@ -325,11 +325,18 @@ class ScorerProblem(Problem):
         return f"{self.where}, line {line}" if line else self.where
 
 
-def failure_in(value: Any) -> str:
-    """Why the answer failed, if a score reports that it did; else ""."""
-    if isinstance(value, dict) and isinstance(value.get("error"), str) and not numbers(value):
-        return "\n".join(filter(None, (value["error"], str(value.get("feedback") or "")))) or "error"
-    return ""
+def failure_in(value: Any, objectives: Sequence[str] = ()) -> str:
+    """Why the answer failed, if a score reports that it did: it has an error's text, and lacks a number or has one
+    that is not finite; else ""."""
+    if not isinstance(value, dict) or not isinstance(value.get("error"), str) or "error" in objectives:
+        return ""
+    given, features = numbers(value, objectives), value.get("features")
+    beside = [value[key] for key in ("fitness", "combined_score") if value.get(key) is not None]
+    measured = [*given.values(), *beside, *(features.values() if isinstance(features, dict) else ())]
+    sound = given and set(objectives) <= set(given) and None not in map(finite, measured)
+    if sound or (given and not value["error"].strip()):
+        return ""
+    return "\n".join(filter(None, (value["error"], str(value.get("feedback") or "")))) or "error"
 
 
 def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
@@ -367,17 +374,11 @@ def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> tuple[
             )
         weights = [weights.get(name, 0.0) for name in objectives]
     fits = isinstance(weights, list | tuple) and len(weights) == len(objectives)
-    if not fits or not all(isinstance(w, int | float) and 0 <= w < math.inf for w in weights):
+    if not fits or not all(finite(w) is not None and w >= 0 for w in weights):
         raise ScorerFault(f"{where}: weights is {clip(weights)}, not {len(objectives)} numbers of at least 0")
     if sum(weights) <= 0:
         raise ScorerFault(f"{where}: weights sum to 0")
     return tuple(float(w) for w in weights)
-
-
-def clip(value: Any) -> str:
-    """A value in a fault's message, shortened."""
-    text = repr(value)
-    return text if len(text) <= 200 else text[:200] + "..."
 
 
 class ScorerOptions(NamedTuple):
@@ -395,7 +396,7 @@ def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> Sco
     readable = options.get("readable", ())
     if isinstance(readable, str):
         readable = (readable,)
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+    if isinstance(timeout, bool) or finite(timeout) is None or timeout <= 0:
         raise BadAddress(f"{where}: timeout is {timeout!r}, not a number of seconds")
     if not isinstance(isolated, bool):
         raise BadAddress(f"{where}: isolated is {isolated!r}, not True or False")

@@ -68,6 +68,17 @@ class StageResults:
     failed: str | None = None
     stages: int = 0
 
+    @property
+    def unmeasured(self) -> str:
+        """The first metric that is not finite, "" if all are."""
+        return next((f"{name} = {value}" for name, value in self.metrics.items() if not math.isfinite(value)), "")
+
+    @property
+    def error(self) -> str:
+        """Why the answer failed, as far as the evaluator or a limit says so; "" if not."""
+        reported = self.texts.get("error") or (self.unmeasured and self.artifacts.get("error"))
+        return self.failed or reported or ""
+
 
 class OpenEvolveProblem(FilesProblem):
     """The directory as a Problem.
@@ -135,8 +146,9 @@ class OpenEvolveProblem(FilesProblem):
         self.objectives = ("combined_score",)
         self._seed_text = self.canonical(self._original)
         evaluation, reached = self._evaluate(self._seed_text, every_stage=True)
-        if not evaluation.metrics or (evaluation.failed and evaluation.stages == 0):
-            why = evaluation.failed or "it returned no number"
+        unmeasured = evaluation.unmeasured and evaluation.error
+        if not evaluation.metrics or unmeasured or (evaluation.failed and evaluation.stages == 0):
+            why = evaluation.error or "it returned no number"
             raise ScorerFault(f"{self.where}: the initial program itself cannot be evaluated: {why}")
         asked = self.settings.get("objectives") or ()
         if missing := sorted(self._asked() - {*_BUILT_IN_FEATURES, *evaluation.metrics}):
@@ -188,21 +200,22 @@ class OpenEvolveProblem(FilesProblem):
     def _scored(self, evaluation: StageResults) -> Score:
         if evaluation.failed and evaluation.stages == 0:
             return self._failure(evaluation.failed)
-        metrics, notes = evaluation.metrics, []
-        for name, value in metrics.items():
-            if not math.isfinite(value):
-                raise ScorerFault(f"{self.where}: it gave {name} = {value}; every metric must be finite")
+        metrics, notes, error = evaluation.metrics, [], evaluation.error
+        if evaluation.unmeasured and not error:
+            raise ScorerFault(f"{self.where}: it gave {evaluation.unmeasured}; every metric must be finite")
         missing = [name for name in self.objectives if name not in metrics]
         if missing:
             notes.append(f"not measured, so counted 0: {', '.join(missing)}")
         self._warn_of_new(metrics)
-        error = evaluation.failed or evaluation.texts.get("error") or None
         shown = dict(evaluation.texts)
         if self.settings.get("include_artifacts", True) and self.settings["enable_artifacts"]:
             shown |= evaluation.artifacts
         lines = [*([evaluation.failed] if evaluation.failed else []), *notes, *(f"{k}: {v}" for k, v in shown.items())]
         feedback = "\n".join(lines)[:_LONGEST_FEEDBACK]
-        return self.score_of_metrics(metrics, feedback, " ".join(error.split())[:300] if error else None)
+        fault = " ".join(error.split())[:300]
+        if evaluation.unmeasured:  # programs commonly mark an answer that failed by -inf
+            return Score.failure(len(self.objectives), fault, feedback)
+        return self.score_of_metrics(metrics, feedback, fault or None)
 
     def score_of_metrics(self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None) -> Score:
         """The Score of an evaluator's metrics, measured here or, in a checkpoint, elsewhere. All must be finite."""
@@ -214,7 +227,7 @@ class OpenEvolveProblem(FilesProblem):
             for name in self.settings.get("feature_dimensions", ())
             if name not in _BUILT_IN_FEATURES
         }
-        return Score(rewards, self._fitness(metrics, rewards), features, feedback, error)
+        return Score(rewards, self._fitness(metrics, rewards), features, feedback, error).check(self)
 
     def _fitness(self, metrics: Mapping[str, float], rewards: tuple[float, ...]) -> float:
         if "combined_score" in metrics:

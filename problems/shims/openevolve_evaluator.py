@@ -85,23 +85,26 @@ def run(stage: str, program: str, text: str) -> dict[str, Any]:
     texts: dict[str, str] = {}
     for name, value in metrics.items():
         number = _number(value)
-        if number is None:
-            texts[str(name)] = str(value)[:LONGEST_ARTIFACT]
-        else:
+        if number is not None:
             numeric[str(name)] = number
+        elif value is not None:  # as in "error": None
+            texts[str(name)] = str(value)[:LONGEST_ARTIFACT]
     shown = {str(name): _text(value) for name, value in artifacts.items()}
     return {"metrics": numeric, "texts": texts, "artifacts": shown}
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, numbers.Real):
+    kind = type(value).__module__
+    if isinstance(value, str) or not (
+        isinstance(value, numbers.Real) or kind == "decimal" or (kind == "numpy" and getattr(value, "size", 0) == 1)
+    ):
+        return None
+    try:
         return float(value)
-    if type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1 and not isinstance(value, str):
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            return None
-    return None
+    except OverflowError:
+        return float("inf") if value > 0 else -float("inf")
+    except (TypeError, ValueError):
+        return None
 
 
 def _text(value: Any) -> str:

@@ -184,6 +184,8 @@ def test_what_the_answer_does_wrong_is_a_zero_score(directory, body, says):
     [
         ("return {'value': 1 / (value - 4)}", r"evaluator\.py, line \d+: evaluate raised ZeroDivisionError"),
         ("return {'value': float('nan') if value == 4 else 1.0}", r"evaluator\.py: it gave value = nan"),
+        ("return {'value': 10**400 if value == 4 else 1.0}", r"evaluator\.py: it gave value = inf"),
+        ("return {'value': 1.7e308 if value == 4 else 1.0, 'more': 1.7e308}", "gave fitness = inf"),
         ("return None if value == 4 else {'value': 1.0}", r"evaluate returned NoneType None"),
         ("return {'value': {}['x']} if value == 4 else {'value': 1.0}", r"KeyError: 'x'"),
     ],
@@ -194,6 +196,23 @@ def test_what_the_evaluator_does_wrong_stops_the_problem(directory, line, says):
     with pytest.raises(ScorerFault, match=says) as caught:
         problem.score(problem.canonical(answer("return 4")))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["-math.inf", "math.inf", "math.nan", "-10**400"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_error_wins_over_numbers_that_are_not_finite(directory, number, apart):
+    failed = f"{{'value': {number}, 'other': 0.5, 'error': 'wrong value'}}"
+    if apart:
+        failed = f"types.SimpleNamespace(metrics={{'value': {number}}}, artifacts={{'error': 'wrong value'}})"
+    good = "{'value': value, 'other': 1, 'error': None}"
+    evaluator = f"import math, types\n{HELPER}def evaluate(path):\n    value = load(path).run()\n    return "
+    problem = directory(f"{evaluator}{failed} if value == 4 else {good}\n")
+    assert problem.score(PROGRAM).error is None
+    score = problem.score(problem.canonical(answer("return 4"))).check(problem)
+    assert (score.rewards, score.fitness, score.error) == ((0.0, 0.0), 0.0, "wrong value")
+    assert "error: wrong value" in score.feedback
+    with pytest.raises(ScorerFault, match="the initial program itself cannot be evaluated: wrong value"):
+        directory(evaluator + failed).score(PROGRAM)
 
 
 def test_what_an_answer_does_to_the_judge_that_it_shares_a_process_with_stops_no_problem(directory):

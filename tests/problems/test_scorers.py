@@ -45,12 +45,29 @@ def warned(scorer):
         ("import numpy; return {'a': numpy.float64(0.5)}", ("a",), Score((0.5,), 0.5)),
         ("from problems import Score; return Score((1, 2), 5)", ("reward_1", "reward_2"), Score((1.0, 2.0), 5.0)),
         ("return True", ("score",), Score((1.0,), 1.0)),
+        ("import decimal; return {'a': decimal.Decimal('0.5'), 'fitness': 2}", ("a",), Score((0.5,), 2.0)),
+        ("import fractions; return fractions.Fraction(10**400, 10**399)", ("score",), Score((10.0,), 10.0)),
     ],
 )
 def test_what_score_may_return(scorer, body, objectives, expected):
     problem = scorer(f"def score(answer):\n    {body}\n")
     assert problem.score("x").check(problem) == expected
     assert problem.objectives == objectives
+
+
+@pytest.mark.parametrize("number", ["-math.inf", "math.inf", "math.nan", "10**400", "None", "'none'"])
+@pytest.mark.parametrize("form", ["{{'a': {0}}}", "{{'a': 1, 'fitness': {0}}}", "{{'b': {0}}}"])
+def test_an_error_wins_over_numbers_that_are_none(scorer, number, form):
+    if form.count("fitness") and number == "None":
+        return  # no fitness is given
+    failed = f"{{**{form.format(number)}, 'error': 'wrong value', 'feedback': 'cell 3'}}"
+    body = f"import math\ndef score(answer):\n    return {failed} if answer == 'x' else {{'a': 1}}\n"
+    problem = scorer(body)
+    score = problem.score("x").check(problem)
+    assert (score.rewards, score.fitness, score.feedback) == ((0.0,), 0.0, "wrong value\ncell 3")
+    assert score.error.startswith("wrong value") and problem.score("y").error is None
+    with pytest.raises(ScorerFault, match="the seed answer itself fails .wrong value"):
+        scorer(f"seed_answer = 'x'\n{body}").score("x")
 
 
 def test_what_the_file_may_declare(scorer):
@@ -103,6 +120,15 @@ def test_a_problem_object_or_class(scorer, text):
         ("return None if answer else 1", "returned None"),
         ("return {'a': float('nan') if answer else 1}", "a = nan"),
         ("return {'a': 1, 'fitness': float('inf') if answer else 1}", "fitness = inf"),
+        ("return 10**400 if answer else 1", r"score = 10+\.\.\.; it must be a finite number"),
+        ("return {'a': -(10**5000) if answer else 1}", "a = a number of more than 4,300 digits"),
+        ("from problems import Score; return Score((2**1024 if answer else 1,), 1)", "reward_1 = 1797"),
+        ("return {'a': 1, 'features': {'f': 10**400 if answer else 1}}", "f = 1000"),
+        (
+            "return {'a': 1.7e308, 'b': 1.7e308} if answer else {'a': 1, 'b': 1}",
+            "scorer.py: the scorer gave fitness = inf",
+        ),
+        ("return {'a': float('nan') if answer else 1, 'error': ''}", "a = nan"),
         ("return {'b' if answer else 'a': 1}", "the objectives are a"),
         ("return {'a': 'high' if answer else 1}", "a = 'high'"),
         ("return {'a': 1, 'features': {'f': float('nan') if answer else 1}}", "f = nan"),

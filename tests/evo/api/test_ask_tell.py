@@ -179,6 +179,9 @@ def test_mistakes_of_the_caller_store_nothing():
         search.tell([first, second], ["1.2"])
     with pytest.raises(ValueError, match="scores for"):
         search.tell([first], [["1.2", "1.3"]], [[1.0]])
+    for number in (10**400, float("nan"), "1"):
+        with pytest.raises(ValueError, match="it must be a finite number"):
+            search.tell([first], ["1.2"], [{"close": number, "short": 1}])
     with pytest.raises(ValueError, match="has an answer already"):
         search.tell([first, first], ["1.2", "1.3"])
     search.tell([first], ["1.2"])

@@ -43,6 +43,9 @@ def test_times():
 
 def test_errors_are_counted_by_their_first_words():
     assert error_kind("SyntaxError: invalid syntax (line 3)") == "SyntaxError"
+    assert (
+        error_kind("evaluate: SystemExit: bad program") == error_kind("evaluate_stage2: SystemExit: 3") == "SystemExit"
+    )
     assert len(error_kind("x" * 300)) <= 40
 
 
