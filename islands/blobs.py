@@ -4,6 +4,7 @@ Exact both ways."""
 from __future__ import annotations
 
 import json
+import struct
 import zlib
 from collections.abc import Sequence
 
@@ -58,18 +59,43 @@ def _unpack(blob: bytes, forms: dict[bytes, np.dtype]) -> np.ndarray:
     return np.frombuffer(blob, dtype=form, offset=1)
 
 
+WINDOW = 1 << 15
+"""Bytes that zlib looks back. Of longer data, the beginning and the end that equal the base's are left out first."""
+_LEFT_OUT = struct.Struct("<cQQ")
+"""`d`, which no zlib stream begins with, and the bytes left out at both ends."""
+
+
+def pack(data: bytes, base: bytes | None = None) -> bytes:
+    """Compressed. base: data that it shares much with, which is needed to read it"""
+    head, packer = b"", zlib.compressobj() if not base else zlib.compressobj(zdict=base)
+    if base and len(data) > WINDOW:
+        start = _shared(np.frombuffer(data, np.uint8), np.frombuffer(base, np.uint8))
+        end = _shared(np.frombuffer(data, np.uint8)[start:][::-1], np.frombuffer(base, np.uint8)[start:][::-1])
+        head, data = _LEFT_OUT.pack(b"d", start, end), data[start : len(data) - end]
+    return head + packer.compress(data) + packer.flush()
+
+
+def _shared(data: np.ndarray, base: np.ndarray) -> int:
+    """How many bytes are alike at the beginning."""
+    length = min(len(data), len(base))
+    other = np.flatnonzero(data[:length] != base[:length])
+    return int(other[0]) if len(other) else length
+
+
+def unpack(blob: bytes, base: bytes | None = None) -> bytes:
+    """The data that was packed on this base."""
+    unpacker = zlib.decompressobj(zdict=base) if base else zlib.decompressobj()
+    if not base or blob[:1] != b"d":
+        return unpacker.decompress(blob)
+    _, start, end = _LEFT_OUT.unpack_from(blob)
+    return base[:start] + unpacker.decompress(blob[_LEFT_OUT.size :]) + base[len(base) - end :]
+
+
 def pack_texts(texts: Sequence[str], base: Sequence[str] | None = None) -> bytes:
-    """Texts as one compressed JSON list. base: texts that they share much with, which are needed to read them"""
-    packer = zlib.compressobj() if base is None else zlib.compressobj(zdict=_plain(base))
-    return packer.compress(_plain(texts)) + packer.flush()
+    """Texts as one compressed JSON list, on the base of other texts."""
+    return pack(plain(texts), None if base is None else plain(base))
 
 
-def unpack_texts(blob: bytes, base: Sequence[str] | None = None) -> list[str]:
-    """The texts that were packed on this base."""
-    unpacker = zlib.decompressobj() if base is None else zlib.decompressobj(zdict=_plain(base))
-    texts: list[str] = json.loads(unpacker.decompress(blob))
-    return texts
-
-
-def _plain(texts: Sequence[str]) -> bytes:
+def plain(texts: Sequence[str]) -> bytes:
+    """Texts as a JSON list."""
     return json.dumps(list(texts)).encode()

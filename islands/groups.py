@@ -6,13 +6,13 @@ Memory stays at one page of groups, however long the run is.
 
 from __future__ import annotations
 
-import zlib
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Column, Connection, Select, select
 
-from islands.blobs import unpack_floats, unpack_ids, unpack_texts
+from islands.blobs import unpack, unpack_floats, unpack_ids
 from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
 from islands.store import Store
 from problems.contract import Score
@@ -52,9 +52,8 @@ def shown_answers(store: Store, group: ScoredGroup) -> list[ScoredAnswer]:
 
 def _groups(run_id: int) -> Select[Any]:
     return (
-        select(PromptGroup, PromptText.c.token_ids, PolicyVersion.c.version)
+        select(PromptGroup, PolicyVersion.c.version)
         .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
-        .join(PromptText, PromptText.c.group_id == PromptGroup.c.id)
         .where(PromptGroup.c.run_id == run_id)
     )
 
@@ -88,18 +87,23 @@ def _read_page(store: Store, query: Select[Any]) -> list[tuple[int, ScoredGroup]
 
 def read_prompts(connection: Connection, groups: Sequence[int]) -> dict[int, list[str]]:
     """Group id -> system message, request and prefill."""
-    query = select(PromptText.c.group_id, PromptText.c.base, PromptText.c.texts)
+    return {id: json.loads(data) for id, data in _unpacked(connection, groups, PromptText.c.texts).items()}
+
+
+def _unpacked(connection: Connection, groups: Sequence[int], column: Column[Any]) -> dict[int, bytes]:
+    """What a packed column of prompts holds, by group id."""
+    query = select(PromptText.c.group_id, PromptText.c.base, column.label("blob"))
     packed = {row.group_id: row for row in connection.execute(query.where(PromptText.c.group_id.in_(groups)))}
     missing = {row.base for row in packed.values()} - packed.keys() - {None}
     bases = {row.group_id: row for row in connection.execute(query.where(PromptText.c.group_id.in_(missing)))}
-    of = {id: unpack_texts(row.texts) for id, row in (packed | bases).items() if row.base is None}
-    return {id: of[id] if row.base is None else unpack_texts(row.texts, of[row.base]) for id, row in packed.items()}
+    of = {id: unpack(row.blob) for id, row in (packed | bases).items() if row.base is None}
+    return {id: of[id] if row.base is None else unpack(row.blob, of[row.base]) for id, row in packed.items()}
 
 
 def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
     """Rollouts with their answers, by group id."""
     ids = [row.id for row in groups]
-    prompts = {row.id: unpack_ids(zlib.decompress(row.token_ids)) for row in groups}
+    prompts = {id: unpack_ids(ids) for id, ids in _unpacked(connection, ids, PromptText.c.token_ids).items()}
     answers: dict[int, list[ScoredAnswer]] = {}
     links = (
         select(Answer.c.rollout_id, Answer.c.seconds, Candidate)

@@ -188,7 +188,7 @@ PromptGroup = define(
 PromptText = define(
     "prompts",
     "The prompt of a group: a compressed JSON list of its system message, request and prefill; and its token ids (P,), "
-    "compressed. base: the group whose texts, packed without a base, are the dictionary of the compression.",
+    "compressed. base: the group on whose texts and ids these were packed (islands.blobs.pack); its own have no base.",
     column("group_id", BigId, ForeignKey("prompt_groups.id"), primary_key=True, autoincrement=False),
     column("base", BigInteger, nullable=True),
     column("texts", LargeBinary),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, insert, update
 
-from islands.blobs import pack_floats, pack_ids, pack_texts
+from islands.blobs import pack, pack_floats, pack_ids, plain
 from islands.schema import Answer, Candidate, Migration, Problem, PromptGroup, PromptText, Rollout
 from islands.store import Store, Transaction
 from islands.types import GroupSums, ProblemRecord
@@ -31,7 +30,7 @@ class GroupWriter:
     def __init__(self, store: Store, problem: ProblemRecord) -> None:
         self._store = store
         self._problem = problem
-        self._base: tuple[int, Sequence[str]] | None = None  # the first prompt of this writer, which others resemble
+        self._base: tuple[int, bytes, bytes] | None = None  # the first prompt of this writer, which others resemble
 
     def write_group(
         self,
@@ -53,11 +52,11 @@ class GroupWriter:
         )  # fmt: skip
         group_id = tx.connection.execute(_GROUP, row).scalar_one()
         prompt_ids = pack_ids(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
-        texts = (group.prompt.system, group.prompt.user, group.prompt.prefill)
-        base, of = self._base or (None, None)
-        prompt = dict(group_id=group_id, base=base, texts=pack_texts(texts, of), token_ids=zlib.compress(prompt_ids))
-        tx.connection.execute(_PROMPT, prompt)
-        self._base = self._base or (group_id, texts)
+        texts = plain((group.prompt.system, group.prompt.user, group.prompt.prefill))
+        base, base_texts, base_ids = self._base or (None, None, None)
+        packed = dict(texts=pack(texts, base_texts), token_ids=pack(prompt_ids, base_ids))
+        tx.connection.execute(_PROMPT, dict(packed, group_id=group_id, base=base))
+        self._base = self._base or (group_id, texts, prompt_ids)
         ids = self.write_candidates(
             tx, fresh, measures, group_id, group.sequence, generation, group.island, group.parent
         )

@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import numpy as np
 import pytest
 from sqlalchemy import text
 from support.stored_rows import stored_answers
@@ -12,6 +13,7 @@ from evo.runs.resume import plan_resume
 from evo.search.stop import StopReason
 from evo.testing import PolicyContract, ProblemContract
 from islands.errors import DatabaseUnavailable
+from islands.groups import read_groups
 from islands.store import Store
 from vpo.policies.contract import PolicyUnavailable
 
@@ -228,6 +230,22 @@ def test_an_interrupt_lets_go_of_what_the_policy_has_not_begun(search_with, digi
     assert len(policy.calls) <= 3
     search_with([digits(n) for n in names], digits_policy(batch=4), parts, resume=True)
     assert stored_answers(whole, "run") == stored_answers(parts, "run")
+
+
+def test_a_long_statement_is_stored_once(search_with, digits, digits_policy, tmp_path):
+    task = np.random.default_rng(0).bytes(500_000).hex()
+
+    class Long(digits):
+        def statement(self):
+            return task
+
+    files = [tmp_path / f"{iterations}.db" for iterations in (4, 24)]
+    for file in files:
+        search_with([Long("a")], digits_policy(), f"sqlite:///{file}", iterations=int(file.stem))
+    few, many = (file.stat().st_size for file in files)
+    assert many - few < 20 * 10_000
+    with Store.open(f"sqlite:///{files[1]}", read_only=True) as store:
+        assert all(task in group.prompt.user for _, group in read_groups(store, store.run("run").id))
 
 
 def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, digits, digits_policy, db, monkeypatch):
