@@ -10,7 +10,7 @@ import re
 MOST_BLOCKS = 128
 """More edit blocks than this in one answer are refused."""
 
-_MOST_DIVIDERS = 4
+_MOST_DIVIDERS = 8
 """Lines of one block that are tried as its divider."""
 _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 # Possessive: no line is gone through twice
@@ -42,7 +42,8 @@ def apply_edits(parent: str, text: str) -> str:
     bare = [line.rstrip() for line in lines]
     for number, divisions in enumerate(blocks, 1):
         name = f"edit block {number} of {len(blocks)}"
-        if not divisions[0][0].strip():
+        divisions = [division for division in divisions if division[0].strip()]
+        if not divisions:
             raise EditFault(f"{name}: the SEARCH part is empty")
         for search, replacement in reversed(divisions):  # the most of a SEARCH part that the program has
             wanted = search.split("\n")
@@ -75,12 +76,15 @@ def _read_blocks(text: str) -> list[list[tuple[str, str]]]:
     blocks: list[list[tuple[str, str]]] = []
     body: list[str] | None = None  # the lines since SEARCH
     dividers: list[int] = []
+    held = False  # whether the SEARCH part holds a line like its first one; the REPLACE part may keep it
     for line in text.split("\n"):
         marker = _marker(line)
-        if marker == _SEARCH:
+        if marker == _SEARCH and body is not None and not dividers:
+            held = True  # it is a line of the program
+        if marker == _SEARCH and (body is None or (dividers and not held)):
             if body is not None:
                 raise EditFault(f"malformed edit block: a line {_SEARCH} where {_REPLACE} was due")
-            body, dividers = [], []
+            body, dividers, held = [], [], False
         elif marker == _REPLACE:
             if body is None or not dividers:
                 raise EditFault(

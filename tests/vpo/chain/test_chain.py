@@ -224,6 +224,25 @@ def test_a_heading_in_a_docstring_may_be_underlined_like_the_divider() -> None:
 
 
 @pytest.mark.parametrize(
+    ("search", "replacement"),
+    [
+        ("=======\nTitle\n=======", "======\nTitle\n======"),
+        ("\n".join(["=======\nline"] * 6), "\n".join(["=======\nother"] * 6)),
+        ("<<<<<<< HEAD\n=======\n>>>>>>> theirs", "<<<<<<< ours\n=======\n>>>>>>> theirs"),
+        ("<<<<<<<\n>>>>>>>", "<<<<<<<\n=======\n>>>>>>>"),
+        ("<<<<<<< SEARCH\nold", "<<<<<<< SEARCH\nnew"),
+        ("old\n=======\nnew", "new\n=======\nold"),
+    ],
+)
+def test_lines_like_markers_may_stand_in_a_program(search: str, replacement: str) -> None:
+    program = 'TEXT = """\n{}\n"""\nx = 1\n'
+    before, after = program.format(search), program.format(replacement)
+    assert parse(edit(search, replacement), "python", 1, diff_parent=before) == Chain((after,))
+    elsewhere = parse(edit("x = 1", "x = 2"), "python", 1, diff_parent=before)
+    assert elsewhere == Chain((before.replace("x = 1", "x = 2"),))
+
+
+@pytest.mark.parametrize(
     ("text", "error"),
     [
         (
