@@ -219,7 +219,10 @@ def as_score(given: Sequence[float] | Score, answer: str, scalar: npt.ArrayLike 
     """
     if isinstance(given, Score):
         return given
-    rewards = np.asarray(given, dtype=np.float64)
+    try:
+        rewards = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        rewards = np.full(1, np.nan)
     if rewards.ndim != 1 or not np.isfinite(rewards).all():
         raise ScorerFault(f"score gave {given!r} for {answer[:60]!r}; it must be a vector of finite numbers")
     weights = np.full(len(rewards), 1.0 / len(rewards)) if scalar is None else np.asarray(scalar, dtype=np.float64)

@@ -97,16 +97,13 @@ def _find_model(client: openai.OpenAI, endpoint: Endpoint) -> dict[str, Any] | N
     try:
         body = read_json(client.get("/models", cast_to=str))
         models = [card for card in body["data"] if isinstance(card, dict) and "id" in card]
-    except openai.APIConnectionError as error:
-        raise Unreached(_why(error, endpoint)) from None
-    except openai.InternalServerError as error:
-        if error.status_code in (502, 503, 504):  # of a gateway before a server that is gone
-            raise Unreached(_why(error, endpoint)) from None
-        return None  # transformers serve fails at it without its hub's cache
     except openai.NotFoundError:
         return None
     except openai.APIError as error:
-        raise BadAddress(_why(error, endpoint)) from None
+        fault = _fault(error, endpoint)
+        if isinstance(error, openai.InternalServerError) and not isinstance(fault, Unreached):
+            return None  # transformers serve fails at it without its hub's cache
+        raise fault from None
     except (Unreadable, KeyError, TypeError) as error:
         reason = str(error) if isinstance(error, Unreadable) else "no list of models"
         text = f"{endpoint.url} does not speak the OpenAI protocol: it answers {reason}"
@@ -121,6 +118,13 @@ def _find_model(client: openai.OpenAI, endpoint: Endpoint) -> dict[str, Any] | N
     raise BadAddress(
         f"{endpoint.url} serves no {endpoint.model}; it serves {names}{more}. Add ?check=off to use it anyway."
     )
+
+
+def _fault(error: openai.APIError, endpoint: Endpoint) -> BadAddress:
+    """Unreached where another server of the model might answer: this one is away, or a gateway before it says so."""
+    away = isinstance(error, openai.APIConnectionError)
+    away = away or (isinstance(error, openai.APIStatusError) and error.status_code in (502, 503, 504))
+    return (Unreached if away else BadAddress)(_why(error, endpoint))
 
 
 def _why(error: openai.APIError, endpoint: Endpoint) -> str:
@@ -144,7 +148,7 @@ def _complete(client: openai.OpenAI, endpoint: Endpoint, body: dict[str, Any], t
         text = f"{endpoint.model} at {endpoint.url} cannot be asked: {message(error)}"
         raise BadAddress(endpoint.hidden(text)) from None
     except openai.APIError as error:
-        raise BadAddress(_why(error, endpoint)) from None
+        raise _fault(error, endpoint) from None
     except Unreadable as error:
         raise BadAddress(endpoint.hidden(f"{endpoint.url} does not speak the OpenAI protocol: {error}")) from None
 

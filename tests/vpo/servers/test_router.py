@@ -146,6 +146,19 @@ def test_one_that_is_not_up_yet_joins_later(three: list[CompletionServer], statu
     assert late.requests
 
 
+def test_a_gateway_may_fail_at_the_first_question_too(three: list[CompletionServer]) -> None:
+    """With the server behind it gone, and no list of models or one that the gateway keeps."""
+    for status, kept in ((404, three[:1]), (200, three)):
+        for one in three:
+            one.manners.lists_models, one.manners.faults = status, []
+        three[2].manners.faults = [lambda handler: send(handler, 502, "<html>Bad Gateway</html>")] * 100
+        with pytest.warns(
+            UserWarning, match="502.*beginning with 1 of 2" if status == 404 else "beginning with 2 of 3"
+        ):
+            policy = opened([*kept[:2], three[2]])
+        assert [replica.lost for replica in policy.router.replicas] == [False] * (len(kept[:2])) + [True]
+
+
 def test_the_search_ends_where_no_server_is_left(three: list[CompletionServer]) -> None:
     policy = opened(three, "?retries=1")
     for one in three:
