@@ -32,7 +32,7 @@ from evo.plugins.formulas.grammar import Formula, arity
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_function
 from evo.plugins.formulas.search import search
 from evo.plugins.formulas.units import Dimension, parse_unit
-from evo.plugins.formulas.writing import plain_names
+from evo.plugins.formulas.writing import plain_names, replace_names
 from problems.retired import NAMES, replace_hint
 
 
@@ -113,16 +113,17 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
                 rows,
                 goal,
                 read_rules(self, read_units(X_units, y_units, len(names))),
-                names=names,
+                names=tuple(plain for _given, plain in names),
                 seconds=np.inf if self.timeout_in_seconds is None else float(self.timeout_in_seconds),
                 evaluations=self.max_evals,
                 seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-                guesses=self.guesses,
+                guesses=[replace_names(g, dict(names)) if isinstance(g, str) else g for g in self.guesses],
                 sample_weight=weights,
             )
         return self
 
-    def _names(self, given: Sequence[str] | None) -> tuple[str, ...]:
+    def _names(self, given: Sequence[str] | None) -> list[tuple[str, str]]:
+        """The columns' names as given and in formulas."""
         names = given
         if names is None:
             names = vars(self).get("feature_names_in_")
@@ -134,7 +135,7 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         plain = plain_names(given_names)
         if renamed := [f"{a!r} to {b}" for a, b in zip(given_names, plain, strict=True) if a != b]:
             warnings.warn(f"In formulas, {', '.join(renamed)}: other names cannot be written there.", stacklevel=4)
-        return tuple(plain)
+        return list(zip(given_names, plain, strict=True))
 
     # -- the fitted front ----------------------------------------------------------------------------------------------
 
@@ -170,11 +171,9 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
         Columns: complexity, loss, equation, lambda_format (call it with X), and sympy_format if sympy is installed.
         """
         check_is_fitted(self, "front_")
-        rows = [{"complexity": r.complexity, "loss": r.loss, "equation": r.equation} for r in self.front_]
-        for row, shown in zip(self.front_, rows, strict=True):
-            if importlib.util.find_spec("sympy") is not None:
-                shown["sympy_format"] = row.sympy()
-            shown["lambda_format"] = row
+        sympy = [] if importlib.util.find_spec("sympy") is None else ["sympy_format"]
+        columns = ("complexity", "loss", "equation", *sympy, "lambda_format")
+        rows = [{column: row[column] for column in columns} for row in self.front_]
         if importlib.util.find_spec("pandas") is None:
             return rows
         import pandas

@@ -24,17 +24,17 @@ from evo.plugins.formulas.grammar import ARITY, CONSTANT, VARIABLE, Formula
 Array = npt.NDArray[np.float64]
 Value = Any
 """An array (n,), or a number where no variable occurs."""
-SMALLEST, LARGEST = 1e-140, 1e140
-"""The largest number of a column is between them: the squares of others are no numbers."""
+TARGETS, COLUMNS = (1e-160, 1e154), (1e-300, 1e300)
+"""The largest number of a target and of a column is between them: the squares of other targets are no numbers."""
 
 
-def check_size(values: Array, name: str) -> None:
-    """Raises ValueError if the squares of a column's largest number overflow or vanish."""
+def check_size(values: Array, name: str, limits: tuple[float, float] = TARGETS) -> None:
+    """Raises ValueError if a column's largest number is beyond these limits."""
     largest = float(np.abs(values).max(initial=0))
-    if largest and not SMALLEST < largest < LARGEST:
+    if largest and not limits[0] < largest < limits[1]:
         raise ValueError(
-            f"the largest number of {name} is {largest:g}; write it in units in which it is between {SMALLEST:g} and "
-            f"{LARGEST:g}"
+            f"the largest number of {name} is {largest:g}; write it in units in which it is between {limits[0]:g} and "
+            f"{limits[1]:g}"
         )
 
 
@@ -176,6 +176,7 @@ def fit_constants(formula: Formula, x: Array, y: Array, weights: Array | None = 
     of the error. weights: (n,) of the squared errors
     """
     root = None if weights is None else np.sqrt(weights)
+    rounding = 1e-28 * float(y @ y) / len(y)
 
     def loss_of(residual: Array) -> float:
         total = float(residual @ residual)
@@ -224,6 +225,6 @@ def fit_constants(formula: Formula, x: Array, y: Array, weights: Array | None = 
         gain = loss - reached
         formula, constants, loss = tried, constants - step, reached
         damping = max(damping * 0.1, 1e-12)
-        if gain <= 1e-9 * loss or loss < 1e-28:
+        if gain <= 1e-9 * loss or loss < rounding:
             break
     return Fit(formula, loss, evaluations)

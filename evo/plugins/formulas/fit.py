@@ -11,7 +11,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_fun
 from evo.plugins.formulas.search import search
 from evo.plugins.formulas.table import BadTable, DataTable, read_table
 from evo.plugins.formulas.units import parse_unit
+from evo.plugins.formulas.writing import replace_names
 from evo.whole_file import write_whole
 from problems.address import did_you_mean
 from problems.retired import FLAGS, replace_hint
@@ -168,7 +169,8 @@ def measure(formula: Formula, x: Array, y: Array) -> tuple[float | None, int]:
     with quiet():
         values = evaluate(formula, np.ascontiguousarray(x.T))
         undefined = int((~np.isfinite(values)).sum())
-        r2 = 1 - float(((values - y) ** 2).mean()) / float(y.var())
+        largest = float(np.abs(y).max())  # squares of numbers near 1e154 overflow
+        r2 = 1 - float((((values - y) / largest) ** 2).mean()) / float((y / largest).var())
     return (None, undefined) if undefined or not math.isfinite(r2) else (r2, 0)
 
 
@@ -281,7 +283,7 @@ def run_fit(fit: SavedFit, parts: SplitTable, path: Path, watch: Watch) -> Saved
     """
     settings = fit.settings
     seed = settings.seed + len(fit.sessions)
-    guesses = [*(row.formula for row in fit.rows), *(_parse_guess(text, fit.names) for text in settings.guesses)]
+    guesses = [*(row.formula for row in fit.rows), *(_parse_guess(text, parts.table) for text in settings.guesses)]
     held_out: dict[Formula, tuple[float | None, int]] = {}
     saved = [0.0]
 
@@ -340,6 +342,7 @@ def read_rules(settings: FitSettings, table: DataTable) -> FormulaRules:
         units = {}
         for part in filter(None, settings.units.split(",")):
             name, equals, unit = (text.strip() for text in part.partition("="))
+            name = table.spellings.get(name, name)
             if not equals or name not in (*table.names, table.target):
                 known = ", ".join((*table.names, table.target))
                 raise BadTable(f"--units {part.strip()!r}: write header, or NAME=UNIT,... with names of {known}")
@@ -357,16 +360,16 @@ def _check_search(settings: FitSettings, table: DataTable) -> None:
     """Raises BadTable for settings of the search that it would refuse."""
     rules = read_rules(settings, table)
     for guess in settings.guesses:
-        formula = rules.express(_parse_guess(guess, table.names))
+        formula = rules.express(_parse_guess(guess, table))
         if formula is None:
             raise BadTable(f"--guess {guess!r} is too large, or has functions that --functions leaves out")
         if not rules.keeps_units(formula):
             raise BadTable(f"--guess {guess!r} breaks the units")
 
 
-def _parse_guess(text: str, names: Sequence[str]) -> Formula:
+def _parse_guess(text: str, table: DataTable) -> Formula:
     try:
-        return parse(text, names)
+        return parse(replace_names(text, table.spellings), table.names)
     except FormulaError as fault:
         raise BadTable(f"--guess {text!r}: {fault}") from None
 

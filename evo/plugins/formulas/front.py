@@ -50,6 +50,12 @@ class FrontRow:
             values = evaluate(self.formula, np.ascontiguousarray(table.T))
         return np.where(np.isfinite(values), values, np.nan)
 
+    def __getitem__(self, column: str) -> Any:
+        """A column of `FormulaRegressor.equations_`, as the rows of PySR have them. Raises KeyError."""
+        if column == "sympy_format":
+            return self.sympy()
+        return {**vars(self), "lambda_format": self}[column]
+
     def text(self, digits: int = 4) -> str:
         """The equation with numbers of so many significant digits."""
         return write(self.formula, self.names, digits)
@@ -99,16 +105,20 @@ class Front:
         return chosen(x)
 
 
+def freedom(formula: Formula, n: int) -> float:
+    """The share of n rows that a formula leaves to estimate its error by, after its constants and its form."""
+    return max(0.02, 1 - (len(formula.fitted) + 1 + _NODE_FREEDOM * formula.size) / n)
+
+
 def recommend(rows: Sequence[FrontRow], n: int, rounding: float) -> FrontRow | None:
     """The row with the shortest description of n rows: log-likelihood against constants and nodes (after BIC), where
-    losses below rounding count as equal."""
+    losses below this share of the variance count as equal."""
     best: tuple[float, FrontRow] | None = None
     for row in rows:
         constants = len(row.formula.fitted)
         if constants + 1 >= 0.7 * n and len(rows) > 1 and n > 3:
             continue
-        freedom = max(0.02, 1 - (constants + 1 + _NODE_FREEDOM * row.complexity) / n)
-        likelihood = math.log(max(row.loss, rounding)) - 2 * math.log(freedom)
+        likelihood = math.log(max(1 - row.r2, rounding)) - 2 * math.log(freedom(row.formula, n))
         cost = n * likelihood + (constants + 0.4 * row.complexity) * math.log(n)
         if best is None or cost < best[0]:
             best = (cost, row)

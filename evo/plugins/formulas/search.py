@@ -15,12 +15,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import Array, check_size, evaluate, fit_constants, mean_squared_error, quiet
-from evo.plugins.formulas.front import Front, FrontRow, recommend
-from evo.plugins.formulas.grammar import CONSTANT, FIXED, VARIABLE, Formula, constant, parse, write
+from evo.plugins.formulas.evaluation import COLUMNS, Array, check_size, fit_constants, quiet
+from evo.plugins.formulas.front import Front, FrontRow, freedom, recommend
+from evo.plugins.formulas.grammar import Formula, parse, write
 from evo.plugins.formulas.ledger import EXACT, Ledger, SearchEnded
 from evo.plugins.formulas.rules import DEFAULT_FUNCTIONS, FormulaRules, read_functions
+from evo.plugins.formulas.scales import ScaledRows
+from evo.plugins.formulas.simplify import prune, simplify
 from evo.plugins.formulas.stages import Stages
 
 MOST_ROWS = 1000
@@ -59,15 +60,13 @@ def search(
     names = tuple(names) if names is not None else tuple(f"x{i}" for i in range(1, table.shape[1] + 1))
     if len(names) != table.shape[1]:
         raise ValueError(f"there are {len(names)} names for {table.shape[1]} columns")
-    every = used = np.ascontiguousarray(table.T), goal, weights
+    every = used = ScaledRows.of(table, goal, weights)
     if len(goal) > MOST_ROWS:
-        chosen = np.sort(np.random.default_rng(seed).choice(len(goal), MOST_ROWS, replace=False))
-        part = None if weights is None else weights[chosen]
-        used = np.ascontiguousarray(table[chosen].T), goal[chosen], part
+        used = every.take(np.sort(np.random.default_rng(seed).choice(len(goal), MOST_ROWS, replace=False)))
     starts = [each if isinstance(each, Formula) else _read_guess(each, names, rules) for each in guesses]
     with quiet():
         most = math.inf if evaluations is None else float(evaluations)
-        ledger = Ledger(*used, most, begun + seconds, rules)
+        ledger = Ledger(used.x, used.y, used.weights, most, begun + seconds, rules)
         shown = 0.0
 
         def tick() -> None:
@@ -85,7 +84,7 @@ def search(
             ledger.improved, ledger.tick = improved, tick
         stopped = "exact"
         try:
-            Stages(ledger, random.Random(seed)).run(starts)
+            Stages(ledger, random.Random(seed)).run([used.enter(each) for each in starts])
         except SearchEnded as end:
             stopped = str(end)
         front = _make_front(ledger, every, names, polish=True)
@@ -102,7 +101,8 @@ def check_rows(
     if not (np.isfinite(table).all() and np.isfinite(goal).all()):
         raise ValueError("X and y must be finite numbers")
     check_size(goal, "y")
-    check_size(table, "X")
+    for index, values in enumerate(table.T):
+        check_size(values, f"column {index} of X", COLUMNS)
     if sample_weight is None:
         return table, goal, None
     weights = np.asarray(sample_weight, dtype=np.float64)
@@ -121,70 +121,46 @@ def _read_guess(guess: str, names: Sequence[str], rules: FormulaRules) -> Formul
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-Rows = tuple[Array, Array, Array | None]
-"""x (d, n), y (n,) and weights (n,), or None."""
+def _make_front(ledger: Ledger, data: ScaledRows, names: tuple[str, ...], polish: bool = False) -> Front:
+    """The front of what the ledger holds. polish: fit the formulas to the rows of `data`, and round constants
 
-
-def _make_front(ledger: Ledger, data: Rows, names: tuple[str, ...], polish: bool = False) -> Front:
-    """The front of what the ledger holds. polish: fit the formulas to the rows of `data`, and round constants"""
-    rules, candidates = ledger.rules, [(each.formula, each.loss) for each in ledger.front()]
-    if polish:
-        polished = [_polish(formula, data, ledger.variance) for formula, _loss in candidates]
-        turned = [turn_signs(formula) if g.SUB in rules.functions else formula for formula in polished]
-        candidates = [(formula, mean_squared_error(formula, *data)) for formula in turned if rules.keeps_units(formula)]
+    A row stays if it lowers loss / freedom**2 (generalised cross-validation), as constants without use do not, and if
+    no smaller row fits to rounding.
+    """
+    rules, n, rounding = ledger.rules, len(data.y), EXACT * ledger.variance
+    candidates: list[tuple[Formula, float]] = []
+    for each in ledger.front():
+        formula = _polish(each.formula, data, rounding) if polish else data.leave(each.formula)
+        allowed = rules.express(formula)
+        if allowed is not None and rules.keeps_units(allowed):
+            candidates.append((allowed, data.loss(allowed)))
     rows: list[FrontRow] = []
+    least = lowest = math.inf
     for formula, loss in sorted(candidates, key=lambda each: (each[0].size, each[1])):
-        if math.isfinite(loss) and (not rows or loss < rows[-1].loss):
-            r2 = 1 - mean_squared_error(formula, *data) / ledger.variance
-            rows.append(FrontRow(formula, names, write(formula, names), formula.size, loss, r2))
-    best = recommend(rows, len(data[1]), EXACT * ledger.variance)
-    return Front(tuple(rows), names, best, math.ceil(ledger.spent))
+        error = loss / freedom(formula, n) ** 2
+        if error < least and rounding < lowest > loss:
+            least, lowest, r2 = error, loss, 1 - loss / ledger.variance
+            text, shown = write(formula, names), loss * float(f"1e{data.target}") ** 2
+            rows.append(FrontRow(formula, names, text, formula.size, shown, r2))
+    return Front(tuple(rows), names, recommend(rows, n, EXACT), math.ceil(ledger.spent))
 
 
-def _polish(formula: Formula, data: Rows, variance: float) -> Formula:
-    """Fitted to all rows, and constants rounded wherever that costs nothing."""
-    formula = fold_numbers(formula)
-    fitted = fit_constants(formula, *data, 10)
-    formula = fitted.formula if math.isfinite(fitted.loss) else formula
-    allowed = max(mean_squared_error(formula, *data) * (1 + 1e-6), EXACT * variance)
+def _polish(formula: Formula, data: ScaledRows, rounding: float) -> Formula:
+    """Fitted to all rows, in the units of the table, without dead parts, and constants rounded wherever that costs
+    nothing."""
+    formula = simplify(formula, data.x)
+    fitted = fit_constants(formula, data.x, data.y, data.weights, 10)
+    formula = data.leave(fitted.formula if math.isfinite(fitted.loss) else formula)
+    allowed = max(data.loss(formula) * (1 + 1e-6), rounding)
+    formula = simplify(prune(formula, data.loss, allowed), data.given)
     for place in formula.fitted:
         value = formula.values[place]
         for digits in range(0, 5):
-            rounded = float(f"{value:.{digits}e}") if abs(value) < 1 else round(value, digits)
+            rounded = round(value, digits) if 1 <= abs(value) < 1e5 else float(f"{value:.{digits}e}")
             if rounded == value or (rounded == 0 and value != 0):
                 continue
-            values = (*formula.values[:place], rounded, *formula.values[place + 1 :])
-            tried = Formula(formula.codes, values)
-            if mean_squared_error(tried, *data) <= allowed:
+            tried = Formula(formula.codes, (*formula.values[:place], rounded, *formula.values[place + 1 :]))
+            if data.loss(tried) <= allowed:
                 formula = tried
                 break
-    return formula
-
-
-def fold_numbers(formula: Formula) -> Formula:
-    """The formula with every function of constants replaced by one constant; fixed numbers alone stay as they are."""
-    for root in range(formula.size):
-        begin, end = formula.subtree(root)
-        part = formula.cut(begin, end)
-        if part.size > 1 and CONSTANT in part.codes and all(code < VARIABLE for code in part.codes):
-            value = float(evaluate(part, np.empty((0, 1)))[0])
-            if math.isfinite(value):
-                return fold_numbers(formula.replace(begin, end, constant(value)))
-    return formula
-
-
-def turn_signs(formula: Formula) -> Formula:
-    """The formula with `a - 2.0*b` for `a + -2.0*b`, and `a + 2.0*b` for `a - -2.0*b`; its values stay."""
-    codes, values = list(formula.codes), list(formula.values)
-    for root, code in enumerate(formula.codes):
-        if code not in (g.ADD, g.SUB):
-            continue
-        begin, end = formula.subtree(root - 1)
-        scaled = formula.codes[end - 1] in (g.MUL, g.DIV) and formula.subtree(end - 2)[0] == begin + 1
-        if formula.codes[begin] != CONSTANT or not (end - begin == 1 or scaled):
-            continue
-        place = sum(1 for each in formula.codes[:begin] if each in (CONSTANT, FIXED))
-        if values[place] < 0:
-            values[place] = -values[place]
-            codes[root] = g.SUB if code == g.ADD else g.ADD
-    return Formula(tuple(codes), tuple(values))
+    return simplify(formula, data.given)

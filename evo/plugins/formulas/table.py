@@ -9,7 +9,7 @@ import csv
 import math
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evo.plugins.formulas.evaluation import Array, check_size
+from evo.plugins.formulas.evaluation import COLUMNS, TARGETS, Array, check_size
+from evo.plugins.formulas.units import is_unit
 from evo.plugins.formulas.writing import plain_names
 from problems.address import did_you_mean
 from problems.contract import BadAddress
@@ -29,8 +30,10 @@ _TEXT_SHARE = 0.05
 _DELIMITERS = (",", ";", "\t", "|", " ")
 _NAMED_CELLS = {
     **dict.fromkeys(("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "."), math.nan),
-    **{"true": 1.0, "false": 0.0, "inf": math.inf, "+inf": math.inf, "infinity": math.inf, "+infinity": math.inf},
+    **{"inf": math.inf, "+inf": math.inf, "infinity": math.inf, "+infinity": math.inf},
 }
+_HEAD = re.compile(r"(?P<stem>.*?)\s*(?:\[(?P<named>.*)\]|\((?P<given>[^()]*)\))")
+"""A name with its unit."""
 _Else = TypeVar("_Else")
 
 
@@ -43,6 +46,7 @@ class DataTable:
     """The rows that a formula is fitted to.
 
     names: of the variables, as formulas write them
+    spellings: the name of each of these columns by its head, with and without a unit
     units: of the variables and, last, of the target, empty if unknown
     x: (n, d)
     y: (n,)
@@ -53,6 +57,7 @@ class DataTable:
 
     names: tuple[str, ...]
     target: str
+    spellings: Mapping[str, str]
     units: tuple[str, ...]
     x: Array
     y: Array
@@ -116,7 +121,7 @@ def read_table(
         raise BadTable(f"{path}: all columns besides the target have the same value in every row")
     for k in (*chosen, goal):
         try:
-            check_size(values[k], heads[k])
+            check_size(values[k], heads[k], TARGETS if k == goal else COLUMNS)
         except ValueError as fault:
             raise BadTable(f"{path}: {fault}") from None
     for k in weigh:
@@ -129,6 +134,7 @@ def read_table(
     return DataTable(
         tuple(names[k] for k in chosen),
         names[goal],
+        {head: names[k] for k in (*chosen, goal) for head in (file.columns[k].head.strip(), heads[k])},
         tuple(file.units[k] for k in (*chosen, goal)),
         np.column_stack([values[k] for k in chosen]),
         values[goal],
@@ -161,13 +167,16 @@ class _File:
     ) -> None:
         self.path, self.columns, self.place, self.places, self.notes = path, columns, place, places, notes or []
         printable = ["".join(c if c.isprintable() else "?" for c in column.head.strip()) for column in columns]
-        split = [re.fullmatch(r"(.*?)\s*(?:\[(.*)\])?", head) for head in printable]
-        self.heads = [match[1] if match else "" for match in split]
-        self.units = [(match[2] or "").strip() if match else "" for match in split]
-        twice = sorted({head for head in self.heads if head and self.heads.count(head) > 1})
-        if twice:
-            raise BadTable(f"{path} has several columns with the name {twice[0]!r}; columns need different names")
-        self.names = plain_names(self.heads)
+        split = [_HEAD.fullmatch(head) for head in printable]
+        stems = [match["stem"] if match else head for match, head in zip(split, printable, strict=True)]
+        self.heads, self.units = list(printable), [""] * len(printable)
+        for k, match in enumerate(split):
+            if match and (match["named"] is not None or stems.count(stems[k]) == 1 and is_unit(match["given"])):
+                self.heads[k], self.units[k] = stems[k], (match["named"] or match["given"] or "").strip()
+        try:
+            self.names = plain_names(self.heads)
+        except ValueError as fault:
+            raise BadTable(f"{path}: {fault}") from None
 
     def place_of(self, name: str, what: str) -> int:
         """Where a column is, by the file's name or the formula's."""
@@ -252,14 +261,16 @@ def _arrow_column(arrow: Any, name: str, cells: Any) -> _Column:
 
 def _read_csv(path: Path, header: bool) -> _File:
     lines, notes = _decode(path)
-    delimiter, head_line = "", ""
+    delimiter, comments = "", list[str]()
     if mark := re.fullmatch(r"sep=(.)", lines[0].strip("\r\n")) if lines else None:  # Excel's
         delimiter, lines[0] = mark[1], ""
     first = next((k for k, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")), 0)
     for k, line in enumerate(lines):
         if line.lstrip().startswith("#"):
             lines[k] = "\n"
-            head_line = line.lstrip().lstrip("#").strip() if k < first else head_line
+            comments += [line.lstrip().lstrip("#").strip()] if k < first else []
+        elif ended := re.match(r"[-+\d.,;|\seE]*\d(?=\s+#)", line):  # numbers, and a comment after them
+            lines[k] = ended[0] + "\n"
     sample = [line for line in lines[:200] if line.strip()][:20]
     if not sample:
         raise BadTable(f"{path} is empty")
@@ -267,13 +278,14 @@ def _read_csv(path: Path, header: bool) -> _File:
     try:
         rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
         cells = next(row for row in rows if any(cell.strip() for cell in row))
-        is_data = len(cells) > 1 and all(math.isfinite(_number(cell, delimiter, math.inf)) for cell in cells)
-        above = next(csv.reader([head_line], delimiter=delimiter, skipinitialspace=True), [])
+        is_data = len(cells) > 1 and _are_numbers(cells, delimiter)
+        above = list(csv.reader(comments, delimiter=delimiter, skipinitialspace=True))
+        named = [row for row in above if len(row) == len(cells) and not _are_numbers(row, delimiter)]
         data: list[str] = []
         if not header:
             data, cells = cells, [f"x{k}" for k in range(1, len(cells) + 1)]
-        elif is_data and len(above) == len(cells):  # numpy.savetxt's
-            data, cells = cells, above
+        elif is_data and named:  # numpy.savetxt's
+            data, cells = cells, named[-1]
         elif is_data:
             raise BadTable(
                 f"{path} has no header: its first line is {delimiter.join(cells)[:40]!r}. Add a line of names, or pass "
@@ -323,6 +335,10 @@ def _find_delimiter(sample: Sequence[str]) -> str:
     return best
 
 
+def _are_numbers(cells: Sequence[str], delimiter: str) -> bool:
+    return all(math.isfinite(_number(cell, delimiter, math.inf)) for cell in cells)
+
+
 def _number(cell: str, delimiter: str, otherwise: _Else) -> float | _Else:
     """A cell as a number, nan if it is missing; `otherwise` if it is text."""
     text = cell.strip().lower()
@@ -331,7 +347,7 @@ def _number(cell: str, delimiter: str, otherwise: _Else) -> float | _Else:
     if delimiter != "," and re.fullmatch(r"[+-]?\d*,\d+(e[+-]?\d+)?", text):
         text = text.replace(",", ".")
     try:
-        return float(text)
+        return otherwise if "_" in text else float(text)
     except ValueError:
         return otherwise
 
@@ -344,10 +360,12 @@ def _parse_cells(
     for place, row in _whole_rows(path, rows, len(heads), first):
         places.append(place)
         try:
-            numbers.extend(list(map(float, row)))
-            continue
+            if "_" not in "".join(row):  # 1_000 is a number in Python alone
+                numbers.extend(list(map(float, row)))
+                continue
         except ValueError:
-            values = [_number(cell, delimiter, None) for cell in row]
+            pass
+        values = [_number(cell, delimiter, None) for cell in row]
         for column, cell, value in zip(columns, row, values, strict=True):
             if value is None:
                 column.text = column.text or f"{cell.strip()[:30]!r} in line {place}"
@@ -364,8 +382,10 @@ def _whole_rows(path: Path, rows: Any, width: int, first: Sequence[str]) -> Iter
     if first:
         yield rows.line_num, first[:width]
     for row in rows:
-        if len(row) == width + 1 and row[-1] == "":  # a delimiter at the end of the line
-            row = row[:-1]
+        if len(row) > width and (
+            row[width].startswith("#") or row[width:] == [""]
+        ):  # a comment, or a delimiter, ends it
+            row = row[:width]
         if len(row) == width:
             yield rows.line_num, row
         elif any(cell.strip() for cell in row):

@@ -86,19 +86,21 @@ LINKS: dict[str, Link] = {
 }
 
 
+_FUNCTIONS = {2: g.SQUARE, 3: g.CUBE, 0.5: g.SQRT}
+
+
 def power(index: int, exponent: float) -> Formula:
     """Variable `index` to a positive exponent: whole and half exponents as functions, others as a constant to fit."""
     base = variable(index)
+    return apply(g.MUL, base, apply(g.SQRT, base)) if exponent == 1.5 else raised(base, exponent)
+
+
+def raised(base: Formula, exponent: float) -> Formula:
+    """A base to a positive exponent: square, cube and root as functions, others that are not whole as a constant."""
     if exponent == 1:
         return base
-    if exponent == 2:
-        return apply(g.SQUARE, base)
-    if exponent == 3:
-        return apply(g.CUBE, base)
-    if exponent == 0.5:
-        return apply(g.SQRT, base)
-    if exponent == 1.5:
-        return apply(g.MUL, base, apply(g.SQRT, base))
+    if exponent in _FUNCTIONS:
+        return apply(_FUNCTIONS[exponent], base)
     return apply(g.POW, base, fixed(exponent) if exponent == int(exponent) else constant(exponent))
 
 

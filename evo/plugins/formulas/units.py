@@ -8,6 +8,8 @@ that is no unit of the table is a base unit of its own (`dollar`).
 from __future__ import annotations
 
 import ast
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 from evo.plugins.formulas import grammar as g
@@ -27,25 +29,40 @@ _DERIVED: dict[str, dict[str, float]] = {
     **{"T": {"kg": 1, "s": -2, "A": -1}, "Wb": {"kg": 1, "m": 2, "s": -2, "A": -1}},
     **{"S": {"kg": -1, "m": -2, "s": 3, "A": 2}, "L": {"m": 3}, "bar": {"kg": 1, "m": -1, "s": -2}},
     **{"eV": {"kg": 1, "m": 2, "s": -2}, "min": {"s": 1}, "h": {"s": 1}, "hr": {"s": 1}, "day": {"s": 1}},
-    **{"yr": {"s": 1}, "rad": {}, "deg": {}, "sr": {}, "percent": {}},
+    **{"yr": {"s": 1}, "rad": {}, "deg": {}, "sr": {}, "percent": {}, "ppm": {}},
 }
-_PREFIXES = ("da", "y", "z", "a", "f", "p", "n", "u", "µ", "m", "c", "d", "h", "k", "M", "G", "T", "P", "E", "Z", "Y")
+_BASES = ("m", "s", "kg", "A", "K", "mol", "cd", "degC", "degF")
+_SIGNS = str.maketrans(
+    {**dict.fromkeys("·⋅×", "*"), **dict.fromkeys("−–", "-"), "^": "**", "%": "percent", "Ω": "ohm", "°": "deg"}
+    | {"$": "dollar", "€": "euro"}
+)
+_PREFIXES = ("da", "y", "z", "a", "f", "p", "n", "u", "μ", "m", "c", "d", "h", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _LIKE_ITS_ARGUMENT = (g.NEG, g.ABS)
 _POWERS = {g.SQUARE: 2.0, g.CUBE: 3.0, g.SQRT: 0.5}
 
 
 def parse_unit(text: str) -> Dimension | None:
-    """The dimension of a unit such as `m/s^2`, `kg*m**2` or `1`; None, any dimension, for an empty text.
+    """The dimension of a unit such as `m/s^2`, `kg m-3`, `°C` or `1`; None, any dimension, for an empty text.
 
-    Raises ValueError, one line.
+    Degrees Celsius and Fahrenheit have zeros of their own, so each is a base unit, other than K. Raises ValueError, one
+    line.
     """
-    plain = text.strip().replace("^", "**").replace("%", "percent").replace("Ω", "ohm").replace("·", "*")
-    if not plain:
-        return None
+    plain = unicodedata.normalize("NFKC", text.strip()).translate(_SIGNS)
+    plain = re.sub(r"([^\W\d_]+)(-?\d+)", lambda m: f"{m[1]}**{m[2]}" if _known(m[1]) is not None else m[0], plain)
+    if plain in ("", "-"):
+        return NONE if plain else None
     try:
-        return _dimension(_read(parse_source("*".join(plain.split()), mode="eval").body))
+        return _dimension(_read(parse_source(re.sub(r"(?<=[\w)])\s+(?=[\w(])", "*", plain.strip()), mode="eval").body))
     except (SyntaxError, ValueError, RecursionError):
         raise ValueError(f"{text[:60]!r} is not a unit; write, for example, 'm/s^2' or '1'") from None
+
+
+def is_unit(text: str) -> bool:
+    """Whether a text in parentheses after a name, as in `flow (m3/h)`, is made of units that are known."""
+    try:
+        return all(name in _BASES for name, _power in parse_unit(text) or ()) and not text.isdecimal()
+    except ValueError:
+        return False
 
 
 def _read(node: ast.expr) -> dict[str, float]:
@@ -53,7 +70,8 @@ def _read(node: ast.expr) -> dict[str, float]:
         case ast.Constant(value=int() | float()):
             return {}
         case ast.Name(id=name):
-            return dict(_named(name))
+            known = _known(name)
+            return {name: 1} if known is None else dict(known)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return _times(_read(left), _read(right), 1)
         case ast.BinOp(left=left, op=ast.Div(), right=right):
@@ -74,13 +92,10 @@ def _number(node: ast.expr) -> float:
     raise ValueError
 
 
-def _named(name: str) -> Mapping[str, float]:
-    if name in _DERIVED:
-        return _DERIVED[name]
-    for prefix in _PREFIXES:
-        if name.startswith(prefix) and name[len(prefix) :] in _DERIVED:
-            return _DERIVED[name[len(prefix) :]]
-    return {name: 1}
+def _known(name: str) -> Mapping[str, float] | None:
+    """The base units of a unit of the table, with or without a prefix."""
+    places = (len(prefix) for prefix in ("", *_PREFIXES) if name.startswith(prefix))
+    return next((_DERIVED[name[place:]] for place in places if name[place:] in _DERIVED), None)
 
 
 def _times(left: Mapping[str, float], right: Mapping[str, float], power: float) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evo.plugins.formulas import grammar as g
@@ -25,7 +25,11 @@ def plain_name(name: str, place: int) -> str:
 
 
 def plain_names(names: Sequence[str]) -> list[str]:
-    """Different names that formulas can write, as near to the given ones as can be."""
+    """Different names that formulas can write, as near to the given ones as can be. Raises ValueError for two columns
+    of one name."""
+    twice = sorted({name for name in names if name.strip() and names.count(name) > 1})
+    if twice:
+        raise ValueError(f"there are several columns with the name {twice[0]!r}; columns need different names")
     plain: list[str] = []
     for place, name in enumerate(names):
         wanted = plain_name(name, place)
@@ -33,6 +37,12 @@ def plain_names(names: Sequence[str]) -> list[str]:
         tries = (wanted if k == 1 else f"{wanted}_{k}" for k in range(1, len(names) + 2))
         plain.append(next(tried for tried in tries if tried not in taken))
     return plain
+
+
+def replace_names(text: str, names: Mapping[str, str]) -> str:
+    """A formula as text with plain names in place of a table's."""
+    longest = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name)
+    return re.sub(rf"(?<!\w)(?:{longest})(?!\w)", lambda found: names[found[0]], text) if longest else text
 
 
 def to_python(formula: Formula, names: Sequence[str], function: str = "f") -> str:

@@ -144,6 +144,8 @@ def test_an_interrupt_ends_the_search_and_keeps_the_front(energy, monkeypatch, c
         ("", [], ["-y", "y"], "is empty"),
         ("", ROWS, ["-y", "y"], "has no header: its first line is '0.3,0,0'"),
         ("a,a,y", ROWS, ["-y", "y"], "several columns with the name 'a'"),
+        ("a,b,y", [["1_000", 2, 3], *ROWS], ["-y", "y"], "1 of 25 rows lacks a finite number: a (line 2: '1_000'"),
+        ("a,b,y", [["TRUE", *row[1:]] for row in ROWS], ["-y", "y", "--columns", "a"], "'a' is text, such as 'TRUE'"),
         ("y", [[row[0]] for row in ROWS], ["-y", "y"], "only one column, 'y'"),
         (
             "a,b,y",
@@ -198,6 +200,21 @@ def test_tables_are_read_in_several_forms(here):
     assert any("1 of 25 rows" in note for note in dropped.notes)
 
 
+def test_a_fit_is_whole_in_units_of_any_size_and_in_the_names_of_the_file(here, capsys):
+    rows = [[f"{row[0]}e-149", row[1] + 1, f"{7 * row[0] / (row[1] + 1)}e150"] for row in ROWS]
+    write(here / "data.csv", ["flow (m3/h)", "T-0 [°C]", "y (%)"], rows)
+    given = ["-y", "y (%)", "--units", "flow=m3/h,T-0=°C", "--guess", "2.0*flow (m3/h)/T-0", "--name", "large"]
+    assert invoke(["fit", "data.csv", *given, *FEW]) == 0
+    assert invoke(["fit", "--resume", "large", *FEW]) == 0
+    assert "Recommended: y = 7e+299*flow/T_0" in capsys.readouterr().out
+    row = load_fit("large")[0].recommended
+    assert row.test_r2 > 0.999999 and row.complexity == 5
+    made = {}
+    exec(row.python(), made)
+    x = np.array([[3e-149, 2.0], [1e-150, 5.0]])
+    assert made["f"](*x.T).tolist() == row(x).tolist()
+
+
 def test_long_tables_are_sampled_and_parquet_is_read(here, monkeypatch, capsys):
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
@@ -221,10 +238,11 @@ LINES = [" ".join(map(str, row)) for row in NUMBERS]
     [
         "\n".join(["# a b y", *LINES]),  # numpy.savetxt's header
         "\n".join(["# measured on Monday", "a b y", *LINES[:4], "# 16 40 17.28", *LINES[4:]]),
+        "\n".join(["# 16 40 17.28", "# a b y", "# in metres", *LINES[:4], LINES[4] + "  # a bad day", *LINES[5:]]),
         "\r\n".join(["sep=;", "a;b;y", *(line.replace(" ", ";").replace(".", ",") for line in LINES)]),  # Excel's
         "\r".join(["a\tb\ty", *(line.replace(" ", "\t") for line in LINES)]),
     ],
-    ids=["savetxt", "comments", "excel", "old mac"],
+    ids=["savetxt", "comments", "comments of numpy", "excel", "old mac"],
 )
 def test_comments_and_the_forms_of_other_programs_are_read(here, text):
     (here / "data.csv").write_bytes(text.encode())

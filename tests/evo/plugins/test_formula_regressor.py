@@ -46,7 +46,9 @@ def test_the_front_is_a_table_and_its_rows_predict(noisy):
     for index, row in table.iterrows():
         assert np.allclose(noisy.predict(X, index=index), row.lambda_format(X))
         assert row.loss == pytest.approx(np.mean((noisy.predict(X, index) - NOISY) ** 2))
-    chosen = equations(noisy).index(noisy.get_best().equation)
+    best = noisy.get_best()
+    assert best["equation"] == best.equation and best["sympy_format"] == best.sympy()  # as in PySR
+    chosen = equations(noisy).index(best.equation)
     assert noisy.sympy() == noisy.sympy(chosen) and noisy.latex() == noisy.latex(chosen)
     space = {}
     exec(noisy.python(), space)
@@ -60,6 +62,7 @@ def test_names_of_a_data_frame_and_given_ones():
     assert str(fitted().fit(X, LAW, variable_names=["a", "b"]).sympy()) == "2.5*a**2/b"
     for wrong, message in (
         ({"variable_names": ["a", "b", "c"]}, "3 variable_names for 2 columns"),
+        ({"variable_names": ["a", "a"]}, "several columns with the name 'a'"),
         ({"X_units": ["m", "m+"]}, "not a unit"),
         ({"X_units": ["m"]}, "1 X_units for 2 columns"),
     ):
@@ -132,6 +135,6 @@ def test_names_that_formulas_cannot_write_are_replaced_with_a_warning():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a-b", "lambda"])
     with pytest.warns(UserWarning, match="'a-b' to a_b, 'lambda' to lambda_"):
-        model = fitted(guesses=["1.0*a_b"]).fit(frame, X[:, 0] ** 2 / X[:, 1])
+        model = fitted(max_evals=20, guesses=["1.0*a-b**2/lambda"]).fit(frame, X[:, 0] ** 2 / X[:, 1])
     assert model.front_.names == ("a_b", "lambda_") and set(map(str, model.sympy().free_symbols)) <= {"a_b", "lambda_"}
     assert np.allclose(model.predict(frame), X[:, 0] ** 2 / X[:, 1])

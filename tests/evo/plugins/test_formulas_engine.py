@@ -7,14 +7,21 @@ import numpy as np
 import pytest
 
 from evo.plugins.formulas import FormulaError, parse, regression, search, write
-from evo.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, quiet
+from evo.plugins.formulas.evaluation import (
+    evaluate,
+    evaluate_with_jacobian,
+    fit_constants,
+    mean_squared_error,
+    quiet,
+)
 from evo.plugins.formulas.front import FrontRow, recommend
 from evo.plugins.formulas.grammar import variable
 from evo.plugins.formulas.laws import feynman, small
 from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.regression import TermColumns
 from evo.plugins.formulas.rules import FormulaRules, read_functions
-from evo.plugins.formulas.search import turn_signs
+from evo.plugins.formulas.simplify import prune, simplify
+from evo.plugins.formulas.units import parse_unit
 from evo.plugins.formulas.writing import plain_names, to_latex, to_python, to_sympy
 
 NAMES = ("a", "b")
@@ -123,25 +130,65 @@ def test_few_rows_recommend_a_formula_with_fewer_nodes():
 
 
 @pytest.mark.parametrize(
-    ("text", "turned"),
+    ("text", "short"),
     [
         ("a - -2.5", "a + 2.5"),
-        ("a + -2.5", "a - 2.5"),
-        ("a + -2.5*(b*a) - -1.5", "a - 2.5*(b*a) + 1.5"),
-        ("a*(b - -0.5*sin(a + -1.0))", "a*(b + 0.5*sin(a - 1.0))"),
-        ("a - (-2.5 + b)", "a - (-2.5 + b)"),
-        ("a - -2.5/b", "a + 2.5/b"),
+        ("a + -2.5*(b*a) - -1.5", "a + 1.5 - 2.5*b*a"),
+        ("tanh(a - a) + b*1", "b"),
+        ("2.0*a/a**3", "2.0/a**2"),
+        ("(a/a)**2 + b", "1 + b"),
+        ("1.5*log((a**3)**2) + 2.0", "9.0*log(a) + 2.0"),
+        ("2.0*log(3.0*a) + b", "2.0*log(3.0*a) + b"),
+        ("1e38*exp(a - 87.5)/(1e38*b)", "9.982351e-39*exp(a)/b"),
+        ("1e38*a/(1e38*b + 2e38*a)", "a/(b + 2.0*a)"),
+        ("3.0*sqrt(4.0*a*b)", "6.0*sqrt(a*b)"),
+        ("2*pi*sqrt(a/b)", "2*pi*sqrt(a/b)"),
+        ("a*sqrt(a) - (-b)", "a*sqrt(a) + b"),
+        ("sqrt(a**2) + exp(log(b)) + cos(0)", "a + b + 1"),
+        ("(a - 1.0)**2 + sqrt((a - 1.0)**2)", "(a - 1.0)**2 + sqrt((a - 1.0)**2)"),  # a - 1 has both signs
     ],
 )
-def test_signs_are_turned_without_a_change_of_value(text, turned):
+def test_a_law_is_written_in_few_nodes_with_the_same_values(text, short):
     formula = parse(text, NAMES)
-    assert write(turn_signs(formula), NAMES) == turned
-    assert (evaluate(turn_signs(formula), X) == evaluate(formula, X)).all()
+    assert write(simplify(formula, X), NAMES, 7) == short
+    assert np.allclose(evaluate(simplify(formula, X), X), evaluate(formula, X), rtol=1e-9)
+
+
+def test_a_part_that_lowers_no_error_leaves():
+    y = evaluate(parse("2.0*a + 1.0", NAMES), X)
+    formula = parse("tanh(1e-9*sin(b))*3.0 + abs(2.0*a)*1 + 1.0", NAMES)
+    assert write(prune(formula, lambda tried: mean_squared_error(tried, X, y), 1e-12), NAMES) == "2.0*a + 1.0"
 
 
 def test_columns_have_different_names_that_formulas_can_write():
     names = ["x 1", "x_1", "lambda", "", "np", "2nd", "mass"]
     assert plain_names(names) == ["x_1_2", "x_1", "lambda_", "x4", "np_", "_2nd", "mass"]
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        *(
+            ("m3/h", "m**3/s"),
+            ("kg m-3", "kg/m^3"),
+            ("kg·m/s²", "N"),
+            ("µm", "m"),
+            ("%", "1"),
+            ("-", "1"),
+            ("°", "rad"),
+        ),
+        *(("W/(m² K)", "W*m**-2*K**-1"), ("°C", "℃"), ("°F", "degF"), ("CO2", "CO2"), ("$/kg", "dollar/g")),
+    ],
+)
+def test_units_are_read_as_they_are_written(text, same):
+    assert parse_unit(text) == parse_unit(same)
+    assert parse_unit("°C") not in (parse_unit("K"), parse_unit("°F"))
+
+
+def test_a_front_has_no_row_that_gains_nothing():
+    y = 2.5 * T + 1 + np.random.default_rng(7).normal(0, 0.5, len(T))
+    front = search(T[:, None], y, evaluations=3000)
+    assert len(front) <= 4 and front.best.complexity == 5, list(front)
 
 
 def make_ledger(x, y):
@@ -159,6 +206,32 @@ def test_every_term_has_its_values_however_many_there_are(monkeypatch):
 def test_a_target_whose_squares_are_no_numbers_is_refused(scale):
     with pytest.raises(ValueError, match="largest number of y is .*e.200; write it in units"):
         search(ONE[:, None], ONE * scale, evaluations=10)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        *("2.5*a - 1.3", "2.5*a/b + 1.0", "3.0*a**2*sqrt(b)", "a + a*b", "a/(a**2 + b**2)", "4.0*exp(-a/b)"),
+        *("sqrt(a**2 + 3.0*b**2)", "1.0 + 0.3*a + 0.2*a**2", "3.0*log(a) + 2.0", "a**3/b**2"),
+    ],
+)
+@pytest.mark.parametrize(
+    "powers", [(150, 150, 150), (-150, -150, -150), (9, -12, 3), (-75, 6, 20), (0, 0, 12), (4, 5, -150), (250, -250, 0)]
+)
+def test_a_law_is_the_same_in_all_units(law, powers):
+    """Columns and target times powers of ten give the same values, and no more than constants for the powers."""
+    rows, (first, second, target) = np.random.default_rng(3).uniform(1, 5, (40, 2)), powers
+    goal, scales = evaluate(parse(law, NAMES), rows.T), 10.0 ** np.array([first, second])
+    plain = search(rows, goal, names=NAMES, evaluations=1200).best
+    front = search(rows * scales, goal * 10.0**target, names=NAMES, evaluations=1200)
+    assert np.allclose(front.best(rows * scales) / 10.0**target, goal, rtol=1e-6)
+    assert front.best.complexity <= plain.complexity + 8
+    space = {}
+    exec(front.best.python(), space)
+    assert np.allclose(space["f"](*(rows * scales).T), front.best(rows * scales), rtol=1e-12, atol=0)
+    starts = [row.formula for row in front]
+    again = search(rows * scales, goal * 10.0**target, names=NAMES, evaluations=200, guesses=starts)
+    assert again.stopped == "exact" and again.best.complexity <= front.best.complexity
 
 
 RNG = np.random.default_rng(5)
