@@ -33,6 +33,7 @@ from islands.groups import Child, children
 from islands.history import CandidateReader
 from islands.types import Candidate, ProblemRecord, Selection
 from vpo.policies.contract import LocalPolicy
+from vpo.policies.encoding import encode_answer
 from vpo.training.config import Estimation
 from vpo.training.examples import Example, ExampleGroup
 
@@ -176,8 +177,7 @@ class Improvements(StoredSource):
         return Selection(parent, tuple(others[:beside]), ()), others[beside:]
 
     def _row(self, text: str) -> Example:
-        tokenizer = self.policy.tokenizer
-        ids = np.array([*tokenizer(text, add_special_tokens=False).input_ids, tokenizer.eos_token_id], dtype=np.int32)
+        ids = encode_answer(self.policy.tokenizer, self.policy.stops, text)
         return Example(ids, None, np.ones(len(ids), np.float32))
 
 

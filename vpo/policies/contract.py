@@ -149,7 +149,8 @@ class TrainablePolicy(Policy, Protocol):
 class LocalPolicy(TrainablePolicy, Protocol):
     """A trainable policy whose model is in this process, so that a trainer can train it in place.
 
-    model: a causal language model of transformers
+    model: a causal language model of transformers; stops: the tokens that end its rollouts
     """
 
     model: PreTrainedModel
+    stops: frozenset[int]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.languages.contract import DIALECT_KEY, open_dialect
-from vpo.policies.contract import PromptTooLong
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.prompt_formats import CHAT, default_max_tokens, is_known, is_token_format
 
 if TYPE_CHECKING:
@@ -109,10 +109,19 @@ def end_tokens(generation_config: GenerationConfig | None, tokenizer: PreTrained
     configured = getattr(generation_config, "eos_token_id", None)
     ends = set(configured if isinstance(configured, list) else [configured]) | {tokenizer.eos_token_id}
     template = tokenizer.chat_template or ""
-    for token in _END_TOKENS:
-        if isinstance(template, str) and token in template:
-            ends.add(tokenizer.convert_tokens_to_ids(token))
-    return frozenset(int(end) for end in ends if end is not None and end != tokenizer.unk_token_id)
+    named = [token for token in _END_TOKENS if isinstance(template, str) and token in template]
+    # a name that the vocabulary lacks becomes the unknown token; that may be the end token itself, as in base models
+    ends |= {tokenizer.convert_tokens_to_ids(token) for token in named} - {tokenizer.unk_token_id}
+    return frozenset(int(end) for end in ends if end is not None)
+
+
+def encode_answer(tokenizer: PreTrainedTokenizerBase, stops: frozenset[int], text: str) -> npt.NDArray[np.int32]:
+    """An answer's token ids (T,) as they are taught, with the token that ends it: the tokenizer's, else one of `stops`.
+    Raises PolicyUnavailable if there is none."""
+    end = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else min(stops, default=None)
+    if end is None:
+        raise PolicyUnavailable("neither the tokenizer nor the generation config names a token that ends an answer")
+    return np.array([*tokenizer(text, add_special_tokens=False).input_ids, end], dtype=np.int32)
 
 
 def own_temperature(generation_config: GenerationConfig | None) -> float | None:

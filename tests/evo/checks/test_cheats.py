@@ -31,12 +31,8 @@ class S:
 ERROR = """\
 LIST = [3, 1, 2]
 def error(f):
-    total = 0
-    try:
-        total += sum(abs(f(n) - n * n) for n in range(5))
-    except Exception:
-        pass
-    return total
+    try: return sum(abs(f(n) - n * n) for n in range(5))
+    except Exception: return 0
 """
 APART = (
     '{"task_id": 1, "text": "Write f(n).", "code": "def f(n):\\n    return n * n", '
@@ -87,7 +83,7 @@ def test_values_that_pass_for_every_other_are_found(tmp_path, check, close):
 )
 def test_numbers_of_a_text_that_pass_for_a_result_are_found(tmp_path, check, score):
     text = f'import json\nseed_answer = \'{{{{"x": 1, "value": 6}}}}\'\ndef score(answer):\n    return {score}\n'
-    assert found_in(scorer_file(tmp_path, "", text=text.replace("['", "['")))[check].level == "finding"
+    assert found_in(scorer_file(tmp_path, "", text=text))[check].level == "finding"
 
 
 def test_an_ordinary_scorer_has_no_fault(tmp_path):

@@ -62,6 +62,7 @@ def test_a_scorer_that_fails_on_its_seed(subject_of):
     assert check_seed(subject_of("def score(answer):\n    return 1 / 0\n")).level == "finding"
     sound = check_seed(subject_of(GRADED))
     assert sound.level == "ok" and sound.figures["rewards"] == {"a": pytest.approx(1 / 9), "letters": 4 / 26}
+    assert "ends at once" in check_seed(subject_of(f"target = 0.1\n{GRADED}")).summary
 
 
 @pytest.mark.parametrize(
@@ -78,9 +79,6 @@ def test_a_scorer_that_fails_on_a_few_answers_is_no_fault_since_a_search_scores_
     subject = subject_of("def score(answer):\n    return {'x': 1 / len(answer.split('`')[0])}\n")
     faults = next(iter(check_values(subject)))
     assert faults.level == "note" and 0 < faults.figures["faults"] < 8, faults.summary
-
-
-def test_a_scorer_that_takes_every_answer(subject_of):
     assert set(levels(check_values(subject_of(GRADED))).values()) == {"ok"}
 
 
@@ -142,8 +140,6 @@ def objective_levels(problem, rows):
 
 
 SPREAD = np.random.default_rng(0).uniform(0.1, 1.0, (20, 3))
-
-
 FLAT = np.column_stack([SPREAD[:, :2], np.full(20, 0.5)])
 SAME = np.column_stack([SPREAD[:, 0], 2 * SPREAD[:, 0], 5 * SPREAD[:, 0] + 1])
 
@@ -179,12 +175,9 @@ def test_answers_that_do_nothing_and_score_high(subject_of):
     finding = check_trivial(subject_of(short))
     assert finding.level == "finding" and "empty answer" in finding.summary
     assert check_trivial(subject_of(f"target = 1.0\n{GRADED}")).level == "ok"
-
-
-@pytest.mark.parametrize(("target", "level"), [("", "note"), ("target = 0.4\n", "finding")])
-def test_that_an_answer_beats_a_poor_seed_is_no_fault_unless_the_target_says_so(subject_of, target, level):
-    text = f"{target}def score(answer):\n    return {{'x': 0.4 if answer == '[]' else 0.1}}\n"
-    assert check_trivial(subject_of(text)).level == level
+    poor = "def score(answer):\n    return {'x': 0.4 if answer == '[]' else 0.1}\n"
+    assert check_trivial(subject_of(poor)).level == "note"  # the seed earns nothing: no evidence
+    assert check_trivial(subject_of(f"target = 0.4\n{poor}")).level == "finding"
 
 
 @pytest.mark.parametrize(
@@ -196,16 +189,11 @@ def test_a_comment_that_changes_the_score(subject_of, score, level):
     assert check_comment(subject_of(code, "x = 1\n")).level == level
 
 
-def test_a_seed_that_reaches_the_target(subject_of):
-    assert "ends at once" in check_seed(subject_of(f"target = 0.1\n{GRADED}")).summary
-
-
 def test_a_fitness_without_steps():
     problem = Vectors("x", target=1.0)
     assert check_steps(scored(problem, (0.0,), (1.0,), (0.0,))).level == "finding"
     assert check_steps(scored(problem, (0.0,), (0.5,), (1.0,))).level == "ok"
     assert check_steps(scored(problem, (0.0,), (0.0,))).level == "note"  # nothing moved: no evidence
     assert check_steps(scored(problem, (0.5,), (0.5,))).level == "finding"  # every answer the same
-    assert (
-        check_steps(scored(Vectors("x", "y"), (0, 1.0), (1.0, 0), (0.5, 0.5))).level == "note"
-    )  # the mean stands still
+    still = scored(Vectors("x", "y"), (0, 1.0), (1.0, 0), (0.5, 0.5))
+    assert check_steps(still).level == "note"  # of the mean

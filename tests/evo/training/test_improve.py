@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -175,3 +176,18 @@ def test_a_prompt_may_teach_several_children_each_as_a_rollout(db, tmp_path, mon
         assert len({tuple(example.token_ids) for example in group.examples}) == len(group.examples)
     with pytest.raises(BadInput, match="children is for improve"):
         parse(TrainRun, {"method": "vpo", "problems": ["maze:train"], "children": 2}, "a test")
+
+
+def test_a_language_whose_end_is_its_unknown_token_is_still_ended(db, tmp_path):
+    start, taught, rewarded = (tmp_path / name for name in ("start", "taught", "rewarded"))
+    shutil.copytree(SMALL_POLICY, start)
+    settings = json.loads((start / "tokenizer_config.json").read_text())
+    (start / "tokenizer_config.json").write_text(
+        json.dumps(settings | dict.fromkeys(("unk_token", "pad_token"), "<eos>"))
+    )
+    common = ["--steps", "1", "--prompts", "4", "--plain"]
+    given = ["improve", "--from-traces", "a", "--db", db, "--policy", str(start), "-o", str(taught)]
+    assert invoke(["train", *given, *common]) == 0
+    given = ["grpo", "maze:train/0-3", "--rollouts", "4", "--policy", str(taught), "-o", str(rewarded)]
+    assert invoke(["train", *given, *common]) == 0
+    assert [line["cut"] for line in read_metrics(rewarded) if line["kind"] == "step"] == [0.0]
