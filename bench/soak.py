@@ -1,6 +1,6 @@
 """kill -9 at random points, again and again: what was committed stays, nothing is scored twice, nothing is left behind.
 
-    python bench/soak.py [--kills 1000] [--state FILE] [--seed 0] [--kinds search,scorer,...] [--report]
+    python bench/soak.py [--kills 1000] [--state FILE] [--seed 0] [--kinds search,scorer,...]
 
 An episode is one piece of work (a search of mazes, a search with a scorer in the sandbox, a search that trains its
 policy, a comparison, an import, a search with an engine process) in a fresh database, SQLite and PostgreSQL in turn. It
@@ -37,7 +37,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 
 from soak_kinds import KINDS, Kind, import_commands, warm_up  # noqa: E402
 from soak_life import Life, become_subreaper, descendants, orphans_after, stubbed_engines  # noqa: E402
-from soak_report import add_up, describe  # noqa: E402
 from soak_store import Snapshot, committed, rows, whole  # noqa: E402
 from support.postgres import PostgresServer  # noqa: E402
 
@@ -268,11 +267,7 @@ def main() -> None:
     parser.add_argument("--databases", default="sqlite,postgresql")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "evo-soak")
     parser.add_argument("--state", type=Path, help="default: state.json in the folder")
-    parser.add_argument("--report", nargs="+", type=Path, metavar="STATE", help="print these soaks' figures and end")
     options = parser.parse_args()
-    if options.report:
-        print(describe(add_up(options.report)))
-        return
     options.folder.mkdir(parents=True, exist_ok=True)
     state = options.state or options.folder / "state.json"
     soak = Soak(state, options.seed, options.kinds.split(","), options.folder, options.databases.split(","))
@@ -280,7 +275,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: setattr(soak, "stopped", True))
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     soak.run(options.kills)
-    print(describe(soak.state))
+    print(json.dumps(soak.state, indent=1))
     sys.exit(bool(soak.state["counts"]))
 
 

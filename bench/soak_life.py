@@ -49,14 +49,6 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def state_of(pid: int) -> str:
-    """Its state letter; X for a process that is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (OSError, IndexError):
-        return "X"
-
-
 def words_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200]

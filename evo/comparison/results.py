@@ -84,12 +84,6 @@ class Results:
         self._known(t, 1)
         return np.asarray(np.maximum(0.0, t + 1 - np.maximum(self.solved_at[self.judged], 1)) / t)
 
-    def solve_times(self, t: int) -> Floats:
-        """(J, S) iterations to the solution, at most t, and t if there is none. The mean is the restricted mean time
-        (lower is better; times `answers` for answers). Raises ValueError beyond the horizon."""
-        self._known(t, 1)
-        return np.minimum(self.solved_at[self.judged], t)
-
     def best_at(self, t: int) -> Floats:
         """(P, S) best fitness after t iterations. A search without a valid answer counts 0, as a missing answer does in
         an evaluation. Raises ValueError beyond the best_horizon."""

@@ -67,9 +67,10 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
 
     The band is Wilson's with the effective sample size rate (1 - rate) / variance. The variance is that of the rate
     over problems by the infinitesimal jackknife, with all seeds of a problem as one unit (and with crossed seeds also
-    all problems of a seed: Cameron, Gelbach and Miller 2011). It is at least that of independent searches. For one seed
-    and finished searches the band is the usual Wilson interval. Unlike a bootstrap band it has a width at rates of 0
-    and 1, and it is fast enough for every refresh. For one problem it is over its seeds; one search has no band.
+    all problems of a seed: Cameron, Gelbach and Miller 2011; one such seed has no band). It is at least that of
+    independent searches. For one seed and finished searches the band is the usual Wilson interval. Unlike a bootstrap
+    band it has a width at rates of 0 and 1, and it is fast enough for every refresh. For one problem it is over its
+    seeds; one search has no band.
     Raises ValueError if no problem has a target.
     """
     solved_at, done = arm.solved_at[arm.judged], arm.done[arm.judged]  # (J, S)
@@ -103,7 +104,8 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
         last = int(np.argmax(unsolved == 0))
         size[last:] = min(size[last - 1], len(done)) if last else len(done)
     rate = np.where(known, 1 - unsolved, np.nan)
-    low, high = wilson(rate, size, df=df) if len(done) > 1 else (np.full_like(rate, np.nan),) * 2
+    alone = len(done) == 1 or (crossed_seeds and arm.done.shape[1] == 1)
+    low, high = (np.full_like(rate, np.nan),) * 2 if alone else wilson(rate, size, df=df)
     return Curve(arm.times, rate[1:], low[1:], high[1:])
 
 
@@ -134,7 +136,6 @@ class Metric(NamedTuple):
 METRICS: Mapping[str, Metric] = {
     "solved": Metric("solve rate", Results.solved_by, rate=True),
     "area": Metric("area under the solve curve", Results.solve_areas, rate=True),
-    "time": Metric("iterations to solve", Results.solve_times),
     "best": Metric("mean best fitness", Results.best_at),
 }
 
@@ -142,16 +143,15 @@ METRICS: Mapping[str, Metric] = {
 def metric_difference(
     metric: str, a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
 ) -> Difference:
-    """a - b in a metric of METRICS after t iterations (default: the common horizon); in `time`, below 0 if a is faster.
+    """a - b in a metric of METRICS after t iterations (default: the common horizon).
 
     Raises ValueError if the arms are not comparable, if t is beyond the common horizon, and, for all metrics but
     `best`, if no problem has a target.
     """
     its, known = METRICS[metric], common_horizon(a, b, best=metric == "best")
     t = known if t is None else t
-    return paired_difference(
-        its.values(a, t), its.values(b, t), rate=its.rate, crossed_seeds=crossed_seeds, comparisons=comparisons
-    )
+    options: dict[str, Any] = {"crossed_seeds": crossed_seeds, "comparisons": comparisons, "least": 0.0}
+    return paired_difference(its.values(a, t), its.values(b, t), rate=its.rate, **options)
 
 
 def _variance(influence: Floats, crossed_seeds: bool) -> tuple[Floats, Floats | None]:

@@ -191,7 +191,7 @@ def compare_problems(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> 
     for name, values in first.per_problem.items():
         others = np.array([_number(theirs.get(problem.name, {}).get(name)) for problem in first.problems])
         if (np.isfinite(values) & np.isfinite(others)).any():
-            differences[name] = paired_difference(values, others, rate=is_rate(name))
+            differences[name] = paired_difference(values, others, rate=is_rate(name), least=0.0)
     return differences
 
 

@@ -1,8 +1,9 @@
-"""Intervals of means over problems: Student's, and Wilson's for rates. For a single problem they are over its seeds and
-hold for no other problem; a single problem under one seed has no interval."""
+"""Intervals of means over problems: Student's, extended to Hall's, and Wilson's for rates. For a single problem they
+are over its seeds and hold for no other problem; a single problem under one seed has no interval."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,6 +16,8 @@ Floats = npt.NDArray[np.float64]
 _Number = TypeVar("_Number", np.float64, np.int64)
 
 CONFIDENCE = 0.95
+FEWEST_SKEWED = 8
+"""The skewness of fewer values is too uncertain to be allowed for."""
 
 
 def wilson(
@@ -84,28 +87,58 @@ def _variance_of_mean(values: Floats) -> Floats:
     return np.asarray(values.var(axis=0, ddof=1) / len(values) if len(values) > 1 else np.zeros(values.shape[1:]))
 
 
+def skewed(
+    values: Floats, error: Floats | float, df: Floats | float, level: float = CONFIDENCE
+) -> tuple[Floats, Floats, Floats]:
+    """Low, high and two-sided p of the mean of independent values, (n, ...) -> (...) each: Student's interval, extended
+    to that of Hall (1992, On the removal of skewness by transformation), whose cubic of t allows for skewed values.
+
+    error, df: standard error of the mean and its degrees of freedom, (...)
+    """
+    from scipy.special import stdtr, stdtrit  # imported here: searches without intervals do not need scipy
+
+    count, mean = len(values), values.mean(axis=0)
+    spread = values.std(axis=0)
+    flat = spread <= 1e-12 * np.abs(mean)
+    skew = (((values - mean) / np.where(flat, 1.0, spread)) ** 3).mean(axis=0)
+    skew = np.where(flat | (count < FEWEST_SKEWED), 0.0, skew * math.sqrt(count * (count - 1)) / max(1, count - 2))
+    root, slight = math.sqrt(count), np.abs(skew) < 1e-6
+    safe = np.where(slight, 1.0, skew)
+
+    def quantile(x: Floats) -> Floats:
+        """The t whose transform is x."""
+        return np.where(slight, x, root * 3 / safe * (np.cbrt(1 + safe * (x / root - safe / (6 * count))) - 1))
+
+    q = stdtrit(df, (1 + level) / 2)
+    low, high = mean - error * np.maximum(q, quantile(q)), mean - error * np.minimum(-q, quantile(-q))
+    t = mean / np.maximum(error, 1e-90)
+    transformed = t + skew * t**2 / (3 * root) + skew**2 * t**3 / (27 * count) + skew / (6 * root)
+    return low, high, np.minimum(1.0, 2 * stdtr(df, -np.minimum(np.abs(t), np.sign(t) * transformed)))
+
+
 def mean_band(
     values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False
 ) -> tuple[Floats, Floats, Floats]:
     """Means over problems and seeds with their intervals: (P, S, ...) -> mean, low, high, each (...,).
 
-    The interval is Student's. rate: values are in [0, 1], and the interval is Wilson's, which has a width at 0 and 1
-    too. Its sample size is that of a proportion with the same variance as these values together with a problem at 0 and
-    one at 1, which are possible although they were not seen (Agresti and Coull 1998). The variance is at least that
-    between seeds. For one problem the interval is over its seeds; low and high are NaN for one seed, and if seeds of
-    equal value leave no width.
+    The interval is Student's, extended to Hall's (skewed). rate: values are in [0, 1], and the interval is Wilson's,
+    which has a width at 0 and 1 too. Its sample size is that of a proportion with the same variance as these values
+    together with a problem at 0 and one at 1, which are possible although they were not seen (Agresti and Coull 1998).
+    The variance is at least that between seeds. For one problem the interval is over its seeds. low and high are NaN
+    for one seed of one problem, for one seed that acts on all problems, and if seeds of equal value leave no width.
     """
-    from scipy.special import stdtrit
-
-    array = by_unit(with_seeds(values))
+    array = with_seeds(values)
+    alone = crossed_seeds and array.shape[1] == 1
+    array = by_unit(array)
     of = moments(array, crossed_seeds=crossed_seeds)
-    if len(array) == 1:
+    if len(array) == 1 or alone:
         return of.mean, np.full_like(of.mean, np.nan), np.full_like(of.mean, np.nan)
     if not rate:
-        half = stdtrit(of.df, (1 + CONFIDENCE) / 2) * np.sqrt(of.variance)
+        means = array.mean(axis=1)
+        low, high, _ = skewed(means, np.sqrt(of.variance), of.df)
         if np.shape(values)[0] == 1:  # the variance of equal values is not 0 to the last bit
-            half = np.where(np.ptp(array.mean(axis=1), axis=0) > 0, half, np.nan)
-        return of.mean, of.mean - half, of.mean + half
+            low, high = (np.where(np.ptp(means, axis=0) > 0, end, np.nan) for end in (low, high))
+        return of.mean, low, high
     ends = np.broadcast_to(np.reshape([0.0, 1.0], (2,) + (1,) * (array.ndim - 1)), (2, *array.shape[1:]))
     padded = moments(np.concatenate([array, ends]), crossed_seeds=crossed_seeds)
     problems, seeds = array.shape[:2]

@@ -37,11 +37,12 @@ def ratio_interval(hits: npt.ArrayLike, trials: npt.ArrayLike, *, crossed_seeds:
     known = n.sum(axis=1) > 0
     if not known.any():
         raise ValueError("a rate needs at least one trial")
+    alone = crossed_seeds and n.shape[1] == 1  # one seed that acts on all problems: its variance is unknown
     h, n = by_unit(h[known]), by_unit(n[known])
     tried = n.sum(axis=1) > 0  # some seeds of a single problem may have no trial
     h, n = h[tried], n[tried]
     mean = min(1.0, float(h.sum() / n.sum()))
-    if len(n) == 1:
+    if len(n) == 1 or alone:
         return Interval(mean, math.nan, math.nan)
     ends = np.full((1, n.shape[1]), n.mean())
     padded_hits, padded = np.concatenate([h, ends, 0 * ends]), np.concatenate([n, ends, ends])
@@ -70,6 +71,7 @@ def ratio_difference(
     if not both.any():
         raise ValueError("no problem has a trial of both rates")
     first, second = linearise(h[both], n[both]), linearise(other_h[both], other_n[both])
-    gap = paired_difference(first, second, crossed_seeds=crossed_seeds, comparisons=comparisons)
+    bounded = -math.inf  # rates are, though linearised values may be below 0
+    gap = paired_difference(first, second, crossed_seeds=crossed_seeds, comparisons=comparisons, least=bounded)
     low, high = np.clip([gap.interval.low, gap.interval.high], -1.0, 1.0)
     return replace(gap, interval=Interval(gap.interval.mean, float(low), float(high)))

@@ -80,7 +80,7 @@ class Promotion:
         if step % self.every:
             return {}
         theirs, ours = await self._bests(policy), await self._bests(self.candidate)
-        gap = paired_difference(ours, theirs)
+        gap = paired_difference(ours, theirs, least=0.0)
         harmful = gap.interval.high < 0
         self.conclude(trainer, harmful)
         # a single problem has no interval, so no version counts as harmful

@@ -22,8 +22,6 @@ def test_figures_by_hand():
     assert got.solved_by(0).tolist() == [[1, 0], [0, 0]]
     assert got.solved_by(4).tolist() == [[1, 1], [0, 0]]
     assert got.solved_by(5).tolist() == [[1, 1], [1, 0]]
-    assert got.solve_times(4).tolist() == [[0, 1], [4, 4]]
-    assert got.solve_times(10).tolist() == [[0, 1], [5, 10]]
     assert got.solve_areas(10).tolist() == [[1, 1], [0.6, 0]]
 
 

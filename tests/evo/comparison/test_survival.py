@@ -126,7 +126,7 @@ def test_crossed_seeds_widen_the_band_where_they_differ():
     nested, crossed = solve_curve(results), solve_curve(results, crossed_seeds=True)
     assert crossed.high[0] - crossed.low[0] > 2 * (nested.high[0] - nested.low[0])
     one = arm(results.solved_at[:, :1])
-    assert solve_curve(one, crossed_seeds=True).high == pytest.approx(solve_curve(one).high)
+    assert np.isnan(solve_curve(one, crossed_seeds=True).high).all(), "one seed tells of none"
 
 
 def test_median_time():
@@ -160,7 +160,6 @@ def test_differences_at_an_iteration():
     )
     area = metric_difference("area", a, b)
     assert area.interval.mean == pytest.approx((solve_curve(a).mean - solve_curve(b).mean).mean())
-    assert metric_difference("time", a, b).interval.mean < 0 < area.interval.mean
     assert end.shown
     wider = metric_difference("solved", a, b, crossed_seeds=True).interval
     assert wider.high - wider.low > end.interval.high - end.interval.low

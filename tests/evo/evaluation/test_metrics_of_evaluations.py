@@ -110,15 +110,15 @@ def test_a_problem_that_one_seed_could_not_judge_counts_in_none():
 
 def test_comparison_pairs_problems_by_name():
     rng = np.random.default_rng(1)
-    hard = rng.random(12)  # problems differ far more than the two policies do
+    hard = rng.random(60)  # problems differ far more than the two policies do
     ours = Evaluation([sample(0, *(answers_of([[x, x]], name=f"p{i}") for i, x in enumerate(hard)))])
-    rows = [sample(0, *(answers_of([[x - 0.01, x - 0.01]], name=f"p{i}") for i, x in enumerate(hard)))]
+    rows = [sample(0, *(answers_of([[x - 0.1, x - 0.1]], name=f"p{i}") for i, x in enumerate(hard)))]
     theirs = Evaluation(rows).record()["per_problem"][::-1]
     differences = compare_problems(ours, theirs)
     best = differences["best@1"]
-    assert best.interval.mean == pytest.approx(0.01)
+    assert best.interval.mean == pytest.approx(0.1)
     assert best.shown
-    assert best.pairs == 12
+    assert best.pairs == 60
     assert not differences["diversity"].shown, "no difference at all is none"
     assert compare_problems(ours, theirs[:4])["best@1"].pairs == 4
     assert compare_problems(ours, [{"problem": "other", "best@1": 1.0}]) == {}
@@ -143,6 +143,6 @@ def test_every_verdict_has_its_numbers():
     assert any(line.startswith("solve@1: no difference shown (ours - theirs = +1.000 [") for line in lines)
     assert all(" = " in line for line in lines)
     assert not any(line.startswith("mean[") for line in lines)
-    assert against(9)["verdicts"][1] == "best@1: ours - theirs = +1.000 [1.000, 1.000]"
+    assert against(9)["verdicts"][1] == "best@1: ours - theirs = +1.000 [0.755, 1.000]"
     assert record["differences"]["solve@1"]["p"] == pytest.approx(1 / 16)
     assert not record["differences"]["solve@1"]["shown"]

@@ -45,12 +45,12 @@ def test_nothing_and_everything_have_a_width():
 
 
 def test_differences_are_paired_over_the_problems_that_both_have():
-    trials = np.array([[30.0], [60.0], [20.0], [40.0], [50.0], [10.0], [0.0], [90.0]])
-    base = np.array([0.2, 0.7, 0.1, 0.5, 0.4, 0.9, 0.0, 0.3])[:, None] * trials
+    trials = np.array([[30.0], [60.0], [20.0], [40.0], [50.0], [10.0], [0.0], [90.0]] * 4)
+    base = np.array([0.2, 0.7, 0.1, 0.5, 0.4, 0.9, 0.0, 0.3] * 4)[:, None] * trials
     other = trials.copy()
-    other[7] = 0
+    other[7::8] = 0
     gap = ratio_difference(base + 0.1 * trials, trials, np.where(other > 0, base, 0), other)
-    assert gap.pairs == 6 and gap.shown and gap.interval.mean == pytest.approx(0.1)
+    assert gap.pairs == 24 and gap.shown and gap.interval.mean == pytest.approx(0.1)
     assert ratio_difference(base, trials, base, trials).interval.mean == 0
     few = ratio_difference([9, 1], [10, 10], [1, 6], [10, 10]).interval  # Student's ends of two problems are far apart
     assert (few.low, few.high) == (-1.0, 1.0)

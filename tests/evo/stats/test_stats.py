@@ -38,11 +38,17 @@ def test_wilson_refuses_what_is_no_share(arguments):
         wilson(*arguments)
 
 
-def test_a_mean_has_students_interval():
-    values = np.random.default_rng(0).normal(3, 1, (12, 3))
+def test_a_mean_has_students_interval_and_skewed_values_halls():
+    values = np.random.default_rng(0).normal(3, 1, (6, 3))
     theirs = reference.ttest_1samp(values.mean(axis=1), 0).confidence_interval()
     found = mean_interval(values)
     assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high))
+    skewed = np.array([0.1, 0.2, 0.2, 0.3, 0.4, 0.6, 0.9, 1.4, 2.5, 5.0])
+    theirs, found = reference.ttest_1samp(skewed, 0).confidence_interval(), mean_interval(skewed)
+    n, t, skew = 10, reference.t.ppf(0.975, 9), reference.skew(skewed, bias=False)
+    cubic = np.cbrt(1 - skew * (t / n**0.5 + skew / (6 * n)))
+    end = skewed.mean() - 3 * n**0.5 / skew * (cubic - 1) * reference.sem(skewed)
+    assert found.low == pytest.approx(theirs.low) and found.high == pytest.approx(end) and end > theirs.high
 
 
 def test_a_rate_has_a_width_at_its_ends():
@@ -72,7 +78,8 @@ def test_crossed_seeds_add_their_own_variance():
     values = rng.normal(0, 1, (30, 1)) + rng.normal(0, 1, (1, 4)) + rng.normal(0, 1, (30, 4))
     nested, crossed = mean_interval(values), mean_interval(values, crossed_seeds=True)
     assert crossed.low < nested.low < nested.high < crossed.high
-    assert mean_interval(values[:, :1], crossed_seeds=True) == mean_interval(values[:, :1]), "one seed tells of none"
+    assert not mean_interval(values[:, :1], crossed_seeds=True).known, "one seed tells of none"
+    assert not mean_interval(values[:, :1] > 0, rate=True, crossed_seeds=True).known
 
 
 def test_a_band_is_the_interval_at_every_place():
@@ -142,8 +149,8 @@ def test_interval_and_p_agree(crossed, rate, comparisons):
         chance = rng.random((problems, 1))
         a, b = ((rng.random((problems, 3)) < np.clip(chance + shift, 0, 1)) * 1.0 for shift in (rng.random() / 2, 0.0))
         found = paired_difference(a, b, crossed_seeds=crossed, rate=rate, comparisons=comparisons)
-        if not found.interval.known:  # seeds of one problem that do not differ
-            assert problems == 1 and found.unknown
+        if not found.interval.known:  # seeds of one problem, or nearly all problems, that do not differ
+            assert (problems == 1 or not rate) and found.unknown
             continue
         clear = found.interval.low > 0 or found.interval.high < 0
         assert clear == found.shown == (found.p <= 0.05), found
@@ -179,7 +186,8 @@ def test_a_difference_of_several_seeds_averages_them_within_problems():
     a, b = rng.random((12, 3)), rng.random((12, 5))
     d = paired_difference(a, b)
     gaps = a.mean(axis=1) - b.mean(axis=1)
-    assert (d.interval.low, d.interval.high, d.p) == sign_flips(gaps)
+    low, high, p = sign_flips(gaps)
+    assert d.interval.low <= low < high <= d.interval.high and p <= d.p < p + 0.02
     wider = paired_difference(a, b, crossed_seeds=True)
     assert wider.interval.mean == d.interval.mean
     assert wider.interval.low <= d.interval.low < d.interval.high <= wider.interval.high
@@ -200,7 +208,7 @@ def test_four_problems_to_none_are_no_difference():
     d = paired_difference([1] * 4 + [0] * 56, [0] * 60, rate=True)
     assert d.p == pytest.approx(0.125, abs=0.01)
     assert not d.shown
-    assert verdict("vpo", "grpo", d).text == "no difference shown (vpo - grpo = +0.07 [-0.01, 0.14], p = 0.12)"
+    assert verdict("vpo", "grpo", d).text == "no difference shown (vpo - grpo = +0.07 [-0.01, 0.20], p = 0.12)"
 
 
 def test_no_problem_solved_by_either_arm_leaves_room_for_a_difference():
@@ -247,3 +255,28 @@ def test_intervals_of_solve_rates_and_of_mean_fitness_cover(rate, shape):
         held += found.low - 1e-12 <= shape[0] / sum(shape) <= found.high + 1e-12
     noise = 2.6 * (0.95 * 0.05 / TRIALS) ** 0.5  # a coverage of .95 is farther from it once in a hundred cases
     assert 0.95 - noise <= held / TRIALS <= (1.0 if rate else 0.95 + noise)
+
+
+def test_one_seed_that_acts_on_all_problems_has_no_interval_and_calls_nothing():
+    """Under one seed of each policy the difference of the policies and that of the seeds are one."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((30, 1)) + 0.3, rng.random((30, 3))
+    for rate in (False, True):
+        found = paired_difference(a, b, rate=rate, crossed_seeds=True)
+        assert not found.interval.known and not found.shown and found.p == 1
+        assert verdict("a", "b", found).text.endswith("; one seed that acts on all problems has no interval)")
+    assert paired_difference(a, b).shown and paired_difference(b + 0.8, b, crossed_seeds=True).interval.known
+
+
+def test_means_have_no_interval_where_the_values_do_not_tell_how_far_a_problem_may_go():
+    """A gain of .05 on every problem seen, and values that reach nowhere else: a loss of .45 on a tenth cancels it."""
+    gains = np.full(12, 0.05)
+    told = verdict("a", "b", paired_difference(gains, np.zeros(12))).text
+    assert told.startswith("no difference shown (a - b = +0.05; the values do not tell how far")
+    assert paired_difference(gains, np.zeros(12), least=0.0).shown, "if nothing can be lost"
+    spread = np.linspace(0.5, 0.9, 12)
+    of_spread = paired_difference(spread + gains, spread)
+    assert of_spread.interval.low < 0 < 0.05 < of_spread.interval.high and not of_spread.shown
+    assert paired_difference(np.linspace(0.5, 0.9, 60) + 0.1, np.linspace(0.5, 0.9, 60)).shown
+    ties = paired_difference([0.5] * 10 + [0.9, 0.8], [0.5] * 12)
+    assert ties.unknown == "2 of 12 problems differ, which leaves no interval" and not ties.shown
