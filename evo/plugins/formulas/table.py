@@ -171,8 +171,10 @@ class _File:
         stems = [match["stem"] if match else head for match, head in zip(split, printable, strict=True)]
         self.heads, self.units = list(printable), [""] * len(printable)
         for k, match in enumerate(split):
-            if match and (match["named"] is not None or stems.count(stems[k]) == 1 and is_unit(match["given"])):
-                self.heads[k], self.units[k] = stems[k], (match["named"] or match["given"] or "").strip()
+            alone = stems.count(stems[k]) == 1
+            if match and (match["named"] is not None or alone and is_unit(match["given"])):
+                self.heads[k] = stems[k] if alone else printable[k]
+                self.units[k] = (match["named"] or match["given"] or "").strip()
         try:
             self.names = plain_names(self.heads)
         except ValueError as fault:

@@ -202,12 +202,6 @@ def test_every_term_has_its_values_however_many_there_are(monkeypatch):
     assert all(columns.get(variable(index)) is not None for index in (0, 1, 2, 3, 4, 0))
 
 
-@pytest.mark.parametrize("scale", [1e200, 1e-200])
-def test_a_target_whose_squares_are_no_numbers_is_refused(scale):
-    with pytest.raises(ValueError, match="largest number of y is .*e.200; write it in units"):
-        search(ONE[:, None], ONE * scale, evaluations=10)
-
-
 @pytest.mark.parametrize(
     "law",
     [
@@ -245,19 +239,11 @@ def noisy(y):
 @pytest.mark.parametrize(
     ("x", "y", "evaluations", "nodes"),
     [
-        (
-            1e14 * (4 + 6 * (ONE - 1)),
-            noisy(4.136e-15 * 1e14 * (4 + 6 * (ONE - 1)) - 2.3),
-            1500,
-            11,
-        ),  # a line over hertz
         (1.7e12 + 1e11 * ONE, noisy(3e-11 * 1e11 * ONE + 4), 1500, 11),  # milliseconds since 1970
-        (1000 * ONE, noisy(5.67e-8 * (1000 * ONE) ** 4 + 300), 1500, 11),  # kelvin to the fourth power
-        (5e6 * ONE, noisy(1 + 3e-6 * 5e6 * ONE + 2e-13 * (5e6 * ONE) ** 2), 1500, 11),  # pascals squared
         (T, np.exp(-T / 2) * np.sin(3 * T + 0.4), 3000, 15),  # a product of functions, which no sum of terms spans
         (ONE, np.full(40, 3.0), 100, 1),
     ],
-    ids=["hertz", "milliseconds", "kelvin", "pascals", "a damped wave", "a constant"],
+    ids=["milliseconds", "a damped wave", "a constant"],
 )
 def test_a_law_is_found(x, y, evaluations, nodes):
     best = search(x[:, None], y, evaluations=evaluations).best
