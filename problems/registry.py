@@ -203,7 +203,7 @@ LISTS = _Lists()
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
     from problems.openevolve.directory import OpenEvolveProblem
-    from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, folder_of, is_initial_program
+    from problems.openevolve.evolve_block import EVALUATOR, evaluator_of, is_initial_program
 
     path = user_path(address)
     try:
@@ -225,7 +225,8 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Problem:
             CommandProblem(path, sandbox) if command else OpenEvolveProblem(path.parent, sandbox, config=path.resolve())
         )
     if is_file and path.name == EVALUATOR:
-        return OpenEvolveProblem(folder_of(path), sandbox)
+        above = path.resolve().parents[1]
+        return OpenEvolveProblem(above if evaluator_of(above) == path.resolve() else path.parent, sandbox)
     if is_file and is_initial_program(path):
         own = [file.name for file in path.parent.glob("initial_program.*")] == [path.name]
         return OpenEvolveProblem(path.parent, sandbox, program=None if own else path.resolve())

@@ -52,8 +52,11 @@ _CALLING = (ROOT / "evo" / "__init__.py", ROOT / "problems" / "apart.py")
 """What `evo.call` needs in the evaluator's process."""
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _REFUSED = re.compile(
-    r"Permission|FileNotFound|BlockingIO|EOFError|\[Errno (?:-?[123]|11|13|30|101)\]|unreachable|resol(?:ve|ution)"
+    r"permission|denied|no such (?:file|process)|process PID|not (?:be )?found|could not (?:load|find|open|resolve)"
+    r"|read-only|BlockingIO|EOFError|Errno (?:-|1\])|network is",
+    re.IGNORECASE,
 )
+"""What the sandbox may have refused, in the words of Python, of psutil and of evaluators."""
 _MEMORY = 4096  # MiB; numerical evaluators map far more than they use
 
 
@@ -162,9 +165,10 @@ class OpenEvolveProblem(FilesProblem):
             self.where, self.objectives, () if asked else self._left_out, self.directions, " in config.yaml"
         )
         self._seed = self._scored(reached)
-        if self._seed.error:
-            failed = f"the initial program fails: {self._seed.error}{self._remedy(self._seed.error)}"
-            warnings.warn(f"{self.where}: {failed}", stacklevel=3)
+        if failed := self._seed.error or evaluation.artifacts.get("error"):
+            remedy = self._remedy(failed + evaluation.artifacts.get("stderr", ""))
+            told = f"{self.where}: the initial program fails: {' '.join(failed.split())[:300]}{remedy}"
+            warnings.warn(told, stacklevel=3)
 
     def statement(self) -> str:
         """The config's system message, and the metrics."""
@@ -300,9 +304,7 @@ class OpenEvolveProblem(FilesProblem):
             return ""
         may = "reads and writes a copy of its folder, and reads what `readable` in config.yaml names"
         if not self._copied:
-            may = (
-                f"writes in its working directory alone, not /dev/shm (queues, pools, locks): {mode} may mount nothing"
-            )
+            may = "has no /dev/shm (for queues, pools, locks) and writes in its working directory alone on this machine"
         less = "no network or sockets" if mode == "landlock" else "no network"
         return f"; in the sandbox an evaluator {may}; it has {less}; if you trust the answers too, use --sandbox none"
 

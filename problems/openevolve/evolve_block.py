@@ -153,12 +153,12 @@ def initial_program(folder: Path, suffix: str) -> Path:
     suffix. BadAddress, with the files to choose from, if none or several fit."""
     if not folder.is_dir():
         raise BadAddress(f"{folder} is no directory")
-    if (folder / "initial_program").is_dir():
-        raise BadAddress(
-            f"{folder / 'initial_program'} is a folder; write its files as one initial_program.txt or name one"
-        )
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != EVALUATOR and not p.name.startswith("."))
     named = [p for p in files if p.stem in ("initial_program", "initial_prompt")]
+    if not named and (folder / "initial_program").is_dir():
+        raise BadAddress(
+            f"{folder}/initial_program is a folder; write its files as one initial_program.txt, or name one"
+        )
     marked = [] if named else [p for p in files if evolves(p)]
     begun = [p for p in files if p.stem.startswith("initial_")]
     code = [p for p in files if p.suffix.lower() in (*LANGUAGES, suffix)]
@@ -177,12 +177,6 @@ def initial_program(folder: Path, suffix: str) -> Path:
 def evaluator_of(folder: Path) -> Path | None:
     """Its evaluator.py, in the folder or in `evaluator/` (as SkyDiscover has it); None without one."""
     return next((place for place in (folder / EVALUATOR, folder / "evaluator" / EVALUATOR) if place.is_file()), None)
-
-
-def folder_of(evaluator: Path) -> Path:
-    """The folder of a problem by its evaluator's path."""
-    inner = evaluator_of(evaluator.parent.parent)
-    return evaluator.parent.parent if inner is not None and inner.samefile(evaluator) else evaluator.parent
 
 
 def is_initial_program(path: Path) -> bool:

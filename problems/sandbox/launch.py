@@ -88,7 +88,8 @@ def start(
     variables: dict[str, str] = {}
     if spec is not None:
         found = [place for place in os.get_exec_path() if any(_inside(place, path) for path in reached.exposed)]
-        own = _ENVIRONMENT | {"PATH": ":".join([*found, _ENVIRONMENT["PATH"]])}
+        # joblib works in its own process: the processes that it starts measure themselves in /proc, which is closed
+        own = _ENVIRONMENT | {"PATH": ":".join([*found, _ENVIRONMENT["PATH"]]), "JOBLIB_MULTIPROCESSING": "0"}
         variables = {**(own if spec.isolated else os.environ), **spec.environment}
     config = {
         "mode": mode,

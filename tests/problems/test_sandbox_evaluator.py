@@ -113,6 +113,9 @@ def parallel():
     same.close(), block.close(), block.unlink()
     thread = threading.Thread(target=pooled.append, args=(7,))
     thread.start(), thread.join()
+    if importlib.util.find_spec("joblib"):
+        import joblib
+        assert joblib.Parallel(2)(joblib.delayed(abs)(n) for n in (-8, 9)) == [8, 9]
     return [*got, seen.value, *pooled]
 
 

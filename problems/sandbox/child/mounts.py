@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, CLONE_NEWPID, _CLONE_NEWUSER = 0x00020000, 0x20000000, 0x10000000
 _NOSUID, _NODEV, _BIND, _RECURSIVE, _PRIVATE, _DETACH = 2, 4, 4096, 16384, 1 << 18, 2
 _AT_RECURSIVE, _READ_ONLY = 0x8000, struct.pack("<4Q", 1, 0, 0, 0)
-_SIZE = 1 << 28  # bytes that a scorer may write while it is loaded
+_SIZE = 1 << 32  # bytes that a scorer may write while it is loaded
 _LAYERS = "layers"
 
 
@@ -118,6 +118,7 @@ class Mounts:
             _bind(folder, f"{_LAYERS}/disk")
             self.folder = folder
             self._overlay("loaded", "work", self._lowest)
+            os.makedirs(self._config["scratch"], exist_ok=True)  # which lies in the folder if that is /tmp
             self._config["environment"]["EVO_FOLDER_COPY"] = folder
         except OSError:
             self.folder = ""  # no overlays here: the folder stays as it is, read-only
