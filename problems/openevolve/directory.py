@@ -116,7 +116,7 @@ class OpenEvolveProblem(FilesProblem):
         read = read_config(config) if config else OpenEvolveConfig()
         if config and read.warning(config):
             warnings.warn(read.warning(config), stacklevel=3)
-        self.program = program or initial_program(self.folder, read.settings["file_suffix"])
+        self.program = program.resolve() if program else initial_program(self.folder, read.settings["file_suffix"])
         self.name = str(program or (self.folder if config is None or config.stem == "config" else config.resolve()))
         settings = {"language": language_of(self.program), **read.settings}
         if settings["file_suffix"] == ".py":  # as in OpenEvolve's controller
@@ -152,7 +152,8 @@ class OpenEvolveProblem(FilesProblem):
         unmeasured = evaluation.unmeasured and evaluation.error
         if not evaluation.metrics or unmeasured or (evaluation.failed and evaluation.stages == 0):
             why = evaluation.error or "it returned no number"
-            raise ScorerFault(f"{self.where}: the initial program itself cannot be evaluated: {why}")
+            told = f"the initial program itself cannot be evaluated: {why}{self._remedy(why)}"
+            raise ScorerFault(f"{self.where}: {told}")
         asked = self.settings.get("objectives") or ()
         if missing := sorted(self._asked() - {*_BUILT_IN_FEATURES, *evaluation.metrics}):
             there = f"there are {', '.join(sorted(evaluation.metrics))}"

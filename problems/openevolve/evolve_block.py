@@ -156,9 +156,7 @@ def initial_program(folder: Path, suffix: str) -> Path:
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != EVALUATOR and not p.name.startswith("."))
     named = [p for p in files if p.stem in ("initial_program", "initial_prompt")]
     if not named and (folder / "initial_program").is_dir():
-        raise BadAddress(
-            f"{folder}/initial_program is a folder; write its files as one initial_program.txt, or name one"
-        )
+        raise BadAddress(f"{folder}/initial_program is a folder; write its files as one initial_program.txt")
     marked = [] if named else [p for p in files if evolves(p)]
     begun = [p for p in files if p.stem.startswith("initial_")]
     code = [p for p in files if p.suffix.lower() in (*LANGUAGES, suffix)]

@@ -135,13 +135,10 @@ def _folder(spec: EvaluatorSpec | None, reached: Reach) -> dict[str, Any]:
     """The scorer's folder, whether all of it may be read, and what to mount in it again (child.mounts)."""
     folder = spec.folder if spec is not None else ""
     whole = spec is not None and any(_inside(folder, path) for path in spec.readable)
-    inside = [path for path in (_mounted() if whole else reached.exposed) if path != folder and _inside(path, folder)]
-    return {"folder": folder, "whole": whole, "inside": inside if folder else []}
-
-
-def _mounted() -> list[str]:
-    with open("/proc/self/mountinfo") as lines:
-        return sorted({line.split()[4].replace("\\040", " ") for line in lines})
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines() if whole else []
+    places = {line.split()[4].replace("\\040", " ") for line in mounts} or set(reached.exposed)
+    inside = sorted(path for path in places if folder and path != folder and _inside(path, folder))
+    return {"folder": folder, "whole": whole, "inside": inside}
 
 
 def _user_threads() -> int:
@@ -245,14 +242,13 @@ def bwrap_command(binary: str, reach: Reach, scratch: str, user_namespace: bool,
     if user_namespace:
         command += ["--unshare-user"]
     # for the worker, which mounts scratch and makes pid namespaces; whatever runs a candidate has none of these
-    command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
-    if not user_namespace:
-        # an evaluation becomes another user than its worker, which must still be able to kill it
-        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
-            command += ["--cap-add", capability]
-    if scorer:  # what is done to its folder's layers is done with the rights of the worker
-        for capability in ("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE", "CAP_CHOWN", "CAP_FOWNER", "CAP_FSETID"):
-            command += ["--cap-add", capability]
+    command += ["--cap-drop", "ALL"]
+    # an evaluation becomes another user than its worker, which must still be able to kill it; and what is done to the
+    # layers of a scorer's folder is done with the worker's rights
+    users = () if user_namespace else ("SETUID", "SETGID", "KILL")
+    files = ("DAC_READ_SEARCH", "DAC_OVERRIDE", "CHOWN", "FOWNER", "FSETID") if scorer else ()
+    for capability in ("SYS_ADMIN", *users, *files):
+        command += ["--cap-add", f"CAP_{capability}"]
     command += ["--dir", "/dev"]
     for device in confinement.DEVICES:
         command += ["--dev-bind", device, device]

@@ -2,26 +2,23 @@
 
 COVERED, in both modes unless said otherwise
 - Files: none but the Python installation and system libraries for reading (Landlock; in bwrap also the mount namespace,
-  where nothing else exists and /proc does not) and one scratch folder for writing; a scorer's evaluation also has its
-  own /dev/shm and a layer over the scorer's folder (mounts.py). The project's own packages, with the expected outputs
-  that ship in them, are left out of what may be read. Modes, owners and times of other files: no calls, or read-only
-  mounts.
+  where nothing else exists and /proc does not) and one scratch folder for writing; for a scorer also a /dev/shm and a
+  layer over its folder (mounts.py). The project's own packages, with the expected outputs that ship in them, are left
+  out of what may be read. Modes, owners and times of other files: no calls, or read-only mounts.
 - Network: no socket() of any family (an evaluation in bwrap mode keeps unix sockets, inside its own namespace);
   socketpair as a stream only, since a datagram socket of a pair can be sent to any unix address.
 - Processes: a program cannot fork or exec, so killing its one pid ends everything. An evaluation's whole tree dies with
   its pid namespace (bwrap) or by the worker, which adopts and kills its orphans (landlock).
 - Signals, tracing, limits and priorities of others: refused by number (seccomp), by domain (Landlock, scopes since its
   ABI 6), and unseen in bwrap's pid namespace. kill() is pinned to the candidate's own pid.
-- Memory, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes (bwrap, and a scorer's
-  evaluation in landlock mode) or by the parent's watch (landlock). CPU and wall time and the size of results and
-  output: by the parent.
+- Memory, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes, or in landlock mode
+  by the parent's watch. CPU and wall time and the size of results and output: by the parent.
 - Expected outputs, other answers, the parent's environment: never in the memory of the worker, whose parent hands a
   program straight to the fork that runs it. Results are data (wire.py); whatever a candidate writes is its own outcome.
 - What a run leaves: nothing. What it writes lies in mounts of its own, or in a folder that the parent removes.
 - As root: a user of its own for every worker, no capabilities but one: CAP_DAC_OVERRIDE is kept by a scorer that may
-  write in its folder (whose files may be root's alone), CAP_DAC_READ_SEARCH by other scorers and, in landlock mode,
-  where the Python installation lies under a folder that only root may enter. Landlock and the mount namespace still
-  decide which files, and opening by handle is refused.
+  write in its folder, whose files may be root's, and CAP_DAC_READ_SEARCH where else only root may enter what is read.
+  Landlock and the mount namespace still decide which files, and opening by handle is refused.
 
 NOT COVERED
 - A scorer shares a process with the answer that it executes, which can forge the metrics of that evaluation, never of
@@ -48,10 +45,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from .mounts import Mounts, check, prepared
+from .mounts import BYTES, INT, LONG, Mounts, check, libc, prepared
 from .syscalls import Installer, candidate_filter, evaluation_filter, number, worker_filter
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_CAPBSET_DROP = 1, 4, 8, 24
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 36, 38, 47
@@ -70,11 +65,10 @@ WRITE = (
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
-_int, _long, _bytes = ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p
-_prctl = prepared("prctl", _int, _long, _long, _long, _long)
-_capset = prepared("capset", _bytes, _bytes)
-_add_rule = partial(prepared("syscall", _long, _long, _long, _bytes, _long), number("landlock_add_rule"))
-_restrict = partial(prepared("syscall", _long, _long, _long), number("landlock_restrict_self"))
+_prctl = prepared("prctl", INT, LONG, LONG, LONG, LONG)
+_capset = prepared("capset", BYTES, BYTES)
+_add_rule = partial(prepared("syscall", LONG, LONG, LONG, BYTES, LONG), number("landlock_add_rule"))
+_restrict = partial(prepared("syscall", LONG, LONG, LONG), number("landlock_restrict_self"))
 _CAPABILITIES = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
 _CAPABILITY_SETS = {
     kept: struct.pack("<6I", *[1 << kept if kept else 0] * 3, 0, 0, 0)
@@ -111,7 +105,7 @@ def drop_capabilities(kept: int = 0) -> None:
 
 def landlock_abi() -> int:
     """0 where the kernel has none."""
-    result: int = _libc.syscall(
+    result: int = libc.syscall(
         ctypes.c_long(number("landlock_create_ruleset")), None, ctypes.c_size_t(0), ctypes.c_uint(1)
     )
     return max(result, 0)
@@ -131,7 +125,7 @@ class Landlock:
         scopes = 3 if abi >= 6 else 0  # abstract unix sockets, signals
         attributes = struct.pack("<QQQ", self.handled, network, scopes)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
         call = ctypes.c_long(number("landlock_create_ruleset"))
-        made = _libc.syscall(call, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
+        made = libc.syscall(call, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
         self.fd: int = check(made, "landlock_create_ruleset")
         os.set_inheritable(self.fd, False)
 

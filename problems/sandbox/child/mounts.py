@@ -14,7 +14,7 @@ from typing import Any
 
 from .syscalls import number
 
-_libc = ctypes.CDLL(None, use_errno=True)
+libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, CLONE_NEWPID, _CLONE_NEWUSER = 0x00020000, 0x20000000, 0x10000000
 _NOSUID, _NODEV, _BIND, _RECURSIVE, _PRIVATE, _DETACH = 2, 4, 4096, 16384, 1 << 18, 2
 _AT_RECURSIVE, _READ_ONLY = 0x8000, struct.pack("<4Q", 1, 0, 0, 0)
@@ -25,16 +25,16 @@ _LAYERS = "layers"
 def prepared(name: str, *kinds: Any) -> Callable[..., int]:
     """A function of the C library with these arguments. Made before the fork: an evaluation has little time, and each
     object that it makes or looks at costs it the copy of a page."""
-    function = _libc[name]
+    function = libc[name]
     function.argtypes = kinds
     return function
 
 
-_int, _long, _bytes = ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p
-_unshare = prepared("unshare", _int)
-_setns = prepared("setns", _int, _int)
-_umount = prepared("umount2", _bytes, _int)
-_mount = prepared("mount", _bytes, _bytes, _bytes, _long, _bytes)
+INT, LONG, BYTES = ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p
+_unshare = prepared("unshare", INT)
+_setns = prepared("setns", INT, INT)
+_umount = prepared("umount2", BYTES, INT)
+_mount = prepared("mount", BYTES, BYTES, BYTES, LONG, BYTES)
 
 
 def check(result: int, what: str) -> int:
@@ -79,7 +79,7 @@ def _begin(scratch: str, inodes: int) -> bool:
                 file.write(line)
         check(_mount(b"none", b"/", None, _RECURSIVE | _PRIVATE, None), "mount")
         arguments = -1, b"/", _AT_RECURSIVE, _READ_ONLY, ctypes.c_size_t(32)
-        check(_libc.syscall(ctypes.c_long(number("mount_setattr")), *arguments), "mount_setattr")
+        check(libc.syscall(ctypes.c_long(number("mount_setattr")), *arguments), "mount_setattr")
         for folder in (scratch, "/dev/shm"):
             _tmpfs(folder, _SIZE, inodes)
         return bool(child) or os._exit(0)
