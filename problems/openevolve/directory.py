@@ -301,7 +301,7 @@ class OpenEvolveProblem(FilesProblem):
     def _remedy(self, raised: str) -> str:
         """What to do about what the sandbox refused; "" if that is not why it was raised."""
         mode = self._sandbox().mode
-        if not _REFUSED.search(raised) or mode == "none":
+        if not _REFUSED.search(raised) or mode == "none" or (self._copied and str(self.folder) in raised):
             return ""
         may = "reads and writes a copy of its folder, and reads what `readable` in config.yaml names"
         if not self._copied:
