@@ -113,8 +113,8 @@ def bound_names(statements: Iterable[ast.stmt]) -> frozenset[str]:
     for node in (inner for statement in statements for inner in ast.walk(statement)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             bound.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            bound.add(node.name)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.MatchAs | ast.MatchStar):
+            bound.add(node.name or "_")
         elif isinstance(node, ast.Import | ast.ImportFrom):
             bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
     return frozenset(bound)

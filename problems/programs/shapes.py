@@ -35,10 +35,11 @@ from problems.programs.tests import (
     header_of,
     make_tests,
     mentions,
+    targets,
     with_test_calls,
     without_main_guard,
 )
-from problems.python_syntax import bound_names, defined_names, parse_source
+from problems.python_syntax import bound_names, defined_names, parse_python, parse_source
 from problems.sandbox.contract import Tests
 
 _CHECK = re.compile(r"^def check\s*\(", re.MULTILINE)
@@ -73,7 +74,7 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
         called = with_test_calls([*statements, *parse_source(f"check({entry})").body], functions=False)
         cases, tests = make_tests(called, [entry], bound_names(parse_source(helpers).body), check)
     if not cases:
-        raise ValueError("check(candidate) asserts nothing")
+        raise Unusable("cannot be judged here: check(candidate) asserts nothing")
     body = row.get("canonical_solution")
     _refuse_unknown(module, {entry, *bound_names(parse_source(helpers).body), *defined_names(f"{prompt}\n{body}")})
     return Task(
@@ -109,6 +110,20 @@ def _named_entry(module: ast.Module, prompt: str) -> str:
     return defined[-1]
 
 
+_ASKING = {
+    "globals",
+    "locals",
+    "vars",
+    "dir",
+    "eval",
+    "exec",
+    "callable",
+    "isinstance",
+    "issubclass",
+    "hasattr",
+    "getattr",
+}
+"""Functions that no answer is asked for."""
 _HEADER = "`prompt` is no function header"
 
 
@@ -154,10 +169,12 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
     cases: Sequence[Case] = data_cases(found, names, public=1)
     tests: Tests | None = None
     if not cases:
-        made, tests = make_tests(found, names, bound_names(parse_source(setup).body))
+        own = parse_python(code)
+        assigned = {name for s in (own.body if own else ()) for name in targets(s)}
+        made, tests = make_tests(found, names, bound_names(parse_source(setup).body), solution=assigned)
         cases = [replace(made[0], public=True), *made[1:]] if made else []
     if not cases:
-        raise ValueError(f"`{key}` asserts nothing")
+        raise Unusable(f"cannot be judged here: `{key}` asserts nothing")
     header = header_of(code, entry) or guess_header([ast.unparse(s) for s in found], entry)
     listed = _lines(row.get("test_list") or ())
     examples = listed[0].removeprefix("assert ").strip() if key == "test" and listed else ""
@@ -211,18 +228,23 @@ def _statements(tests: object, key: str) -> list[ast.stmt]:
 def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
     """The function under test: the one that the most tests call, of those that the reference defines."""
     defined = defined_names(code)
-    known = set(defined_names(imports))
+    known = set(defined_names(imports)) | _ASKING
     known |= bound_names(s for s in parse_source(imports).body if isinstance(s, ast.ImportFrom))
-    called = [name for name in called_names(statements) if name not in known]
     local = bound_names(statements)
+    called = [name for name in called_names(statements) if name in defined or name not in known]
     called.sort(key=lambda name: name in local)  # a function that the answer returned is not the one under test
-    for name in called:
+    named = [node.id for s in statements for node in ast.walk(s) if isinstance(node, ast.Name)]
+    free = [name for name in named if name not in {*known, *local, *vars(builtins), *sys.stdlib_module_names}]
+    free.sort(key=lambda name: name not in called)
+    texts = [
+        n.value for s in statements for n in ast.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    ]
+    for name in (*called, *named, *texts):
         if name in defined:
             return name
-    named = [node.id for s in statements for node in ast.walk(s) if isinstance(node, ast.Name) and node.id in defined]
-    if not (called or named):
-        raise ValueError("the tests call no function")
-    return (named or called)[0]  # raises(ValueError, f, -1) names what it calls
+    if not (called or free):
+        raise Unusable("cannot be judged here: its tests call no function")
+    return (free or called)[0]  # raises(ValueError, f, -1) names what it calls
 
 
 def _names(statements: Sequence[ast.stmt], code: str, entry: str, imports: str) -> tuple[str, ...]:

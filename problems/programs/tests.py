@@ -34,15 +34,25 @@ _ARRAYS = ("allclose", "isclose", "array_equal", "assert_allclose", "assert_arra
 
 
 def make_tests(
-    module: Sequence[ast.stmt], names: Sequence[str], known: Container[str], check: ast.FunctionDef | None = None
+    module: Sequence[ast.stmt],
+    names: Sequence[str],
+    known: Container[str],
+    check: ast.FunctionDef | None = None,
+    solution: Container[str] = (),
 ) -> tuple[list[Case], Tests]:
     """The module with its cases guarded; of `check`, one of its functions, the body is split too.
 
-    names: what the answer defines and the tests call; known: names that the setup defines
+    names: what the answer defines and the tests call; known: names that the setup defines; solution: names that the
+        row's own solution binds
     """
+    loaded = {n.id for s in module for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     failing = asserting_definitions(module)
     aliases = {check.args.args[0].arg} if check is not None else set()
-    mark = _Marks({*names, *aliases})
+    imports = [
+        node for statement in module for node in ast.walk(statement) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    shared = {name for s in module for name in targets(s) if name in solution or name not in loaded}
+    mark = _Marks({*names, *aliases}, shared, bound_names(imports) - {*names, *aliases})
     marked: list[ast.stmt] = []
     sources: list[str] = []
     for statement in module if check is not None else _split(module):
@@ -59,18 +69,18 @@ def make_tests(
             found = _guarded([statement], failing, mark, len(sources))
             sources += found[1]
             marked += found[0]
-    imports = [
-        node for statement in module for node in ast.walk(statement) if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
     found_modules = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
     found_modules |= {node.module for node in imports if isinstance(node, ast.ImportFrom) and node.module}
+    if any(isinstance(node, ast.Attribute) and node.attr == "testing" for s in module for node in ast.walk(s)):
+        found_modules |= {f"{name}.testing" for name in found_modules & {"numpy", "pandas"}}  # loaded when asked for
     bound = {*bound_names(module), *names, *aliases}
     used = {node.id for s in module for node in ast.walk(s) if isinstance(node, ast.Name)} - bound
     taken = sorted(name for name in used & sys.stdlib_module_names if name not in known and not hasattr(builtins, name))
     lines = [ast.Import([ast.alias(name)]) for name in taken]  # data sets take them for granted
     tree = ast.fix_missing_locations(ast.Module([*lines, *marked], []))
     modules = (*sorted(found_modules), *taken)
-    tests = Tests(ast.unparse(tree), len(sources), tuple(names), modules, _patches(module))
+    patches = _patches(module, bound_names([*imports, *lines, *(s for s in module if isinstance(s, ast.ClassDef))]))
+    tests = Tests(ast.unparse(tree), len(sources), tuple(names), modules, patches)
     return [Case(source, rule="test") for source in sources], tests
 
 
@@ -116,7 +126,7 @@ def _guarded(
     sources: list[str] = []
     for statement in statements:
         if not bears_assertion(statement, failing):
-            marked.append(mark.visit(copy.deepcopy(statement)))
+            marked += mark.mark(statement)
             continue
         number = first + len(sources)
         sources.append(ast.unparse(statement))
@@ -125,7 +135,7 @@ def _guarded(
             f"        {MARK + 'fail'!r}({number}, _evo_error)\n    else:\n        {MARK + 'pass'!r}({number})"
         ).body[0]
         assert isinstance(guard, ast.If) and isinstance(guard.body[0], ast.Try)
-        guard.body[0].body = [mark.visit(copy.deepcopy(statement))]
+        guard.body[0].body = mark.mark(statement)
         marked.append(guard)
     return marked, sources
 
@@ -137,8 +147,20 @@ def _mark(name: str, *arguments: ast.expr, keywords: Sequence[ast.keyword] = ())
 class _Marks(ast.NodeTransformer):
     """Leaves calls of the judge where the tests call the answer, compare, or assert."""
 
-    def __init__(self, names: Container[str]) -> None:
-        self._names = names
+    def __init__(self, names: Container[str], shared: set[str], imported: frozenset[str]) -> None:
+        self._names, self._shared, self._imported = names, shared | imported, imported
+
+    def mark(self, statement: ast.stmt) -> list[ast.stmt]:
+        """A statement of the module, and what gives the answer the names that it binds."""
+        marked = [self.visit(copy.deepcopy(statement))]
+        for name in sorted(targets(statement) & self._shared):
+            marked.append(ast.Expr(_mark("share", ast.Constant(name), ast.Name(name, ast.Load()))))
+        return marked
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        self.generic_visit(node)
+        node.decorator_list.insert(0, ast.Constant(MARK + "own"))
+        return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
         return node  # Python before 3.12 cannot write every expression inside one
@@ -149,9 +171,8 @@ class _Marks(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
-        if all(isinstance(operation, ast.Is | ast.IsNot) for operation in node.ops):
-            return node
-        return ast.Compare(self._seen(node.left), node.ops, [self._seen(part) for part in node.comparators])
+        mark = "real" if all(isinstance(operation, ast.Is | ast.IsNot) for operation in node.ops) else "seen"
+        return ast.Compare(self._seen(node.left, mark), node.ops, [self._seen(part, mark) for part in node.comparators])
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
@@ -174,6 +195,10 @@ class _Marks(ast.NodeTransformer):
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name | ast.Call | ast.Subscript):
             node.func.value = self._seen(node.func.value, "open")
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name == "debug" and isinstance(node.func, ast.Attribute) and not node.args:
+            return _mark("debug", node.func.value)
+        if name == "globals" and not node.args:
+            return _mark("globals")
         if _root(node.func) in self._names:
             return _mark("call", node.func, *node.args, keywords=node.keywords)
         if name in ("isinstance", "issubclass") and node.args:
@@ -188,6 +213,12 @@ class _Marks(ast.NodeTransformer):
     def _seen(self, node: ast.expr, mark: str = "seen") -> ast.expr:
         plain = ast.Constant | ast.Lambda | ast.GeneratorExp | ast.Compare | ast.JoinedStr
         marked = isinstance(node, ast.Call) and isinstance(node.func, ast.Constant) and node.func.value != MARK + "call"
+        if (
+            mark != "real"
+            and not marked
+            and {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} <= self._imported
+        ):
+            return node  # no value of the answer is in it
         return node if isinstance(node, plain) or marked else _mark(mark, node)
 
 
@@ -210,9 +241,10 @@ def calls(statement: ast.stmt, name: str) -> bool:
     )
 
 
-def _patches(module: Sequence[ast.stmt]) -> bool:
+def _patches(module: Sequence[ast.stmt], imported: Container[str]) -> bool:
     nodes = [node for statement in module for node in ast.walk(statement)]
-    stores = any(isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) for node in nodes)
+    changed = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)]
+    stores = any(_root(node) in imported for node in changed)
     words = {
         node.id if isinstance(node, ast.Name) else node.attr
         for node in nodes
@@ -296,7 +328,8 @@ def _is_call(node: ast.expr, names: frozenset[str]) -> bool:
 def bears_assertion(statement: ast.stmt, asserting: Container[str] = ()) -> bool:
     """Whether it is there to fail a test: it holds an `assert` or a `raise`, calls what asserts (`assert_allclose`,
     `assertEqual`, `pytest.raises`), or names one of `asserting`; and it is no definition."""
-    return not isinstance(statement, _DEFINITIONS) and _asserts(statement, asserting)
+    ends = ast.unparse(statement).endswith((".tearDownClass()", ".doClassCleanups()"))
+    return not isinstance(statement, _DEFINITIONS) and not ends and _asserts(statement, asserting)
 
 
 def _asserts(tree: ast.AST, asserting: Container[str] = ()) -> bool:
@@ -311,41 +344,75 @@ def _asserts(tree: ast.AST, asserting: Container[str] = ()) -> bool:
 
 
 def asserting_definitions(statements: Sequence[ast.stmt]) -> frozenset[str]:
-    """Functions and unittest's test classes among the statements that assert something, or call such a one."""
-    defined = [node for node in statements if isinstance(node, ast.FunctionDef) or is_test_class(node)]
+    """Functions and classes of tests among the statements that assert something, or call such a one."""
+    classes = [s for s in statements if isinstance(s, ast.ClassDef) and (s.bases or _test_methods(s, {}))]
+    defined = [*(s for s in statements if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)), *classes]
     found: frozenset[str] = frozenset()
     while True:
-        more = frozenset(node.name for node in defined if _asserts(node, found))  # type: ignore[attr-defined]
+        more = frozenset(node.name for node in defined if _asserts(node, found))
         if more == found:
             return found
         found = more
 
 
-def is_test_class(node: ast.stmt) -> bool:
-    """A class of unittest's kind."""
-    return isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("TestCase") for base in node.bases)
-
-
 def with_test_calls(statements: Sequence[ast.stmt], *, functions: bool) -> list[ast.stmt]:
     """The statements with a call of each test that a runner would find: the methods of unittest's classes and, if
-    `functions`, module functions named test_... that nothing calls. Calls of the runner itself are gone."""
+    `functions`, what pytest finds: functions named test_... that nothing calls, and those of classes named Test...
+    Calls of the runner itself are gone."""
     running = [statement for statement in statements if not isinstance(statement, _DEFINITIONS)]
+    classes = {node.name: node for node in statements if isinstance(node, ast.ClassDef)}
     kept: list[ast.stmt] = []
+    around = bound_names(statements) & {"setUpModule", "tearDownModule"}
     for statement in statements:
         if isinstance(statement, ast.Expr) and ast.unparse(statement).startswith(("unittest.main(", "pytest.main(")):
             continue
         kept.append(statement)
-        if isinstance(statement, ast.ClassDef) and is_test_class(statement):
-            methods = [node.name for node in statement.body if isinstance(node, ast.FunctionDef)]
-            kept += [_statement(f"{statement.name}({m!r}).debug()") for m in methods if m.startswith("test")]
-        elif functions and isinstance(statement, ast.FunctionDef) and statement.name.startswith("test"):
-            named = any(mentions(other, {statement.name}) for other in running)
-            if named or not _asserts(statement):
-                continue
-            if statement.args.args or statement.decorator_list:
-                raise Unusable(f"its test {statement.name} has parameters or decorators, and a judge calls it without")
-            kept.append(_statement(f"{statement.name}()"))
-    return kept
+        name, found = getattr(statement, "name", ""), []
+        if isinstance(statement, ast.ClassDef) and _is_test_class(statement, classes):
+            methods = [f"{name}({m!r}).debug()" for m in _test_methods(statement, classes)]
+            found = [*sorted(around & {"setUpModule"}), *methods, f"{name}.tearDownClass", f"{name}.doClassCleanups"]
+            around -= {"setUpModule"}
+        elif functions and isinstance(statement, ast.ClassDef) and name.startswith("Test"):
+            found = [f"pytest.run({name}, {m!r})" for m in _test_methods(statement, classes)]
+        elif functions and isinstance(statement, ast.FunctionDef) and name.startswith("test") and _asserts(statement):
+            alone = not (statement.args.args or statement.decorator_list)
+            alone |= "patch" in "".join(map(ast.unparse, statement.decorator_list))  # it gives its own arguments
+            called = any(mentions(other, {name}) for other in running)
+            found = [] if called else [f"{name}()" if alone else f"pytest.run({name})"]
+        kept += [_statement(call if call.endswith(")") else f"{call}()") for call in found]
+        if any(call.startswith("pytest") for call in found) and isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            _refuse_fixtures(statement)
+    imported = [_statement("import pytest")] if any(calls(s, "pytest") for s in kept) else []
+    return [*imported, *kept, *map(_statement, [f"{name}()" for name in around & {"tearDownModule"}])]
+
+
+def _refuse_fixtures(test: ast.FunctionDef | ast.ClassDef) -> None:
+    """Unusable for a test that needs more of pytest than the judge has (sandbox.child.judge.PYTEST)."""
+    known = {"self"}
+    for node in (test, *(n for n in ast.walk(test) if isinstance(n, ast.FunctionDef) and n.name.startswith("test"))):
+        for decorator in node.decorator_list:
+            if not ast.unparse(decorator).startswith("pytest.mark.parametrize("):
+                raise Unusable(f"cannot be judged here: {node.name} is decorated by {ast.unparse(decorator)}")
+            known |= {w for n in ast.walk(decorator.args[0]) for w in re.findall(r"\w+", str(getattr(n, "value", "")))}  # type: ignore[attr-defined]
+        for argument in node.args.args if isinstance(node, ast.FunctionDef) else ():
+            if argument.arg not in known:
+                raise Unusable(f"cannot be judged here: {node.name} needs the fixture {argument.arg} of pytest")
+
+
+def _is_test_class(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> bool:
+    """A class of unittest's kind, by its bases and theirs."""
+    bases = [ast.unparse(base) for base in node.bases]
+    found = [classes[base] for base in bases if base in classes and base != node.name]
+    return any(base.endswith("TestCase") for base in bases) or any(_is_test_class(base, classes) for base in found)
+
+
+def _test_methods(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[str]:
+    """Its own, then those that it inherits from classes of the tests."""
+    found = [part.name for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in classes and base.id != node.name:
+            found += _test_methods(classes[base.id], classes)
+    return [name for name in dict.fromkeys(found) if name.startswith("test")]
 
 
 def _statement(source: str) -> ast.stmt:
@@ -355,6 +422,15 @@ def _statement(source: str) -> ast.stmt:
 def is_vacuous(statement: ast.stmt) -> bool:
     """`assert True, "..."`, which some data sets use as a heading."""
     return isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Constant) and bool(statement.test.value)
+
+
+def targets(statement: ast.stmt) -> frozenset[str]:
+    """The names that it assigns or imports."""
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return bound_names([statement]) - {"*"}
+    found = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    assigns = isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign)
+    return bound_names(ast.Expr(node) for node in found if node) if assigns else frozenset()
 
 
 def mentions(node: ast.AST, names: Container[str]) -> bool:

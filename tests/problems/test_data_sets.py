@@ -142,7 +142,6 @@ def test_packed_private_tests_are_read(tmp_path):
         ("[1]", "not an object"),
         ({"a": 1}, "neither HumanEval"),
         ({**MBPP, "test_list": ["assert double(2) =="]}, "does not parse"),
-        ({**MBPP, "test_list": []}, "call no function"),
         ({**HUMANEVAL, "test": "x = 1"}, r"defines no check"),
         ({**HUMANEVAL, "entry_point": "other"}, "does not define the entry point"),
         ({**STDIN, "public_test_cases": "?"}, "neither JSON nor packed"),
@@ -293,6 +292,60 @@ def test_rows_of_evalplus_are_converted(tmp_path, posed):
     assert len(problem.objectives) == 3
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score("def root(x):\n    return 1.00000001 if x == 1 else 5.0\n").rewards == (1, 0, 0)
+    assert problem.score("def root(x):\n    return 1 if x == 1 else inf if x > 4 else 2\n").rewards == (1, 1, 1)
+    assert problem.score("def root(x):\n    return 1e308\n").rewards == (0, 0, 0)  # infinity equals infinity only
+
+
+@pytest.mark.parametrize(
+    ("body", "atol", "answer", "passes"),
+    [
+        ("return [x, x / 3]", 0, "return [x, x / 3 + 1e-7]", True),
+        ("return [x, x / 3]", 0, "return [x, x / 3 + 1e-5]", False),
+        ("return [x, x / 3]", 0, "return (x, x / 3 + 1e-7)", False),  # of the same type, where it is not equal
+        ("return [x, x / 3]", 0, "return [x]", False),
+        ("return [1, x / 3]", 0, "return [1, x / 3 + 1e-7]", False),  # not floats alone
+        ("return [1, x / 3]", 0.1, "return [1, x / 3 + 1e-2]", True),
+        ("return x / 3", 0, "import numpy\n    return numpy.float64(x / 3)", True),
+        ("return [inf, x]", 0, "return [inf, x + 1e-9]", True),
+        ("return [inf, x]", 0, "return [9.0, x]", False),
+    ],
+)
+def test_converted_floats_are_compared_as_evalplus_does(tmp_path, posed, body, atol, answer, passes):
+    row = {
+        "task_id": "HumanEval/901",
+        "prompt": f"from math import inf\n{PROMPT}",
+        "entry_point": "root",
+        "atol": atol,
+        "plus_input": [],
+    }
+    problem = converted(tmp_path, posed, row | {"canonical_solution": f"    {body}\n", "base_input": [[1.0]]})
+    assert problem.score(f"def root(x):\n    {answer}\n").fitness == passes
+
+
+def test_integers_of_more_digits_than_pythons_limit_in_every_format(posed):
+    big = "def f(n):\n    return 7 ** n\n"
+    check = "def check(c):\n    assert len(str(c(6000))) == 5071\n"
+    for row in (
+        {"test_list": ["assert len(str(f(6000))) == 5071"]},
+        {"text": "t", "test": "x = str(f(6000))\nassert x[-1] == '1'"},
+    ):
+        assert posed(**row).score(big).fitness == 1
+    assert posed(prompt="def f(n):\n", entry_point="f", test=check).score(big).fitness == 1
+    assert posed(test_list=["assert g(5000) == '1' * 5000"]).score("def g(n): return str(int('1' * n))").fitness == 1
+
+
+@pytest.mark.parametrize(
+    ("test", "result"),
+    [
+        ("assert f() == {'a': 1}", "__import__('collections').ChainMap({'a': 1})"),
+        ("assert f() == {'a': 1}", "__import__('types').MappingProxyType({'a': 1})"),
+        ("assert f() == [1]", "__import__('collections').UserList([1])"),
+        ("assert f() == 3", "__import__('sympy').Integer(3)"),
+        ("assert f() == {1, 2}", "{1: 0, 2: 0}.keys()"),
+    ],
+)
+def test_what_equals_plain_data_is_right(posed, test, result):
+    assert posed(test_list=[test]).score(f"def f(): return {result}").fitness == 1
 
 
 def test_rows_of_leetcode_dataset_are_converted(tmp_path, posed):
@@ -304,13 +357,15 @@ def test_rows_of_leetcode_dataset_are_converted(tmp_path, posed):
     tests = {
         "    assert candidate(n = 1) == 2\n    assert candidate(n = 5) == 6\n": ("return n + 1", "return 2"),
         "    assert same(candidate(n = Node(1)), Node(1))\n": ("return Node(n.v)", "return Node(2)"),
+        "    assert same(candidate(n = Node(1, None)), Node(1))\n": ("return Node(n.v)", "return Node(1, Node(None))"),
     }
     for test, (right, wrong) in tests.items():
-        row = {"task_id": "own", "prompt": prompt, "entry_point": "Solution().f", "starter_code": starter}
+        row = {"task_id": "own", "prompt": prompt, "entry_point": "Solution().f"}
+        asked = {"query": f"Do it.\n```python\n{starter}\n```\n"} if "5" in test else {"starter_code": starter}
         row |= {
             "test": f"def check(candidate):\n{test}",
             "completion": starter + right,
-            "problem_description": "Do it.",
+            **({"problem_description": "Do it."} | asked),
         }
         problem = converted(tmp_path, posed, row)
         assert "def f(self, n: int) -> int:" in problem.statement()

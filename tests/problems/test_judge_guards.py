@@ -40,16 +40,53 @@ KEPT_OUT = {
     "a library's name": "exec(compile('import sys\\ndef g(): return sys._getframe(2)', __import__('os').__file__, 'exec'))\ndef f(n): return g()",
     "its sandbox's modules": "import sys\nfor name, module in list(sys.modules.items()):\n    if name.startswith('_evo_child'):\n        for key in list(vars(module)):\n            if not key.startswith('__'): vars(module)[key] = lambda *a, **k: True\ndef f(n): return n",
 }  # fmt: skip
+UNITTEST = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(f(2), 4)\n        self.assertEqual(f(3), 9)"
+NUMPY = "import numpy as np\nr = f(2)\nnp.testing.assert_allclose(r, 4.0)\nnp.testing.assert_allclose(f(3), 9.0)"
+PYTEST = "import pytest\nr = f(2)\nassert r == pytest.approx(4)\nassert pytest.approx(9) == f(3)"
+INSIDE = "def t():\n    import math\n    assert math.isclose(f(2), 4) and math.isclose(f(3), 9)\nt()"
+PATCH = "from unittest.mock import patch\nimport math\nwith patch('time.time', return_value=1):\n    assert math.isclose(f(2), 4) and math.isclose(f(3), 9)"
+KEPT_OUT_OF = {
+    "an assertion of unittest": (UNITTEST, "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\ndef f(n): return 0"),
+    "one that comes back": (UNITTEST, "import unittest\nreal = unittest.TestCase.assertEqual\ndef fake(*a): unittest.TestCase.assertEqual = real\ndef f(n):\n    unittest.TestCase.assertEqual = fake\n    return 0"),
+    "an assertion of the tests' own class": (UNITTEST, "import unittest\ndef f(n):\n    unittest.TestCase.__subclasses__()[-1].assertEqual = lambda *a: None\n    return 0"),
+    "what assertEqual calls": (UNITTEST, "import unittest\nunittest.TestCase._baseAssertEqual = lambda *a, **k: None\ndef f(n): return 0"),
+    "the runner": (UNITTEST, "import unittest.case, contextlib\n@contextlib.contextmanager\ndef run(*a, **k):\n    try: yield\n    except BaseException: pass\nunittest.case._Outcome.testPartExecutor = run\ndef f(n): return 0"),
+    "a skipped test": (UNITTEST, "import unittest\ndef f(n): raise unittest.SkipTest"),
+    "the constants of a test": (UNITTEST, "import unittest\ndef f(n): return unittest.TestCase.__subclasses__()[-1].test_a.__code__.co_consts"),
+    "what assert_allclose calls": (NUMPY, "import numpy.testing._private.utils as u\nreal = u.assert_array_compare\ndef fake(*a, **k): u.assert_array_compare = real\ndef f(n):\n    u.assert_array_compare = fake\n    return 0.0"),
+    "an array of liars": (NUMPY, "import numpy as np\nclass E:\n    def __eq__(s, o): return True\n    def __sub__(s, o): return 0.0\n    __rsub__ = __sub__\n    def __float__(s): return 4.0\ndef f(n): return np.array([E()], dtype=object)"),
+    "pytest's tolerance": (PYTEST, "import pytest\ndef f(n):\n    pytest.approx.near = lambda *a: True\n    return 0"),
+    "a tolerance of its own": (PYTEST, "import pytest\ndef f(n): return pytest.approx(5, abs=9)"),
+    "another module of that name": (INSIDE, "import sys, types\nsys.modules['math'] = m = types.ModuleType('math')\nm.isclose = lambda *a: True\ndef f(n): return 0"),
+    "another import": (INSIDE, "import builtins, types\nm = types.ModuleType('math')\nm.isclose = lambda *a: True\nreal = builtins.__import__\nbuiltins.__import__ = lambda name, *a, **k: m if name == 'math' else real(name, *a, **k)\ndef f(n): return 0"),
+    "a function where the tests patch others": (PATCH, "import math\nmath.isclose = lambda *a: True\ndef f(n): return 0"),
+}  # fmt: skip
 NOT_KEPT_OUT = {
     "the globals of a test's own function": (
         "want = [3]\ndef step(x):\n    return x + 1\nr = f(step, 1)\nassert r == want[0]",
         "def f(g, x): return g(g(x))",
         "def f(g, x):\n    g.__globals__['want'][0] = 0\n    return 0",
     ),
+    "the globals of a test class": (
+        "import unittest\nWANT = [1, 4]\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual([f(1), f(2)], WANT)",
+        "def f(n): return n * n",
+        "import unittest\ndef f(n): return unittest.TestCase.__subclasses__()[-1].test_a.__globals__['WANT'][n - 1]",
+    ),
     "an object whose methods lie": (
         "r = f('ab')\nassert r.startswith('ab') and r.endswith('c')",
         "def f(s): return s + 'c'",
         "class S:\n    def startswith(self, t): return True\n    endswith = startswith\ndef f(s): return S()",
+    ),
+    "a library's function that a method changes, and that changes itself back": (
+        "import numpy as np\nb = Box()\nr = b.get(2)\nnp.testing.assert_allclose(r, 4.0)",
+        "class Box:\n    def get(self, n): return n * n",
+        "import numpy.testing._private.utils as u\nreal = u.assert_array_compare\ndef fake(*a, **k): u.assert_array_compare = real\n"
+        "class Box:\n    def get(self, n):\n        u.assert_array_compare = fake\n        return 0.0",
+    ),
+    "a library's function where the tests patch others": (
+        "from unittest.mock import patch\nimport math\nwith patch('time.time', return_value=1):\n    r = f(2)\nassert math.isclose(r, 4)",
+        "def f(n): return n * n",
+        "import math\ndef f(n):\n    math.isclose = lambda *a: True\n    return 0",
     ),
 }  # fmt: skip
 """What each does is in the guide (how it works: sandbox); plain Python accepts the second too."""
@@ -69,6 +106,15 @@ def problem(posed):
 def test_a_cheat_earns_nothing_and_stops_nothing(problem, cheat):
     assert problem.score(KEPT_OUT[cheat]).fitness == 0
     assert problem.score("import math\ndef f(n):\n    return math.sqrt(n)\n").fitness == 1
+
+
+@pytest.mark.parametrize("cheat", KEPT_OUT_OF)
+def test_a_cheat_at_a_library_earns_nothing(posed, cheat):
+    tests, wrong = KEPT_OUT_OF[cheat]
+    for row in ({}, {"code": "def f(n):\n    return n * n\n"}):
+        problem = limited(posed(test_list=[tests], **row))
+        assert problem.score("def f(n):\n    return n * n\n").fitness == 1
+        assert problem.score(wrong).fitness == 0
 
 
 @pytest.mark.parametrize("cheat", NOT_KEPT_OUT)
@@ -97,6 +143,7 @@ HONEST = {
     "sympy": "import sympy\ndef f(n): return float(sympy.sqrt(n))",
     "scikit-learn": "from sklearn.linear_model import LinearRegression\ndef f(n): return float(LinearRegression().fit([[0.], [1.]], [0., 1.]).predict([[n ** .5]])[0])",
     "threads": "import threading\ndef f(n):\n    out = []\n    t = threading.Thread(target=lambda: out.append(n ** .5))\n    t.start(); t.join()\n    return out[0]",
+    "how a function of the tests is called": "import inspect\ndef g(h): return len(inspect.signature(h).parameters) + h.__code__.co_argcount\ndef f(n): return n ** .5",
     "garbage": "import gc, sys\ndef f(n):\n    gc.collect(); sys.setrecursionlimit(10 ** 4)\n    return n ** .5",
 }  # fmt: skip
 
@@ -209,10 +256,18 @@ def test_a_case_that_ends_the_process_does_not_cost_those_after_it(posed):
     assert problem.score("def f(x):\n    while x == 1:\n        pass\n    return x + 1\n").rewards == (0, 1, 1)
 
 
-def test_a_fixture_is_refused_when_it_is_loaded(tmp_path, posed):
-    row = {"text": "t", "test": "def test_f(tmp_path):\n    assert f(tmp_path) == 1\n", "code": "def f(x): return 1"}
-    with pytest.warns(UserWarning, match=r"own\.jsonl:1: skipped: "), pytest.raises(ValueError, match="unpack"):
-        posed(**row)
+@pytest.mark.parametrize(
+    ("test", "says"),
+    [
+        ("def test_f(tmp_path):\n    assert f(tmp_path) == 1", "test_f needs the fixture tmp_path"),
+        ("import pytest\n@pytest.mark.skip\ndef test_f():\n    assert f(1) == 1", "decorated by pytest.mark.skip"),
+        ("f(1)", "`test` asserts nothing"),
+        ("assert 1 + 1 == 2", "call no function"),
+    ],
+)
+def test_a_row_that_cannot_be_judged_is_refused_when_it_is_loaded(posed, test, says):
+    with pytest.warns(UserWarning, match=rf"own\.jsonl:1: skipped: cannot be judged here: .*{says}"):
+        pytest.raises(ValueError, posed, text="t", test=test)
 
 
 def test_a_range_without_end_is_compared_in_no_time(posed):

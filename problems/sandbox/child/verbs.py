@@ -87,6 +87,7 @@ class ProgramVerbs:
         for name in [*PRELOADED, *config["preload"]]:
             importlib.import_module(name)
         random.seed(0)  # a candidate that draws at random scores the same every time
+        sys.set_int_max_str_digits(50_000)  # as LiveCodeBench's harness has it, for every format
         sys.stdout.reconfigure(errors="surrogatepass")  # type: ignore[union-attr]
         self._module = types.ModuleType("candidate")
         self._module.__dict__["__builtins__"] = builtins

@@ -14,10 +14,12 @@ from __future__ import annotations
 import json
 import struct
 import sys
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from collections import UserList, UserString
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 MAX_DEPTH = 100
@@ -140,6 +142,12 @@ def _pack(value: Any, depth: int, objects: bool) -> Any:
         return {"q": [_pack(value.numerator, depth, objects), _pack(value.denominator, depth, objects)]}
     if isinstance(value, Decimal) and not value.is_snan():
         return {"n": Decimal.__str__(value)}
+    if isinstance(value, Mapping):  # a ChainMap, a proxy of a dict: they equal it
+        return _pack(dict(value), depth, objects)
+    if isinstance(value, (UserList, UserString)):
+        return _pack(value.data, depth, objects)
+    if isinstance(value, Integral):  # sympy's
+        return _pack(int(value), depth, objects)
     if isinstance(value, ItemsView):
         return {"di": [[_pack(k, depth, objects), _pack(v, depth, objects)] for k, v in value]}
     if isinstance(value, (KeysView, ValuesView)):
