@@ -45,6 +45,8 @@ def make_tests(
     names: what the answer defines and the tests call; known: names that the setup defines; solution: names that the
         row's own solution binds
     """
+    future = [s for s in module if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
+    module = [s for s in module if s not in future]
     loaded = {n.id for s in module for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     failing = asserting_definitions(module)
     aliases = {check.args.args[0].arg} if check is not None else set()
@@ -76,7 +78,7 @@ def make_tests(
     bound = {*bound_names(module), *names, *aliases}
     used = {node.id for s in module for node in ast.walk(s) if isinstance(node, ast.Name)} - bound
     taken = sorted(name for name in used & sys.stdlib_module_names if name not in known and not hasattr(builtins, name))
-    lines = [ast.Import([ast.alias(name)]) for name in taken]  # data sets take them for granted
+    lines = [*future, *(ast.Import([ast.alias(name)]) for name in taken)]  # data sets take them for granted
     tree = ast.fix_missing_locations(ast.Module([*lines, *marked], []))
     modules = (*sorted(found_modules), *taken)
     patches = _patches(module, bound_names([*imports, *lines, *(s for s in module if isinstance(s, ast.ClassDef))]))
@@ -90,7 +92,7 @@ def data_cases(statements: Sequence[ast.stmt], names: Sequence[str], alias: str 
     entries = frozenset(names)
     cases: list[Case] = []
     for statement in statements:
-        if is_vacuous(statement):
+        if is_vacuous(statement) or ast.unparse(statement).startswith("from __future__"):
             continue
         case = call_case(_renamed(statement, alias, names) if alias else statement, entries, len(cases) < public)
         if case is None:
@@ -267,12 +269,11 @@ def _outside_definitions(statement: ast.AST) -> list[ast.AST]:
 
 
 def without_main_guard(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements, those of `if __name__ == "__main__":` in its place, imports from __future__ left out."""
+    """The statements, those of `if __name__ == "__main__":` in its place."""
     flat: list[ast.stmt] = []
     for statement in statements:
         guarded = isinstance(statement, ast.If) and ast.unparse(statement.test).startswith("__name__ ==")
-        if not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__"):
-            flat += without_main_guard(statement.body) if guarded else [statement]  # type: ignore[attr-defined]
+        flat += without_main_guard(statement.body) if guarded else [statement]  # type: ignore[attr-defined]
     return flat
 
 

@@ -15,7 +15,7 @@ BUDGETS = {
     "evo/plugins": 8_300,
     "vpo": 9_500,
     "islands": 6_000,
-    "problems": 10_500,
+    "problems": 10_800,
     "tests": 32_000,
     "bench": 5_000,
 }
