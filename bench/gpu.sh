@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
         *) echo "gpu.sh: no option $1 (--dry, --model, --out, --chunk, --only)" >&2; exit 2 ;;
     esac
 done
-stages="doctor policies lora sleep served trainer trl colocated operator"
+stages="doctor policies lora sleep served trainer attention trl colocated operator"
 for stage in ${only//,/ }; do
     case " $stages " in *" $stage "*) ;; *) echo "gpu.sh: no stage $stage; there is $stages" >&2; exit 2 ;; esac
 done

@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.gpu_engines import lora, policies, sleep
 from bench.gpu_place import Place, Skip, tiny_model
-from bench.gpu_training import colocated, operator, served, trainer, trl
+from bench.gpu_training import attention, colocated, operator, served, trainer, trl
 from bench.served import stub_server
 
 
@@ -37,7 +37,7 @@ def doctor(place: Place) -> dict[str, Any]:
 
 
 STAGES: dict[str, Callable[[Place], Any]] = {
-    one.__name__: one for one in (doctor, policies, lora, sleep, served, trainer, trl, colocated, operator)
+    one.__name__: one for one in (doctor, policies, lora, sleep, served, trainer, attention, trl, colocated, operator)
 }
 
 

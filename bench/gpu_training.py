@@ -57,6 +57,40 @@ def trainer(place: Place) -> dict[str, Any]:
     }
 
 
+def attention(place: Place) -> dict[str, Any]:
+    """Gradients under each kernel of scaled_dot_product_attention, prompts of unequal length, and whether they are
+    finite with the padding before a prompt's last token, as in training, and in front, where rows attend to nothing."""
+    from dataclasses import replace
+
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from transformers import AutoModelForCausalLM
+
+    from vpo.training.examples import Example, ExampleGroup
+    from vpo.training.forward import completion_logprobs, pack
+
+    rng, rows = np.random.default_rng(0), 2 if place.dry else 36
+    one = [Example(rng.integers(0, 200, n).astype(np.int32), None, np.ones(n, np.float32)) for n in (96, 86) * rows]
+    groups = [ExampleGroup(rng.integers(0, 200, n).astype(np.int32), tuple(one[:rows]), 0.6) for n in (126, 249, 303)]
+    model = AutoModelForCausalLM.from_pretrained(place.model, attn_implementation="sdpa", dtype=torch.bfloat16)
+    model, usual = model.to(place.device), pack(groups, place.device)
+    order = usual.prompt_mask.long().argsort(dim=1, stable=True)
+    front = replace(usual, prompts=usual.prompts.gather(1, order), prompt_mask=usual.prompt_mask.gather(1, order))
+    found: dict[str, Any] = {}
+    for name in ("MATH", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION"):
+        for way, packed in (("as_trained", usual), ("in_front", front)):
+            model.zero_grad()
+            try:
+                with sdpa_kernel(getattr(SDPBackend, name)):
+                    completion_logprobs(model, packed)[packed.mask].mean().backward()
+            except RuntimeError as error:
+                found[f"{name}_{way}"] = str(error).split("\n")[0][:80]
+                continue
+            norm = float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
+            found[f"{name}_{way}"] = check(f"{name}, {way}", norm, 1e9) if way == "as_trained" else norm
+    return found
+
+
 def trl(place: Place) -> dict[str, Any]:
     """bench/train_step.py: the same step beside TRL's."""
     if importlib.util.find_spec("trl") is None:

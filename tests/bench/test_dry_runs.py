@@ -54,7 +54,7 @@ def test_a_training_step_is_measured(tmp_path):
 
 @pytest.mark.long
 def test_the_stages_for_a_gpu_have_a_dry_run(tmp_path):
-    run(["bash", "bench/gpu.sh", "--dry", "--only", "doctor,policies,trainer", "--out", str(tmp_path)])
+    run(["bash", "bench/gpu.sh", "--dry", "--only", "doctor,policies,trainer,attention", "--out", str(tmp_path)])
 
 
 def run(command: list[str]) -> None:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Packed:
-    """A micro-batch on its device. Prompts are padded on the left, completions on the right.
+    """A micro-batch on its device. Prompts are padded before their last token, completions on the right. So a token of
+    padding attends to what is before it, and no row of an attention mask hides everything: what a kernel gives for such
+    a row, its gradient above all, is the kernel's own affair. (A prompt of one token has its padding in front.)
 
     prompts, prompt_mask: (B, P); completions, mask: (R, T); row: (R,) which prompt a completion answers, rising
     temperature: (R, 1)
@@ -58,8 +60,8 @@ class Packed:
 def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu", pad: int = 0) -> Packed:
     """Put groups into one micro-batch."""
     rows = [(b, example.token_ids) for b, group in enumerate(groups) for example in group.examples]
-    prompts, prompt_mask = _padded([group.prompt_ids for group in groups], pad, left=True)
-    completions, mask = _padded([ids for _, ids in rows], pad, left=False)
+    prompts, prompt_mask = _padded([group.prompt_ids for group in groups], pad, last=1)
+    completions, mask = _padded([ids for _, ids in rows], pad)
     row = torch.tensor([b for b, _ in rows])
     temperature = torch.tensor([groups[b].temperature for b, _ in rows], dtype=torch.float32)[:, None]
     sizes = {len(group.examples) for group in groups}
@@ -156,8 +158,12 @@ def _spread(states: torch.Tensor, packed: Packed) -> torch.Tensor:
 
 
 def _plain_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
-    ids = torch.cat([packed.prompts[packed.row], packed.completions], dim=1)
-    seen = torch.cat([packed.prompt_mask[packed.row], packed.mask], dim=1)
+    prompts, prompt_mask = packed.prompts, packed.prompt_mask
+    if is_windowed(model.config):  # a window counts places, padding included: it goes to the front
+        order = prompt_mask.long().argsort(dim=1, stable=True)
+        prompts, prompt_mask = prompts.gather(1, order), prompt_mask.gather(1, order)
+    ids = torch.cat([prompts[packed.row], packed.completions], dim=1)
+    seen = torch.cat([prompt_mask[packed.row], packed.mask], dim=1)
     length = packed.completions.shape[1]
     logits = model(
         input_ids=ids,
@@ -173,11 +179,12 @@ def _positions(mask: torch.Tensor) -> torch.Tensor:
     return (mask.long().cumsum(-1) - 1).clamp(min=0)
 
 
-def _padded(rows: Sequence[np.ndarray], pad: int, *, left: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def _padded(rows: Sequence[np.ndarray], pad: int, *, last: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Padding is before the `last` tokens of a row."""
     longest = max(len(row) for row in rows)
     ids = np.full((len(rows), longest), pad, dtype=np.int64)
     mask = np.zeros((len(rows), longest), dtype=bool)
     for i, row in enumerate(rows):
-        where = slice(longest - len(row), None) if left else slice(0, len(row))
+        where = [*range(len(row) - last), *range(longest - last, longest)]
         ids[i, where], mask[i, where] = row, True
     return torch.from_numpy(ids), torch.from_numpy(mask)

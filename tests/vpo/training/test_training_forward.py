@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from support.training_samples import gradients, logprobs_of, relative_error, tiny_model, tiny_tokenizer, tokens
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from problems.types import Prompt
 from vpo.hf.policy import TransformersPolicy
@@ -68,6 +69,35 @@ def test_sharing_a_prompt_changes_neither_log_probabilities_nor_gradients(kind, 
         for parameter, expected in found[name][1].items():
             assert expected.norm() > 0, f"{parameter} has no gradient to compare"
             assert relative_error(found["shared"][1][parameter], expected) < 1e-4, (name, parameter)
+
+
+BACKENDS = [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
+@pytest.mark.parametrize("shared", [True, False])
+def test_no_token_attends_to_nothing_and_every_kernel_gives_finite_gradients(monkeypatch, backend, shared) -> None:
+    """Four groups a micro-batch with prompts of 249 to 303 tokens, as in a training on a GPU that ended in nan."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = tiny_model("Qwen2", max_position_embeddings=512).to(device, torch.bfloat16)
+    packed = pack(example_groups([(length, (96, 86, 96), 0.6) for length in (249, 251, 280, 303)]), device)
+    hidden, attend = [], torch.nn.functional.scaled_dot_product_attention
+
+    def watched(query, key, value, attn_mask=None, **settings):
+        if attn_mask is not None:
+            rows = attn_mask if attn_mask.dtype == torch.bool else attn_mask > torch.finfo(attn_mask.dtype).min
+            hidden.append(int((~rows.any(-1)).sum()))
+        return attend(query, key, value, attn_mask=attn_mask, **settings)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+    try:
+        with sdpa_kernel(backend):
+            completion_logprobs(model, packed, shared=shared)[packed.mask].mean().backward()
+    except RuntimeError as error:
+        if not hidden or "kernel" not in str(error):
+            raise
+    assert hidden and not any(hidden)
+    assert all(p.grad is None or bool(p.grad.isfinite().all()) for p in model.parameters())
 
 
 @pytest.mark.parametrize(
