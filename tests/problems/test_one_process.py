@@ -1,49 +1,41 @@
 """A scorer and its answers share a process, so its verdict is plain Python's; `evo.call` keeps an answer apart."""
 
-# ruff: noqa: E501 (one scorer a line)
-
 from __future__ import annotations
 
+import textwrap
+from pathlib import Path
+
 import pytest
+import yaml
 
 import evo
 from problems import ScorerFault, resolve
+from problems.custom.scorer_function import ScorerFunctionProblem
+from problems.registry import shared_sandbox
 
 EXEC = "def load(answer):\n    ns = {}\n    exec(answer, ns)\n    return ns\n"
-# name: (body of score(ns), the seed, an answer, its score)
-SCORERS = {
-    "an array in place": (
-        "import numpy as np; u = np.ones(4); ns['f'](u); return float(u.sum())",
-        "def f(u): return u",
-        "def f(u): u[:] = 2",
-        8.0,
-    ),
-    "a named tuple": (
-        "r = ns['f']('a 1'); return float(r is not None and r.age)",
-        "def f(s): return None",
-        "from collections import namedtuple\nR = namedtuple('R', 'name age')\ndef f(s): return R('a', 1)",
-        1.0,
-    ),
-    "a generator": ("return float(len(list(ns['f'](3))))", "def f(n): return [2]", "def f(n): yield from range(n)", 3.0),
-    "seeded": (
-        "import random; random.seed(5); a = ns['f'](9); random.seed(5); return float(a == random.randrange(9))",
-        "def f(n): return -1",
-        "import random\ndef f(n): return random.randrange(n)",
-        1.0,
-    ),
-}  # fmt: skip
+SCORERS = yaml.safe_load(Path(__file__).with_name("scorers.yaml").read_text())
+FAST = ("sorts in place", "records with fields", "a seed of random", "rows that are one row")
 
 
-@pytest.mark.parametrize("name", SCORERS)
-def test_a_scorer_file_judges_as_its_function_does(scorer, name):
-    body, seed, answer, expected = SCORERS[name]
-    text = f"{EXEC}seed_answer = {seed!r}\nanswer_format = 'python'\ndef score(answer):\n    ns = load(answer)\n    {body}\n"
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FAST else pytest.mark.long) for n in SCORERS])
+def test_a_scorer_has_one_verdict_as_function_file_and_evaluator(scorer, tmp_path, name):
+    form = SCORERS[name]
+    body = textwrap.indent(form["body"], "    ")
     space: dict = {}
-    exec(text, space)
-    problem = scorer(text)
-    for tried in (seed, answer):
-        assert problem.score(tried).fitness == space["score"](tried)
-    assert problem.score(answer).fitness == expected and problem.execution == "shared"
+    exec(f"{EXEC}def score(answer):\n    ns = load(answer)\n{body}", space)
+    of_file = scorer(f"{EXEC}seed_answer = {form['seed']!r}\ndef score(answer):\n    ns = load(answer)\n{body}")
+    of_function = ScorerFunctionProblem(space["score"], {"seed_answer": form["seed"]}, shared_sandbox)
+    (tmp_path / "openevolve").mkdir()
+    (tmp_path / "openevolve" / "initial_program.py").write_text(form["seed"])
+    evaluate = (
+        f"{EXEC}def value(ns):\n{body}\ndef evaluate(path):\n    return {{'score': value(load(open(path).read()))}}\n"
+    )
+    (tmp_path / "openevolve" / "evaluator.py").write_text(evaluate)
+    (of_directory,) = resolve(str(tmp_path / "openevolve"))
+    for answer in (form["seed"], *form["answers"]):
+        plain = space["score"](answer)
+        assert [p.score(answer).fitness for p in (of_file, of_function, of_directory)] == [plain] * 3, answer
 
 
 CALLING = """
