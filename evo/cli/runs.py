@@ -70,7 +70,7 @@ def _print(lines: Sequence[RunOverview]) -> None:
         (
             line.run.name,
             line.run.status,
-            f"{line.solved}/{line.problems}",
+            f"{line.solved}/{line.problems - line.failed}",  # a fault of a scorer is no loss
             format_number(line.best),
             f"{line.groups:,}",
             str(line.run.seed),

@@ -119,6 +119,8 @@ def test_a_single_run_counts_the_same(tmp_path, search_with, digits, digits_poli
     search_with([bad, digits("good", target=0.3)], digits_policy(), address, iterations=4)
     assert invoke(["show", "run", "--db", address]) == 0
     assert "1 of 1 solved, 1 left out" in capsys.readouterr().out
+    assert invoke(["runs", "--db", address]) == 0
+    assert " 1/1 " in capsys.readouterr().out
     assert invoke(["watch", "run", "--db", address, "--once"]) == 0
     assert "1/1" in capsys.readouterr().out
     assert invoke(["report", "run", "--db", address, "-o", str(tmp_path / "r.html")]) == 0
