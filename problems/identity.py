@@ -62,14 +62,10 @@ def share_kept(parent: str, child: str, answer_format: str) -> float | None:
     """
     if answer_format == "route":
         return sum(kept(parent, child)) if parent else None
-    before, after = _pieces(parent, child)
+    before, after = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (parent, child))
+    if len(before) == 1:
+        before, after = parent.split(), child.split()
     if not before or max(len(before), len(after)) > LONGEST:
         return None
     blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
     return sum(block.size for block in blocks) / len(before)
-
-
-def _pieces(parent: str, child: str) -> tuple[list[str], list[str]]:
-    """Lines without trailing space, or words if the parent has only one line."""
-    before, after = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (parent, child))
-    return (parent.split(), child.split()) if len(before) == 1 else (before, after)

@@ -67,7 +67,8 @@ class Scorer:
         if self._closed:
             raise RuntimeError("the scorer is closed")
         if problem.batched:
-            return await self._batch_of(problem).score(answers)
+            # by the problem itself: two arms may have problems of one name whose options differ
+            return await self._batches.setdefault(id(problem), Batches(problem, self)).score(answers)
         if problem.inline:
             return [self._counted(self._judge(problem, answer)) for answer in answers]
         tasks = [asyncio.ensure_future(self._one(problem, answer)) for answer in answers]
@@ -98,11 +99,6 @@ class Scorer:
     def takes_seed(self, problem: Problem, answer: str) -> bool:
         """scores_its_seed, likewise."""
         return scores_its_seed(problem, answer)
-
-    def _batch_of(self, problem: Problem) -> Batches:
-        if id(problem) not in self._batches:  # two arms may have problems of one name whose options differ
-            self._batches[id(problem)] = Batches(problem, self)
-        return self._batches[id(problem)]
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Blocking work on one of the scorer's threads."""

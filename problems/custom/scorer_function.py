@@ -173,6 +173,8 @@ def describe_value(value: Any) -> str:
 def _describe(value: Any, above: tuple[int, ...], seen: set[int]) -> str:
     """above: the containers that this value is in; seen: functions and classes described already"""
     if isinstance(value, PLAIN):
+        if isinstance(value, int) and value.bit_length() > 2000:  # Python writes no decimals of some thousand digits
+            return hex(value)
         return repr(value)
     if id(value) in above or len(above) > _DEEPEST:
         return "..."
@@ -225,7 +227,8 @@ def is_own_module(module: object) -> bool:
     if not isinstance(module, types.ModuleType) or module.__name__.partition(".")[0] in _KNOWN:
         return False
     file = getattr(module, "__file__", None)
-    return bool(file) and not str(file).startswith(_installed())
+    apart = {"site-packages", "dist-packages"} & set(Path(str(file)).parts)  # a user's, or an environment's below this
+    return bool(file) and not apart and not str(file).startswith(_installed())
 
 
 @functools.cache

@@ -124,15 +124,11 @@ def _attempt(name: str, seed: int) -> Maze | None:
 
 
 def belongs(name: str, maze: Maze, best: float, seed: int) -> bool:
-    """Whether a board of the generator is one of this set's kind."""
+    """Whether a board of the generator is one of this set's kind: of `hard`, whether HARD_TRIES planner routes, drawn
+    from the maze's seed, all miss the optimum."""
     if name == "hard":
-        return is_hard(maze, best, seed)
+        return tries_to_reach(maze, best - TOLERANCE, HARD_TRIES, random.Random(f"planner {seed}")) is None
     return best > ONE_ZONE + TOLERANCE if name.startswith("compromise") else True
-
-
-def is_hard(maze: Maze, best: float, seed: int) -> bool:
-    """Whether HARD_TRIES planner routes, drawn from the maze's seed, all miss the optimum."""
-    return tries_to_reach(maze, best - TOLERANCE, HARD_TRIES, random.Random(f"planner {seed}")) is None
 
 
 @cache

@@ -12,7 +12,7 @@ import warnings
 import pytest
 
 from problems import AnswerError, BadAddress, Problem, Score, ScorerFault, resolve
-from problems.custom.scorer_function import ScorerFunctionProblem, describe_value
+from problems.custom.scorer_function import ScorerFunctionProblem, describe_value, is_own_module
 from problems.custom.scorer_problem import is_timing, reward_of, suggests_lower
 from problems.registry import given, shared_sandbox
 from problems.scoring import Scorer
@@ -237,6 +237,10 @@ def test_a_module_of_one_s_own_goes_along_and_counts_in_the_fingerprint(tmp_path
     def weighed(answer):
         return my_weights.weigh(answer)
 
+    assert is_own_module(my_weights)
+    my_weights.__file__ = "/home/me/.local/lib/python3/site-packages/my_weights.py"
+    assert not is_own_module(my_weights)  # as a user's own installed packages are: too large to be sent
+    my_weights.__file__ = str(file)
     problem = problem_of(weighed)
     assert problem.score("ab") == Score((5.0,), 5.0)
     before = problem.fingerprint()
@@ -343,6 +347,7 @@ def closing_over(value):
 def test_a_fingerprint_changes_with_the_code_and_what_it_refers_to():
     assert describe_value(closing_over(2)) == describe_value(closing_over(2))
     assert describe_value(closing_over(2)) != describe_value(closing_over(3))
+    assert describe_value(closing_over(10**5000)) != describe_value(closing_over(10**5000 + 1))
     assert describe_value(closing_over({"a": [1]})) != describe_value(closing_over({"a": [2]}))
     same = "def f(a):\n    return helper(a)\ndef helper(a):\n    return {}\n"
     assert describe_value(made_from(same.format(1))) == describe_value(made_from(same.format(1)))

@@ -248,22 +248,6 @@ def test_a_long_statement_is_stored_once(search_with, digits, digits_policy, tmp
         assert all(task in group.prompt.user for _, group in read_groups(store, store.run("run").id))
 
 
-def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, digits, digits_policy, db, monkeypatch):
-    from islands.errors import DatabaseUnavailable
-
-    begin, calls = Store.begin, []
-
-    def failing(self):
-        calls.append(1)
-        if len(calls) > 8:
-            raise DatabaseUnavailable("the server closed the connection")
-        return begin(self)
-
-    monkeypatch.setattr(Store, "begin", failing)
-    with pytest.raises(SearchFailed, match="closed the connection"):
-        search_with([digits("a")], digits_policy(), db, iterations=50)
-
-
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
     search_with, digits, digits_policy, db, monkeypatch
 ):
