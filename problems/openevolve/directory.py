@@ -207,7 +207,10 @@ class OpenEvolveProblem(FilesProblem):
             return self._failure(evaluation.failed)
         metrics, notes, error = evaluation.metrics, [], evaluation.error
         if evaluation.unmeasured and not error:
-            raise ScorerFault(f"{self.where}: it gave {evaluation.unmeasured}; every metric must be finite")
+            told = " ".join(f"{k}: {v}" for k, v in {**evaluation.texts, **evaluation.artifacts}.items())
+            why = f" ({' '.join(told.split())[:300]})" if told else ""
+            gave = f"it gave {evaluation.unmeasured}; every metric must be finite{why}{self._remedy(told)}"
+            raise ScorerFault(f"{self.where}: {gave}")
         missing = [name for name in self.objectives if name not in metrics]
         if missing:
             notes.append(f"not measured, so counted 0: {', '.join(missing)}")

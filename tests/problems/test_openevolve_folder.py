@@ -116,6 +116,9 @@ def test_a_seed_that_fails_is_announced(directory):
     )
     with pytest.warns(UserWarning, match="initial program fails: .*Errno.*readable.*--sandbox none"):
         directory(f"def evaluate(path):\n    {body}")
+    infinite = body.replace("'v': 0.0, 'error': str(error)", "'v': float('inf'), 'cases': [str(error)]")
+    told = str(directory(f"def evaluate(path):\n    {infinite}").fault)
+    assert "it gave v = inf" in told and "cases: [" in told and "/no/such" in told
 
 
 def test_what_the_config_calls_readable_is_read(directory, tmp_path_factory):
