@@ -190,6 +190,14 @@ def _range(run: int, after: int, upto: int) -> list[Any]:
     return [PromptGroup.c.run_id == run, PromptGroup.c.sequence > after, PromptGroup.c.sequence <= upto]
 
 
+def spending(connection: Connection, run: int, after: int, upto: int, unit: str) -> list[tuple[int, float]]:
+    """(sequence, what the group took) over the sequences in (after, upto], in order. unit: answers, tokens or cost"""
+    g = PromptGroup.c
+    took = {"answers": g.given + g.missing, "tokens": g.tokens, "cost": g.cost}[unit]
+    query = select(g.sequence, took).where(*_range(run, after, upto)).order_by(g.sequence)
+    return [(sequence, float(value)) for sequence, value in connection.execute(query)]
+
+
 def failed_problems(connection: Connection, runs: Sequence[int]) -> list[tuple[int, int, str]]:
     """(run id, problem id, what stopped it)."""
     query = select(Problem.c.run_id, Problem.c.id, Problem.c.message)

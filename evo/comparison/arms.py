@@ -13,6 +13,9 @@ from islands.comparisons import runs_named
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 
+BUDGETS = {"max_total_tokens": "tokens", "max_cost": "cost", "max_answers": "answers"}
+"""Settings of budgets that are the same for a run at any speed, and their units."""
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -71,6 +74,17 @@ class Comparison:
         which are then what the arms have in common. Results then also count for all later iterations."""
         runs = self.runs
         return all(run.status == "done" for run in runs) and any(ended_by(run) is StopReason.BUDGET for run in runs)
+
+    @property
+    def budget(self) -> tuple[str, float] | None:
+        """(unit, size) of the budget that all runs have and that ended some of them: metrics and curves are then over
+        what a run has spent. None if they are over iterations."""
+        ended = " ".join(run.reason for run in self.runs if ended_by(run) is StopReason.BUDGET)
+        for key, unit in BUDGETS.items():
+            sizes = {float(run.config.get(key) or 0) for run in self.runs}
+            if unit in ended and len(sizes) == 1:
+                return unit, sizes.pop()
+        return None
 
     @property
     def iterations(self) -> int:

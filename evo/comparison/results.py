@@ -33,6 +33,7 @@ class Results:
     until_solved: whether a search stops once it is solved, so that its best fitness no longer changes
     times: (K,) rising iterations at which curves and horizons are read; empty, the default, means all of 1..T. A screen
         of a long run keeps only as many as it can draw
+    unit, size: of what an iteration is a step, and how large the step is: tokens, if a budget of them is the axis
     """
 
     solved_at: Floats
@@ -42,6 +43,8 @@ class Results:
     best: Floats | None = None
     until_solved: bool = False
     times: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    unit: str = "iterations"
+    size: float = 1
 
     def __post_init__(self) -> None:
         done = np.minimum(np.asarray(self.done), self.iterations).astype(np.int64)
@@ -51,6 +54,11 @@ class Results:
         solved_at = np.asarray(self.solved_at, dtype=np.float64)
         for name, value in (("solved_at", solved_at), ("done", done), ("times", times), ("best", best)):
             object.__setattr__(self, name, value)
+
+    @property
+    def at(self) -> Floats:
+        """(K,) the `times` in their unit."""
+        return np.asarray(self.times * self.size, dtype=np.float64)
 
     @property
     def judged(self) -> Bools:

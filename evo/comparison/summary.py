@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evo.comparison.results import Floats, Ints, Results, common_horizon
+from evo.comparison.results import Floats, Results, common_horizon
 from evo.stats import (
     Difference,
     Verdict,
@@ -44,19 +44,20 @@ NEARLY = 0.9
 class Curve:
     """A metric with its pointwise band; NaN if unknown.
 
-    at: (K,) rising iterations after which the metric is given
+    at: (K,) rising iterations, or amounts of `unit`, after which the metric is given
     mean, low, high: (K,)
     """
 
-    at: Ints
+    at: Floats
     mean: Floats
     low: Floats
     high: Floats
+    unit: str = "iterations"
 
-    def half(self) -> int | None:
-        """The iteration by which half of the searches were solved; None if that is not known."""
+    def half(self) -> float | None:
+        """The iteration, or amount, by which half of the searches were solved; None if that is not known."""
         reached = self.mean >= 0.5 - 1e-9  # rates are products with rounding errors
-        return int(self.at[np.argmax(reached)]) if reached.any() else None
+        return float(self.at[np.argmax(reached)]) if reached.any() else None
 
 
 def solve_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
@@ -106,7 +107,7 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
     rate = np.where(known, 1 - unsolved, np.nan)
     alone = len(done) == 1 or (crossed_seeds and arm.done.shape[1] == 1)
     low, high = (np.full_like(rate, np.nan),) * 2 if alone else wilson(rate, size, df=df)
-    return Curve(arm.times, rate[1:], low[1:], high[1:])
+    return Curve(arm.at, rate[1:], low[1:], high[1:], arm.unit)
 
 
 def best_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
@@ -119,7 +120,7 @@ def best_curve(arm: Results, *, crossed_seeds: bool = False) -> Curve:
     band = np.full((3, len(arm.times)), np.nan)
     if known:
         band[:, :known] = mean_band(values, crossed_seeds=crossed_seeds)
-    return Curve(arm.times, *band)
+    return Curve(arm.at, band[0], band[1], band[2], arm.unit)
 
 
 class Metric(NamedTuple):
@@ -184,7 +185,7 @@ class ArmSummary:
 
     solved: Interval | None = None
     area: Interval | None = None
-    median: int | None = None
+    median: float | None = None
     best: Interval | None = None
     only: tuple[int, ...] = ()
 
@@ -198,6 +199,7 @@ class Summary:
     horizon, best_horizon: the iterations at which solve rates and best fitnesses are taken
     against: arm -> metric -> arm - reference, for the metrics that are known
     by_all, by_none: problems, by index, that every arm solved, and that none did
+    unit, size: as Results have them; an iteration is then a step of that size
     """
 
     iterations: int
@@ -210,6 +212,14 @@ class Summary:
     against: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
     by_all: tuple[int, ...] = ()
     by_none: tuple[int, ...] = ()
+    unit: str = "iterations"
+    size: float = 1
+
+    def place(self, known: int) -> str:
+        """An iteration in words, or how much was spent by then."""
+        if self.unit == "iterations":
+            return f"iteration {known} of {self.iterations}"
+        return f"{known * self.size:,.10g} of {self.iterations * self.size:,.10g} {self.unit}"
 
 
 def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_seeds: bool = False) -> Summary:
@@ -262,6 +272,8 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         against,
         tuple(row for row in judged if times[row] == len(arms)),
         tuple(row for row in judged if solved and not times[row]),
+        first.unit,
+        first.size,
     )
 
 
@@ -269,7 +281,8 @@ def describe_horizon(found: Summary, by_budget: bool) -> str:
     """When metrics are taken. by_budget: Comparison.ended_by_budget"""
     if by_budget:
         return "at the end of each run's budget"
-    return f"after {found.horizon or found.best_horizon} of {found.iterations} iterations"
+    known = found.horizon or found.best_horizon
+    return f"after {known} of {found.iterations} iterations" if found.size == 1 else f"after {found.place(known)}"
 
 
 def describe_verdict(found: Summary, by_budget: bool) -> str:
@@ -286,7 +299,7 @@ def verdicts_of(found: Summary) -> list[Verdict]:
     """Every arm against the reference, by solve rate, or by mean best fitness if no problem has a target. The text
     names the iteration unless it is the last one."""
     known = found.horizon or found.best_horizon
-    running = f" at iteration {known} of {found.iterations}" if known < found.iterations else ""
+    running = f" at {found.place(known)}" if known < found.iterations else ""
     lines = []
     for name, metrics in found.against.items():
         metric = next((metric for metric in ("solved", "best") if metric in metrics), None)

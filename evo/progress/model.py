@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import nlargest
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
@@ -56,6 +57,7 @@ from islands.runs import (
     read_totals,
     run_details,
     run_states,
+    spending,
 )
 from islands.store import Store
 from islands.training import newest_training, newest_version, training_between
@@ -80,13 +82,14 @@ Made = TypeVar("Made")
 
 class BestSoFar(NamedTuple):
     """A new best answer of a search. iteration: iterations done, 0 for a seed answer; candidate: its id; before: the
-    best fitness before it, None for the first; created: None for a seed answer"""
+    best fitness before it, None for the first; created and sequence (of its group): None and -1 for a seed answer"""
 
     iteration: int
     fitness: float
     candidate: int
     before: float | None
     created: float | None
+    sequence: int = -1
 
 
 @dataclass(eq=False)
@@ -104,6 +107,7 @@ class _Run:
     steps: list[int] = field(default_factory=list)
     metrics: dict[str, list[float]] = field(default_factory=dict)
     version: str = ""
+    spent: list[tuple[int, float]] = field(default_factory=list)  # of each group, if a budget is the axis
 
     @property
     def waits(self) -> bool:
@@ -145,7 +149,7 @@ class _Searches:
             before = rises[-1].fitness if rises else None
             if before is None or read.fitness > before:
                 best[(*at, slice(np.searchsorted(self.of.times, took), None))] = read.fitness
-                rises.append(BestSoFar(took, read.fitness, read.candidate, before, read.created))
+                rises.append(BestSoFar(took, read.fitness, read.candidate, before, read.created, read.sequence))
                 yield at[0], rises[-1]
 
 
@@ -362,12 +366,43 @@ class Progress:
         return found
 
     @property
+    def measured(self) -> Mapping[str, Results]:
+        """The same, for metrics and curves: over what the runs have spent, in TIMES_KEPT steps, if a budget ended some
+        of them (Comparison.budget)."""
+        budget = self.comparison.budget
+        made = partial(self._measure, *budget) if budget else lambda: self.results
+        return self._keep("measured", made, self._version, budget, self.comparison.ended_by_budget, *self._rows)
+
+    def _measure(self, unit: str, size: float) -> Mapping[str, Results]:
+        found = dict[str, Results]()
+        for number, (name, of) in enumerate(self.results.items()):
+            solved_at, done = of.solved_at.copy(), np.zeros_like(of.done)
+            best = np.full((*done.shape, TIMES_KEPT), np.nan)
+            for run in self._of_arm(number):
+                after = run.spent[-1][0] if run.spent else BEFORE_SEEDS
+                with self.store.read() as connection:
+                    run.spent += spending(connection, run.record.id, after, run.last, unit)
+                sequences, spent = np.array([(-1, 0.0), *run.spent]).T
+                share = np.minimum(np.cumsum(spent) / size, 1.0) * TIMES_KEPT
+                done[:, run.column] = TIMES_KEPT if run.record.status == "done" else int(share[-1])
+                for at, row in enumerate(self._rows):
+                    for rise in self._searches[number].rises.get((row, run.column), ()):
+                        step = math.ceil(share[np.searchsorted(sequences, rise.sequence)])
+                        best[at, run.column, max(0, step - 1) :] = rise.fitness
+                        if rise.iteration == of.solved_at[at, run.column]:
+                            solved_at[at, run.column] = step
+            found[name] = Results(
+                solved_at, done, TIMES_KEPT, 1, best, of.until_solved, unit=unit, size=size / TIMES_KEPT
+            )
+        return found
+
+    @property
     def summary(self) -> Summary | None:
         """All arms at the horizon; None before a search has begun. Without metrics if the arms are not comparable."""
         return self._keep("summary", self._summarise)
 
     def _summarise(self) -> Summary | None:
-        results, self.incomparable = self.results, ""
+        results, self.incomparable = self.measured, ""
         if not results:
             return None
         try:
@@ -385,7 +420,7 @@ class Progress:
 
     @property
     def curves(self) -> Mapping[str, Curve]:
-        """Each arm's solve rate if problems have targets, else its mean best fitness, over iterations."""
+        """Each arm's solve rate if problems have targets, else its mean best fitness, as `measured`."""
         return self._keep("curves", lambda: self._draw(solve=True))
 
     @property
@@ -395,7 +430,7 @@ class Progress:
 
     def _draw(self, *, solve: bool) -> dict[str, Curve]:
         # seeds are searched in turn: a seed that has just begun would cut the curves of earlier ones short
-        results = {name: farthest({name: arm})[name] for name, arm in self.results.items()}
+        results = {name: farthest({name: arm})[name] for name, arm in self.measured.items()}
         curves: dict[str, Curve] = {}
         for name, arm in results.items():
             if solve and arm.judged.any():

@@ -131,14 +131,15 @@ def _there(*tables: Table | None) -> tuple[Table, ...]:
 
 
 def draw_progress(progress: Progress) -> list[Plot]:
-    """Solve rate, if there are targets, and mean best fitness, over iterations."""
+    """Solve rate, if there are targets, and mean best fitness, over iterations or what a budget is made of."""
+    unit = next((curve.unit for curve in progress.curves.values()), "iterations").removesuffix("s")
     names = [arm.name for arm in progress.comparison.arms]
     solved = any(arm.judged.any() for arm in progress.results.values())
     plots = []
     if solved and progress.curves:
-        plots.append(draw("solve rate", "iteration", curve_lines(names, progress.curves), share=True))
+        plots.append(draw("solve rate", unit, curve_lines(names, progress.curves), share=True))
     if progress.best_curves:
-        plots.append(draw("mean best fitness", "iteration", curve_lines(names, progress.best_curves)))
+        plots.append(draw("mean best fitness", unit, curve_lines(names, progress.best_curves)))
     return plots
 
 

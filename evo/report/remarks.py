@@ -35,9 +35,11 @@ def describe_faults(progress: Progress, snapshot: Snapshot) -> list[str]:
         seeds = max(len(arm.runs) for arm in comparison.arms)
         remarks.append(
             f"Unfinished: of {_counted(len(comparison.runs), 'run')}, {states}. Metrics of whole searches are taken at "
-            f"the horizon, iteration {horizon} of {summary.iterations}"
+            f"the horizon, {summary.place(horizon)}"
             + (f", of {summary.seeds} of {seeds} seeds." if summary.seeds < seeds else ".")
         )
+    elif comparison.budget:
+        remarks.append("Metrics and curves are over {}, up to the budget of {:,.10g}.".format(*comparison.budget))
     elif comparison.ended_by_budget:
         remarks.append(
             f"Metrics are taken at the end of each run's budget. Some ended before iteration {summary.iterations}; in "

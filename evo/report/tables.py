@@ -152,7 +152,7 @@ def _arm_rows(progress: Progress, snapshot: Snapshot) -> list[Row]:
             "runs": word(statuses),
             "solve rate": interval(one.solved, ".2f"),
             "area": interval(one.area, ".2f"),
-            "median time": number(one.median, "d"),
+            "median time": number(one.median, ",.10g"),
             "mean best": interval(one.best),
             "archive L1": interval(diversity, ".2f"),
             "iterations": replace(number(arm.groups, ",d"), note=planned),

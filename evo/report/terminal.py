@@ -21,7 +21,7 @@ from vpo.metrics import Interval
 
 ONLY_SHOWN = 8
 LEGEND = (
-    "area: under the solve curve, up to 1; median time: iteration when half were solved",
+    "area: under the solve curve, up to 1; median time: when half were solved",
     "archive L1: diversity; wall: time searched",
 )
 OPERATORS_LEGEND = (
@@ -104,11 +104,12 @@ def as_dict(progress: Progress) -> dict[str, Any]:
         return {**shown, "arms": {}, "against": {}, "verdicts": []}
     return {
         **shown,
-        "iterations": summary.iterations,
-        "answers_per_iteration": summary.answers,
+        "iterations": comparison.iterations,
+        "answers_per_iteration": comparison.arms[0].answers,
         "seeds": summary.seeds,
-        "horizon": summary.horizon,
-        "best_horizon": summary.best_horizon,
+        "unit": summary.unit,
+        "horizon": summary.horizon * summary.size,
+        "best_horizon": summary.best_horizon * summary.size,
         "arms": {
             arm.name: {
                 "policy": arm.policy,

@@ -18,7 +18,6 @@ from evo.tui.palette import Palette
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # [row, column] of a dot in a cell
 NO_CURVE = -1
-UNIT = "iterations"
 DASH = 2
 """Cells that a curve is drawn in before the next one's turn, where they overlap."""
 NamedCurve = tuple[int, str, Curve]
@@ -64,7 +63,8 @@ def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int
     percent; else the scale is that of the curves. More than MOST_BANDS curves have no bands."""
     axis = [int(x) for x in curves[0][2].at]
     names = max((min(width_of(clean(name)), 12) for _, name, _ in curves), default=0)
-    labels = max(names + 7, len(UNIT) + 2) if width >= 46 else 0  # the unit is below the names
+    unit = curves[0][2].unit
+    labels = max(names + 7, len(unit) + 2) if width >= 46 else 0  # the unit is below the names
     left, below = 6, 2 if height >= LOW else 1
     across, rows = max(1, width - left - labels - 1), max(1, height - below)
     banded = [curve for *_, curve in curves] if len(curves) <= MOST_BANDS else []
@@ -110,7 +110,7 @@ def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int
             value = f"{last:4.0%}" if share else f"{last:.3g}"
             text.append(f" {palette.mark(arm)} {value} {shorten(name, labels - 7)}", palette.arm(arm))
         text.append("\n")
-    for line in _axis(axis, left, across, width)[-below:]:
+    for line in _axis(axis, unit, left, across, width)[-below:]:
         text.append(line + "\n", palette.muted)
     text.right_crop(1)
     return text
@@ -158,7 +158,7 @@ def _round_step(size: float) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= size * (1 - 1e-9))
 
 
-def _axis(axis: Sequence[int], left: int, across: int, width: int) -> list[str]:
+def _axis(axis: Sequence[int], unit: str, left: int, across: int, width: int) -> list[str]:
     """The line below, and round numbers below that."""
     if not axis:
         return ["", ""]
@@ -181,4 +181,4 @@ def _axis(axis: Sequence[int], left: int, across: int, width: int) -> list[str]:
         text = f"{value:,}"
         start = min(max(left + x - len(text) // 2, 0), width - len(text))
         numbers[start : start + len(text)] = text
-    return [rule, f"{''.join(numbers).rstrip()} {UNIT}"]
+    return [rule, f"{''.join(numbers).rstrip()} {unit}"]

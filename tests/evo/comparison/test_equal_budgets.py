@@ -1,11 +1,16 @@
 """Comparisons whose runs end by a budget: what is compared is what each had found when it was spent."""
 
+import numpy as np
 import pytest
+from sqlalchemy import select
 
 from evo.cli import invoke
 from evo.comparison.arms import gather
 from evo.progress.model import Progress
+from islands.schema import PromptGroup
 from islands.store import Store
+
+g = PromptGroup.c
 
 
 def compare(db, *more):
@@ -34,6 +39,31 @@ def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsy
     for arm in screen.arms:
         assert arm.results.horizon == 400 and (arm.results.solved_at == results[arm.name].solved_at).all()
     assert [verdict.text for verdict in screen.verdict] and "at iteration" not in screen.verdict[0].text
+    assert "Metrics and curves are over tokens, up to the budget of 3,000." in shown
+
+
+@pytest.mark.long
+def test_a_budget_is_the_axis_whatever_number_of_iterations_was_planned(db, tmp_path):
+    """The area and the curve are over tokens: counted here from the rows, and the same for other plans."""
+    found = []
+    for planned in (400, 900):
+        address = f"{db}-{planned}" if "sqlite" in db else f"sqlite:///{tmp_path}/{planned}.db"
+        compare(address, "--iterations", str(planned), "--max-total-tokens", "3000")
+        with Store.open(address, read_only=True) as store:
+            progress = Progress.open(store, "budgets")
+            assert progress.comparison.budget == ("tokens", 3000)
+            found.append({name: (arm.area, arm.median) for name, arm in progress.summary.arms.items()})
+            curve = progress.curves["long"]
+            assert curve.unit == "tokens" and curve.at[-1] == pytest.approx(3000)
+            areas = []
+            for run in progress.comparison.arms[1].runs:
+                rows = store.rows(select(g.tokens).where(g.run_id == run.id).order_by(g.sequence))
+                spent = np.cumsum([tokens for (tokens,) in rows])
+                for problem in store.problems(run.id):
+                    solved = problem.solved_sequence
+                    areas.append(0.0 if solved is None else 1.0 if solved < 0 else max(0.0, 1 - spent[solved] / 3000))
+    assert found[0] == found[1]
+    assert found[0]["long"][0].mean == pytest.approx(np.mean(areas), abs=0.002) and np.mean(areas) > 0
 
 
 @pytest.mark.long
