@@ -96,21 +96,8 @@ def trl(place: Place) -> dict[str, Any]:
     if importlib.util.find_spec("trl") is None:
         raise Skip("TRL is not installed")
     file = place.out / "train_step.json"
-    run(
-        [
-            sys.executable,
-            "bench/train_step.py",
-            "--model",
-            place.model,
-            "--rounds",
-            "1",
-            "--cases",
-            "0",
-            "--json",
-            str(file),
-        ],
-        {"EVO_BENCH_DEVICE": place.device},
-    )
+    bench = [sys.executable, "bench/train_step.py", "--model", place.model, "--rounds", "1", "--cases", "0"]
+    run([*bench, "--json", str(file)], {"EVO_BENCH_DEVICE": place.device})
     return dict(json.loads(file.read_text()))
 
 

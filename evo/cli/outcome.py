@@ -81,6 +81,9 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
         f"{summary['groups']:,} iterations, {summary['answers']:,} answers, {usage} in {clock(summary['seconds'])}"
     )
     console.print(describe_metrics(summary), style="dim")
+    if summary["groups"] and not any(problem["improved"] for problem in problems):
+        told = "nothing was earned: no answer is better than what the search began with"
+        console.print(told, style="yellow", soft_wrap=True)
     if summary.get("sandbox") == "none":
         console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
     _print_training(outcome, console)

@@ -144,8 +144,9 @@ def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason
                 "target": problem_run.target,
                 "solved_at": problem_run.solved_at,
                 "stopped": str(problem_run.stop or ""),
+                "improved": searched.population.plateau < problem_run.committed and problem_run.best != 0,
             }
-            for problem_run in status.problem_runs
+            for problem_run, searched in zip(status.problem_runs, open_run.problem_runs, strict=True)
         ],
         **status.metrics(),
     }

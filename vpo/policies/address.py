@@ -96,6 +96,12 @@ OF_ITS_PROMPTS = ("fresh", "prefill")
 """Options that say how a search asks, of no concern to the policy itself."""
 
 
+def newest_checkpoint(folder: Path) -> Path:
+    """The newest checkpoint of a training that has not ended; the directory itself if it is none, or has ended."""
+    steps = [] if (folder / "config.json").exists() else folder.glob("checkpoints/step-*/README.md")
+    return max((file.parent for file in steps if not file.parent.suffix), default=folder)
+
+
 @dataclass(frozen=True)
 class PolicyAddress:
     """An address taken apart.
@@ -137,7 +143,7 @@ class PolicyAddress:
         if self.kind == "vllm":
             return parse_address(re.split(r"@https?://", self.model)[0]).folder
         folder = user_path(self.model)
-        return folder if self.model and self.kind == TRANSFORMERS and folder.is_dir() else None
+        return newest_checkpoint(folder) if self.model and self.kind == TRANSFORMERS and folder.is_dir() else None
 
     @property
     def common(self) -> PolicySettings:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from problems.address import did_you_mean, files_beside, user_path
 from problems.contract import BadAddress
 from vpo.languages.contract import shipped
-from vpo.policies.address import FORMS, NoOptions, PolicyAddress, parse_address
+from vpo.policies.address import FORMS, NoOptions, PolicyAddress, newest_checkpoint, parse_address
 from vpo.policies.hub import only_cached
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def find_checkpoint(address: PolicyAddress) -> str:
     if name in shipped() and not (folder / "config.json").is_file():
         raise BadAddress(f"policy {name!r}: no such checkpoint; embedded:{name} ships with the package")
     if folder.is_dir():
+        folder = newest_checkpoint(folder)
         if not any((folder / file).is_file() for file in ("config.json", ADAPTER)):
             raise BadAddress(f"policy {name!r}: the directory holds no config.json, so it is no model checkpoint")
         return str(folder)

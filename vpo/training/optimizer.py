@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import get_scheduler
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from problems.contract import BadAddress
 from vpo.training.adapters import with_adapter
 from vpo.training.config import Precision, TrainConfig
 
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 
 
 def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedModel:
-    """The model as a trainer takes it: with its adapter, or in float32; its activations recomputed where asked for."""
+    """The model as a trainer takes it: with its adapter, or in float32; its activations recomputed where asked for.
+    Raises BadAddress if its weights are quantised."""
+    if getattr(model, "is_quantized", False):  # small steps vanish in them, and no adapter can be merged into them
+        raise BadAddress(f"policy {model.name_or_path}: its weights are quantised; train the model they were made from")
     if config.lora_rank:
         model = with_adapter(model, config, config.seed)
     elif next(model.parameters()).dtype != torch.float32:

@@ -166,3 +166,11 @@ def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
     )
     assert invoke(["problems"]) == 0
     assert "misses in 600 tries" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_search_that_earned_nothing_says_so(here, capsys):
+    (here / "flat.py").write_text("seed_answer = 'a'\ndef score(answer):\n    return 1.0 if answer == 'a' else 0.5\n")
+    run = ["run", "flat.py", "--policy", "scripted:mutate", "--iterations", "8", "--name", "flat", "--plain"]
+    assert "nothing was earned" in evo(capsys, *run)[1]
+    with pytest.warns(UserWarning):
+        assert "nothing was earned" not in evo(capsys, "run", "maze:test", "--name", "m", *RUN)[1]

@@ -12,7 +12,8 @@ from problems.contract import BadAddress
 from vpo.policies.registry import load_policy
 from vpo.training.adapters import with_adapter
 from vpo.training.checkpoint import STATE, load_state, replace_directory, save_checkpoint
-from vpo.training.config import LoraSettings
+from vpo.training.config import LoraSettings, TrainConfig
+from vpo.training.optimizer import make_trainable
 
 
 def test_a_checkpoint_is_an_ordinary_directory_with_its_card_and_state(tmp_path):
@@ -135,3 +136,18 @@ def test_an_adapter_is_merged_into_an_ordinary_checkpoint(tmp_path):
     assert policy.prompt_format == "formula-text"  # which its base, a chat model, does not name
     with torch.inference_mode():
         assert torch.allclose(policy.model(ids).logits, expected, atol=1e-5)
+
+
+def test_a_training_that_has_not_ended_is_the_policy_of_its_newest_checkpoint(tmp_path: Path) -> None:
+    for step in (5, 10):
+        save_checkpoint(tiny_model(seed=step), tiny_tokenizer(), tmp_path / "checkpoints" / f"step-{step:06d}", "card")
+    (tmp_path / "checkpoints" / "step-000015.writing-1").mkdir()
+    found = load_policy(str(tmp_path))
+    assert found.model.state_dict()["lm_head.weight"].equal(tiny_model(seed=10).state_dict()["lm_head.weight"])
+
+
+def test_quantised_weights_are_not_trained() -> None:
+    model = tiny_model()
+    model.is_quantized = True
+    with pytest.raises(BadAddress, match="train the model they were made from"):
+        make_trainable(model, TrainConfig())
