@@ -15,7 +15,7 @@ _TYPES = "compare with `type(value) is ...` first, elements too, or run the answ
 _NOT = "compare so that nan fails: `not abs(v - w) <= 1e-6`"
 _ANY = "_Everything()"
 CHEATS = {
-    "nan": ("return nan", ("{0}", *_LEAVES), "float('nan')", "0.0", _NOT),
+    "nan": ("return nan, alone or in their result,", ("{0}", *_LEAVES), "float('nan')", "0.0", _NOT),
     "raises": ("raise an exception", ("1 // 0",), "", "", "an exception must not pass for no error"),
     "cut": ("return a part of their result", _PARTS, "", "", "compare lengths, as by zip(strict=True)"),
     "empties": ("empty their arguments", ("{0}",), "_empty(a)", "[]", "give the answer copies of the cases"),
