@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 import unicodedata
 
 from islands.errors import BadName
@@ -66,7 +67,7 @@ def hide_in_argument(text: str) -> str:
 
 def format_db_option(address: str) -> str:
     """` --db ADDRESS` for a suggested command, without a password; nothing for the default database."""
-    return "" if address == DEFAULT_DB else f" --db {hide_password(address)}"
+    return "" if address == DEFAULT_DB else f" --db {shlex.quote(hide_password(address))}"
 
 
 def drop_password(address: str) -> str:

@@ -11,7 +11,7 @@ from support.command_line import evo
 from evo.cli import invoke
 from evo.cli.demo import MAZES
 from evo.cli.show import _free_name
-from islands.names import hide_password
+from islands.names import format_db_option, hide_password
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
 
@@ -69,6 +69,7 @@ def test_a_password_is_neither_printed_nor_stored():
     assert hide_password(command) == command.replace("s3cret", "***")
     for plain in ("sqlite:///evo.db", "postgresql+psycopg://me@host/evo", "evo run a --policy openai:m@http://h:1/v1"):
         assert hide_password(plain) == plain
+    assert format_db_option("sqlite:///my runs/evo.db") == " --db 'sqlite:///my runs/evo.db'"
 
 
 def test_a_dead_policy_is_a_failure_of_ours_with_its_reason(here, capsys):
