@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from evo.api.run import run as run
     from evo.api.train import TrainResult as TrainResult
     from evo.api.train import train as train
+    from evo.api.verify import verify as verify
+    from evo.comparison.verification import Verification as Verification
     from evo.config.run import RunConfig as RunConfig
     from evo.errors import BadInput as BadInput
     from evo.errors import SearchFailed as SearchFailed
@@ -64,6 +66,8 @@ else:
         "evo.api.load": "load_policy load_problems",
         "evo.api.run": "resume run",
         "evo.api.train": "TrainResult train",
+        "evo.api.verify": "verify",
+        "evo.comparison.verification": "Verification",
         "evo.config.run": "RunConfig",
         "evo.errors": "BadInput SearchFailed",
         "evo.version": "__version__",

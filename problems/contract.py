@@ -192,6 +192,10 @@ class Problem(ABC):
         """The Score of an answer on the held-out cases. Raises ScorerFault as `score` does."""
         raise ScorerFault(f"{self.name} has no held-out cases")
 
+    def score_held_out_cases(self, answer: str) -> Sequence[Score]:
+        """The Scores whose mean `score_held_out` gives: one a case, where cases are scored one by one."""
+        return [self.score_held_out(answer)]
+
     def score_of_metrics(
         self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None
     ) -> Score | None:

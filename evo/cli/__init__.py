@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("evo.cli.runs", "List the runs in a database; delete or rename them."),
     "show": ("evo.cli.show", "Show a run, a comparison, or a candidate with its lineage."),
     "best": ("evo.cli.show", "Print the best answers of a run or a comparison."),
+    "verify": ("evo.cli.verify", "Score the best answer again, beside a tuned seed and plain samples."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "check": ("evo.cli.check", "Check a scorer before a search: repeats, objectives, cheats."),
     "export": ("evo.cli.export", "Write a run's iterations as training traces."),

@@ -54,8 +54,8 @@ from evo.errors import BadInput
     "baselines",
     multiple=True,
     metavar="NAME[=ARM]",
-    help="A baseline: best-of-n, hill or scs, of the first arm or of ARM; classic for mazes; several with commas; or "
-    "`none`.  [default: best-of-n]",
+    help="A baseline: best-of-n, hill or scs, of the first arm or of ARM; classic for mazes; tuned-start; several "
+    "with commas; or `none`.  [default: best-of-n]",
 )
 @flag(CompareOptions, "answers_per_iteration")
 @flag(CompareOptions, "against", metavar="ARM")

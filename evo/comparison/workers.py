@@ -205,13 +205,14 @@ def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | 
     settings = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
     arms = len(set(map(repr, settings)))
     if processes is None:
-        small = all(_small(config) for config in configs)
+        small = all(is_small(config) for config in configs)
         processes = cores() if small else 1
     processes = min(processes, arms)
     return Workers(processes) if processes > 1 else Runner()
 
 
-def _small(config: RunConfig) -> bool:
+def is_small(config: RunConfig) -> bool:
+    """Whether its policies answer for next to nothing, on a CPU."""
     if config.device not in (None, "cpu"):
         return False
     return all(

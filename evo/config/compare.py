@@ -6,6 +6,7 @@ A trained operator and a population must beat baselines at equal answers:
     hill        the same policy, shown only the best answer so far (islands.population.selection.hill)
     scs         the same policy, shown random successful answers (islands.population.selection.scs)
     classic     for mazes: random re-routings of the parent, no model, islands as in every arm
+    tuned-start the numbers of the seed tuned by CMA-ES, no model (evo.prompts.tuned)
 
 The first three repeat an arm, by default the first: `hill`, or `hill=ARM`. None of them trains.
 """
@@ -27,15 +28,20 @@ from problems.address import did_you_mean
 from problems.retired import KEYS, replace_hint
 from vpo.policies.address import parse_address, split_policies
 
-BEST_OF_N, CLASSIC = "best-of-n", "classic"
-CLASSIC_POLICY = "scripted:classic"
+BEST_OF_N, CLASSIC, TUNED_START = "best-of-n", "classic", "tuned-start"
+CLASSIC_POLICY, TUNED_POLICY = "scripted:classic", "scripted:tuned"
 REPEATS: Mapping[str, Mapping[str, Any]] = {
     BEST_OF_N: {"show_parent": False},
     "hill": {"show_parent": True, "fresh": 0.0, "population": {"strategy": "hill", "islands": 1}},
     "scs": {"show_parent": True, "fresh": 0.0, "population": {"strategy": "scs", "islands": 1}},
 }
 """The settings that a baseline changes in the arm that it repeats."""
-NAMES = (*REPEATS, CLASSIC)
+FIXED: Mapping[str, Mapping[str, Any]] = {
+    CLASSIC: {"policy": CLASSIC_POLICY},
+    TUNED_START: {"policy": TUNED_POLICY, "answers": 1},
+}
+"""The baselines that repeat no arm."""
+NAMES = (*REPEATS, *FIXED)
 
 
 def chosen_baselines(baselines: Sequence[str], arms: Sequence[str]) -> dict[str, set[str]]:
@@ -46,8 +52,8 @@ def chosen_baselines(baselines: Sequence[str], arms: Sequence[str]) -> dict[str,
         name, equals, arm = (part.strip() for part in text.partition("="))
         if name not in NAMES:
             raise BadInput(f"baseline {text}: there is no baseline {name}; there are {', '.join(NAMES)}")
-        if name == CLASSIC and equals:
-            raise BadInput(f"baseline {text}: classic is a fixed policy and repeats no arm")
+        if name in FIXED and equals:
+            raise BadInput(f"baseline {text}: {name} is a fixed policy and repeats no arm")
         if equals and not arm:
             raise BadInput(f"baseline {text}: expected {name}=ARM")
         if equals and arm not in arms:
@@ -104,8 +110,8 @@ class CompareConfig(RunConfig):
     seeds: int = Field(3, ge=1, le=1000, description="How many seeds, from --seed on.")
     baselines: list[str] | None = Field(
         None,
-        description="Baselines: best-of-n, hill, scs, each of the first arm or as in hill=ARM, and classic for mazes; "
-        "default: best-of-n.",
+        description="Baselines: best-of-n, hill, scs, each of the first arm or as in hill=ARM, classic for mazes, and "
+        "tuned-start; default: best-of-n.",
     )
     answers_per_iteration: Count | None = Field(
         None, description="Answers per iteration of every arm; default: the least that suits all chain lengths."
@@ -213,7 +219,7 @@ def _is_policy(part: str) -> bool:
 
 
 def arms_of(config: CompareConfig) -> dict[str, ArmConfig]:
-    """All arms, each followed by the baselines that repeat it; classic comes last."""
+    """All arms, each followed by the baselines that repeat it; those of FIXED come last."""
     if not config.arms:
         raise BadInput("a comparison needs arms, as in: --arm grpo=embedded:grpo --arm vpo=embedded:vpo")
     baselines = [BEST_OF_N] if config.baselines is None else config.baselines
@@ -223,11 +229,11 @@ def arms_of(config: CompareConfig) -> dict[str, ArmConfig]:
     for name, arm in config.arms.items():
         arms[name] = arm
         for baseline, repeated in chosen.items():
-            if baseline != CLASSIC and name in repeated:
+            if baseline in REPEATS and name in repeated:
                 label = baseline if len(repeated) == 1 else f"{baseline}-{name}"
                 arms[label] = added[label] = repeat(baseline, arm)
-    if CLASSIC in chosen:
-        arms[CLASSIC] = added[CLASSIC] = ArmConfig(policy=CLASSIC_POLICY)
+    for baseline in [name for name in FIXED if name in chosen]:
+        arms[baseline] = added[baseline] = ArmConfig.model_validate(FIXED[baseline])
     if taken := next((label for label in added if label in config.arms), None):
         raise BadInput(f"an arm is called {taken} already; give it another name")
     return arms

@@ -7,10 +7,11 @@ from evo.errors import BadInput
 from evo.prompts.chat import ChatFormat
 from evo.prompts.contract import Opener, PromptFormat
 from evo.prompts.tokens import TokenFormat
+from evo.prompts.tuned import TunedFormat
 from evo.prompts.work_folder import WorkFolderFormat
 from problems.contract import Problem
 from problems.entry_points import find_entry_points, load_entry_point
-from vpo.policies.prompt_formats import ENTRY_POINTS, WORK_FOLDER, is_token_format
+from vpo.policies.prompt_formats import ENTRY_POINTS, TUNED, WORK_FOLDER, is_token_format
 
 
 def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
@@ -50,4 +51,4 @@ def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFor
     return ChatFormat(problem, config, answers, diff)
 
 
-OURS: dict[str, Opener] = {"chat": open_chat, WORK_FOLDER: WorkFolderFormat}
+OURS: dict[str, Opener] = {"chat": open_chat, WORK_FOLDER: WorkFolderFormat, TUNED: TunedFormat}

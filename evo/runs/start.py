@@ -15,6 +15,7 @@ from typing import Any
 from evo.config.run import RunConfig
 from evo.errors import BadInput, UnusableScorer
 from evo.prompts.registry import open_format
+from evo.prompts.tuned import TunedFormat
 from evo.provenance import source_commit
 from evo.runs.preflight import ASK_TELL, check_new_run, check_price
 from evo.search.core import SearchCore
@@ -136,6 +137,8 @@ class OpenRun:
         """A stored problem with its population, which is empty until it is advanced."""
         population = Population(self.store, record, population_config(self.config, problem), problem.answer_format)
         formats = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in self.operators]
+        if isinstance(formats[0], TunedFormat):
+            formats[0].rollouts = self.operators[0].rollouts
         iterations = iterations_for(self.config, problem)
         self.problem_runs.append(ProblemRun(problem, record, population, formats, iterations, self.scorer))
 
@@ -240,7 +243,9 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
         if operator.prompt.prefill and not operator.policy.traits.prefill:
             raise BadInput(f"policy {operator.address} cannot continue the beginning of an answer: leave out prefill")
         for problem in problems:
-            open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
+            opened = open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
+            if len(operators) > 1 and isinstance(opened, TunedFormat):
+                raise BadInput(f"{operator.address} searches alone: name no other policy beside it")
     if config.train is not None:
         from evo.training.colocated import check_trainable  # slow to import: evaluation and training
 

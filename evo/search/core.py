@@ -95,12 +95,17 @@ class SearchCore:
         self._check_replies()
         self._stop_if_solved(problem_run, group, transaction)
         self._stop_at_plateau(problem_run)
-        self.operators.credit(group)  # before the proposal that may know of it
+        self._credit(problem_run, group)  # before the proposal that may know of it
         # with an asynchronous window proposals see everything committed, else up to this group
         visible = None if self.size.async_window else group.sequence
         self.operators.advance(visible)
         self.fresh_share.advance(visible)
         return group, placements
+
+    def _credit(self, problem_run: ProblemRun, group: ScoredGroup) -> None:
+        self.operators.credit(group)
+        if problem_run.tuned is not None:
+            problem_run.tuned.learn(group)
 
     def _stop_if_solved(self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction) -> None:
         best, target = problem_run.best, problem_run.target
@@ -150,13 +155,14 @@ class SearchCore:
             self._stop_at_plateau(problem_run)
 
     def recall(self) -> None:
-        """After a resume: what was learned about operators and repeats, from the stored groups. They are read only if
-        the settings need them."""
+        """After a resume: what was learned about operators, repeats and numbers, from the stored groups. They are read
+        only if the settings need them."""
         if any(operator.prompt.fresh == "auto" for operator in self.operators.all):
             self.fresh_share.recall(repeats_by_group(self.store, self.run_id, WINDOW + self.size.groups))
-        if self.operators.learns:
+        if self.operators.learns or any(problem_run.tuned for problem_run in self.problem_runs):
+            by_id = {problem_run.record.id: problem_run for problem_run in self.problem_runs}
             for _, group in read_groups(self.store, self.run_id):
-                self.operators.credit(group)
+                self._credit(by_id[group.problem], group)
 
     def replay(self, propose: Callable[[], bool]) -> None:
         """Bring the populations to where the stored groups left them, and propose the groups again that were in

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 
 from evo.prompts.contract import PromptFormat
+from evo.prompts.tuned import TunedFormat
 from evo.search.score import AnswerScores
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.population.population import Population
@@ -30,6 +31,7 @@ class ProblemRun:
     stop: why it takes no more iterations; None while it does
     solved_sequence, solved_at: the group that reached the target, in the run's order; iterations spent until then
     scores: of its answers, until their group is committed
+    tuned: the prompt format, if it learns from committed groups
     """
 
     problem: Problem
@@ -50,6 +52,8 @@ class ProblemRun:
     def __post_init__(self, scorer: Scorer) -> None:
         self.name, self.target = self.record.name, self.problem.target
         self.scores = AnswerScores(self.problem, scorer, self._stored)
+        first = self.prompt_formats[0]
+        self.tuned = first if isinstance(first, TunedFormat) else None
 
     @property
     def best(self) -> float | None:
@@ -78,6 +82,10 @@ class ProblemRun:
     @property
     def has_turn(self) -> bool:
         """Whether it may propose now, being open."""
+        if self.tuned is not None and self.uncommitted:
+            size = self.tuned.generation
+            if min(self.uncommitted) // size < self.upcoming // size:
+                return False
         return self.spread is None or not self.uncommitted or self.upcoming - min(self.uncommitted) < self.spread
 
     def take(self) -> int:

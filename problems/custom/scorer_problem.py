@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from problems.apart import AnswerCalls
@@ -126,9 +127,20 @@ class ScorerProblem(Problem):
         return self._measured("score", self._seed_text)
 
     def score_held_out(self, answer: str) -> Score:
-        """By the function `held_out` of the scorer, whose result has the names that `score` gives."""
+        """By `held_out` of the scorer: the names that `score` gives, or such results, one a case, for their mean."""
+        cases = self.score_held_out_cases(answer)
+        if len(cases) == 1:
+            return cases[0]
+        rewards = tuple(fmean(column) for column in zip(*(case.rewards for case in cases), strict=True))
+        return Score(rewards, fmean(case.fitness for case in cases))
+
+    def score_held_out_cases(self, answer: str) -> list[Score]:
         self._raise_own_fault()
-        return self._measured("held_out", answer)
+        try:
+            value = self._value("held_out", answer)
+            return [self._score_of(case) for case in (value if isinstance(value, list | tuple) and value else [value])]
+        except Failed as failure:
+            return [self._failure(str(failure))]
 
     def score_batch(self, answers: Sequence[str]) -> list[Score]:
         """Ask the batch scorer for all of these at once."""

@@ -149,6 +149,7 @@ class OpenEvolveProblem(FilesProblem):
         self.objectives = ("combined_score",)
         self._seed_text = self.canonical(self._original)
         evaluation, reached = self._evaluate(self._seed_text, every_stage=True)
+        self.holds_out = "held_out" in self._stages
         unmeasured = evaluation.unmeasured and evaluation.error
         if not evaluation.metrics or unmeasured or (evaluation.failed and evaluation.stages == 0):
             why = evaluation.error or "it returned no number"
@@ -199,6 +200,12 @@ class OpenEvolveProblem(FilesProblem):
 
     def _measured(self, function: str, answer: str) -> Score:
         return self._scored(self._evaluate(self.canonical(answer))[1])
+
+    def score_held_out_cases(self, answer: str) -> list[Score]:
+        """By `held_out(program_path)` of the evaluator, which returns what `evaluate` returns."""
+        self._raise_own_fault()
+        self._stage("held_out", self.canonical(answer), evaluation := StageResults())
+        return [self._scored(evaluation)]
 
     # -- from metrics to a Score ---------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ FOLDER = os.path.dirname(FILE)
 # under the name by which evo.call finds it: the rest of its package is not there
 apart: Any = user_file.load(os.path.join(os.path.dirname(os.path.dirname(__file__)), "apart.py"), "problems.apart")
 LONGEST_ARTIFACT = 20_000
-STAGES = ("evaluate", "evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
+STAGES = ("evaluate", "evaluate_stage1", "evaluate_stage2", "evaluate_stage3", "held_out")
 COROUTINE = 0x80  # inspect.CO_COROUTINE
 sys.path.insert(0, FOLDER)
 user_file.defer("openevolve")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from problems.types import Prompt
 from vpo.policies.mutation import edit_block, mutate_answer
+from vpo.policies.prompt_formats import TUNED
 
 _NUMBER = re.compile(r"(?<![\w.])\d{1,6}(?:\.\d{1,6})?(?![\w.])")
 _VARIANT = re.compile(r"(?m)^_variant = \d+\n?")
@@ -69,7 +70,10 @@ def vary(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     return [change(parent, _mix(bits, i)) for i in range(answers)]
 
 
-GENERATORS: dict[str, Generator] = {"mutate": mutate, "random-route": random_route, "vary": vary, "echo": echo}
+GENERATORS: dict[str, Generator | TokenGenerator] = {
+    **{"mutate": mutate, "random-route": random_route, "vary": vary, "echo": echo},
+    "tuned": TokenGenerator(TUNED, lambda prompt, answers, rollout: prompt.user.splitlines()[rollout]),
+}
 
 
 def _parent_of(prompt: Prompt) -> str:

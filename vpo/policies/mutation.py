@@ -286,17 +286,30 @@ class _Source:
         return (self.data[: span[0]] + text.encode() + self.data[span[1] :]).decode()
 
 
-def _move_constant(source: _Source, rng: random.Random) -> str | None:
+def _constants(source: _Source) -> list[tuple[int, int, bool | int | float]]:
     constants = [node for node in source.nodes(ast.Constant) if isinstance(node, ast.Constant)]
-    constants = [
-        node for node in constants if isinstance(node.value, bool | int | float) and abs(node.value) < FARTHEST
+    return [
+        (*source.span(node), node.value)
+        for node in constants
+        if isinstance(node.value, bool | int | float) and abs(node.value) < FARTHEST
     ]
+
+
+def find_constants(text: str) -> list[tuple[int, int, int | float]] | None:
+    """The numbers of a program that may change, in their order: the first byte of each, the one after it, and the
+    value. None if it is no Python."""
+    if parse_python(text) is None:
+        return None
+    return sorted(found for found in _constants(_Source(text)) if not isinstance(found[2], bool))
+
+
+def _move_constant(source: _Source, rng: random.Random) -> str | None:
+    constants = _constants(source)
     if not constants:
         return None
-    node = rng.choice(constants)
-    assert isinstance(node.value, bool | int | float)
-    moved = jitter(node.value, rng)
-    return source.replace(source.span(node), f"({moved})" if moved.startswith("-") else moved)
+    start, end, value = rng.choice(constants)
+    moved = jitter(value, rng)
+    return source.replace((start, end), f"({moved})" if moved.startswith("-") else moved)
 
 
 def jitter(value: bool | int | float, rng: random.Random) -> str:

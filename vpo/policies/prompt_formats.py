@@ -11,6 +11,8 @@ CHAT = "chat"
 """Messages for ordinary models."""
 WORK_FOLDER = "work-folder"
 """Files in a folder, for commands (vpo.policies.command)."""
+TUNED = "tuned"
+"""Numbers to try in the seed, a line for each rollout (evo.prompts.tuned)."""
 
 _TOKENS = {"python": (768, 256), "text": (384, 64), "route": (128, 96), "tagged": (384, 128)}
 """Per answer format: tokens per answer, and tokens per rollout for the text around the answers."""
@@ -18,12 +20,12 @@ _TOKENS = {"python": (768, 256), "text": (384, 64), "route": (128, 96), "tagged"
 
 def is_token_format(name: str) -> bool:
     """Whether it is a token language of embedded policies (vpo.languages.contract)."""
-    return name not in (CHAT, WORK_FOLDER) and name in dialect_names()
+    return name not in (CHAT, WORK_FOLDER, TUNED) and name in dialect_names()
 
 
 def is_known(name: str) -> bool:
     """Whether prompts of this format can be built here."""
-    return name in (CHAT, WORK_FOLDER) or is_token_format(name) or name in find_entry_points(ENTRY_POINTS)
+    return name in (CHAT, WORK_FOLDER, TUNED) or is_token_format(name) or name in find_entry_points(ENTRY_POINTS)
 
 
 def check_answers(answer_format: str, answers: int) -> None:

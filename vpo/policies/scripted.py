@@ -3,6 +3,7 @@
     scripted:mutate        changes the answer it is shown: text, numbers, a Python program (vpo.policies.mutation)
     scripted:classic       re-routes mazes (vpo.languages.maze_lessons)
     scripted:random-route  routes that look at nothing
+    scripted:tuned         the seed with other numbers, which CMA-ES proposes (evo.prompts.tuned)
     scripted:fixed=FILE    answers from a file
     scripted:NAME          an installed entry point of the group "evo.generators" (Generator or TokenGenerator of
                            vpo.policies.generators)
@@ -37,7 +38,7 @@ from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
 from vpo.policies.generators import GENERATORS, Generator, TokenGenerator, vary
-from vpo.policies.prompt_formats import CHAT
+from vpo.policies.prompt_formats import CHAT, TUNED
 
 ENTRY_POINTS = "evo.generators"
 _LOG_UNIFORM = -math.log(256.0)
@@ -80,7 +81,8 @@ class ScriptedPolicy(Policy):
         prompt_ids = _bytes_of(prompt.system + prompt.user)
         group = []
         for rollout in range(rollouts):
-            text = self._write(prompt, answers, _bits(seed, prompt.stream, rollout))
+            proposed = self.prompt_format == TUNED
+            text = self._write(prompt, answers, rollout if proposed else _bits(seed, prompt.stream, rollout))
             token_ids = _bytes_of(text)
             logprobs = np.full(len(token_ids), _LOG_UNIFORM, dtype=np.float32)
             group.append(Rollout(text, token_ids, logprobs, prompt_ids))

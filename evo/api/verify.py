@@ -1,0 +1,291 @@
+"""`evo.verify`: is the winner of a search real? Scores are kept in the run's summary, and rivals are separate runs,
+so a verification that was killed continues."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from evo.api.arguments import Score, call_text, check_run_name, database, reopen_function, split_problems
+from evo.api.display import Bar, Display
+from evo.api.drive import Driver, Interrupted, run_search
+from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, Values, Verification, write
+from evo.comparison.workers import is_small
+from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
+from evo.config.parse import parse
+from evo.config.run import RunConfig, complete_run
+from evo.errors import BadInput
+from evo.runs.preflight import ASK_TELL
+from evo.runs.resume import relaunch
+from evo.runs.start import Changes, launch
+from evo.search.defaults import workers
+from evo.search.status import describe_usage
+from evo.stats import mean_interval
+from islands.comparisons import runs_named
+from islands.history import CandidateReader
+from islands.openevolve import POLICY as IMPORTED
+from islands.runs import best, course_of, run_totals
+from islands.store import Store
+from islands.types import ProblemRecord, RunRecord
+from problems.contract import Problem
+from problems.registry import given, resolve
+from problems.sandbox.pool import Sandbox
+from problems.scoring import checked_score
+
+REPEATS_OF_NOISE = 10
+"""Scores of each answer if the scorer is noisy."""
+_NOT_SAMPLED = {"train", "policy_changes", "start", "patience", "lag", "max_answers", "max_total_tokens", "max_cost"}
+"""Settings of a search that plain sampling does not take over."""
+
+
+def verify(
+    name: str, *, score: Score | None = None, problems: Problem | Sequence[Problem] | None = None,
+    db: str | None = None, progress: bool = True, **options: Any,
+) -> Verification:  # fmt: skip
+    """Score the winner of a run again, with its seed, the seed with tuned numbers, and plain samples of its policy.
+
+    Args:
+        name, score, problems, db, progress: as for `evo.resume`.
+        options: the flags of `evo verify`: problem (names), repeats, sample (True also asks a model that costs), tune,
+            max_answers, max_seconds.
+
+    Raises:
+        ValueError: the run has no answer, or its scorer is not there. ScorerFault, Interrupted: as `evo.run`.
+
+    Example:
+        print(evo.verify("calm-otter"))
+    """
+    check_run_name(name)
+    db, display = database(db), Bar if progress else Display
+    with Store.open(db, must_exist=True) as store:
+        objects = [*reopen_function(score, runs_named(store, name)[0], name), *split_problems(problems)[1]]
+    with given(objects):
+        return verify_run(name, db, lambda: Driver(display()), call_text("verify", name, **options), **options)
+
+
+def verify_run(
+    name: str, db: str, driver: Callable[[], Driver], command: str, *, problem: Sequence[str] = (),
+    repeats: int | None = None, sample: bool | None = None, tune: bool = True, max_answers: int | None = None,
+    max_seconds: float | None = None,
+) -> Verification:  # fmt: skip
+    """As `verify`. driver: makes that of a search"""
+    with Store.open(db, must_exist=True) as store:
+        run = runs_named(store, name)[0]
+        if run.comparison == name or run.status == "running":
+            what = (
+                "a comparison; verify one run of it" if run.comparison == name else "being searched; wait for its end"
+            )
+            raise BadInput(f"{name} is {what}, as in: evo verify {run.name}")
+        config = _config_of(run)
+        subjects = _read_subjects(store, run, [problem] if isinstance(problem, str) else problem)
+        total, count = run_totals(store, run.id), len(store.problems(run.id))
+    each = config.rollouts * config.answers
+    asked = math.ceil((total.groups or total.answers or 1) / count)
+    iterations = min(asked, math.ceil(max_answers / each / len(subjects)) if max_answers else asked)
+    addresses = [subject.record.address for subject in subjects]
+    budget = {"iterations": iterations, "max_seconds": max_seconds, "problems": addresses}
+    runs, notes = dict[str, str](), list[str]()
+    if tune:
+        kept = config.model_dump(include={"scorer", "sandbox", "seed", "scoring_workers"})
+        tuned = parse(RunConfig, {**kept, **FIXED[TUNED_START], "rollouts": each, **budget}, TUNED)
+        try:
+            runs[TUNED] = _search(f"{name}-tuned", tuned, db, driver(), command)
+        except BadInput as error:
+            notes.append(f"no {TUNED}: {error}")
+    if sample or (sample is None and is_small(config) and config.policy not in (ASK_TELL, IMPORTED)):
+        values = config.model_dump(exclude_unset=True, exclude=_NOT_SAMPLED)
+        values["prompt"] |= REPEATS[BEST_OF_N]
+        runs[SAMPLED] = _search(
+            f"{name}-sampled", parse(RunConfig, {**values, **budget}, SAMPLED), db, driver(), command
+        )
+    elif sample is None:
+        used = describe_usage(total.tokens, total.prompt_tokens, total.cost)
+        notes.append(f"no {SAMPLED}: as many answers may take what the search took, {used}; --sample runs it")
+    with Store.open(db) as store:
+        for rival, of in runs.items():
+            found = {record.address: answer for record, answer in best(store, store.run(of).id)}
+            for subject in subjects:
+                answer = found[subject.record.address]
+                subject.texts[rival] = None if answer is None else answer.text
+        store.lease(run.id)
+        _measure(store, store.run(name), config, subjects, repeats)
+    return _result(name, subjects, runs, notes)
+
+
+def _config_of(run: RunRecord) -> RunConfig:
+    return parse(RunConfig, complete_run(run.config), f"run {run.name}")
+
+
+def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str) -> str:
+    """Search a rival to its end, a new run or the rest of a stored one; its name. Raises BadInput if another run has
+    it."""
+    with Store.open(db) as store:
+        stored = next((_config_of(run) for run in store.runs() if run.name == name), None)
+        done = stored is not None and store.run(name).status == "done" and stored.iterations == config.iterations
+    prepare = partial(launch, config, db=db, name=name, command=command)
+    if stored is not None:
+        if (config.policy, config.problems) != (stored.policy, stored.problems):
+            raise BadInput(f"{name} is another run; evo runs rename {name} NEW-NAME makes room for this one")
+        changes = Changes({"iterations": config.iterations, "max_seconds": config.max_seconds})
+        prepare = partial(relaunch, name, db=db, changes=changes)
+    if not done:
+        outcome = run_search(prepare, driver, db)
+        if outcome.failure is not None:
+            raise outcome.failure
+        if outcome.outcome == "interrupted":
+            raise Interrupted(f"{name}: interrupted with everything committed; evo verify continues it", name)
+    return name
+
+
+class _Subject:
+    """One problem.
+
+    texts: answer -> its text, None without one; stored: the fitness that the search stored
+    problem: as it was opened last; kept: its scores as the run's summary has them: rows of [fitness, error], or of
+        lists of these, one a held-out case
+    """
+
+    problem: Problem
+
+    def __init__(self, record: ProblemRecord, texts: dict[str, str | None], stored: dict[str, float]) -> None:
+        self.record, self.texts, self.stored, self.kept = record, texts, stored, dict[str, Any]()
+
+    def open(self, sandbox: Sandbox, verified: Mapping[str, Any]) -> None:
+        """Open the problem, with new scorer processes unless it is an object of the caller's."""
+        (problem,) = resolve(self.record.address, None, lambda: sandbox)
+        self._reused = bool(self.kept) and problem is self.problem
+        self.problem, self._seed = problem, problem.canonical(problem.seed_answer())
+        if not self.kept:
+            kept, fingerprint = verified.get(self.record.address, {}), problem.fingerprint()
+            self.kept = kept if kept.get("fingerprint") == fingerprint else {"fingerprint": fingerprint, "rows": {}}
+            self.texts[SEED] = self.texts[SEED] or self._seed
+
+    def jobs(self, number: int) -> Iterator[tuple[Callable[[str], Any], str, list[Any]]]:
+        """(what scores, answer, its rows) of all answers that have fewer rows than this number."""
+        for text in dict.fromkeys(text for text in self.texts.values() if text is not None):
+            for ask in (self._score, self._held_out)[: 1 + self.problem.holds_out]:
+                rows = self.kept["rows"].setdefault(_key(ask == self._held_out, text), [])
+                if len(rows) < number:
+                    yield ask, text, rows
+
+    def _score(self, text: str) -> list[Any]:
+        again = self._reused and text == self._seed  # of which a scorer gives the score that it has
+        score = self.problem.score_seed() if again else checked_score(self.problem, text)
+        return [score.fitness, score.error]
+
+    def _held_out(self, text: str) -> list[Any]:
+        return [[score.fitness, score.error] for score in self.problem.score_held_out_cases(text)]
+
+    def rows(self, answer: str, held_out: bool = False) -> list[Any]:
+        """The scores of an answer; [] without one."""
+        text = self.texts[answer]
+        return [] if text is None else self.kept["rows"][_key(held_out, text)]
+
+    @property
+    def moved(self) -> bool:
+        """Whether an answer gets another score than the stored one."""
+        return any(not _close(self.rows(answer)[0][0], then) for answer, then in self.stored.items())
+
+    @property
+    def noisy(self) -> bool:
+        return any(not _close(row[0], rows[0][0]) for rows in map(self.rows, self.texts) for row in rows)
+
+    def values(self, answer: str, held_out: bool, lower: bool) -> Values:
+        """(C, R) as a Verification takes them. An answer that fails as a whole has one case, which counts as all."""
+        every = [self.rows(one, held_out) for one in self.texts]
+        cases = max(len(row) for rows in every for row in rows) if held_out else 1
+        rows = [row if held_out else [row] for row in self.rows(answer, held_out)]
+        fitness = np.array([[score[0] for score in (row * cases)[:cases]] for row in rows or [[[math.nan]]]]).T
+        if not lower:
+            return fitness
+        # the metric of a reward (problems.custom.scorer_problem.reward_of); a failed answer has none
+        with np.errstate(divide="ignore"):
+            return np.where(fitness > 1, 1 - fitness, np.where(fitness > 0, 1 / fitness - 1, math.nan))
+
+    def notes(self) -> Iterator[str]:
+        """Of scores that are not what the search stored."""
+        for answer, then in self.stored.items():
+            now = mean_interval([[row[0] for row in self.rows(answer)]])
+            told = f"{self.record.name}: the {answer} was stored with {then:.6g} and gets {write(now)}"
+            if self.noisy and answer == WINNER:
+                luck = "; the stored score was its luck" if then > now.mean else ""
+                yield f"{told}, the mean of {len(self.rows(answer))}: the scorer is noisy{luck}"
+            elif not self.noisy and not _close(now.mean, then):
+                edited = self.record.fingerprint not in (None, self.problem.fingerprint())
+                yield f"{told} now: {'the scorer' if edited else 'something that the scorer depends on'} has changed"
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def _key(held_out: bool, text: str) -> str:
+    return "held out " * held_out + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _read_subjects(store: Store, run: RunRecord, only: Sequence[str]) -> list[_Subject]:
+    """The problems of a run with their winners, and the best answers that it started from. Raises BadInput."""
+    improvements, rows = course_of(store, run.id).improvements, best(store, run.id)
+    if unknown := set(only) - {record.name for record, _ in rows}:
+        raise BadInput(f"{run.name} has no problem {min(unknown)}; evo show {run.name} lists them")
+    subjects = []
+    for record, winner in rows:
+        if winner is not None and (not only or record.name in only):
+            seeds = [step.candidate for step in improvements[record.id][:1] if step.sequence < 0]
+            known = dict(zip((WINNER, SEED), (winner, *CandidateReader(store, 0).fetch(seeds)), strict=False))
+            texts = {SEED: None, **{answer: one.text for answer, one in known.items()}}
+            subjects.append(_Subject(record, texts, {answer: one.fitness for answer, one in known.items()}))
+    if not subjects:
+        raise BadInput(f"{run.name} has no valid answer yet, so there is nothing to verify")
+    return subjects
+
+
+def _measure(
+    store: Store, run: RunRecord, config: RunConfig, subjects: Sequence[_Subject], repeats: int | None
+) -> None:
+    """Score the answers again, alike and in turn. Each round has new scorer processes, and a score is stored before it
+    counts. Raises ScorerFault."""
+
+    def score_round(chosen: Sequence[_Subject], number: int) -> None:
+        chosen = [subject for subject in chosen if not subject.kept or any(subject.jobs(number))]
+        if not chosen:
+            return
+        with ThreadPoolExecutor(count) as threads, Sandbox(config.sandbox, count) as sandbox:
+            asked = dict[Any, list[Any]]()
+            for subject in chosen:
+                subject.open(sandbox, run.summary.get("verified", {}))
+                asked |= {threads.submit(ask, text): rows for ask, text, rows in subject.jobs(number)}
+            for done in as_completed(asked):
+                asked[done].append(done.result())
+                verified = {subject.record.address: subject.kept for subject in subjects}
+                with store.begin() as transaction:
+                    store.set_summary(run.id, {**run.summary, "verified": verified}, transaction)
+
+    count = workers(config, [])
+    score_round(subjects, 1)
+    again = [subject for subject in subjects if repeats or subject.moved]
+    for number in range(2, (repeats or REPEATS_OF_NOISE) + 1):
+        score_round([subject for subject in again if repeats or number == 2 or subject.noisy], number)
+
+
+def _result(name: str, subjects: Sequence[_Subject], runs: Mapping[str, str], notes: Sequence[str]) -> Verification:
+    """runs: of the rivals"""
+    problem, held_out = subjects[0].problem, all(subject.problem.holds_out for subject in subjects)
+    lower = len(problem.objectives) == 1 and problem.directions.get(problem.objectives[0]) == "min"
+    values = {answer: [one.values(answer, held_out, lower) for one in subjects] for answer in (SEED, WINNER, *runs)}
+    told = [note for subject in subjects for note in subject.notes()]
+    more = [f"... and {len(told) - 3} more"] if len(told) > 3 else []
+    if faults := [error for one in subjects for _, error in one.rows(SEED)[:1] if error]:
+        more.append(f"{len(faults)} of {len(subjects)} seeds fail, which counts 0: {faults[0]}")
+    unseen = [] if held_out else ["no held-out cases: the score is of the cases that were searched on"]
+    notes = [*told[:3], *more, *notes, *unseen]
+    errors = [(one.record.name, error) for one in subjects for _, error in one.rows(WINNER)[:1] if error]
+    failed = [f"{of}: the winner fails now: {error}" for of, error in errors]
+    metric, names = problem.objectives[0] if lower else "fitness", [one.record.name for one in subjects]
+    return Verification(name, names, runs, values, metric, lower, held_out, notes, failed)
