@@ -97,7 +97,7 @@ class ProgramProblem(Problem):
                 cases = self.task.cases
                 failing = [pair for pair in zip(cases, outcomes, strict=True) if not passes(*pair)]
                 for case, outcome in failing[:1]:
-                    about = feedback([case], [outcome]).splitlines()[-1]
+                    about = feedback([case], [outcome]).splitlines()[-1].removeprefix("- ")
                     self._stop(f"the data set's own solution fails {len(failing)} of {len(cases)} tests ({about})")
                 if self.task.tests is not None:
                     self._fewest = [outcome.value[0] for outcome in outcomes]

@@ -252,7 +252,7 @@ def _patches(module: Sequence[ast.stmt], imported: Container[str]) -> bool:
         for node in nodes
         if isinstance(node, ast.Name | ast.Attribute)
     }
-    return stores or bool(words & {"patch", "monkeypatch", "setattr", "reload"})
+    return stores or bool(words & {"patch", "setattr", "reload", "modules"})
 
 
 def _outside_definitions(statement: ast.AST) -> list[ast.AST]:

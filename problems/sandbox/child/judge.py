@@ -287,6 +287,8 @@ def run_tests(task: dict[str, Any], results: int, space: dict[str, Any], classes
         return originals.get(identity(value), value)
 
     def own(class_: Any) -> Any:
+        if not issub(class_of(class_), class_of):  # a decorator of the answer made something else of it
+            return class_
         named_classes[identity(class_)] = class_
         now = vars_of(class_)
         held = {name: now.get(name, absent) for name in (*comparing, *now) if name not in ("__dict__", "__weakref__")}
