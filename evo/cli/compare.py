@@ -94,6 +94,8 @@ def compare(
     evo compare maze:hard --arm vpo=embedded:vpo --baseline best-of-n --baseline hill --baseline scs --baseline classic
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
+    from evo.comparison.summary import describe_detectable  # statistics: help does without
+
     named = dict[str, Any]()
     for text in arms:
         arm, values = parse_arm(text)
@@ -110,9 +112,12 @@ def compare(
     on_screen = wants_screen(output)
     with silent_if(on_screen):
         begin, configs = plan_comparison(config, db, name, read_command())
+    seeds, learn = len({one.seed for one in configs}), any(one.train for one in configs)
+    told = describe_detectable(len(configs[0].problems), seeds, len(configs) // seeds, learn)
     if on_screen:
-        return search_on_screen(name, output, name_configs(configs), against=config.against)
+        return search_on_screen(name, output, f"{name_configs(configs)}. {told}", against=config.against)
     console = open_console(stderr=as_json)
+    console.print(told, soft_wrap=True, markup=False)
     outcome = run_comparison(
         begin, configs, foreground(console), db, processes=config.processes, against=config.against, ray=ray
     )

@@ -28,6 +28,8 @@ from evo.stats import (
     Difference,
     Verdict,
     by_unit,
+    detectable,
+    fewest_pairs,
     mean_band,
     mean_interval,
     paired_difference,
@@ -275,6 +277,19 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         first.unit,
         first.size,
     )
+
+
+def describe_detectable(problems: int, seeds: int, arms: int, crossed_seeds: bool) -> str:
+    """What a comparison of this size can show, for a line before it starts; "" for one arm or one problem."""
+    if arms < 2 or problems < 2:
+        return ""
+    if crossed_seeds and seeds == 1:
+        return "one seed of policies that learn while they search shows no difference; use --seeds 3"
+    size, least = f"{problems} problems x {seeds} seeds", detectable(problems, seeds, arms - 1)
+    if least is None:
+        return f"{size} cannot show a difference; {fewest_pairs(arms - 1)} problems are the fewest that can"
+    learns = " at best, as seeds may differ" if crossed_seeds else ""
+    return f"{size} can show a difference of about {least:.2f} in solve rate (in 80% of comparisons){learns}"
 
 
 def describe_horizon(found: Summary, by_budget: bool) -> str:

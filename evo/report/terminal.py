@@ -15,7 +15,7 @@ from evo.encoding import visible
 from evo.progress.model import Progress
 from evo.report.remarks import describe_faults, describe_state
 from evo.report.tables import STANDING, Table, arms_table, differences_table, operators_table
-from evo.stats import Difference
+from evo.stats import Difference, detectable
 from problems.address import name_few
 from vpo.metrics import Interval
 
@@ -107,6 +107,7 @@ def as_dict(progress: Progress) -> dict[str, Any]:
         "iterations": comparison.iterations,
         "answers_per_iteration": comparison.arms[0].answers,
         "seeds": summary.seeds,
+        "detectable": detectable(len(comparison.problems), summary.seeds, max(1, len(comparison.arms) - 1)),
         "unit": summary.unit,
         "horizon": summary.horizon * summary.size,
         "best_horizon": summary.best_horizon * summary.size,

@@ -12,7 +12,7 @@ For a single problem, intervals and tests are over its seeds and hold for that p
 seed has neither.
 """
 
-from evo.stats.differences import Difference, Verdict, fewest_pairs, paired_difference, verdict
+from evo.stats.differences import Difference, Verdict, detectable, fewest_pairs, paired_difference, verdict
 from evo.stats.intervals import CONFIDENCE, by_unit, mean_band, mean_interval, wilson
 from evo.stats.ratios import ratio_difference, ratio_interval
 
@@ -21,6 +21,7 @@ __all__ = [
     "Difference",
     "Verdict",
     "by_unit",
+    "detectable",
     "paired_difference",
     "fewest_pairs",
     "mean_band",

@@ -80,6 +80,19 @@ def fewest_pairs(comparisons: int = 1) -> int:
     return math.ceil(math.log2(2 * comparisons / SIGNIFICANCE) - 1e-12)
 
 
+def detectable(problems: int, seeds: int, comparisons: int = 1, power: float = 0.8) -> float | None:
+    """The difference of two solve rates about one half that such a comparison shows with the chance `power`, if all
+    searches are independent; None if so few problems show none. Student's, with PADDING; a test simulates it."""
+    from scipy.special import stdtrit  # imported here: searches without intervals do not need scipy
+
+    if problems < fewest_pairs(comparisons):
+        return None
+    quantiles = stdtrit(problems - 1, 1 - SIGNIFICANCE / comparisons / 2) + stdtrit(problems - 1, power)
+    square = quantiles**2 * (0.5 + 2 * PADDING / problems) / seeds / problems
+    few = 1 + 2 / (seeds * problems)  # fitted: few searches have few possible results
+    return min(1.0, float(few * math.sqrt(square / (1 + square))))
+
+
 def paired_difference(
     a: npt.ArrayLike,
     b: npt.ArrayLike,

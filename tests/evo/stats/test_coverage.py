@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from bench.coverage import PROBLEMS, SCENARIOS, better, measure, measure_mean
-from evo.stats import paired_difference
+from bench.coverage import PROBLEMS, SCENARIOS, better, measure, measure_mean, rates
+from evo.comparison.summary import describe_detectable
+from evo.stats import detectable, paired_difference
 from evo.stats.differences import fewest_pairs, sign_flips
 
 LEAST = 0.94
@@ -50,3 +51,24 @@ def test_rates_are_shown_nearly_as_often_as_by_the_exact_test(base, gain, proble
         shown += paired_difference(first, second, rate=True).shown
         exact += sign_flips(first.mean(axis=1) - second.mean(axis=1))[2] <= 0.05
     assert exact - 0.06 * 200 <= shown <= exact and problems >= fewest_pairs()
+
+
+@pytest.mark.parametrize(("problems", "seeds"), [(8, 1), (12, 3), (40, 1)])
+def test_the_difference_that_a_comparison_can_show_is_shown_in_four_of_five(problems, seeds):
+    gain, rng = detectable(problems, seeds), np.random.default_rng(2)
+    found = [paired_difference(*rates(rng, problems, seeds, 0.5 - gain / 2, gain), rate=True) for _ in range(150)]
+    assert 0.68 <= np.mean([one.shown for one in found]) <= 0.92
+    assert detectable(problems, seeds, 3) > gain > detectable(2 * problems, seeds) and detectable(5, seeds) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        ((12, 3, 2, False), "12 problems x 3 seeds can show a difference of about 0.38 in solve rate"),
+        ((3, 2, 2, False), "3 problems x 2 seeds cannot show a difference; 6 problems are the fewest that can"),
+        ((12, 1, 3, True), "one seed of policies that learn while they search shows no difference"),
+        ((1, 3, 2, False), ""),
+    ],
+)
+def test_a_comparison_says_before_it_starts_what_it_can_show(size, told):
+    assert describe_detectable(*size).startswith(told)
