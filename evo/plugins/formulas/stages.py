@@ -1,12 +1,11 @@
-"""The stages of a search, cheap and certain ones first: powers, spans, monomials, quotients, selection, evolution."""
+"""The stages of a search, cheap and certain ones first: powers, spans, quotients, shapes, selection, evolution."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product as cartesian
 
 import numpy as np
 
@@ -17,11 +16,11 @@ from evo.plugins.formulas.grammar import Formula, apply, constant
 from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.population import Evolution
 from evo.plugins.formulas.regression import Target, TermColumns, make_target
+from evo.plugins.formulas.shapes import ShapeSearch
 from evo.plugins.formulas.terms import (
     LINKS,
     count_polynomial_terms,
     library,
-    monomial,
     multilinear_terms,
     other_bases,
     polynomial_terms,
@@ -31,6 +30,10 @@ from evo.plugins.formulas.terms import (
 )
 
 _COMMON = ("identity", "reciprocal", "exp", "sqrt", "inverse sqrt", "square", "tanh")
+_MOST_SHAPED = 8
+"""Columns whose shapes are fitted, those that explain most of the target by a cubic."""
+_EARLY = 4000
+"""Evaluations for each column up to three, from which shapes are fitted before selections."""
 
 
 class Stages:
@@ -70,18 +73,19 @@ class Stages:
         plain = [k for k, target in enumerate(self._targets) if target.is_plain]
         self._seeds = [(place, split_terms(guess)) for place in plain for guess in fitted]
         ledger.stop_if_exact()
-        for needs, stage in (
+        stages: list[tuple[set[int], Callable[[], None]]] = [
             ({g.DIV}, self._fit_inner_powers),
             (set(), self._fit_spans),
             ({g.DIV}, self._fit_derived),
             ({g.DIV}, self._fit_rationals),
-            ({g.DIV, g.POW}, self._fit_powers),
             (set(), partial(self._select, most=60)),
             (set(), partial(self._select, most=250)),
             (set(), self._select_special),
-            ({g.SIN, g.COS, g.DIV}, self._scan_frequencies),
             (set(), partial(self._select, most=700, targets_most=6)),
-        ):
+        ]
+        affordable = ledger.most >= _EARLY * min(3, len(indices))
+        stages.insert(4 if affordable else -1, ({g.MUL}, self._fit_shapes))
+        for needs, stage in stages:
             if needs <= set(functions):
                 stage()
                 ledger.stop_if_exact()
@@ -173,15 +177,22 @@ class Stages:
                     r.fit_rational(ledger, target, terms, terms, matrix, matrix)
                     ledger.stop_if_exact()
 
-    def _fit_powers(self) -> None:
-        """Sums of one and two products of powers with fitted exponents."""
-        ledger, columns, targets, reached = self._ledger, self._columns, self._targets, self._reached
-        for count, starts in ((1, 1), (2, 3)):
-            for place in sorted(range(len(targets)), key=lambda k: reached[k])[:12]:
-                if targets[place].link.name in _COMMON:
-                    loss = structure.fit_powers(ledger, columns, targets[place], count, self._rng, starts)
-                    reached[place] = min(reached[place], loss)
-                    ledger.stop_if_exact()
+    def _fit_shapes(self) -> None:
+        """Decays, waves, bells, steps: functions of one column with constants inside, their products and sums."""
+        ledger = self._ledger
+        indices = sorted({i for target in self._targets for i in target.indices})
+        left = {}
+        for i in indices:
+            ledger.spend(1)
+            left[i] = float(np.polyfit(ledger.x[i] - ledger.x[i].mean(), ledger.y, 3, full=True)[1].sum())
+        chosen = sorted(indices, key=lambda i: left[i])[:_MOST_SHAPED]
+        shapes = ShapeSearch(ledger, chosen, np.random.default_rng(self._rng.randrange(2**31)))
+        identical = [place for place, target in enumerate(self._targets) if target.link.name == "identity"]
+        for place in sorted(identical, key=lambda k: not self._targets[k].is_plain)[:2]:
+            for fitted in shapes.run(self._targets[place]):
+                self._reached[place] = min(self._reached[place], fitted.loss)
+                self._seeds.append((place, fitted.terms))
+            self._ledger.stop_if_exact()
 
     def _select(self, most: int, targets_most: int = 99) -> None:
         """Forward selection from a library, the targets that are best so far first."""
@@ -201,35 +212,6 @@ class Stages:
                 for pool in pools:
                     self._select_from(place, pool)
                     self._ledger.stop_if_exact()
-
-    def _scan_frequencies(self) -> None:
-        """One wave of a product of variables: the best frequency of a grid, then all of its constants fitted."""
-        ledger, columns = self._ledger, self._columns
-        for target in self._targets:
-            if target.link.name != "identity" or len(target.indices) > 3:
-                continue
-            for signs in cartesian((1.0, -1.0), repeat=len(target.indices) - 1):
-                u = monomial(dict(zip(target.indices, (1.0, *signs), strict=True)))
-                values = columns.get(u)
-                if values is None:
-                    continue
-                grid = np.arange(1, 60) * (2.0 / max(float(np.ptp(values)), 1e-9))
-                angles = grid[:, None] * values
-                ledger.spend(2 * len(grid))
-                design = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-                design = design - design.mean(2, keepdims=True)
-                z = target.z - target.z.mean()
-                gram = design @ design.transpose(0, 2, 1) + 1e-9 * len(z) * np.eye(2)
-                along = design @ z
-                gains = (along * np.linalg.solve(gram, along[..., None])[..., 0]).sum(1)
-                best = float(grid[int(gains.argmax())])
-                inner = apply(g.ADD, apply(g.MUL, constant(best), u), constant(0.5))
-                wave = apply(g.MUL, constant(float(z.std())), apply(g.SIN, inner))
-                ledger.fit(target.wrap(apply(g.ADD, wave, constant(float(target.z.mean())))), 15)
-                if g.EXP in self._functions and not ledger.exact:  # a damped wave
-                    decay = apply(g.EXP, apply(g.MUL, constant(-1.0 / max(float(np.ptp(values)), 1e-9)), u))
-                    ledger.fit(target.wrap(apply(g.MUL, wave, decay)), 30)
-                ledger.stop_if_exact()
 
     def _select_from(self, place: int, pool: Sequence[Formula]) -> None:
         ledger, columns, targets, reached = self._ledger, self._columns, self._targets, self._reached

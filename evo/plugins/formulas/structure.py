@@ -8,17 +8,16 @@ directions on which a function depends, after active subspaces (Constantine 2015
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 
 import numpy as np
 
 from evo.plugins.formulas import grammar as g
-from evo.plugins.formulas.evaluation import Array, fit_constants
+from evo.plugins.formulas.evaluation import Array
 from evo.plugins.formulas.grammar import Formula, apply, constant, variable
 from evo.plugins.formulas.ledger import Ledger
 from evo.plugins.formulas.regression import Target, TermColumns, find_prefactors, fit_sum, solve
-from evo.plugins.formulas.terms import monomial, product
+from evo.plugins.formulas.terms import monomial, product, raised
 
 Prefactor = tuple[Formula, tuple[int, ...]]
 """A factor of y, and the indices of the variables that the rest may depend on."""
@@ -167,7 +166,7 @@ def _add_product(ledger: Ledger, columns: TermColumns, factors: Sequence[Formula
         half = round(2 * exponent) / 2
         if not half or abs(half) > 6:
             continue
-        powered = _raised(factor, abs(half))
+        powered = raised(factor, abs(half))
         (above if half > 0 else below).append(powered)
     if not above and not below:
         return
@@ -180,16 +179,6 @@ def _add_product(ledger: Ledger, columns: TermColumns, factors: Sequence[Formula
 def _scale(ledger: Ledger, columns: TermColumns, term: Formula) -> float:
     values = columns.get(term)
     return 1.0 if values is None else float(values @ ledger.y) / max(float(values @ values), 1e-300)
-
-
-def _raised(base: Formula, exponent: float) -> Formula:
-    if exponent == 1:
-        return base
-    if exponent in (2, 3):
-        return apply(g.SQUARE if exponent == 2 else g.CUBE, base)
-    if exponent == 0.5:
-        return apply(g.SQRT, base)
-    return apply(g.POW, base, g.fixed(exponent))
 
 
 def find_monomials(ledger: Ledger, target: Target) -> list[Formula]:
@@ -279,49 +268,4 @@ def fit_inner_power(ledger: Ledger, columns: TermColumns, target: Target) -> flo
         if kept:
             fitted = fit_sum(ledger, target, kept, matrix)
             best = min(best, math.inf if fitted is None else fitted.loss)
-    return best
-
-
-def fit_powers(
-    ledger: Ledger, columns: TermColumns, target: Target, count: int, rng: random.Random, starts: int
-) -> float:
-    """z = c0 + sum of `count` products of powers, exponents fitted from random starts, then rounded to halves.
-
-    The smallest loss of a rounded sum; inf if none was found. All variables must be positive.
-    """
-    usable = _positive(ledger, target.indices)
-    z, weights = target.z, target.root**2
-    if len(usable) != len(target.indices) or count * (len(usable) + 1) + 1 > len(z) // 3:
-        return math.inf
-    spread = float(z.std())
-    best = math.inf
-    for _ in range(starts):
-        formula = constant(float(z.mean()) * rng.choice((0.0, 1.0)))
-        for _k in range(count):
-            factors = [constant(spread * rng.choice((-1, 1)) * rng.uniform(0.2, 1.0))]
-            factors += [
-                apply(g.POW, variable(i), constant(rng.choice((-1, -0.3, 0.3, 1, 2)) * rng.uniform(0.5, 1.1)))
-                for i in usable
-            ]
-            formula = apply(g.ADD, formula, product(factors))
-        ledger.spend(0)
-        fitted = fit_constants(formula, ledger.x, z, weights, 14)
-        ledger.spent += fitted.evaluations * max(1.0, formula.size / 50)
-        if not fitted.loss < 0.02 * float((weights * (z - z.mean()) ** 2).mean()):
-            continue
-        numbers = list(fitted.formula.values[1:])
-        per = len(usable) + 1
-        for scale in (1, 2):
-            terms = []
-            for k in range(count):
-                raised = [round(scale * e) / scale for e in numbers[k * per + 1 : (k + 1) * per]]
-                exponents = {i: float(e) for i, e in zip(usable, raised, strict=True) if e and abs(e) <= 6}
-                if exponents:
-                    terms.append(monomial(exponents))
-            kept, matrix = columns.matrix(list(dict.fromkeys(terms)))
-            if kept:
-                summed = fit_sum(ledger, target, kept, matrix)
-                best = min(best, math.inf if summed is None else summed.loss)
-        if ledger.exact:
-            break
     return best
