@@ -64,7 +64,8 @@ class Verification:
         first, second = self._measured(WINNER), self._measured(over)
         if over == WINNER or not (np.isfinite(first) & np.isfinite(second)).any():
             return None
-        return paired_difference(*((second, first) if self.lower else (first, second)))
+        both = (second, first) if self.lower else (first, second)
+        return paired_difference(*both, least=0.0 if min(map(np.nanmin, both)) >= 0 else None)
 
     def shows(self, gain: Difference | None) -> bool:
         """Whether the winners are shown to be better; without noise any gain shows it."""
@@ -88,8 +89,8 @@ class Verification:
         return [*told, f"{main} on {where}{over}{lower}; {'; '.join(reached)}."]
 
     def _by(self, gain: Difference) -> str:
-        few = "" if gain.possible or not self.unit else f" ({self.unit} are too few to show it)"
-        return write(gain) + few
+        why = gain.unknown or ("" if gain.possible else f"{self.unit} are too few to show it")
+        return f"{write(gain)} ({why})" if why and self.unit else write(gain)
 
     def record(self) -> dict[str, Any]:
         """As `evo verify --json` prints it: each answer with its mean, and by how much the winner is better."""
