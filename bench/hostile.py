@@ -29,7 +29,6 @@ from problems.sandbox.pool import Sandbox
 
 ROOT = Path(__file__).resolve().parents[1]
 HOSTILE = ROOT / "tests" / "problems" / "hostile"
-HAND_WRITTEN = ("endless", "greedy", "nosy", "violent", "forging")
 SECRET = "secret-of-the-user"
 
 
@@ -79,9 +78,8 @@ def load() -> tuple[Any, dict[str, list[Any]]]:
     sys.path.insert(0, str(HOSTILE))
     try:
         table = importlib.import_module("table")
-        families = {name: list(importlib.import_module(name).PROGRAMS) for name in HAND_WRITTEN}
         generated = [importlib.import_module(name).generate() for name in ("of_the_kernel", "of_resources")]
-        return table, {**families, "families": sum(generated, [])}
+        return table, {**table.read_programs(), "families": sum(generated, [])}
     finally:
         sys.path.remove(str(HOSTILE))
 

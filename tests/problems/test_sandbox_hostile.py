@@ -16,8 +16,7 @@ from problems.sandbox.pool import Sandbox
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "hostile"))
 TABLE = importlib.import_module("table")
-HAND_WRITTEN = [importlib.import_module(name) for name in ("endless", "greedy", "nosy", "violent", "forging")]
-PROGRAMS = [program for module in HAND_WRITTEN for program in module.PROGRAMS]
+PROGRAMS = sum(TABLE.read_programs().values(), [])
 GENERATED = [one for name in ("of_the_kernel", "of_resources") for one in importlib.import_module(name).generate()]
 SAMPLE = GENERATED[::11]
 """`python -m bench.hostile` runs them all."""

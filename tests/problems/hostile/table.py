@@ -6,7 +6,10 @@ import errno
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from problems.sandbox.child import syscalls
 from problems.sandbox.contract import Limits, Program
@@ -14,7 +17,7 @@ from problems.sandbox.contract import Limits, Program
 REFUSED = ("PermissionError", "FileNotFoundError", "BlockingIOError", "OSError", "NotADirectoryError")
 
 # Trusted lines before every program: `attempt` names the exception class with which the sandbox answers, `raw` makes a
-# system call by number and gives (result, errno).
+# system call by number and gives (result, errno), `framed` and `tell` write what the judge may take for a result.
 SETUP = """
 import ctypes, errno, os, signal, socket, subprocess, sys, threading, time
 def attempt(what, *args, **kwargs):
@@ -28,8 +31,13 @@ def raw(number, *args):
     ctypes.set_errno(0)
     result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
     return result, ctypes.get_errno()
+def framed(kind, body):
+    return kind + len(body).to_bytes(4, "little") + body
+def tell(data):
+    for fd in range(3, 128):
+        try: os.write(fd, data)
+        except OSError: pass
 """
-
 
 ANY = ("ok", "error", "crash", "output", "memory", "timeout")
 GOOD = Program(
@@ -69,15 +77,23 @@ class Hostile:
     limits: Mapping[str, Any] = field(default_factory=dict)
 
 
-def refused(name: str, code: str, **options: Any) -> Hostile:
-    """A program whose f() must report that the system said no."""
-    return Hostile(name, code, values=REFUSED, **options)
+def read_programs() -> dict[str, list[Hostile]]:
+    """Those of programs.yaml by family, and one whose value is too long for a file."""
+    families = yaml.safe_load(Path(__file__).with_name("programs.yaml").read_text(encoding="utf-8"))
+    read = {family: [_read(name, row) for name, row in rows.items()] for family, rows in families.items()}
+    number = Hostile("number that decimal refuses", "def f(): return (1 << 20000) - 1\n", value=(1 << 20000) - 1)
+    return {**read, "greedy": [*read["greedy"], number]}
 
 
-def denied(name: str, expression: str) -> Hostile:
-    """A raw system call that must fail with EPERM or be unknown; `expression` is its (result, errno)."""
-    nos = tuple((-1, code) for code in (errno.EPERM, errno.ENOSYS))
-    return Hostile(name, f"def f():\n    return {expression}\n", values=nos)
+def _read(name: str, row: dict[str, Any]) -> Hostile:
+    if "refused" in row:
+        return Hostile(name, row["refused"], values=REFUSED)
+    if "denied" in row:
+        denied = tuple((-1, code) for code in (errno.EPERM, errno.ENOSYS))
+        return Hostile(name, f"def f():\n    return {row['denied']}\n", values=denied)
+    status = row.pop("status", "ok")
+    several = {key: tuple(row.pop(key)) for key in ("values", "landlock", "cases") if key in row}
+    return Hostile(name, status=ANY if status == "any" else tuple(status.split()), **several, **row)
 
 
 def fill(code: str, places: Mapping[str, str]) -> str:
