@@ -193,23 +193,9 @@ def fill(launched: Any, size: int) -> None:
                 text = variant(i)
                 answer = ScoredAnswer(text, identity(text, "python"), problem.score(text))
                 rollout = ScoredRollout(Rollout("", ids, logprobs, ids), (answer,))
-                problem_run.population.add(
-                    ScoredGroup(
-                        problem_run.record.id,
-                        i - 1,
-                        i - 1,
-                        i % 5,
-                        None,
-                        (),
-                        Prompt("prefill"),
-                        "prefill",
-                        1,
-                        0,
-                        1.0,
-                        (rollout,),
-                    ),
-                    transaction,
-                )
+                place = (problem_run.record.id, i - 1, i - 1, i % 5)
+                group = ScoredGroup(*place, None, (), Prompt("prefill"), "prefill", 1, 0, 1.0, (rollout,))
+                problem_run.population.add(group, transaction)
                 if problem_run.population.size >= size:
                     break
     problem_run.built = problem_run.committed = i

@@ -43,6 +43,8 @@ from support.postgres import PostgresServer  # noqa: E402
 GRACE_SECONDS = 90.0
 """A process that outlives the one that began it must be gone by then; comparison workers finish what is in flight."""
 LIFE_SECONDS = 300.0
+PATIENCE = 60.0
+"""Seconds in which a life comes to the point of its kill."""
 MOST_FAULTS = 200
 """Faults that are kept in words; all are counted."""
 
@@ -140,7 +142,7 @@ class Episode:
             before = after
             if code == 0 or self.soak.stopped or (kind_imports(self.kind) and after.runs):
                 break  # an import is on record whole or not at all
-            arguments = resume if self.kind.run in after.runs or self.kind.comparison(after.runs) else begin
+            arguments = resume if self.kind.begun(after.runs) else begin
         else:
             self.soak.fault("ended", self.name, "is not through after all its kills")
         if kind_imports(self.kind) and not self.soak.stopped:
@@ -152,7 +154,7 @@ class Episode:
     def live(self, arguments: list[str], before: Snapshot, closing: bool, last: bool) -> tuple[int | None, Snapshot]:
         """One life, with its kill unless it is the last or ends first; its exit code, and what is committed then."""
         with stubbed_engines(ROOT / "tests") if self.kind.engine else contextlib.nullcontext():
-            life = Life(arguments, self.folder, self.kind.environment)
+            life = Life(arguments, self.folder)
         self.soak.state["lives"] += 1
         died = False
         if not last:
@@ -186,14 +188,14 @@ class Episode:
         part = "closing" if closing else self.chance.choices(["start", "loop"], [1, 2])[0]
         target = self.chance.choices(["parent", "child", "all"], self.kind.targets)[0]
         if part == "start":
-            life.work(self.chance.uniform(0, self.kind.start), self.kind.patience)
+            life.work(self.chance.uniform(0, self.kind.start), PATIENCE)
         else:
             self.until_under_way(life)
             if part == "closing":
                 until = time.monotonic() + 60
                 while life.poll() is None and time.monotonic() < until and committed(self.db) < self.kind.groups:
                     time.sleep(0.01)
-            life.work(self.chance.uniform(0, 0.05 if part == "closing" else self.kind.loop), self.kind.patience)
+            life.work(self.chance.uniform(0, 0.05 if part == "closing" else self.kind.loop), PATIENCE)
         if life.poll() is not None:
             return False
         below, died = descendants(life.pid), False
@@ -214,11 +216,11 @@ class Episode:
 
     def until_under_way(self, life: Life) -> None:
         """Until the life has scored something, or has used the time in which others have."""
-        until = time.monotonic() + self.kind.patience
+        until = time.monotonic() + PATIENCE
         begun = time.monotonic()
         while life.poll() is None and time.monotonic() < until and not life.scored_file.stat().st_size:
             if self.kind.unlogged and time.monotonic() - begun > self.kind.start:
-                life.work(self.kind.start, self.kind.patience)
+                life.work(self.kind.start, PATIENCE)
                 return
             time.sleep(0.004)
 

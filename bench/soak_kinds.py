@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +38,19 @@ class Kind:
     groups: int
     start: float = 0.15
     loop: float = 0.3
-    patience: float = 60.0
     targets: tuple[int, int, int] = (1, 0, 0)
     resume_words: tuple[str, ...] = ()
     engine: bool = False
     unlogged: bool = False
-    run: str = "soak"
-    environment: Mapping[str, str] = field(default_factory=dict)
 
     def commands(self, seed: int, db: str) -> tuple[list[str], list[str]]:
         common = ["--db", db, "--plain"]
-        begin = [*self.words, "--name", self.run, "--seed", str(seed), *common]
-        return begin, ["resume", self.run, *self.resume_words, *common]
+        begin = [*self.words, "--name", "soak", "--seed", str(seed), *common]
+        return begin, ["resume", "soak", *self.resume_words, *common]
 
-    def comparison(self, runs: Iterable[str]) -> bool:
-        """Whether the comparison is on record."""
-        return self.words[0] == "compare" and any(True for _ in runs)
+    def begun(self, runs: Collection[str]) -> bool:
+        """Whether its run is on record, or one of its comparison."""
+        return "soak" in runs or (self.words[0] == "compare" and len(runs) > 0)
 
 
 SMALL = ("--rollouts", "2", "--answers", "2", "--islands", "3")
@@ -61,6 +58,7 @@ COMPARISON = (
     "compare", "maze:test", "--limit", "2", "--arm", "a=scripted:random-route", "--arm", "b=scripted:classic",
     "--baseline", "none", "--seeds", "2", "--iterations", "100", "--answers", "2",
 )  # fmt: skip
+ONE, TWO = ("--processes", "1"), ("--processes", "2")
 KINDS = {
     one.name: one
     for one in (
@@ -81,23 +79,16 @@ KINDS = {
             loop=0.3,
             targets=(2, 3, 2),
         ),
-        Kind(
-            "compare",
-            (*COMPARISON, "--processes", "1"),
-            kills=16,
-            groups=800,
-            loop=0.2,
-            resume_words=("--processes", "1"),
-        ),
+        Kind("compare", (*COMPARISON, *ONE), kills=16, groups=800, loop=0.2, resume_words=ONE),
         Kind(
             "workers",
-            (*COMPARISON, "--processes", "2"),
+            (*COMPARISON, *TWO),
             kills=4,
             groups=800,
             start=2.5,
             loop=1.0,
             targets=(2, 2, 1),
-            resume_words=("--processes", "2"),
+            resume_words=TWO,
             unlogged=True,
         ),
         Kind("import", ("import",), kills=12, groups=0, start=0.1, loop=0.4, targets=(2, 2, 1)),

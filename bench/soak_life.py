@@ -70,7 +70,7 @@ class Life:
     folder: its working directory; what it writes is in folder/out and folder/err, its temporary files in folder/tmp
     """
 
-    def __init__(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, arguments: Sequence[str], folder: Path) -> None:
         self.arguments, self.folder = list(arguments), folder
         self.code: int | None = None
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ class Life:
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            _live(self.arguments, folder, {**own, **(environment or {})})
+            _live(self.arguments, folder, own)
 
     def poll(self) -> int | None:
         """Its exit code once it has ended."""

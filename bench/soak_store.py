@@ -69,12 +69,7 @@ class Snapshot:
             if row[14] is not None:
                 self.known.add(answer_key(row[2], row[14]))
         self.groups = {key: digest.hexdigest() for key, digest in hashed.items()}
-        self.steps = [
-            tuple(map(str, row))
-            for row in rows(
-                db, "SELECT run_id, step, stats, policy_version_id FROM training_steps ORDER BY run_id, step"
-            )
-        ]
+        self.steps = [tuple(map(str, row)) for row in rows(db, STEPS)]
         self.runs = {name: status for name, status in rows(db, "SELECT name, status FROM runs")}
         self.twice = sum(row[0] for row in rows(db, TWICE))
         self.half = [what for what, query in HALF.items() if sum(row[0] for row in rows(db, query))]
