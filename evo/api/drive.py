@@ -143,7 +143,10 @@ class Driver:
 
         def read() -> Snapshot:
             if not opened:
-                opened.append(_open_progress(db, name, against))
+                from evo.progress.model import Progress  # a search without a display does without it
+                from islands.store import Store
+
+                opened.append(Progress(Store.open(db, read_only=True), name, against))
             opened[0].refresh()
             return opened[0].snapshot(statistics=False)
 
@@ -199,13 +202,6 @@ class Driver:
             self.display.stopping()
         elif self._task is not None and (count > 1 or self.name is None):  # else it is ending already
             self._task.cancel()
-
-
-def _open_progress(db: str, name: str, against: str | None) -> Progress:
-    from evo.progress.model import Progress  # a search without a display does without it
-    from islands.store import Store
-
-    return Progress(Store.open(db, read_only=True), name, against)
 
 
 @dataclass(frozen=True)

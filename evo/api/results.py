@@ -57,8 +57,28 @@ class Answer:
         return self.target is not None and self.fitness >= self.target
 
 
+class StoredResult:
+    """A result whose data are in a database: what runs and comparisons have in common."""
+
+    name: str
+    db: str
+
+    def report(self, path: str) -> Path:
+        """Write it as one HTML page, as `evo report` does. Raises BadInput."""
+        with Store.open(self.db, read_only=True) as store:
+            write_report(store, self.name, path, vars(self).get("against"))
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        raise AttributeError(replace_hint(NAMES, f"{kind}.{name}") or f"{kind!r} object has no attribute {name!r}")
+
+
 @dataclass(frozen=True, repr=False)
-class RunResult:
+class RunResult(StoredResult):
     """A run as it was when this was made; `evo.load_run(name)` reads it again.
 
     name, db: for `evo.resume`, `evo.load_run` and the command line
@@ -100,15 +120,6 @@ class RunResult:
             rows = candidate_rows(store, [store.run(self.name)])
         return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
 
-    def report(self, path: str) -> Path:
-        """Write the run as one HTML page, as `evo report` does. Raises BadInput."""
-        with Store.open(self.db, read_only=True) as store:
-            write_report(store, self.name, path)
-        return Path(path)
-
-    def __getattr__(self, name: str) -> Any:
-        raise retired_method(self, name)
-
     def __str__(self) -> str:
         """The result in one line."""
         count = len(self.problems)
@@ -117,9 +128,6 @@ class RunResult:
             parts.insert(0, f"best {self.best[0].fitness:.6g}")
         why = f" ({self.reason})" if self.reason and self.reason != self.outcome else ""
         return f"{self.outcome}{why}: run {self.name}, {', '.join(filter(None, parts))}"
-
-    def __repr__(self) -> str:
-        return f"RunResult({self})"
 
 
 def load_run(name: str, *, db: str | None = None) -> RunResult:
@@ -176,7 +184,7 @@ ALONE = "only one arm: nothing to compare"
 
 
 @dataclass(frozen=True, repr=False)
-class ComparisonResult:
+class ComparisonResult(StoredResult):
     """A comparison as it was when this was made; `evo.load_comparison(name)` reads it again.
 
     name, db: for `evo.resume`, `evo.load_comparison` and the command line
@@ -222,21 +230,9 @@ class ComparisonResult:
             rows = _curve_rows(Progress.open(store, self.name, self.against))
         return data_frame(rows, ("arm", "seed", "problem", "iteration", "best"))
 
-    def report(self, path: str) -> Path:
-        """Write the comparison as one HTML page, as `evo report` does. Raises BadInput."""
-        with Store.open(self.db, read_only=True) as store:
-            write_report(store, self.name, path, self.against)
-        return Path(path)
-
-    def __getattr__(self, name: str) -> Any:
-        raise retired_method(self, name)
-
     def __str__(self) -> str:
         """Name and verdict."""
         return f"{self.name}: {self.verdict}"
-
-    def __repr__(self) -> str:
-        return f"ComparisonResult({self})"
 
 
 def load_comparison(name: str, *, db: str | None = None, against: str | None = None) -> ComparisonResult:
@@ -329,9 +325,3 @@ def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, An
             kept = {name: value for name, value in values.items() if name not in ("rewards", "features")}
             rows.append({**of_run, **kept, **rewards, **features})
     return rows
-
-
-def retired_method(result: object, name: str) -> AttributeError:
-    """The error for an attribute that a result lacks."""
-    kind = type(result).__name__
-    return AttributeError(replace_hint(NAMES, f"{kind}.{name}") or f"{kind!r} object has no attribute {name!r}")

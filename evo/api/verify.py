@@ -19,10 +19,10 @@ from evo.comparison.verification import SAMPLED, SEED, TUNED, WINNER, Values, Ve
 from evo.comparison.workers import is_small
 from evo.config.compare import BEST_OF_N, FIXED, REPEATS, TUNED_START
 from evo.config.parse import parse
-from evo.config.run import RunConfig, complete_run
+from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.runs.preflight import ASK_TELL
-from evo.runs.resume import relaunch
+from evo.runs.resume import config_of, relaunch
 from evo.runs.start import Changes, launch
 from evo.search.defaults import workers
 from evo.search.status import describe_usage
@@ -77,12 +77,11 @@ def verify_run(
     """As `verify`. driver: makes that of a search"""
     with Store.open(db, must_exist=True) as store:
         run = runs_named(store, name)[0]
-        if run.comparison == name or run.status == "running":
-            what = (
-                "a comparison; verify one run of it" if run.comparison == name else "being searched; wait for its end"
-            )
-            raise BadInput(f"{name} is {what}, as in: evo verify {run.name}")
-        config = _config_of(run)
+        if run.comparison == name:
+            raise BadInput(f"{name} is a comparison; verify one run of it, as in: evo verify {run.name}")
+        if run.status == "running":
+            raise BadInput(f"{name} is being searched; wait for its end, as in: evo verify {run.name}")
+        config = config_of(run)
         subjects = _read_subjects(store, run, [problem] if isinstance(problem, str) else problem)
         total, count = run_totals(store, run.id), len(store.problems(run.id))
     each = config.rollouts * config.answers
@@ -118,15 +117,11 @@ def verify_run(
     return _result(name, subjects, runs, notes)
 
 
-def _config_of(run: RunRecord) -> RunConfig:
-    return parse(RunConfig, complete_run(run.config), f"run {run.name}")
-
-
 def _search(name: str, config: RunConfig, db: str, driver: Driver, command: str) -> str:
     """Search a rival to its end, a new run or the rest of a stored one; its name. Raises BadInput if another run has
     it."""
     with Store.open(db) as store:
-        stored = next((_config_of(run) for run in store.runs() if run.name == name), None)
+        stored = next((config_of(run) for run in store.runs() if run.name == name), None)
         done = stored is not None and store.run(name).status == "done" and stored.iterations == config.iterations
     prepare = partial(launch, config, db=db, name=name, command=command)
     if stored is not None:

@@ -98,6 +98,7 @@ def score_in_fresh_process(asked: dict[str, Any]) -> list[list[Any]]:
     asked: "name" of the problem, "answers" next to the seed, sandbox "mode", "times"
     """
     program = f"from {__name__} import score_as_asked; score_as_asked()"
+    hash_seed = {"PYTHONHASHSEED": "1", "EVO_SANDBOX_HASH_SEED": "1"}
     folder = temp_dirs.make("check")
     try:
         ended = subprocess.run(
@@ -106,7 +107,7 @@ def score_in_fresh_process(asked: dict[str, Any]) -> list[list[Any]]:
             capture_output=True,
             text=True,
             cwd=folder,
-            env={**os.environ, **_HASH_SEED, "PYTHONPATH": python_path()},
+            env={**os.environ, **hash_seed, "PYTHONPATH": python_path()},
             timeout=LONGEST,
         )
     finally:
@@ -115,9 +116,6 @@ def score_in_fresh_process(asked: dict[str, Any]) -> list[list[Any]]:
         raise OSError(" ".join(ended.stderr.split())[-300:] or f"it ended with status {ended.returncode}")
     rows: list[list[Any]] = json.loads(ended.stdout)
     return rows
-
-
-_HASH_SEED = {"PYTHONHASHSEED": "1", "EVO_SANDBOX_HASH_SEED": "1"}
 
 
 def score_as_asked() -> None:

@@ -168,7 +168,8 @@ def _leave(code: list[int]) -> None:
 
 def invoke(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are one line on stderr."""
-    warnings.formatwarning = _format_warning  # type: ignore[assignment]
+    # without the place in the source that raised it
+    warnings.formatwarning = lambda message, *_: f"evo: warning: {' '.join(redact(str(message)).split())}\n"
     if (invalid := next((argument for argument in argv if not is_text(argument)), None)) is not None:
         return _complain(f"{invalid!r} is not UTF-8 text, so it cannot be a name or a path", 2)
     for path in (argv[:1], argv[:2]):
@@ -182,16 +183,12 @@ def invoke(argv: Sequence[str]) -> int:
         click.echo(error.format_message())
         return 2
     except click.ClickException as error:
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        where = context.command_path.removeprefix("evo") if context else ""
         if isinstance(error, click.NoSuchOption):
-            path = error.ctx.command_path.removeprefix("evo ") if error.ctx else ""
-            flags = (f"{path} {error.option_name}", error.option_name)
+            flags = (f"{where} {error.option_name}".strip(), error.option_name)
             if retired := next(filter(None, (replace_hint(FLAGS, flag) for flag in flags)), ""):
                 return _complain(retired, 2)
-        where = (
-            error.ctx.command_path.removeprefix("evo")
-            if isinstance(error, click.UsageError) and error.ctx and error.ctx.parent
-            else ""
-        )
         return _complain(f"{' '.join(error.format_message().split())} (see evo{where} --help)", 2)
     except (click.Abort, KeyboardInterrupt) as error:
         from evo.errors import INTERRUPTED
@@ -210,11 +207,6 @@ def invoke(argv: Sequence[str]) -> int:
         if code is not None:
             return _complain(" ".join(message_of(error).split()), code)
         raise
-
-
-def _format_warning(message: Warning | str, *_: object) -> str:
-    """Format a warning without the place in the source that raised it."""
-    return f"evo: warning: {' '.join(redact(str(message)).split())}\n"
 
 
 def _complain(message: str, code: int) -> int:

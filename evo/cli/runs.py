@@ -42,25 +42,9 @@ def runs(context: click.Context, db: str, as_json: bool) -> None:
 
 
 def _to_dict(line: RunOverview) -> dict[str, Any]:
-    return {
-        "name": line.run.name,
-        "status": line.run.status,
-        "reason": line.run.reason,
-        "policy": line.run.config.get("policy"),
-        "problems": line.problems,
-        "solved": line.solved,
-        "failed": line.failed,
-        "groups": line.groups,
-        "candidates": line.candidates,
-        "mean_best": line.best,
-        "seed": line.run.seed,
-        "commit": line.run.commit,
-        "command": line.run.command,
-        "created": line.run.created,
-        "updated": line.run.updated,
-        "comparison": line.run.comparison,
-        "arm": line.run.arm,
-    }
+    told = {key: value for key, value in vars(line.run).items() if key not in ("id", "config", "summary")}
+    counts = {key: value for key, value in vars(line).items() if key not in ("run", "best")}
+    return {**told, "policy": line.run.config.get("policy"), **counts, "mean_best": line.best}
 
 
 def _print(lines: Sequence[RunOverview]) -> None:

@@ -55,10 +55,6 @@ def _check_reachable(where: str) -> None:
         raise BadInput(f"--ray {where}: no Ray cluster can be joined ({error}); is its head running?") from None
 
 
-def leave() -> None:
-    ray.shutdown()
-
-
 def check_database(db: str, place: ClusterAddress) -> None:
     """Raise BadInput if other machines cannot write to the database."""
     url = parse_address(db)

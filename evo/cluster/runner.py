@@ -16,7 +16,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from evo.cluster.connection import check_database, check_resources, connect, leave, list_import_path
+from evo.cluster.connection import check_database, check_resources, connect, list_import_path
 from evo.cluster.scoring import start_scorer_actors
 from evo.cluster.worker import Bell, Surroundings, load, search
 from evo.comparison.workers import SeedBatch
@@ -122,7 +122,7 @@ class ClusterRunner:
             if actor is not None:
                 ray.kill(actor)
         if self._must_leave:
-            await asyncio.to_thread(leave)
+            await asyncio.to_thread(ray.shutdown)
 
 
 def _warn(text: str) -> None:

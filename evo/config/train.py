@@ -136,49 +136,40 @@ class TrainRun(TraceSettings, TrainerSettings):
         if self.dtype is not None and not self.lora_rank:
             raise ValueError("dtype is for LoRA (--lora-rank): without it all weights are trained, in float32")
         if self.method == IMPROVE:
-            self._by_examples()
+            if not self.from_traces:
+                raise ValueError(f"{self.method} learns from stored searches: name them with --from-traces RUN")
+            self._as_stored()
+            for name in self._changed(name for name in TraceSettings.model_fields if name not in _OF_EXAMPLES):
+                key = name.replace("_", "-")
+                raise ValueError(f"{key} chooses among stored iterations; {self.method} takes all answers")
             return self
-        if self.answers is not None and self.answers > 1 and not METHODS[self.method].chain:
+        method = METHODS[self.method]
+        if self.answers is not None and self.answers > 1 and not method.chain:
             raise ValueError(f"{self.method} learns from single answers: answers must be 1, not {self.answers}")
         if self.rollouts < 2:
             raise ValueError("a group of one rollout has nothing to compare: rollouts must be 2 or more")
-        self._check_goals()
-        if self.reward == "gain" and not METHODS[self.method].gains:
-            raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
-        if self.parent_level and self.parents_from == "step":
-            raise ValueError("parent-level chooses among archives: --parents-from archive or archive:RUN names them")
-        if self.from_traces:
-            self._as_stored()
-        else:
-            self._without_traces()
-        return self
-
-    def _check_goals(self) -> None:
-        method = METHODS[self.method]
         if method.success and self.reward != "solve":
             raise ValueError(f"{self.method} learns from success and failure: use it with reward solve")
         if self.reward == "solve" and not method.solves:
             raise ValueError(f"{self.method} has no goals to reach; use reward solve with vpo_pass_at_k or pass_at_k")
         if self.reward == "solve" and method.goals and self.archive_run is None:
             raise ValueError(f"the goals of {self.method} are what a search ended with: --parents-from archive:RUN")
-
-    def _by_examples(self) -> None:
-        if not self.from_traces:
-            raise ValueError(f"{self.method} learns from stored searches: name them with --from-traces RUN")
-        self._as_stored()
-        for name in self._changed(name for name in TraceSettings.model_fields if name not in _OF_EXAMPLES):
-            key = name.replace("_", "-")
-            raise ValueError(f"{key} chooses among stored iterations; {self.method} takes all answers")
-
-    def _as_stored(self) -> None:
-        for name in self._changed(_OF_SAMPLING):
-            raise ValueError(f"stored traces are already sampled: {name} cannot be set")
-
-    def _without_traces(self) -> None:
+        if self.reward == "gain" and not method.gains:
+            raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
+        if self.parent_level and self.parents_from == "step":
+            raise ValueError("parent-level chooses among archives: --parents-from archive or archive:RUN names them")
+        if self.from_traces:
+            self._as_stored()
+            return self
         if self.archive_run is None:
             self.db = DEFAULT_DB  # ignored, whatever the environment sets
         for name in self._changed(name for name in TraceSettings.model_fields if name != "db"):
             raise ValueError(f"{name.replace('_', '-')} is for --from-traces RUN, which is not given")
+        return self
+
+    def _as_stored(self) -> None:
+        for name in self._changed(_OF_SAMPLING):
+            raise ValueError(f"stored traces are already sampled: {name} cannot be set")
 
     def _changed(self, names: Iterable[str]) -> list[str]:
         """Those of the settings that are not their defaults."""

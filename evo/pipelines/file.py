@@ -64,8 +64,6 @@ SEARCHES = ("search", "compare")
 def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[BaseModel, dict[str, Any]]:
     """(validated settings, the given keys as plain values, which are the same for 1e-3 and 0.001). Raises BadInput in
     one line that names the key."""
-    if kind == "train" and isinstance(values.get("from_traces"), str):
-        values = {**values, "from_traces": [values["from_traces"]]}
     settings = parse(KINDS[kind].settings, values, source)
     if kind == "train" and "method" not in settings.model_fields_set:
         raise BadInput(f"{source}: method is missing, as in method: vpo")

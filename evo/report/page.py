@@ -147,18 +147,15 @@ def _training(snapshot: Snapshot) -> list[Plot]:
     """The trainers' metrics over their steps."""
     trained = [(place, arm.name, arm.training) for place, arm in enumerate(snapshot.arms) if arm.training is not None]
     shown = [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:SHOWN_IN_CHARTS]
-    return [
-        draw(
-            metric,
-            "step",
-            [
-                PlotLine(place, name, np.array(curve.steps, dtype=float), np.array(curve.metrics[metric]))
-                for place, name, curve in trained
-                if metric in curve.metrics
-            ],
-        )
-        for metric in shown
-    ]
+    plots = []
+    for metric in shown:
+        lines = [
+            PlotLine(place, name, np.array(curve.steps, dtype=float), np.array(curve.metrics[metric]))
+            for place, name, curve in trained
+            if metric in curve.metrics
+        ]
+        plots.append(draw(metric, "step", lines))
+    return plots
 
 
 def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:

@@ -93,22 +93,16 @@ def end_run(open_run: OpenRun, stop: Stop, failure: SearchFailed | None = None) 
     outcome, reason = outcome_of(open_run, stop, failure)
     summary = summarize(open_run, outcome, reason, StopReason.FAILED if failure is not None else stop.reason)
     try:
-        _record(open_run, outcome, reason, summary)
+        with open_run.store.begin() as transaction:
+            for problem_run in open_run.problem_runs:
+                finished, ended = problem_run.committed >= problem_run.iterations, problem_run.stop
+                if not problem_run.solved and (finished if ended is None else ended.reason is StopReason.PLATEAU):
+                    open_run.store.set_problem_status(problem_run.record.id, "done", tx=transaction)
+            open_run.store.finish_run(open_run.run.id, outcome, reason, summary=summary, tx=transaction)
     except (DatabaseUnavailable, RunBusy):
         if failure is None:
             raise  # a failed search stays as it was last written
     return outcome, reason, summary
-
-
-def _record(open_run: OpenRun, outcome: str, reason: str, summary: dict[str, Any]) -> None:
-    store = open_run.store
-    with store.begin() as transaction:
-        for problem_run in open_run.problem_runs:
-            finished = problem_run.committed >= problem_run.iterations
-            stop = problem_run.stop
-            if not problem_run.solved and (finished if stop is None else stop.reason is StopReason.PLATEAU):
-                store.set_problem_status(problem_run.record.id, "done", tx=transaction)
-        store.finish_run(open_run.run.id, outcome, reason, summary=summary, tx=transaction)
 
 
 def outcome_of(open_run: OpenRun, stop: Stop, failure: SearchFailed | None) -> tuple[str, str]:

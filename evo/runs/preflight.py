@@ -13,7 +13,6 @@ from evo.prompts.registry import open_format
 from evo.search.resources import Resources, check_one_policy, problems_at
 from islands.errors import DatabaseUnavailable
 from islands.names import check_name
-from problems.contract import Problem
 from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, PolicyAddress, PolicySettings, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_base
 from vpo.policies.contract import Price
@@ -47,7 +46,10 @@ def check_new_run(config: RunConfig, resources: Resources, db: str | None, name:
         if named or not own:
             check_price(config.max_cost, [config.policy])  # a directory's config may name models
         for address in parse_addresses(config.policy) if named else ():
-            check_speaks(str(address), config, problems)
+            # whether the policy can be prompted with the problems, as far as its files show
+            if is_token_format(prompt_format := prompt_format_at(str(address))):
+                for problem in problems:
+                    open_format(problem, prompt_format, config.prompt, config.answers)
     if db is not None:
         check_storage(db, name)
 
@@ -88,14 +90,6 @@ def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None
     check_policies(policies)
     check_price(configs[0].max_cost, policies)
     check_storage(db, name)
-
-
-def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) -> None:
-    """Raise BadInput if a policy cannot be prompted with a problem, as far as its files show."""
-    prompt_format = prompt_format_at(policy)
-    if is_token_format(prompt_format):
-        for problem in problems:
-            open_format(problem, prompt_format, config.prompt, config.answers)
 
 
 def prompt_format_at(policy: str) -> str:

@@ -59,7 +59,7 @@ class Resumption:
 
     def configs(self) -> dict[str, RunConfig]:
         """The configurations of a comparison's unfinished runs, by name."""
-        return {run.name: _changed(run, self.changes) for run in self.runs if run.status != "done" or self.changes}
+        return {run.name: config_of(run, self.changes) for run in self.runs if run.status != "done" or self.changes}
 
 
 def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change: bool = False) -> Resumption:
@@ -82,8 +82,8 @@ def plan_resume(name: str, db: str, changed: Mapping[str, Any], *, accept_change
     return Resumption(name, runs, Changes(dict(changed), accept_change))
 
 
-def _changed(run: RunRecord, changes: Changes) -> RunConfig:
-    """The configuration of a stored run that continues."""
+def config_of(run: RunRecord, changes: Changes = UNCHANGED) -> RunConfig:
+    """The configuration of a stored run, changed if it continues so."""
     return parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {run.name}")
 
 
@@ -108,7 +108,7 @@ async def relaunch(
         # 1) read the run, and its settings
         store = opened.store = Store.open(db, must_exist=True)
         run = opened.run = store.run(name)
-        before, config = _changed(run, UNCHANGED), _changed(run, changes)
+        before, config = config_of(run), config_of(run, changes)
         if config.policy != before.policy:
             config = with_other_options(config, before, run_progress(store, run.id).next_sequence)
         if config.policy == ASK_TELL and shared is None:

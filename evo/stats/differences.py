@@ -307,14 +307,10 @@ def _describe(a_name: str, b_name: str, difference: Difference, digits: int) -> 
     if difference.shown:
         return f"{numbers} ({difference.unknown}; p = {difference.p:.2g})" if difference.unknown else numbers
     why = f"; {difference.unknown}" if difference.unknown else ""
-    few = "" if difference.possible else f"; {_describe_count(difference)} cannot show one"
+    several, seeds = difference.pairs > 1, min(difference.seeds)
+    size = f"{difference.pairs} problems" if several else f"{seeds} seeds of one problem"
+    few = "" if difference.possible else f"; {size} cannot show one"
     return f"no difference shown ({numbers}, p = {difference.p:.2f}{why}{few})"
-
-
-def _describe_count(difference: Difference) -> str:
-    if difference.pairs > 1:
-        return f"{difference.pairs} problems"
-    return f"{min(difference.seeds)} seeds of one problem"
 
 
 # Differences of two arms on one problem. Only its seeds separate noise from difference, and the result holds only for

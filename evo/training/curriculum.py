@@ -149,11 +149,9 @@ class ArchiveCurriculum(Curriculum):
             return TrainingPrompt(problem, NOTHING_SHOWN)
         shown = rng.random() < self.parents
         parent = self._draw_parent(at_level(found, self.targets[problem], self.level), rng)
-        return (
-            TrainingPrompt(problem, Selection(parent, (), ()))
-            if shown
-            else TrainingPrompt(problem, NOTHING_SHOWN, parent)
-        )
+        if shown:
+            return TrainingPrompt(problem, Selection(parent, (), ()))
+        return TrainingPrompt(problem, NOTHING_SHOWN, parent)
 
     def _draw_parent(self, found: Sequence[Candidate], rng: np.random.Generator) -> Candidate:
         """Draw a parent from a problem's archive."""

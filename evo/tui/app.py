@@ -257,10 +257,6 @@ class ScreenApp(App[int]):
         with contextlib.suppress(RuntimeError):
             self.call_from_thread(self.exit, 1)
 
-    @property
-    def _child_runs(self) -> bool:
-        return self._child is not None and self._child.running
-
     async def _await_child(self) -> None:
         assert self._child is not None
         self.exit(await asyncio.to_thread(self._child.wait))
@@ -297,7 +293,8 @@ class ScreenApp(App[int]):
             self._show_head(self.snapshot)
 
     def _show_head(self, snapshot: Snapshot) -> None:
-        doing = "stopping" if self._stopping else "loading" if snapshot.ended and self._child_runs else ""
+        loading = snapshot.ended and self._child is not None and self._child.running
+        doing = "stopping" if self._stopping else "loading" if loading else ""
         width = max(20, self.size.width - 2)
         self._base.query_one("#head", Static).update(draw.head(snapshot, width, self._now(), self.palette, doing))
 
@@ -367,17 +364,14 @@ class ScreenApp(App[int]):
         """Keys that this screen takes before a focused field are the field's in a screen over it."""
         return action not in ("search", "panels") or len(self.screen_stack) == 1
 
-    def action_leave(self) -> None:
+    def action_leave(self, code: int = 0) -> None:
         if self._child is None:
-            self.exit(0)
+            self.exit(code)
         else:
             self.stop()
 
     def action_interrupt(self) -> None:
-        if self._child is None:
-            self.exit(INTERRUPTED)
-        else:
-            self.stop()
+        self.action_leave(INTERRUPTED)
 
     def stop(self) -> None:
         """The first time the search finishes what is in flight, the second time it ends at once."""
@@ -451,10 +445,7 @@ class ScreenApp(App[int]):
         self._base.set_focus(self._base.query_one(DataTable))
 
     def action_filter(self, which: str) -> None:
-        if which == "unsolved":
-            self._choose(unsolved=not self._choice.unsolved)
-        else:
-            self._choose(differing=not self._choice.differing)
+        self._choose(**{which: not vars(self._choice)[which]})
 
     def action_next_part(self) -> None:
         if self.snapshot is not None:

@@ -164,21 +164,15 @@ def _axis(axis: Sequence[int], unit: str, left: int, across: int, width: int) ->
         return ["", ""]
     first, last = axis[0], axis[-1]
     step = max(1, int(_round_step((last - first) / max(2, min(6, across // 10)))))
-    values = [first, *range(step, last, step), last]
-    places: dict[int, int] = {}
-    taken = -1
-    for value in values:
+    places, numbers, taken = set[int](), [" "] * width, -1
+    for value in [first, *range(step, last, step), last]:
         x = round((value - first) * (across - 1) / max(1, last - first))
         text = f"{value:,}"
         start = min(max(left + x - len(text) // 2, 0), width - len(text))
         end_room = len(f"{last:,}") + 2 if value != last else 0
         if start > taken and start + len(text) + end_room <= left + across + len(f"{last:,}") // 2 + 1:
-            places[x] = value
+            places.add(x)
             taken = start + len(text)
+            numbers[start:taken] = text
     rule = " " * (left - 1) + "└" + "".join("┴" if x in places else "─" for x in range(across))
-    numbers = [" "] * width
-    for x, value in places.items():
-        text = f"{value:,}"
-        start = min(max(left + x - len(text) // 2, 0), width - len(text))
-        numbers[start : start + len(text)] = text
     return [rule, f"{''.join(numbers).rstrip()} {unit}"]
