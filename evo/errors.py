@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from problems.contract import ScorerFault
 from problems.redaction import redact
 
@@ -14,6 +17,15 @@ class BadInput(ValueError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(redact(message))
+
+
+@contextmanager
+def at_file(what: str) -> Iterator[None]:
+    """In this block the system's errors are BadInput. what: the file, or the option that names it"""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"{what}: {error.strerror or error}") from error
 
 
 def not_trainable(policy: str) -> BadInput:

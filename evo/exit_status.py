@@ -51,9 +51,7 @@ def answer_of_error(error: Exception) -> WorkerAnswer:
 def message_of(error: Exception) -> str:
     """What to print for an error with an exit code. Of a database's fault, the driver's message: SQLAlchemy's has the
     whole statement."""
-    if not is_database_fault(error):
-        return str(error)
-    return f"the database failed: {driver_message(error)}"
+    return f"the database failed: {driver_message(error)}" if is_database_fault(error) else str(error)
 
 
 def describe_exit(code: int) -> str:

@@ -34,15 +34,10 @@ NO_TASK = "evo.{}: score= needs statement= (the task in English, for a model), s
 
 def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
     """A run's settings by their dotted keys, without those not given; `train="vpo"` is the method."""
-    settings: dict[str, Any] = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name == "train" and not isinstance(value, Mapping):
-            settings["train.method"] = plain(value)
-        elif name == "train" or name not in FLAGS:
-            settings[name] = plain(value)
-    within = {FLAGS[name]: plain(value) for name, value in given.items() if name in FLAGS and value is not None}
+    settings = {name: plain(value) for name, value in given.items() if value is not None}
+    if not isinstance(settings.get("train", {}), dict):
+        settings["train.method"] = settings.pop("train")
+    within = {FLAGS[name]: settings.pop(name) for name in FLAGS if name in settings}
     return {**settings, **within}  # keys of a section come after the section itself
 
 

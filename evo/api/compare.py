@@ -83,9 +83,15 @@ def compare(
     command = call_text("compare", address, arms=arms, score=score, config=config, **settings)
     addresses, objects = split_problems(address)
     score, declared = take_scorer("compare", score, None, settings)
-    given_arms = _arms(arms) if arms is not None else None
+    if not isinstance(arms, Mapping | None):
+        raise TypeError(f'arms maps names to policies, as in arms={{"vpo": "embedded:vpo"}}, not {arms!r}')
+    given_arms = {
+        str(arm): plain(given) if isinstance(given, Mapping) else {"policy": plain(given)}
+        for arm, given in (arms or {}).items()
+    }
     planned = load_settings(
-        plain(config), {**settings_of_run(settings), "arms": given_arms, "problems": addresses or None}
+        plain(config),
+        {**settings_of_run(settings), "arms": None if arms is None else given_arms, "problems": addresses or None},
     )
     if score is not None:
         planned, problem = add_function(planned, score, declared)
@@ -99,10 +105,3 @@ def compare(
         driver = Driver(Bar() if progress else Display())
         outcome = run_comparison(begin, configs, driver, db, processes=1 if objects else processes, ray=ray)
     return comparison_result_of(outcome, db, planned.against)
-
-
-def _arms(arms: Mapping[str, Arm]) -> dict[str, Any]:
-    """Arms as a comparison's settings take them. Raises TypeError for anything but a mapping."""
-    if not isinstance(arms, Mapping):
-        raise TypeError(f'arms maps names to policies, as in arms={{"vpo": "embedded:vpo"}}, not {arms!r}')
-    return {str(name): plain(arm) if isinstance(arm, Mapping) else {"policy": plain(arm)} for name, arm in arms.items()}

@@ -13,7 +13,7 @@ from evo.tui.line import clean
 from evo.tui.numbers import fitness, rate
 
 if TYPE_CHECKING:
-    from evo.progress.snapshot import ArmSnapshot, Snapshot
+    from evo.progress.snapshot import Snapshot
 
 STOPPING = "interrupted; finishing the iterations in flight; press again to stop at once"
 SHAPE = "{l_bar}{bar:20}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}{postfix}]"
@@ -130,7 +130,10 @@ def format_line(snapshot: Snapshot, now: float) -> str:
     if snapshot.failed:
         parts.append(f"{len(snapshot.failed)} left out, scorer failed")
     if not several:
-        parts += _rates(arms[0])
+        rates = [(arms[0].rate("answers"), "answers/s"), (arms[0].rate("tokens"), "tokens/s")]
+        parts += [f"{rate(value)} {unit}" for value, unit in rates if value is not None]
+        if (busy := arms[0].policy_busy) is not None:
+            parts.append(f"waiting for the model {busy:.0%} of the time")
     if cost := sum(arm.totals.cost for arm in arms):
         parts.append(f"cost {cost:.4g}")
     flying = sum(arm.waiting("in_flight") or 0 for arm in arms)
@@ -142,14 +145,6 @@ def format_line(snapshot: Snapshot, now: float) -> str:
     if snapshot.ended and LOST in snapshot.reasons:
         parts.append(LOST)
     return "  ".join(clean(part) for part in parts)
-
-
-def _rates(arm: ArmSnapshot) -> list[str]:
-    rates = [(arm.rate("answers"), "answers/s"), (arm.rate("tokens"), "tokens/s")]
-    parts = [f"{rate(value)} {unit}" for value, unit in rates if value is not None]
-    if arm.policy_busy is not None:
-        parts.append(f"waiting for the model {arm.policy_busy:.0%} of the time")
-    return parts
 
 
 def describe_standing(snapshot: Snapshot) -> list[str]:

@@ -122,8 +122,11 @@ class RunResult(StoredResult):
 
     def __str__(self) -> str:
         """The result in one line."""
-        count = len(self.problems)
-        parts = [f"{self.solved} of {count} solved" if count > 1 else "", _figures(self.summary)]
+        count, summary = len(self.problems), self.summary
+        parts = [f"{self.solved} of {count} solved" if count > 1 else ""]
+        if "groups" in summary:
+            seconds = clock(float(summary.get("seconds", 0.0)))
+            parts.append(f"{summary['groups']:,} iterations, {summary.get('answers', 0):,} answers in {seconds}")
         if len(self.best) == 1:
             parts.insert(0, f"best {self.best[0].fitness:.6g}")
         why = f" ({self.reason})" if self.reason and self.reason != self.outcome else ""
@@ -170,13 +173,6 @@ def only_answer(name: str, problems: int, best: list[Answer]) -> Answer:
 def _answer(problem: ProblemRecord, candidate: Candidate) -> Answer:
     rewards = dict(zip(problem.objectives, candidate.rewards, strict=True))
     return Answer(problem.name, candidate.text, candidate.fitness, rewards, problem.target, candidate.id)
-
-
-def _figures(summary: Mapping[str, Any]) -> str:
-    if "groups" not in summary:
-        return ""
-    seconds = clock(float(summary.get("seconds", 0.0)))
-    return f"{summary['groups']:,} iterations, {summary.get('answers', 0):,} answers in {seconds}"
 
 
 NOT_YET = "no search has come far enough yet"

@@ -124,17 +124,11 @@ def configure(
         return loaded, objects
     loaded, problem = add_function(loaded, scored_by, declared)
     if function == "run" and "policy" in loaded.model_fields_set and "statement" not in declared:
-        warn_of_missing_task(loaded.policy, problem)
+        # random edits need no task
+        for model in [policy for policy in parse_addresses(loaded.policy) if policy.kind != "scripted"][:1]:
+            told = f"{model.plain} is only told to score high on {', '.join(problem.objectives)}"
+            warnings.warn(f"no statement=: {told}; describe the task to it", stacklevel=2)
     return loaded, [problem]
-
-
-def warn_of_missing_task(policies: str, problem: Problem) -> None:
-    """Warn that a model reads no task; random edits need none."""
-    reads = next((policy for policy in parse_addresses(policies) if policy.kind != "scripted"), None)
-    if reads is not None:
-        objectives = ", ".join(problem.objectives)
-        text = f"no statement=: {reads.plain} is only told to score high on {objectives}; describe the task to it"
-        warnings.warn(text, stacklevel=2)
 
 
 def resume(

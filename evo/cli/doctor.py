@@ -6,8 +6,9 @@ import asyncio
 import shutil
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -47,15 +48,6 @@ class Diagnosis:
     level: Literal["ok", "warn", "fail"]
     message: str
     remedy: str = ""
-
-
-def examine(db: str, policy: str | None) -> Iterator[Diagnosis]:
-    """One finding after the other, as the checks end. db: a database's address; policy: one to load and ask"""
-    yield check_sandbox()
-    yield check_database(db)
-    yield check_gpus()
-    if policy is not None:
-        yield Diagnosis("policy", *check_policy(policy))
 
 
 def check_sandbox() -> Diagnosis:
@@ -162,7 +154,11 @@ def doctor(policy: str | None, db: str, as_json: bool) -> int:
     """
     console = open_console(stderr=as_json)
     findings = []
-    for finding in examine(db, policy):
+    checks: list[Callable[[], Diagnosis]] = [check_sandbox, partial(check_database, db), check_gpus]
+    if policy is not None:
+        checks.append(lambda: Diagnosis("policy", *check_policy(policy)))
+    for check in checks:
+        finding = check()
         findings.append(finding)
         if not as_json:
             style = STYLES[finding.level]

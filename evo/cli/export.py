@@ -18,7 +18,7 @@ from evo.cli.options import (
 )
 from evo.config.parse import parse
 from evo.config.run import RunConfig
-from evo.errors import BadInput
+from evo.errors import BadInput, at_file
 from evo.provenance import source_commit
 from evo.search.defaults import population_config, resolve_settings, to_stored, workers
 from evo.search.resources import resolve_problems
@@ -28,7 +28,6 @@ from islands.names import check_name
 from islands.openevolve import (
     FITNESS,
     POLICY,
-    Imported,
     ImportPlan,
     OpenEvolveProgram,
     import_programs,
@@ -63,13 +62,12 @@ def export(name: str, output: str, no_tokens: bool, db: str) -> None:
         partial = path.with_name(path.name + ".partial")
         count = 0
         try:
-            with partial.open("w", encoding="utf-8") as file:
-                for row in rows:
-                    file.write(json.dumps(row) + "\n")
-                    count += 1
-            partial.replace(path)  # a file of this name is always whole
-        except OSError as error:
-            raise BadInput(f"-o {output}: {error.strerror or error}") from error
+            with at_file(f"-o {output}"):
+                with partial.open("w", encoding="utf-8") as file:
+                    for row in rows:
+                        file.write(json.dumps(row) + "\n")
+                        count += 1
+                partial.replace(path)  # a file of this name is always whole
         finally:
             partial.unlink(missing_ok=True)
     click.echo(f"{path}: {count:,} iterations of {name}")
@@ -107,7 +105,11 @@ def import_(source: str, problem: str, name: str | None, scoring: str, sandbox: 
         check_name(name)
     programs = read_programs(path)
     config = parse(RunConfig, {"problems": [problem], "policy": POLICY, "sandbox": sandbox}, "the options")
-    subject = _resolve_problem(config, problem)
+    (subject, *others) = resolve_problems(config)
+    if others:
+        raise BadInput(f"--problem {problem}: {1 + len(others):,} problems; an import has one, as in {problem}/0")
+    if subject.fault is not None:  # the objectives of an OpenEvolve directory are unknown if its seed has no score
+        raise subject.fault
     scores = [None if scoring == "all" else score_of(program, subject) for program in programs]
     if scoring == "none":
         _check_scored(path, programs, scores, subject)
@@ -125,18 +127,11 @@ def import_(source: str, problem: str, name: str | None, scoring: str, sandbox: 
         counts = {key: value for key, value in vars(imported).items() if isinstance(value, int)}
         print_json({"run": imported.run.name, "problem": subject.name, **counts})
         return
-    _print_imported(imported, format_arguments(imported.run.name, db))
-
-
-def _resolve_problem(config: RunConfig, address: str) -> Problem:
-    """The problem of an address. Raises BadInput for a set, and ScorerFault for an OpenEvolve directory whose
-    objectives are unknown because its seed cannot be scored."""
-    problems = resolve_problems(config)
-    if len(problems) != 1:
-        raise BadInput(f"--problem {address}: {len(problems):,} problems; an import has one, as in {address}/0")
-    if problems[0].fault is not None:
-        raise problems[0].fault
-    return problems[0]
+    told = ((imported.failed, "failed"), (imported.repeats, "repeats"))
+    details = ", ".join(f"{count:,} {what}" for count, what in told if count)
+    shown, named = f" ({details})" if details else "", format_arguments(imported.run.name, db)
+    click.echo(f"{imported.run.name}: {imported.programs:,} programs as {imported.candidates:,} candidates{shown}")
+    click.echo(f"Next: evo show {named}, evo best {named}")
 
 
 def _check_scored(path: Path, programs: list[OpenEvolveProgram], scores: list[Score | None], problem: Problem) -> None:
@@ -169,11 +164,3 @@ async def _score_missing(
         scorer.close()
     new = {number: score for number, (score, _) in zip(missing, judged, strict=True)}
     return [new[number] if score is None else score for number, score in enumerate(scores)]
-
-
-def _print_imported(imported: Imported, named: str) -> None:
-    counts = ((imported.failed, "failed"), (imported.repeats, "repeats"))
-    details = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-    shown = f" ({details})" if details else ""
-    click.echo(f"{imported.run.name}: {imported.programs:,} programs as {imported.candidates:,} candidates{shown}")
-    click.echo(f"Next: evo show {named}, evo best {named}")

@@ -27,7 +27,7 @@ from evo.cli.options import (
     print_table,
 )
 from evo.comparison.operators import operator_dict
-from evo.errors import BadInput
+from evo.errors import BadInput, at_file
 from evo.progress.answer import (
     Statement,
     best_known_of,
@@ -323,15 +323,13 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
     if not best_answers:
         raise BadInput(f"run {name} holds no problems")
     tested = {candidate.id: score_held_out(problem, candidate) for _, problem, candidate in best_answers if candidate}
-    rows = [
-        {
-            **best_as_dict(problem, candidate),
-            "best_known": best_known_of(problem),
-            **({"held_out": _held_out_dict(problem, test)} if candidate and (test := tested[candidate.id]) else {}),
-            **({} if len(runs) == 1 else {"run": run.name}),
-        }
-        for run, problem, candidate in best_answers
-    ]
+    rows = []
+    for run, problem, candidate in best_answers:
+        row = {**best_as_dict(problem, candidate), "best_known": best_known_of(problem)}
+        if candidate and (test := tested[candidate.id]):
+            rewards = name_rewards(problem, test)
+            row["held_out"] = {"fitness": test.fitness, "rewards": rewards, "error": test.error}
+        rows.append(row if len(runs) == 1 else {**row, "run": run.name})
     if output is not None:
         click.echo(_write(rows, [problem.answer_format for _, problem, _ in best_answers], output))
     elif as_json:
@@ -351,10 +349,6 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
                 fault = f", {test.error}" if test.error else ""
                 click.echo(f"# held out: fitness {test.fitness:.6g} ({format_vector(problem, test)}){fault}")
             click.echo(candidate.text.rstrip("\n"))
-
-
-def _held_out_dict(problem: ProblemRecord, test: Score) -> dict[str, Any]:
-    return {"fitness": test.fitness, "rewards": name_rewards(problem, test), "error": test.error}
 
 
 def find_best(store: Store, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, ProblemRecord, Candidate | None]]:
@@ -388,12 +382,10 @@ def _write(rows: list[dict[str, Any]], formats: list[str], output: str) -> str:
                 file = path / _free_name(row["problem"], SUFFIXES[answer_format], taken)
                 files[file] = row["answer"].rstrip("\n") + "\n"
         told = f"{len(answered)} answers, one file each"
-    try:
+    with at_file(f"-o {output}"):
         for file, text in files.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"-o {output}: {error.strerror or error}") from error
     return f"{path}: {told}"
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from evo.api.display import format_line
 from evo.cli.live import choose_pause
 from evo.cli.options import db_option, json_option, open_console, plain_option, print_json
-from evo.errors import BadInput
+from evo.errors import BadInput, at_file
 from evo.progress.model import Progress
 from evo.tui.child import can_show
 from evo.tui.draw import picture
@@ -114,7 +114,5 @@ def write_picture(progress: Progress, file: Path) -> None:
     from evo.tui.app import save_svg
 
     progress.refresh()
-    try:
+    with at_file(f"cannot write {file}"):
         file.write_text(save_svg(progress.snapshot(), time.time()), encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot write {file}: {error.strerror or error}") from None

@@ -227,8 +227,11 @@ def _outcomes(results: Results) -> tuple[Floats, Floats, Floats]:
         took[some] = np.nanmedian(np.where(found[some], at[some], np.nan), axis=1)
     best = np.full(len(at), np.nan)
     if results.best is not None:
-        last = results.best[:, :, -1]
-        known = ~np.isnan(last)
-        count = known.sum(axis=1)
-        best[count > 0] = (np.where(known, last, 0.0).sum(axis=1) / np.maximum(count, 1))[count > 0]
+        best = mean_known(results.best[:, :, -1], axis=1)
     return share, took, best
+
+
+def mean_known(values: Floats, axis: int) -> Floats:
+    """The mean along an axis of the values that are not NaN; NaN where all are."""
+    count = (~np.isnan(values)).sum(axis=axis)
+    return np.where(count > 0, np.nansum(values, axis=axis) / np.maximum(count, 1), np.nan)

@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from evo.config.parse import parse
-from evo.errors import INTERRUPTED, BadInput
+from evo.errors import INTERRUPTED, BadInput, at_file
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import KINDS, SEARCHES, Pipeline, Stage, replace_references
 from evo.tui.child import CommandProcess
@@ -134,8 +134,11 @@ class PipelineRun:
             if record.state is Status.DONE and not made:
                 record.state = Status.WAITING
             if record.state is not Status.WAITING and made:
-                if change := _find_change(record.settings, dict(stage.given)):
-                    raise BadInput(f"stage {name} has changed since it was begun ({change}): {remedy}")
+                for key in dict.fromkeys([*record.settings, *stage.given]):
+                    was, now = (str(given.get(key, "not given"))[:60] for given in (record.settings, stage.given))
+                    if record.settings.get(key) != stage.given.get(key):
+                        change = f"{key} was {was}, is {now}"
+                        raise BadInput(f"stage {name} has changed since it was begun ({change}): {remedy}")
                 for read, ended in record.reads.items():
                     if self.record(read).ended != ended or read in [other.name for other in left]:
                         raise BadInput(f"stage {name} was begun with an older {read}: {remedy}")
@@ -255,11 +258,9 @@ class PipelineRun:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the directory. The lock ends with this process, and the stage's process with it."""
-        try:
+        with at_file(f"-o {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             file = (self.folder / LOCK).open("a")
-        except OSError as error:
-            raise BadInput(f"-o {self.folder}: {error.strerror or error}") from error
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -291,11 +292,3 @@ class PipelineRun:
 def _flags(values: Mapping[str, Any]) -> list[str]:
     given = {name: value for name, value in values.items() if value is not None}
     return [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-
-
-def _find_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    for key in dict.fromkeys([*before, *now]):
-        if before.get(key) != now.get(key):
-            was, is_now = (str(values.get(key, "not given"))[:60] for values in (before, now))
-            return f"{key} was {was}, is {is_now}"
-    return ""

@@ -73,9 +73,9 @@ SHARE = 0.005
 """Of one core, for each of the statistics of a live reading."""
 PACE_SECONDS = 120.0
 ANCESTORS = 12
+"""Of a selected answer; a long search has lineages of thousands."""
 IN_SEARCH = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "behaviour_nll", "clipped", "grad_norm")
 """The metrics of a training during a search that are shown, in their order."""
-"""Of a selected answer; a long search has lineages of thousands."""
 
 Made = TypeVar("Made")
 

@@ -29,13 +29,12 @@ class WorkFolderFormat(MessageFormat):
         shown = self.select_shown(selection)
         parent = shown.parent
         others = self.others(shown)
+        told = () if parent is None else (self.scores(parent), self.feedback(parent))
         request = {
             "format": WORK_FOLDER,
             "task": self.problem.statement().strip(),
             "files": self.problem.files_of(self.problem.seed_answer() if parent is None else parent.text),
-            "feedback": ""
-            if parent is None
-            else "\n\n".join(filter(None, (self.scores(parent), self.feedback(parent)))),
+            "feedback": "\n\n".join(filter(None, told)),
             "others": [{"files": self.problem.files_of(other.text), "scores": self.scores(other)} for other in others],
         }
         text = json.dumps(request, ensure_ascii=False, indent=1)

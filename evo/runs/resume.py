@@ -30,14 +30,6 @@ from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
 from vpo.policies.address import parse_addresses
 
-UNITS = {
-    "iterations": "iterations per problem",
-    "max_answers": "answers",
-    "max_total_tokens": "tokens",
-    "max_cost": "in cost",
-    "max_seconds": "seconds",
-}
-
 
 @dataclass(frozen=True)
 class Resumption:
@@ -164,21 +156,22 @@ async def restore_problems(opened: OpenRun, db: str) -> None:
 
 def check_budgets(store: Store, run: RunRecord, changed: Mapping[str, Any]) -> None:
     """Raise BadInput if a budget of `changed` is below what the run has spent, because its results would not fit."""
-    periods, progress, spent_so_far = ended_periods(run.summary), run_progress(store, run.id), run_totals(store, run.id)
+    progress, total = run_progress(store, run.id), run_totals(store, run.id)
+    upcoming = (problem.next_iteration for problem in progress.problems.values())
     a_group = int(run.config.get("rollouts", 1)) * int(run.config.get("answers", 1))
     spent = {
-        "iterations": max((problem.next_iteration for problem in progress.problems.values()), default=0),
-        "max_answers": progress.groups * a_group,
-        "max_total_tokens": spent_so_far.tokens,
-        "max_cost": spent_so_far.cost,
-        "max_seconds": seconds_until(periods, float("inf")),
+        "iterations": (max(upcoming, default=0), "iterations per problem"),
+        "max_answers": (progress.groups * a_group, "answers"),
+        "max_total_tokens": (total.tokens, "tokens"),
+        "max_cost": (total.cost, "in cost"),
+        "max_seconds": (seconds_until(ended_periods(run.summary), float("inf")), "seconds"),
     }
-    for key, unit in UNITS.items():
+    for key, (amount, unit) in spent.items():
         budget = changed.get(key)
-        if budget is not None and budget < spent[key]:
+        if budget is not None and budget < amount:
             flag = "--" + key.replace("_", "-")
             raise BadInput(
-                f"run {run.name} has already spent {_number(spent[key])} {unit}; {flag} {_number(budget)} is less"
+                f"run {run.name} has already spent {_number(amount)} {unit}; {flag} {_number(budget)} is less"
             )
 
 

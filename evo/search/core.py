@@ -18,7 +18,7 @@ from evo.search.iteration import Iteration, draft
 from evo.search.operators import WINDOW, FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Schedule, window_of
-from evo.search.status import LACKING, REMEDIES, SUMMARY_SECONDS, SearchStatus
+from evo.search.status import LACKING, SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.groups import read_groups
 from islands.runs import repeats_by_group
@@ -129,12 +129,12 @@ class SearchCore:
                 least = max(least, math.ceil(OFTEN_CUT * (self.status.answers + self.status.missing)))
             if errors[kind] >= least and reason not in self._warned:
                 self._warned.add(reason)
-                text = f"{errors[kind]} replies hold no answer: {LACKING[reason]}; {REMEDIES[reason]}"
+                text = f"{errors[kind]} replies hold no answer: {'; '.join(LACKING[reason])}"
                 warnings.warn(text, stacklevel=2)
         most, row = self.config.max_unanswered, self.status.unanswered
         if self.stopped is None and most and row >= most:
             reason = max(REPLIES, key=lambda reason: errors[REPLIES[reason]])
-            message = f"{row:,} replies in a row held no answer, most were {LACKING[reason]}; {REMEDIES[reason]}"
+            message = f"{row:,} replies in a row held no answer, most were {'; '.join(LACKING[reason])}"
             self.stopped = Stop(StopReason.UNANSWERED, f"{message}, then evo resume")
 
     def release(self, problem_run: ProblemRun, group: ScoredGroup) -> None:

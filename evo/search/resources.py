@@ -141,14 +141,8 @@ def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
     """The configured policy; without a token limit of the user's, the problems decide it."""
     from vpo.policies.registry import load_policy
 
-    policy = load_policy(
-        config.policy,
-        temperature=config.temperature,
-        top_p=config.top_p,
-        max_tokens=config.max_new_tokens,
-        device=config.device,
-        dtype=config.dtype,
-    )
+    asked = config.model_dump(include={"temperature", "top_p", "device", "dtype"})
+    policy = load_policy(config.policy, max_tokens=config.max_new_tokens, **asked)
     if config.max_new_tokens is None and parse_address(config.policy).common.max_tokens is None:
         one_of_each = {problem.answer_format: problem for problem in problems}.values()
         formats = [open_format(problem, policy.prompt_format, config.prompt, config.answers) for problem in one_of_each]

@@ -195,18 +195,15 @@ def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:
 
 
 LACKING = {
-    Unanswered.FAILED: "failed",
-    Unanswered.CUT: "cut at the token limit",
-    Unanswered.EMPTY: "empty",
-    Unanswered.REASONING: "only reasoning",
+    Unanswered.FAILED: ("failed", "look at the server, and lower ?concurrency="),
+    Unanswered.CUT: ("cut at the token limit", "raise --max-new-tokens, or ask for fewer --answers a reply"),
+    Unanswered.EMPTY: ("empty", "ask the model by hand whether it answers, or name another"),
+    Unanswered.REASONING: (
+        "only reasoning",
+        "raise --max-new-tokens so that the model can finish, or let it think less",
+    ),
 }
-REMEDIES = {
-    Unanswered.FAILED: "look at the server, and lower ?concurrency=",
-    Unanswered.CUT: "raise --max-new-tokens, or ask for fewer --answers a reply",
-    Unanswered.EMPTY: "ask the model by hand whether it answers, or name another",
-    Unanswered.REASONING: "raise --max-new-tokens so that the model can finish, or let it think less",
-}
-"""By why replies hold no answer: what to do about it."""
+"""Why replies hold no answer, in words, and what to do about it."""
 
 
 def describe_errors(errors: Mapping[str, int]) -> str:
@@ -215,7 +212,7 @@ def describe_errors(errors: Mapping[str, int]) -> str:
     unread, parts = kinds.pop(FORMAT, 0), []
     lacking = {reason: count for reason in Unanswered if (count := kinds.pop(REPLIES[reason], 0))}
     if total := sum(lacking.values()):
-        reasons = ", ".join(f"{count:,} {LACKING[reason]}" for reason, count in lacking.items())
+        reasons = ", ".join(f"{count:,} {LACKING[reason][0]}" for reason, count in lacking.items())
         parts.append(f"{total:,} {'reply' if total == 1 else 'replies'} without an answer ({reasons})")
     if unread:
         parts.append(f"{unread:,} unreadable {'reply' if unread == 1 else 'replies'}")

@@ -16,7 +16,7 @@ from typing import Any
 
 from evo.config.run import complete_trainer
 from evo.config.train import RESUMABLE, TrainRun
-from evo.errors import BadInput
+from evo.errors import BadInput, at_file
 from evo.whole_file import write_whole
 from islands.training import current_names
 
@@ -64,11 +64,9 @@ class TrainingDirectory:
         return False
 
     def write_settings(self, about: Mapping[str, Any]) -> None:
-        try:
+        with at_file(f"-o {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self.folder / SETTINGS, json.dumps(about, indent=2) + "\n")
-        except OSError as error:
-            raise BadInput(f"-o {self.folder}: {error.strerror or error}") from error
 
     def log(self, line: dict[str, Any]) -> None:
         """Append a record to the metrics and flush it to disk."""

@@ -11,7 +11,7 @@ import numpy as np
 from rich.style import Style
 from rich.text import Text
 
-from evo.comparison.results import TIE_TOLERANCE, Results, Standings, standings
+from evo.comparison.results import TIE_TOLERANCE, Results, Standings, mean_known, standings
 from evo.progress.snapshot import Snapshot
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.numbers import common_prefix, fitness, signed, sparkcurve
@@ -141,7 +141,9 @@ class ProblemTable:
         if key not in self._curves:
             if len(self._curves) > MOST_CURVES:
                 self._curves.clear()
-            self._curves[key] = sparkcurve(_mean_best(best, known), bar, low, high)
+            mean = mean_known(best, axis=0)
+            mean[known:] = np.nan
+            self._curves[key] = sparkcurve(mean, bar, low, high)
         return self._curves[key]
 
 
@@ -180,16 +182,6 @@ def _scale(snapshot: Snapshot, problem: int) -> tuple[float, float]:
         return 0.0, 1.0
     target = snapshot.problems[problem].target
     return low, high if target is None else max(high, target)
-
-
-def _mean_best(best: np.ndarray, known: int) -> np.ndarray:
-    """(S, K) -> (K,) mean over the seeds that have any, blank beyond the first `known` times."""
-    there = ~np.isnan(best)
-    count = there.sum(axis=0)
-    mean = np.where(there, best, 0.0).sum(axis=0) / np.maximum(count, 1)
-    values = np.where(count > 0, mean, np.nan)
-    values[known:] = np.nan
-    return values
 
 
 def describe(choice: TableChoice, snapshot: Snapshot, shown: int) -> str:
