@@ -161,18 +161,9 @@ class Session:
                 candidate.id: candidate for candidate in (*shown.best, *shown.inspirations) if candidate != shown.parent
             }
             self._open.add(iteration)
-            prompts.append(
-                SearchPrompt(
-                    iteration.problem_run.name,
-                    iteration.number,
-                    iteration.island,
-                    prompt.user,
-                    prompt.system,
-                    shown.parent,
-                    tuple(others.values()),
-                    iteration,
-                )
-            )
+            place = (iteration.problem_run.name, iteration.number, iteration.island)
+            inspirations = tuple(others.values())
+            prompts.append(SearchPrompt(*place, prompt.user, prompt.system, shown.parent, inspirations, iteration))
         return prompts
 
     async def tell(

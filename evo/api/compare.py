@@ -85,14 +85,8 @@ def compare(
     score, declared = take_scorer("compare", score, None, settings)
     if not isinstance(arms, Mapping | None):
         raise TypeError(f'arms maps names to policies, as in arms={{"vpo": "embedded:vpo"}}, not {arms!r}')
-    given_arms = {
-        str(arm): plain(given) if isinstance(given, Mapping) else {"policy": plain(given)}
-        for arm, given in (arms or {}).items()
-    }
-    planned = load_settings(
-        plain(config),
-        {**settings_of_run(settings), "arms": None if arms is None else given_arms, "problems": addresses or None},
-    )
+    named = arms and {str(arm): plain(of if isinstance(of, Mapping) else {"policy": of}) for arm, of in arms.items()}
+    planned = load_settings(plain(config), {**settings_of_run(settings), "arms": named, "problems": addresses or None})
     if score is not None:
         planned, problem = add_function(planned, score, declared)
         objects = [problem]

@@ -223,7 +223,12 @@ class ComparisonResult(StoredResult):
         """Best fitness so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
         rose, and one at the last iteration. Raises ImportError without pandas."""
         with Store.open(self.db, read_only=True) as store:
-            rows = _curve_rows(Progress.open(store, self.name, self.against))
+            progress, rows = Progress.open(store, self.name, self.against), list[dict[str, Any]]()
+            for search in progress.searches():
+                steps = [(rise.iteration, rise.fitness) for rise in search.rises]
+                if steps and steps[-1][0] < search.iterations:
+                    steps.append((search.iterations, steps[-1][1]))
+                rows += [{**_named(progress, search), "iteration": at, "best": fitness} for at, fitness in steps]
         return data_frame(rows, ("arm", "seed", "problem", "iteration", "best"))
 
     def __str__(self) -> str:
@@ -266,16 +271,6 @@ def _search_rows(progress: Progress) -> list[dict[str, Any]]:
         }
         for search in progress.searches()
     ]
-
-
-def _curve_rows(progress: Progress) -> list[dict[str, Any]]:
-    rows = []
-    for search in progress.searches():
-        steps = [(rise.iteration, rise.fitness) for rise in search.rises]
-        if steps and steps[-1][0] < search.iterations:
-            steps.append((search.iterations, steps[-1][1]))
-        rows += [{**_named(progress, search), "iteration": at, "best": fitness} for at, fitness in steps]
-    return rows
 
 
 def _named(progress: Progress, search: SearchRecord) -> dict[str, Any]:

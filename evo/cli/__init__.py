@@ -81,18 +81,16 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS and cmd_name not in _installed():
             return None
         with _one_blas_thread():
-            command = self._import(cmd_name)
+            if cmd_name in COMMANDS:
+                module = importlib.import_module(COMMANDS[cmd_name][0])
+                command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
+            else:
+                command = load_entry_point(_installed()[cmd_name], f"evo {cmd_name}")
         if not gc.isenabled():  # main disabled it; imported objects are never garbage, so they are not scanned
             gc.freeze()
             gc.enable()
         assert isinstance(command, click.Command)
         return command
-
-    def _import(self, name: str) -> Any:
-        if name not in COMMANDS:
-            return load_entry_point(_installed()[name], f"evo {name}")
-        module = importlib.import_module(COMMANDS[name][0])
-        return getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -73,7 +73,6 @@ class DemoAct(Protocol):
 
     def play(self, context: DemoContext) -> ActResult:
         """Play it. Raises click.exceptions.Exit with an exit code if the demo ends here."""
-        ...
 
 
 @dataclass
@@ -208,16 +207,7 @@ def demo(limit: int, iterations: int, seed: int, output: str, db: str, plain: bo
     for number, act in enumerate(acts, 1):
         console.print(f"\n[bold]{number}. {act.title}[/bold]", soft_wrap=True)
         results.append(act.play(context))
-    _print_next(results, context)
-    outcome = "; ".join(result.sentence for result in results) + "."
-    console.print(f"\n[bold]Outcome:[/bold] {outcome}", soft_wrap=True)
-    if as_json:
-        print_json({**{a.key: r.record for a, r in zip(acts, results, strict=True)}, "outcome": outcome})
-    return 0
-
-
-def _print_next(results: Sequence[ActResult], context: DemoContext) -> None:
-    name, suffix = results[0].record["name"], format_db_option(context.output.db)
+    name, suffix = results[0].record["name"], format_db_option(db)
     rows = [
         (f"evo watch {name}{suffix}", "the screen again: routes, lineages, curves"),
         (f"evo show {name}{suffix}", "areas, times, costs and all differences"),
@@ -226,7 +216,12 @@ def _print_next(results: Sequence[ActResult], context: DemoContext) -> None:
         ("evo run my_scorer.py --policy MODEL", "search your own problem with any model"),
         *(row for result in results for row in result.next),
     ]
-    context.console.print("\nNext:", style="bold")
+    console.print("\nNext:", style="bold")
     longest = max(len(command) for command, _ in rows)
     for command, what in rows:
-        context.console.print(f"  {command:<{longest}}   [dim]{what}[/dim]", soft_wrap=True)
+        console.print(f"  {command:<{longest}}   [dim]{what}[/dim]", soft_wrap=True)
+    outcome = "; ".join(result.sentence for result in results) + "."
+    console.print(f"\n[bold]Outcome:[/bold] {outcome}", soft_wrap=True)
+    if as_json:
+        print_json({**{a.key: r.record for a, r in zip(acts, results, strict=True)}, "outcome": outcome})
+    return 0

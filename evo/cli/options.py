@@ -74,11 +74,6 @@ def plain_option(command: F) -> F:
     return click.option("--plain", is_flag=True, help="Print plain lines instead of the live screen.")(command)
 
 
-def details_option(command: F) -> F:
-    help_ = "Print also how each operator uses the parents in its prompts."
-    return click.option("--details", is_flag=True, help=help_)(command)
-
-
 def check_processes(processes: int | None, ray: str | None) -> None:
     """Raise BadInput if --processes, which are of this machine, are given for work on a cluster."""
     if processes is not None and ray is not None:

@@ -18,7 +18,6 @@ from rich.console import Console
 from evo.cli.options import (
     WIDE,
     db_option,
-    details_option,
     format_number,
     json_option,
     open_console,
@@ -61,7 +60,7 @@ FAILED_SHOWN = 10
 @click.argument("name", metavar="RUN")
 @click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
 @db_option
-@details_option
+@click.option("--details", is_flag=True, help="Print also how each operator uses the parents in its prompts.")
 @json_option
 def show(name: str, candidate_id: int | None, db: str, details: bool, as_json: bool) -> None:
     """Show RUN, a run or a comparison, or its candidate ID: reward vector, feedback, lineage, and the difference to its

@@ -57,7 +57,11 @@ def watch(
 
             return asyncio.run(run_screen(ScreenApp(lambda: progress, loading=f"reading {progress.name}")))
         if svg is not None:
-            write_picture(progress, Path(svg))
+            from evo.tui.app import save_svg
+
+            progress.refresh()
+            with at_file(f"cannot write {svg}"):
+                Path(svg).write_text(save_svg(progress.snapshot(), time.time()), encoding="utf-8")
         elif once and not as_json:
             print_picture(progress, console)
         else:
@@ -107,12 +111,3 @@ def print_picture(progress: Progress, console: Console) -> None:
         page.print(picture(progress.snapshot(), width, height, time.time(), TERMINAL))
     lines = [line.rstrip() for line in captured.get().splitlines()]
     print("\n".join(lines))
-
-
-def write_picture(progress: Progress, file: Path) -> None:
-    """Write the screen as an SVG. Raises BadInput if the file cannot be written."""
-    from evo.tui.app import save_svg
-
-    progress.refresh()
-    with at_file(f"cannot write {file}"):
-        file.write_text(save_svg(progress.snapshot(), time.time()), encoding="utf-8")

@@ -76,22 +76,15 @@ def list_alive_nodes() -> list[Mapping[str, Any]]:
 
 def check_resources(place: ClusterAddress) -> None:
     """Raise BadInput if scoring processes leave no resources for a task, which would wait for ever."""
-    options, cpus = place.options, ray.cluster_resources().get("CPU", 0.0)
-    if options.scorers and _count_fitting(place) < 1:
-        raise BadInput(
-            f"--ray {place}: {options.scorers} scoring processes of {options.scorer_cpus:g} CPUs leave no "
-            f"resources for a task on {cpus:g}; ask for fewer, or for less ?scorer_cpus="
-        )
-
-
-def _count_fitting(place: ClusterAddress) -> int:
-    """Tasks that fit next to the scoring processes."""
     options, total = place.options, ray.cluster_resources()
     scoring = {"CPU": options.scorer_cpus, "GPU": options.scorer_gpus, **options.scorer_resources}
     needed = {"CPU": options.cpus, "GPU": options.gpus, **options.resources}
     free = {name: total.get(name, 0.0) - options.scorers * scoring.get(name, 0.0) for name in needed}
-    fits = [int(free[name] / amount) for name, amount in needed.items() if amount > 0]
-    return min(fits, default=len(list_alive_nodes()))
+    if options.scorers and any(free[name] < amount for name, amount in needed.items() if amount > 0):
+        raise BadInput(
+            f"--ray {place}: {options.scorers} scoring processes of {options.scorer_cpus:g} CPUs leave no "
+            f"resources for a task on {total.get('CPU', 0.0):g}; ask for fewer, or for less ?scorer_cpus="
+        )
 
 
 def list_import_path() -> list[str]:

@@ -27,7 +27,7 @@ from evo.errors import BadInput, SearchFailed, database_lost
 from evo.exit_status import exit_code_of
 from evo.runs.finish import SearchOutcome, run_to_end
 from evo.runs.resume import relaunch
-from evo.runs.start import UNCHANGED, Changes, OpenRun, load_runs
+from evo.runs.start import UNCHANGED, Changes, OpenRun, open_operators
 from evo.search.resources import Resources, policy_key
 from evo.search.stop import INTERRUPTED, Stop
 from islands.errors import DatabaseUnavailable
@@ -55,7 +55,9 @@ class Runner:
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Load the problems and policies of these runs. Raises their errors."""
-        await load_runs(configs, self._shared)
+        for config in configs:
+            open_operators(config, self._shared.problems(config), self._shared)
+            await asyncio.sleep(0)
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> None:
         """Search the runs of each batch together. If one fails, the others continue. Raises SearchFailed where the

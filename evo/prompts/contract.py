@@ -31,11 +31,9 @@ class PromptFormat(Protocol):
     @property
     def default_limit(self) -> int:
         """Tokens that a rollout may take if the user sets no limit."""
-        ...
 
     def select_shown(self, selection: Selection) -> Selection:
         """The part of a selection that the prompt shows: the parent and the inspirations to store."""
-        ...
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         """The prompt of a selection.
@@ -43,17 +41,14 @@ class PromptFormat(Protocol):
         stream: of the policy's random numbers
         rng: decides whether the answer is begun, and how far; without one it never is
         """
-        ...
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         """The answers of a rollout of that prompt. Never raises on any text."""
-        ...
 
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
         """The rollout of that prompt that `parse` reads as these answers, which are distinct and as many as the
         prompt requests; None if this format cannot express them. Used for training on examples
         (evo.training.improve); a format without it supports everything else."""
-        ...
 
 
 Opener = Callable[[Problem, PromptConfig, int], PromptFormat]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -251,13 +251,6 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
 
         check_trainable(config, problems, [operator.policy for operator in operators], resources.held_out(config))
     return operators
-
-
-async def load_runs(configs: Iterable[RunConfig], resources: Resources) -> None:
-    """Load the problems and policies of these runs, as a check. Raises BadInput."""
-    for config in configs:
-        open_operators(config, resources.problems(config), resources)
-        await asyncio.sleep(0)
 
 
 def read_start(source: str, problem: Problem, db: str) -> list[str]:

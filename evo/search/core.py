@@ -93,7 +93,12 @@ class SearchCore:
         problem_run.committed += 1
         self.status.count(group, problem_run.population.sums)
         self._check_replies()
-        self._stop_if_solved(problem_run, group, transaction)
+        best, target = problem_run.best, problem_run.target
+        if best is not None and target is not None and not problem_run.solved and best >= target:
+            problem_run.solve(group.sequence, group.iteration + 1, self.config.until_solved)
+            self.store.set_problem_status(
+                problem_run.record.id, "solved", solved_sequence=group.sequence, tx=transaction
+            )
         self._stop_at_plateau(problem_run)
         self._credit(problem_run, group)  # before the proposal that may know of it
         # with an asynchronous window proposals see everything committed, else up to this group
@@ -106,14 +111,6 @@ class SearchCore:
         self.operators.credit(group)
         if problem_run.tuned is not None:
             problem_run.tuned.learn(group)
-
-    def _stop_if_solved(self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction) -> None:
-        best, target = problem_run.best, problem_run.target
-        if best is not None and target is not None and not problem_run.solved and best >= target:
-            problem_run.solve(group.sequence, group.iteration + 1, self.config.until_solved)
-            self.store.set_problem_status(
-                problem_run.record.id, "solved", solved_sequence=group.sequence, tx=transaction
-            )
 
     def _stop_at_plateau(self, problem_run: ProblemRun) -> None:
         patience = self.config.patience

@@ -155,18 +155,15 @@ class SearchLoop:
                 self._ask_while_there_is_room()
             core.write_metrics_if_due(transaction, self.scorer.queued)
         core.status.commit_seconds += time.perf_counter() - started
-        self._release(committed)
+        core.status.policy_seconds = window.busy_seconds()
+        for problem_run, group in committed:
+            core.release(problem_run, group)
+            if self.on_commit is not None:
+                self.on_commit(group)
         if core.stopped is not None and core.stopped.reason is StopReason.UNANSWERED and self._ending is None:
             self.interrupt(core.stopped)
         if committed:
             self.learner.learn([group for _, group in committed])
-
-    def _release(self, committed: Sequence[tuple[ProblemRun, ScoredGroup]]) -> None:
-        self.core.status.policy_seconds = self.window.busy_seconds()
-        for problem_run, group in committed:
-            self.core.release(problem_run, group)
-            if self.on_commit is not None:
-                self.on_commit(group)
 
     async def _wait(self) -> None:
         """Until an iteration may leave."""

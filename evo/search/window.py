@@ -120,18 +120,14 @@ class Window:
                 if not others:
                     raise next(iter(failed.values())) from None
                 iteration.put_to(min(others, key=self.operators.backoff.is_resting))
-                self._leave_alone(number, error)
+                if (pause := self.operators.backoff.rest(number)) is not None:
+                    address = parse_address(operator.address).plain
+                    text = f"{address} is not responding ({error}). Continuing with the others; retrying in {pause:g} s"
+                    warnings.warn(text, stacklevel=2)
             sampler = self.samplers[iteration.operator]
             iteration.sampled = sampler.submit(iteration.prompt)
             if sampler.holds(iteration.sampled):
                 sampler.flush()  # no other prompt may come that fills its call
-
-    def _leave_alone(self, number: int, error: PolicyUnavailable) -> None:
-        pause = self.operators.backoff.rest(number)
-        if pause is not None:
-            address = parse_address(self.operators[number].address).plain
-            text = f"{address} is not responding ({error}). Continuing with the others; retrying in {pause:g} s"
-            warnings.warn(text, stacklevel=2)
 
     def abandon(self) -> None:
         """Drop the prompts that no policy has begun with."""

@@ -289,11 +289,7 @@ class Verdict:
 
 def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2) -> Verdict:
     """`vpo - grpo = +0.12 [0.03, 0.21]` if the difference is shown, else `no difference shown` with its numbers."""
-    return Verdict(_describe(a_name, b_name, difference, digits), difference.shown)
-
-
-def _describe(a_name: str, b_name: str, difference: Difference, digits: int) -> str:
-    interval = difference.interval
+    interval, unknown = difference.interval, difference.unknown
     # enough digits that an end that is not 0 is not printed as 0
     inner = min(abs(interval.low), abs(interval.high))
     while difference.shown and digits < 4 and round(inner, digits) == 0:
@@ -301,16 +297,17 @@ def _describe(a_name: str, b_name: str, difference: Difference, digits: int) -> 
     # adding 0.0 turns -0.0 into 0.0
     mean, low, high = (round(x, digits) + 0.0 for x in (interval.mean, interval.low, interval.high))
     numbers = f"{a_name} - {b_name} = {mean:+.{digits}f}"
-    if not interval.known and difference.p == 1:
-        return f"no difference shown ({numbers}; {difference.unknown})"
     numbers += f" [{low:.{digits}f}, {high:.{digits}f}]" if interval.known else ""
     if difference.shown:
-        return f"{numbers} ({difference.unknown}; p = {difference.p:.2g})" if difference.unknown else numbers
-    why = f"; {difference.unknown}" if difference.unknown else ""
-    several, seeds = difference.pairs > 1, min(difference.seeds)
-    size = f"{difference.pairs} problems" if several else f"{seeds} seeds of one problem"
-    few = "" if difference.possible else f"; {size} cannot show one"
-    return f"no difference shown ({numbers}, p = {difference.p:.2f}{why}{few})"
+        text = f"{numbers} ({unknown}; p = {difference.p:.2g})" if unknown else numbers
+    elif not interval.known and difference.p == 1:
+        text = f"no difference shown ({numbers}; {unknown})"
+    else:
+        several, seeds = difference.pairs > 1, min(difference.seeds)
+        size = f"{difference.pairs} problems" if several else f"{seeds} seeds of one problem"
+        why = [unknown, "" if difference.possible else f"{size} cannot show one"]
+        text = f"no difference shown ({'; '.join(filter(None, (f'{numbers}, p = {difference.p:.2f}', *why)))})"
+    return Verdict(text, difference.shown)
 
 
 # Differences of two arms on one problem. Only its seeds separate noise from difference, and the result holds only for
