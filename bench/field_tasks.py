@@ -67,8 +67,7 @@ class FunctionMinimization(Problem):
 def _alone(task: MathsTask, size: int, best: Best, name: str) -> MathsProblem:
     """The task of one size alone."""
     return MathsProblem(
-        dataclasses.replace(task, name=name, headline=size, instances={size: best}, aliases=()),
-        shared_sandbox,
+        dataclasses.replace(task, name=name, headline=size, instances={size: best}, aliases=()), shared_sandbox
     )
 
 

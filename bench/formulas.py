@@ -146,12 +146,7 @@ def run_gplearn(x: Array, y: Array, budget: Budget, seed: int) -> Found:
     ).fit(x, y)
     while not budget.evaluations and left() > 0 and not budget.is_solved(model.predict):
         model.set_params(generations=model.generations + 1).fit(x, y)
-    return Found(
-        model.predict,
-        model.generations * budget.population,
-        len(model._program.program),
-        str(model._program),
-    )
+    return Found(model.predict, model.generations * budget.population, len(model._program.program), str(model._program))
 
 
 SYSTEMS = {"evo": run_evo, "pyoperon": run_pyoperon, "gplearn": run_gplearn}

@@ -95,10 +95,7 @@ def test_transactions_are_committed_whatever_level_the_server_prefers(postgres_a
 def test_connections_that_are_cut_are_one_line_and_the_store_goes_on(postgres_address):
     with Store.open(postgres_address) as store, Store.open(postgres_address) as other:
         begin_run(store, "before")
-        with (
-            pytest.raises(DatabaseUnavailable, match="terminat|closed the connection") as raised,
-            store.begin() as tx,
-        ):
+        with pytest.raises(DatabaseUnavailable, match="terminat|closed the connection") as raised, store.begin() as tx:
             store.create_run("half", {}, command="", seed=0, commit="", tx=tx)
             pid = tx.connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
             other.scalar(text(f"SELECT pg_terminate_backend({pid}, 10000)"))

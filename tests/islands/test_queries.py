@@ -202,11 +202,7 @@ def test_readers_see_whole_groups_while_a_writer_writes(store, address, opened):
             while not over.is_set():
                 groups = [one for _, one in traces.read_groups(reading, problem.run_id)]
                 assert all(len(one.rollouts) == 2 for one in groups)
-                (
-                    runs.overview(reading),
-                    course_of(reading, problem.run_id),
-                    list(runs.elites(reading, [problem.id])),
-                )
+                (runs.overview(reading), course_of(reading, problem.run_id), list(runs.elites(reading, [problem.id])))
                 polls.append(len(groups))
         except Exception as error:
             faults.append(error)

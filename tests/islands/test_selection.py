@@ -169,11 +169,7 @@ def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest():
 
 def test_of_a_large_front_pareto_draws_from_the_fittest():
     memory = made(
-        [(i / 10, 1 - i / 10) for i in range(11)],
-        fitness=list(range(11)),
-        strategy="pareto",
-        pareto_pool=3,
-        climb=0,
+        [(i / 10, 1 - i / 10) for i in range(11)], fitness=list(range(11)), strategy="pareto", pareto_pool=3, climb=0
     )
     draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
     assert draws == {8, 9, 10}

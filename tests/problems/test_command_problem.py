@@ -202,8 +202,7 @@ def test_an_answer_changes_the_blocks_alone(answer):
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
-    [("x = 1", "names no file"), ("# === file: c.py ===\nx\n", "c.py"), ("", "names no file")],
+    ("answer", "says"), [("x = 1", "names no file"), ("# === file: c.py ===\nx\n", "c.py"), ("", "names no file")]
 )
 def test_an_answer_that_fits_no_file_says_what_would(answer, says):
     with pytest.raises(NotSpliceable, match=says):

@@ -248,32 +248,27 @@ def test_mbpp_plus_of_the_hub_is_decided_by_its_script(posed):
     assert problem.score("def similar(a, b):\n    return 7\n").fitness == 0
 
 
+CODE, HEAD = "def f(x):\n    return 2 * x\n", "def f(x):\n    '''Twice.'''\n"
+LINES = ["assert f(1) == 2", "assert f(0) == 0"]
+CHECK = "def check(g):\n    assert g(1) == 2\n    assert g(0) == 0\n"
+
+
 @pytest.mark.parametrize(
     "row",
     [
-        {"text": "Twice.", "code": "def f(x):\n    return 2 * x\n", "test": "assert f(1) == 2\nassert f(0) == 0\n"},
-        {"text": "Twice.", "code": "def f(x):\n    return 2 * x\n", "test": ["assert f(1) == 2", "assert f(0) == 0"]},
-        {
-            "prompt": "Twice.",
-            "canonical_solution": "def f(x):\n    return 2 * x\n",
-            "test": "assert f(1) == 2\nassert f(0) == 0",
-        },
-        {"prompt": "def f(x):", "canonical_solution": "    return 2 * x", "test": "assert f(1) == 2\nassert f(0) == 0"},
-        {"prompt": "def f(x):\n    '''Twice.'''\n", "entry_point": "f", "test": "assert f(1) == 2\nassert f(0) == 0"},
-        {
-            "prompt": "def f(x):\n    '''Twice.'''\n",
-            "test": "def check(g):\n    assert g(1) == 2\n    assert g(0) == 0\n",
-        },
-        {
-            "prompt": "def f(x):\n    '''Twice.'''\n\ndef other(x):\n    return x\n",
-            "test": "def check(g):\n    assert g(1) == 2\n    assert g(0) == 0\n\ncheck(f)\n",
-        },
+        {"text": "Twice.", "code": CODE, "test": "\n".join(LINES)},
+        {"text": "Twice.", "code": CODE, "test": LINES},
+        {"prompt": "Twice.", "canonical_solution": CODE, "test": "\n".join(LINES)},
+        {"prompt": "def f(x):", "canonical_solution": "    return 2 * x", "test": "\n".join(LINES)},
+        {"prompt": HEAD, "entry_point": "f", "test": "\n".join(LINES)},
+        {"prompt": HEAD, "test": CHECK},
+        {"prompt": f"{HEAD}\ndef other(x):\n    return x\n", "test": f"{CHECK}\ncheck(f)\n"},
     ],
 )
 def test_lines_with_test_or_without_entry_point(posed, row):
     problem = posed(**row)
     assert problem.task.entry == "f" and len(problem.objectives) == 2
-    assert problem.score("def f(x):\n    return 2 * x\n").fitness == 1
+    assert problem.score(CODE).fitness == 1
     assert problem.score("def f(x):\n    return x\n").fitness == 0.5
     assert problem.task.reference is None or problem.score(problem.task.reference).fitness == 1
 
@@ -320,32 +315,6 @@ def test_converted_floats_are_compared_as_evalplus_does(tmp_path, posed, body, a
     }
     problem = converted(tmp_path, posed, row | {"canonical_solution": f"    {body}\n", "base_input": [[1.0]]})
     assert problem.score(f"def root(x):\n    {answer}\n").fitness == passes
-
-
-def test_integers_of_more_digits_than_pythons_limit_in_every_format(posed):
-    big = "def f(n):\n    return 7 ** n\n"
-    check = "def check(c):\n    assert len(str(c(6000))) == 5071\n"
-    for row in (
-        {"test_list": ["assert len(str(f(6000))) == 5071"]},
-        {"text": "t", "test": "x = str(f(6000))\nassert x[-1] == '1'"},
-    ):
-        assert posed(**row).score(big).fitness == 1
-    assert posed(prompt="def f(n):\n", entry_point="f", test=check).score(big).fitness == 1
-    assert posed(test_list=["assert g(5000) == '1' * 5000"]).score("def g(n): return str(int('1' * n))").fitness == 1
-
-
-@pytest.mark.parametrize(
-    ("test", "result"),
-    [
-        ("assert f() == {'a': 1}", "__import__('collections').ChainMap({'a': 1})"),
-        ("assert f() == {'a': 1}", "__import__('types').MappingProxyType({'a': 1})"),
-        ("assert f() == [1]", "__import__('collections').UserList([1])"),
-        ("assert f() == 3", "__import__('sympy').Integer(3)"),
-        ("assert f() == {1, 2}", "{1: 0, 2: 0}.keys()"),
-    ],
-)
-def test_what_equals_plain_data_is_right(posed, test, result):
-    assert posed(test_list=[test]).score(f"def f(): return {result}").fitness == 1
 
 
 def test_rows_of_leetcode_dataset_are_converted(tmp_path, posed):

@@ -32,16 +32,7 @@ from problems.maze.board import (
     rewards_of,
     simulate,
 )
-from problems.maze.generator import (
-    APART,
-    IN_REACH,
-    LAVA_TILES,
-    LEAST_SPARE,
-    SLACK,
-    attempt,
-    attempt_large,
-    generate,
-)
+from problems.maze.generator import APART, IN_REACH, LAVA_TILES, LEAST_SPARE, SLACK, attempt, attempt_large, generate
 from problems.maze.generator import LARGE_SIZE as SIZE
 from problems.maze.generator import ZONE_ITEMS as ITEMS
 from problems.maze.optimum import best_route, fewest_steps, optimum

@@ -31,10 +31,7 @@ def sleep():
 
 def test_an_evaluator_that_works_is_stopped_by_its_cpu_time_and_one_that_sleeps_by_the_clock(tmp_path: Path) -> None:
     (tmp_path / "scorer.py").write_text(WORK)
-    with (
-        Sandbox("auto", 1) as sandbox,
-        sandbox.evaluator(EvaluatorSpec(str(tmp_path / "scorer.py"))) as evaluator,
-    ):
+    with Sandbox("auto", 1) as sandbox, sandbox.evaluator(EvaluatorSpec(str(tmp_path / "scorer.py"))) as evaluator:
         spun = evaluator.call("spin", timeout=0.2)
         assert (spun.status, spun.message) == ("timeout", "more than 0.2 s of CPU time")
         slept = evaluator.call("sleep", timeout=0.2)

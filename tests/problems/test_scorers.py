@@ -174,10 +174,7 @@ def test_a_file_that_cannot_score_its_seed_is_told_when_it_scores(scorer, text, 
         ("resources = {'gpus': -1}\ndef score(a): return 1\n", "not amounts by name"),
         ("resources = {'gpus': 'two'}\ndef score(a): return 1\n", "not amounts by name"),
         ("resources = {'GPU': 1}\ndef score(a): return 1\n", "the names are cpus and gpus"),
-        (
-            "resources = {'gpus': 1}\ndef score(a): return 1\n",
-            "the sandbox has no GPUs.*isolated = False",
-        ),
+        ("resources = {'gpus': 1}\ndef score(a): return 1\n", "the sandbox has no GPUs.*isolated = False"),
     ],
 )
 def test_a_file_that_is_wrong_before_it_runs_is_a_bad_address(scorer, text, says):

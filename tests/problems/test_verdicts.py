@@ -24,7 +24,7 @@ import yaml
 FORMS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("verdicts.yaml").read_text())
 FAST = (
     *("sorts in place", "grid of one row", "numpy for bool", "array argument", "state over lines", "SystemExit"),
-    *("callback",),
+    *("callback", "digits beyond 4,300", "what equals plain data"),
 )
 
 

@@ -5,14 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vpo.metrics import (
-    best_at_k,
-    best_of_scalarized,
-    diversity,
-    pareto_fraction,
-    pareto_mask,
-    pass_at_k,
-)
+from vpo.metrics import best_at_k, best_of_scalarized, diversity, pareto_fraction, pareto_mask, pass_at_k
 
 small = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=7)
 

@@ -66,8 +66,7 @@ def test_a_scorer_that_fails_on_its_seed(subject_of):
 
 
 @pytest.mark.parametrize(
-    "then",
-    ["raise KeyError(answer)", "return {'x': float('nan')}", "return {'x': float('inf')}", "return {'y': 1.0}"],
+    "then", ["raise KeyError(answer)", "return {'x': float('nan')}", "return {'x': float('inf')}", "return {'y': 1.0}"]
 )
 def test_a_scorer_that_fails_on_some_answers(subject_of, then):
     subject = subject_of(f"def score(answer):\n    if answer != 'abcd':\n        {then}\n    return {{'x': 1.0}}\n")

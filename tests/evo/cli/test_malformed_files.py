@@ -12,8 +12,7 @@ from bench.malformed_files import FILE_KINDS
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("kind", "files"),
-    [("problems", 70), ("settings", 84), ("checkpoints: policy", 70), ("scorers", 8)],
+    ("kind", "files"), [("problems", 70), ("settings", 84), ("checkpoints: policy", 70), ("scorers", 8)]
 )
 def test_damaged_files_are_never_a_traceback(kind, files) -> None:
     found = {name: (outcomes, faults) for name, outcomes, faults in try_all(files, 5, kind)}

@@ -61,10 +61,7 @@ def here(here, monkeypatch):
         (["run", "maze:test", "--policy", "scripted:mutat"], "did you mean mutate?"),
         (["run", "maze:test", "--policy", "./mien"], "did you mean ./mine?"),
         (["evaluate", "maze:test", "--policy", "mien"], "did you mean mine?"),
-        (
-            ["train", "vpoo", "maze:train", "-o", "x"],
-            "vpo_pass_at_k and, from traces, improve; did you mean vpo?",
-        ),
+        (["train", "vpoo", "maze:train", "-o", "x"], "vpo_pass_at_k and, from traces, improve; did you mean vpo?"),
         (["problems", "broken/half.py"], "broken/half.py, line 1 is not Python: '(' was never closed"),
         (["compare", "maze:test", "--arm", "é=embedded:base"], "up to 40 letters from a to z"),
         (["runn"], "no command 'runn'; did you mean run"),

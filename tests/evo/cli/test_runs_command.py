@@ -69,10 +69,7 @@ def test_runs_are_deleted_when_that_was_said(compared, capsys):
     assert code == 2 and "--yes" in told and "2 runs with 12 iterations" in told
     assert evo(capsys, "runs", "delete", "nothing", "--yes")[0] == 2
     assert len(json.loads(evo(capsys, "runs", "--json")[1])) == 3
-    assert evo(capsys, "runs", "--db", DB, "delete", "cmp", "--yes")[:2] == (
-        0,
-        "deleted 2 runs with 12 iterations\n",
-    )
+    assert evo(capsys, "runs", "--db", DB, "delete", "cmp", "--yes")[:2] == (0, "deleted 2 runs with 12 iterations\n")
     assert [run["name"] for run in json.loads(evo(capsys, "runs", "--json")[1])] == ["a-run-whose-name-is-rather-long"]
 
 

@@ -6,11 +6,7 @@ from evo.comparison.plan import planned_runs, seed_batches
 from evo.config.compare import arms_of, load_comparison, parse_arm
 from evo.errors import BadInput
 
-THREE = {
-    "base": {"policy": "embedded:base"},
-    "grpo": {"policy": "embedded:grpo"},
-    "vpo": {"policy": "embedded:vpo"},
-}
+THREE = {"base": {"policy": "embedded:base"}, "grpo": {"policy": "embedded:grpo"}, "vpo": {"policy": "embedded:vpo"}}
 
 
 def config(arms=THREE, path=None, overrides=None, **own):

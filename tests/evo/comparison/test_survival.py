@@ -7,11 +7,7 @@ import pytest
 from scipy import stats as reference
 
 from evo.comparison.results import Results
-from evo.comparison.summary import (
-    best_curve,
-    metric_difference,
-    solve_curve,
-)
+from evo.comparison.summary import best_curve, metric_difference, solve_curve
 from evo.stats import paired_difference, wilson
 
 inf, nan = math.inf, math.nan

@@ -188,10 +188,7 @@ def test_killed_again_and_again_it_ends_as_if_it_had_not_been(here, capsys):
 @pytest.mark.long
 def test_a_stage_that_ended_unseen_is_not_done_again(here, capsys):
     """Killed between a stage's end and the note of it."""
-    written(
-        first=EVALUATE % "scripted:mutate",
-        found=SEARCH % (2, "scripted:mutate"),
-    )
+    written(first=EVALUATE % "scripted:mutate", found=SEARCH % (2, "scripted:mutate"))
     assert summary(capsys)[0] == 0
     path = Path("evo-p/pipeline.json")
     state = json.loads(path.read_text())

@@ -51,14 +51,7 @@ def written(text, name="p.yaml"):
 def test_stages_in_order_with_what_they_read(here):
     stages = read_pipeline(written(GOOD)).stages
     assert list(stages) == ["base", "vpo", "alone", "found", "arms", "page"]
-    assert [stage.kind for stage in stages.values()] == [
-        "train",
-        "train",
-        "evaluate",
-        "search",
-        "compare",
-        "report",
-    ]
+    assert [stage.kind for stage in stages.values()] == ["train", "train", "evaluate", "search", "compare", "report"]
     assert [stage.reads for stage in stages.values()] == [(), ("base",), ("vpo",), ("vpo",), ("vpo",), ("arms",)]
 
 

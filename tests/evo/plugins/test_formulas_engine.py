@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 from evo.plugins.formulas import FormulaError, parse, regression, search, write
-from evo.plugins.formulas.evaluation import (
-    evaluate,
-    evaluate_with_jacobian,
-    fit_constants,
-    mean_squared_error,
-    quiet,
-)
+from evo.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, mean_squared_error, quiet
 from evo.plugins.formulas.front import FrontRow, recommend
 from evo.plugins.formulas.grammar import variable
 from evo.plugins.formulas.laws import feynman, small

@@ -7,14 +7,7 @@ import pytest
 from evo.plugins.text_tasks.eureqa import parse_names, score_names
 from evo.plugins.text_tasks.musique import parse_cited, scalar, score_cited
 from evo.plugins.text_tasks.problem import multiset_f1, normalise, token_f1
-from evo.plugins.text_tasks.toolrl import (
-    ToolCall,
-    align,
-    match_value,
-    parse_tool_answer,
-    read_calls,
-    score_tools,
-)
+from evo.plugins.text_tasks.toolrl import ToolCall, align, match_value, parse_tool_answer, read_calls, score_tools
 
 THINK = "<think>so</think>"
 

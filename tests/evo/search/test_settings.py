@@ -5,14 +5,7 @@ from support.python_problem import PythonProblem
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.defaults import (
-    iterations_for,
-    population_config,
-    resolve_policy,
-    resolve_settings,
-    to_stored,
-    workers,
-)
+from evo.search.defaults import iterations_for, population_config, resolve_policy, resolve_settings, to_stored, workers
 from evo.search.operators import Operator, Operators
 from evo.search.schedule import WindowSize, window_of
 from vpo.policies.contract import PolicyTraits

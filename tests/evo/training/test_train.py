@@ -125,10 +125,7 @@ def check_adapter(folder):
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [
-        ({"dtype": "bfloat16"}, "dtype is for LoRA"),
-        ({"method": "gdpo", "reward": "gain"}, "gdpo has no gain"),
-    ],
+    [({"dtype": "bfloat16"}, "dtype is for LoRA"), ({"method": "gdpo", "reward": "gain"}, "gdpo has no gain")],
 )
 def test_settings_that_do_not_go_together(changes, said):
     with pytest.raises(BadInput, match=said):

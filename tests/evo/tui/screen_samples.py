@@ -6,14 +6,7 @@ from support.run_records import run_record
 from evo.comparison.results import Results
 from evo.comparison.summary import best_curve, solve_curve
 from evo.progress.answer import StoredAnswer
-from evo.progress.snapshot import (
-    ArmSnapshot,
-    Detail,
-    ImprovementLine,
-    PopulationView,
-    Snapshot,
-    TrainingCurve,
-)
+from evo.progress.snapshot import ArmSnapshot, Detail, ImprovementLine, PopulationView, Snapshot, TrainingCurve
 from evo.stats import Verdict
 from islands.browse import Ancestor, CandidateDetail
 from islands.types import Candidate, ProblemRecord, Totals

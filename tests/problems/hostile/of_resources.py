@@ -11,15 +11,7 @@ _SOON = {"wall_seconds": 0.6, "cpu_seconds": 0.5}
 
 def generate() -> list[Hostile]:
     """All of them."""
-    return [
-        *_large_files(),
-        *_races(),
-        *_floods(),
-        *_memory(),
-        *_burns(),
-        *_ends(),
-        *_results(),
-    ]
+    return [*_large_files(), *_races(), *_floods(), *_memory(), *_burns(), *_ends(), *_results()]
 
 
 def _large_files() -> Iterator[Hostile]:

@@ -26,15 +26,7 @@ _CALLS = (
 
 def generate() -> list[Hostile]:
     """All of them."""
-    return [
-        *_kernel_calls(),
-        *_proc(),
-        *_executes(),
-        *_multiplies(),
-        *_waits_in_c(),
-        *_signals(),
-        *_machine_code(),
-    ]
+    return [*_kernel_calls(), *_proc(), *_executes(), *_multiplies(), *_waits_in_c(), *_signals(), *_machine_code()]
 
 
 def _kernel_calls() -> Iterator[Hostile]:

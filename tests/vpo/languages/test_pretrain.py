@@ -13,15 +13,7 @@ from problems.maze.sets import held_out_tiles
 from vpo.languages.contract import checkpoint_path, dialect_of, open_dialect, shipped
 from vpo.languages.maze import CHECKPOINTS
 from vpo.languages.maze_lessons import Lessons, edit, mutate
-from vpo.languages.maze_words import (
-    DIALECT,
-    EDIT_DIALECT,
-    MOST_NEW,
-    encode_edit,
-    encode_prompt,
-    size_of,
-    vocabulary,
-)
+from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, MOST_NEW, encode_edit, encode_prompt, size_of, vocabulary
 from vpo.languages.maze_words import decode_chain as routes
 from vpo.languages.pretrain import PretrainConfig, PretrainProgress, main, pretrain
 

@@ -173,15 +173,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_are_touched(tmp_path
 def test_a_state_goes_on_exactly() -> None:
     start = tiny_model()
     config = config_of(
-        kl=0.01,
-        truncate=2.0,
-        epochs=2,
-        minibatches=2,
-        schedule="cosine",
-        warm_up=1,
-        steps=4,
-        weight_decay=0.1,
-        seed=3,
+        kl=0.01, truncate=2.0, epochs=2, minibatches=2, schedule="cosine", warm_up=1, steps=4, weight_decay=0.1, seed=3
     )
     batches = [random_groups(start, 3, seed=i) for i in range(4)]
     whole = copy.deepcopy(start)
