@@ -10,12 +10,4 @@ from vpo.chain.wording import instructions
 from vpo.chain.writing import draw_prefill, write_chain, write_edits
 from vpo.policies.prompt_formats import default_max_tokens
 
-__all__ = [
-    "Chain",
-    "default_max_tokens",
-    "draw_prefill",
-    "instructions",
-    "parse",
-    "write_chain",
-    "write_edits",
-]
+__all__ = ["Chain", "default_max_tokens", "draw_prefill", "instructions", "parse", "write_chain", "write_edits"]

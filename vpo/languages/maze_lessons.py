@@ -23,15 +23,7 @@ from problems.maze.planner import Planner, moves_between
 from problems.maze.sets import held_out_tiles
 from problems.types import Prompt
 from vpo.languages.contract import STOP
-from vpo.languages.maze_words import (
-    DIALECT,
-    EDIT_DIALECT,
-    MOST_NEW,
-    Edit,
-    encode_chain,
-    encode_edit,
-    encode_prompt,
-)
+from vpo.languages.maze_words import DIALECT, EDIT_DIALECT, MOST_NEW, Edit, encode_chain, encode_edit, encode_prompt
 from vpo.policies.contract import PolicyUnavailable
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5)

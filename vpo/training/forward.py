@@ -130,22 +130,13 @@ def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
     head, head_mask = packed.prompts[:, :-1], packed.prompt_mask[:, :-1]
     cache: Any = DynamicCache(config=model.config)
     with_cache: dict[str, Any] = {cache_argument(model): cache, "use_cache": True}
-    model(
-        input_ids=head,
-        attention_mask=head_mask,
-        position_ids=_positions(head_mask),
-        logits_to_keep=1,
-        **with_cache,
-    )
+    model(input_ids=head, attention_mask=head_mask, position_ids=_positions(head_mask), logits_to_keep=1, **with_cache)
     for layer in cache.layers:
         layer.keys, layer.values = _spread(layer.keys, packed), _spread(layer.values, packed)
     tail = torch.cat([packed.prompts[packed.row, -1:], packed.completions[:, :-1]], dim=1)
     seen = torch.cat([packed.prompt_mask[packed.row], packed.mask[:, :-1]], dim=1)
     return model(
-        input_ids=tail,
-        attention_mask=seen,
-        position_ids=_positions(seen)[:, head.shape[1] :],
-        **with_cache,
+        input_ids=tail, attention_mask=seen, position_ids=_positions(seen)[:, head.shape[1] :], **with_cache
     ).logits
 
 
@@ -166,11 +157,7 @@ def _plain_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
     seen = torch.cat([prompt_mask[packed.row], packed.mask], dim=1)
     length = packed.completions.shape[1]
     logits = model(
-        input_ids=ids,
-        attention_mask=seen,
-        position_ids=_positions(seen),
-        use_cache=False,
-        logits_to_keep=length + 1,
+        input_ids=ids, attention_mask=seen, position_ids=_positions(seen), use_cache=False, logits_to_keep=length + 1
     ).logits
     return logits[:, :-1]
 
