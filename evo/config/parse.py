@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from evo.errors import BadInput
+from evo.errors import BadInput, at_file
 from problems.address import did_you_mean
 from problems.retired import KEYS, NAMES, replace_hint
 
@@ -53,9 +53,8 @@ def read_yaml(path: str | None, source: str = "") -> dict[str, Any]:
         return {}
     source = source or f"--config {path}"
     try:
-        loaded = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
-    except OSError as error:
-        raise BadInput(f"{source}: {error.strerror or error}") from error
+        with at_file(source):
+            loaded = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadInput(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if loaded is not None and not isinstance(loaded, dict):

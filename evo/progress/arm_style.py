@@ -11,8 +11,6 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from rich.color import Color
-
 BLUE, VERMILION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
 SKY, GREY = "#56B4E9", "#8A8A8A"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
@@ -30,11 +28,9 @@ HOLLOW = "○△□"
 
 
 class ArmStyle(NamedTuple):
-    """colour: for HTML, `#rrggbb`; rich: the same colour for a terminal; mark: one character, the same as the chart's
-    `shape`, which is not filled if it is `hollow`."""
+    """colour: `#rrggbb`; mark: one character, like the chart's `shape`, which is not filled if it is `hollow`."""
 
     colour: str
-    rich: Color
     mark: str
     shape: str
     hollow: bool
@@ -46,4 +42,4 @@ def style_of(index: int) -> ArmStyle:
     if index < 0:
         raise ValueError(f"arms are counted from 0: {index}")
     colour, mark = COLOURS[index % len(COLOURS)], MARKS[index % len(MARKS)]
-    return ArmStyle(colour, Color.parse(colour), mark, SHAPES[mark], mark in HOLLOW)
+    return ArmStyle(colour, mark, SHAPES[mark], mark in HOLLOW)

@@ -242,24 +242,19 @@ class Progress:
         if self.comparison.iterations != iterations:
             self._begin()
             return self.refresh()
-        self._read_runs()
-        return None
-
-    def _of_arm(self, number: int) -> list[_Run]:
-        """The runs of an arm, by seed."""
-        return [run for run in self._runs.values() if run.arm == number]
-
-    def _read_runs(self) -> None:
         read = []
-        for run in self._runs.values():
-            if run.complete:
-                continue
+        for run in (run for run in self._runs.values() if not run.complete):
             if run.ids or self._enrol(run):
                 self._read_run(run)
                 read.append(run)
             run.complete = not run.waits
         if read:
             self._read_events(read)
+        return None
+
+    def _of_arm(self, number: int) -> list[_Run]:
+        """The runs of an arm, by seed."""
+        return [run for run in self._runs.values() if run.arm == number]
 
     def _enrol(self, run: _Run) -> bool:
         """Whether the run has its problems; all of them are stored at once."""
@@ -477,7 +472,7 @@ class Progress:
             return None
         run = trained[-1]
         metrics = {name: tuple(values) for name, values in run.metrics.items() if any(x == x for x in values)}
-        return TrainingCurve(run.record.name, tuple(run.steps), metrics, run.version)
+        return TrainingCurve(tuple(run.steps), metrics, run.version)
 
     def searches(self, *, failed: bool = False) -> Iterator[SearchRecord]:
         """Every search of the problems that count, by arm, seed and problem; with `failed` also of the others."""

@@ -43,7 +43,6 @@ class PopulationView:
 class TrainingCurve:
     """A trainer's steps so far. metrics: name -> values over `steps`, which rise; version: the newest policy."""
 
-    run: str
     steps: tuple[int, ...]
     metrics: Mapping[str, tuple[float, ...]]
     version: str

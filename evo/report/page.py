@@ -25,7 +25,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from evo.comparison.summary import Summary, describe_verdict
 from evo.encoding import visible
-from evo.errors import BadInput
+from evo.errors import BadInput, at_file
 from evo.evaluation.record import check_writable
 from evo.glossary import WORDS
 from evo.progress.arm_style import BLUE, WARN, style_of
@@ -239,8 +239,6 @@ def write_report(store: Store, name: str, file: str, against: str | None = None)
     page = build_page(progress)
     state = page.snapshot.state(time.time())[0]
     text = render("page.html.jinja", page=page, state=state, policy=content_policy()).encode("utf-8")
-    try:
+    with at_file(file):
         write_whole(Path(file), text)
-    except OSError as error:
-        raise BadInput(f"{error.filename or file}: {error.strerror or error}") from error
     return len(text)

@@ -60,8 +60,7 @@ def draw(
 ) -> Plot:
     """A chart of these lines. share: values from 0 to 1, shown in full; rule: a height that is marked, as a target"""
     xs = np.concatenate([line.x for line in lines] or [np.zeros(1)])
-    heights = [line.y for line in lines]
-    heights += [edge for line in lines for edge in (line.low, line.high) if edge is not None]
+    heights = [values for line in lines for values in (line.y, line.low, line.high) if values is not None]
     ys = np.concatenate([*heights, *([] if rule is None else [np.array([rule])])] or [np.zeros(1)])
     across = _span(0.0 if xs.min() >= 0 else float(xs.min()), float(xs.max()))
     known = ys[np.isfinite(ys)]

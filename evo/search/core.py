@@ -193,19 +193,16 @@ def budget_spent(config: RunConfig, status: SearchStatus, groups: int) -> Stop |
     """The first budget that leaves no room for a further group; None if all do. groups: proposed so far, those in
     flight included"""
     per_group = config.rollouts * config.answers
+    spent = ""
     if config.max_answers and (groups + 1) * per_group > config.max_answers:
-        return _budget(f"{config.max_answers:,} answers")
-    if config.max_total_tokens and status.tokens >= config.max_total_tokens:
-        return _budget(f"{config.max_total_tokens:,} tokens")
-    if config.max_cost and status.cost >= config.max_cost:
-        return _budget(f"{config.max_cost:g} of cost")
-    if config.max_seconds and status.elapsed >= config.max_seconds:
-        return _budget(f"{config.max_seconds:g} seconds")
-    return None
-
-
-def _budget(what: str) -> Stop:
-    return Stop(StopReason.BUDGET, f"budget of {what}")
+        spent = f"{config.max_answers:,} answers"
+    elif config.max_total_tokens and status.tokens >= config.max_total_tokens:
+        spent = f"{config.max_total_tokens:,} tokens"
+    elif config.max_cost and status.cost >= config.max_cost:
+        spent = f"{config.max_cost:g} of cost"
+    elif config.max_seconds and status.elapsed >= config.max_seconds:
+        spent = f"{config.max_seconds:g} seconds"
+    return Stop(StopReason.BUDGET, f"budget of {spent}") if spent else None
 
 
 def _kind(problem_run: ProblemRun, parent: int | None) -> ParentKind:

@@ -190,14 +190,10 @@ class SearchLoop:
         with core.store.begin() as transaction:
             core.write_metrics(transaction, self.scorer.queued, in_flight=len(flying), sampled_ahead=ahead)
 
-    def stop(self, stop: Stop) -> None:
-        """Propose no more; iterations in flight are finished and committed."""
-        self.core.stop(stop)
-
     def interrupt(self, stop: Stop) -> None:
-        """Stop, drop the prompts that the policy has not begun with, and wait for the replies of servers no longer than
-        one takes. What is back by then is committed in order."""
-        self.stop(stop)
+        """Propose no more, drop the prompts that the policy has not begun with, and wait for the replies of servers no
+        longer than one takes. What is back by then is committed in order."""
+        self.core.stop(stop)
         if self._ending is None and self.window.samplers:
             self._ending = asyncio.create_task(self._give_up())
         self.window.abandon()

@@ -183,11 +183,10 @@ def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> N
 
 @dataclass
 class SamplingMeter:
-    """The cost of sampling: seconds with at least one running call, calls, rollouts, generated tokens, prompt tokens,
-    and the price of both if the policy has one. longest: seconds of the longest call"""
+    """The cost of sampling: seconds with at least one running call, rollouts, generated tokens, prompt tokens, and the
+    price of both if the policy has one. longest: seconds of the longest call"""
 
     busy_seconds: float = 0.0
-    calls: int = 0
     rollouts: int = 0
     tokens: int = 0
     prompt_tokens: int = 0
@@ -201,7 +200,6 @@ class SamplingMeter:
         if self._active == 0:
             self._since = time.perf_counter()
         self._active += 1
-        self.calls += 1
 
     def leave(self) -> int:
         """A call has come back; how many are still running."""

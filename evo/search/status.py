@@ -120,10 +120,6 @@ class SearchStatus(Totals):
         return max(self.active.seconds, 1e-9)
 
     @property
-    def planned(self) -> int:
-        return sum(each.committed if each.stop else each.iterations for each in self.problem_runs)
-
-    @property
     def solved(self) -> int:
         return sum(problem_run.solved for problem_run in self.problem_runs)
 

@@ -28,7 +28,7 @@ def run_search(
         def committed(group: object) -> None:
             opened.groups.append(group)
             if len(opened.groups) == stop_after:
-                opened.search.stop(INTERRUPTED)
+                opened.search.core.stop(INTERRUPTED)
             if len(opened.groups) == interrupt_after:
                 opened.search.interrupt(INTERRUPTED)
 

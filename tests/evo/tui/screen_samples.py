@@ -96,7 +96,7 @@ def alone(targets=True):
 
 def training():
     curve = TrainingCurve(
-        "fair-elm/vpo/s0", tuple(range(30)),
+        tuple(range(30)),
         {"loss": tuple(1 / (1 + i) for i in range(30)), "kl": tuple(i / 1000 for i in range(30))}, "base+vpo.30",
     )  # fmt: skip
     verdict = (Verdict("vpo - grpo = +0.25 [0.12, 0.38]", True),)
