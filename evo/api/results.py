@@ -274,7 +274,6 @@ def _search_rows(progress: Progress) -> list[dict[str, Any]]:
 
 
 def _named(progress: Progress, search: SearchRecord) -> dict[str, Any]:
-    """The columns that name a search."""
     arm = progress.comparison.arms[search.arm].name
     return {"arm": arm, "seed": search.run.seed, "problem": search.problem.name}
 

@@ -74,7 +74,6 @@ def _told(outcome: Outcome) -> str | list[Any]:
 
 
 def _differences(subject: Subject, rows: Sequence[list[Any]]) -> list[str]:
-    """The differences between repeats, one line per answer."""
     lines = []
     for place, scores in enumerate(zip(*rows, strict=False)):
         if all(score == scores[0] for score in scores):

@@ -119,7 +119,6 @@ def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str
 
 
 def _print_comparison(outcome: ComparisonOutcome, output: OutputOptions, console: Console, against: str | None) -> None:
-    """Solve rates, differences and the verdict, as tables or as JSON."""
     from evo.progress.model import Progress
     from evo.report.terminal import as_dict, print_summary  # verdicts: scipy
 

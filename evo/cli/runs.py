@@ -48,7 +48,6 @@ def _to_dict(line: RunOverview) -> dict[str, Any]:
 
 
 def _print(lines: Sequence[RunOverview]) -> None:
-    """Print a line for each run, and the reasons of those that failed."""
     titles = ("run", "status", "solved", "best", "iterations", "seed", "started", "policy")
     rows = [
         (

@@ -253,7 +253,6 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
 
 
 def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> None:
-    """The standings of the arms, as a table or as JSON, and the state of each run."""
     from evo.report.terminal import as_dict, print_summary  # verdicts: scipy
 
     progress = Progress.open(store, name)

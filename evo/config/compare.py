@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from evo.config.parse import OPTIONS, merge, parse, read_yaml
+from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml
 from evo.config.run import Answers, Count, Fresh, RunConfig, Share, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
@@ -77,10 +77,8 @@ _SETTING = re.compile(r"[\w.-]+=")
 _ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
-class ArmConfig(BaseModel):
+class ArmConfig(StrictModel):
     """A policy and its sampling; settings left open are the comparison's."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     policy: str
     answers: Answers | None = Field(

@@ -9,7 +9,7 @@ from types import GenericAlias
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evo.errors import BadInput, at_file
 from problems.address import did_you_mean
@@ -24,6 +24,12 @@ _ALTERNATIVE = re.compile(r"str|int|float|bool|(list|tuple|dict|literal)\[.*\]")
 _OF_AN_ARM = re.compile(r"^arms\.[^.]+\.")
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class StrictModel(BaseModel):
+    """Settings without other keys than their own."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 def parse(model: type[Model], values: Mapping[str, Any], source: str) -> Model:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from evo.config.parse import OPTIONS, merge, parse, read_yaml
+from evo.config.parse import OPTIONS, StrictModel, merge, parse, read_yaml
 from evo.errors import BadInput
 from islands.population.config import ISLANDS, PopulationConfig
 from problems.retired import drop_retired
@@ -41,10 +41,8 @@ def _fresh(given: Any) -> Any:
 Fresh = Annotated[float | Literal["auto"], BeforeValidator(_fresh)]
 
 
-class SamplingConfig(BaseModel):
+class SamplingConfig(StrictModel):
     """Which policy answers which problems, and how it samples."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     problems: list[str] = Field(default_factory=list, description="Problem addresses.")
     policy: str = Field(
@@ -67,10 +65,8 @@ class SamplingConfig(BaseModel):
     dtype: Dtype | None = Field(None, description="The number format of a transformers model's weights.")
 
 
-class ScorerSettings(BaseModel):
+class ScorerSettings(StrictModel):
     """Kept with the run, so that a resume needs only the function."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     statement: str | None = Field(None, description="The task in English, as a prompt shows it.")
     seed_answer: str | list[str] | None = Field(None, description="The answer that the search starts from.")
@@ -149,10 +145,8 @@ def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"scale": "plain", **kept}
 
 
-class PromptConfig(BaseModel):
+class PromptConfig(StrictModel):
     """The contents of a prompt in addition to the task."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     style: Literal["auto", "evo", "openevolve"] = Field(
         "auto", description="The templates; auto: OpenEvolve's for an OpenEvolve directory, else ours."

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from evo.config.parse import OPTIONS, parse, read_yaml
+from evo.config.parse import OPTIONS, StrictModel, parse, read_yaml
 from evo.config.run import Answers, Count, Rollouts, Share
 from evo.errors import BadInput
 from islands.names import DEFAULT_DB, drop_password
@@ -23,10 +23,8 @@ TRUNCATE = 2.0
 _RUN_AT = re.compile(r"(?P<run>[^@]+)@(?P<address>[A-Za-z][A-Za-z0-9+]*://.*)")
 
 
-class TraceSettings(BaseModel):
+class TraceSettings(StrictModel):
     """The place of the traces, and which of them to learn from. A group is taken whole or not at all."""
-
-    model_config = ConfigDict(extra="forbid")
 
     from_traces: list[str] = Field(
         default_factory=list,

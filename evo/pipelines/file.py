@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from evo.config.compare import CompareOptions
-from evo.config.parse import parse, read_yaml
+from evo.config.parse import StrictModel, parse, read_yaml
 from evo.config.run import EvaluateConfig, PromptConfig, RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput, not_trainable
@@ -30,10 +30,8 @@ from vpo.policies.address import NoOptions, parse_address, split_policies
 POLICY, RUN, FILE = "policy", "run", "file"
 
 
-class ReportSettings(BaseModel):
+class ReportSettings(StrictModel):
     """The argument and the options of `evo report`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     run: str
     against: str | None = None
@@ -164,9 +162,7 @@ def _strings(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 STAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _File(StrictModel):
     db: str | None = None
     stages: dict[str, Any]
 

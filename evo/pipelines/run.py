@@ -19,9 +19,9 @@ from types import FrameType
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from evo.config.parse import parse
+from evo.config.parse import StrictModel, parse
 from evo.errors import INTERRUPTED, BadInput, at_file
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import KINDS, SEARCHES, Pipeline, Stage, replace_references
@@ -51,11 +51,9 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-class StageRecord(BaseModel):
+class StageRecord(StrictModel):
     """settings: with which it was begun; ended: when it was done, in seconds since 1970; reads: `ended` of the stages
     that it read"""
-
-    model_config = ConfigDict(extra="forbid")
 
     state: Status = Status.WAITING
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -65,10 +63,8 @@ class StageRecord(BaseModel):
     reason: str = ""
 
 
-class PipelineState(BaseModel):
+class PipelineState(StrictModel):
     """db: the database that was named, without its password; "" for the one in the directory"""
-
-    model_config = ConfigDict(extra="forbid")
 
     version: Literal[2] = 2
     db: str = ""
@@ -168,7 +164,6 @@ class PipelineRun:
         return Status.DONE, left
 
     def _exists(self, stage: Stage) -> bool:
-        """Whether a stage has made anything."""
         return bool(self._runs(stage)) if stage.kind in SEARCHES else Path(self.result(stage)).exists()
 
     def _runs(self, stage: Stage) -> list[RunRecord]:

@@ -253,7 +253,6 @@ class Progress:
         return None
 
     def _of_arm(self, number: int) -> list[_Run]:
-        """The runs of an arm, by seed."""
         return [run for run in self._runs.values() if run.arm == number]
 
     def _enrol(self, run: _Run) -> bool:
@@ -598,7 +597,6 @@ class Progress:
         return self._keep(f"population {number}", lambda: _mean_population(self._archives(ids).values()), row, done)
 
     def _archives(self, ids: Sequence[int]) -> dict[int, list[EliteRecord]]:
-        """Of these problems, by id."""
         return {id: list(archive) for id, archive in groupby(elites(self.store, ids), key=lambda elite: elite.problem)}
 
     def _selected_answer(self, problem: int, name: str) -> Detail | None:

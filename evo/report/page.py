@@ -144,7 +144,6 @@ def draw_progress(progress: Progress) -> list[Plot]:
 
 
 def _training(snapshot: Snapshot) -> list[Plot]:
-    """The trainers' metrics over their steps."""
     trained = [(place, arm.name, arm.training) for place, arm in enumerate(snapshot.arms) if arm.training is not None]
     shown = [name for name in IN_SEARCH if any(name in curve.metrics for *_, curve in trained)][:SHOWN_IN_CHARTS]
     plots = []

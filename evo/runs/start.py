@@ -231,7 +231,6 @@ def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
 def create_run(
     store: Store, config: RunConfig, problems: Sequence[Problem], name: str | None, command: str
 ) -> RunRecord:
-    """Store a resolved run."""
     stored = to_stored(config, [problem.name for problem in problems])
     return store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
 

@@ -71,11 +71,8 @@ def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     if named:
         warnings.warn(f"No --policy given; using the models of config.yaml: {named[0]}", stacklevel=2)
         return config.model_copy(update={"policy": named[0]})
-    warnings.warn(
-        f"No --policy given; using {WITHOUT_MODEL} (random edits, no model) for {other}. Choose a model by a hub id, a "
-        "directory or openai:MODEL@URL",
-        stacklevel=2,
-    )
+    used = f"No --policy given; using {WITHOUT_MODEL} (random edits, no model) for {other}"
+    warnings.warn(f"{used}. Choose a model by a hub id, a directory or openai:MODEL@URL", stacklevel=2)
     return config.model_copy(update={"policy": WITHOUT_MODEL})
 
 
@@ -84,10 +81,8 @@ def resolve_rollouts(config: RunConfig) -> RunConfig:
     here, with a warning."""
     if config.train is None or config.train.method not in METHODS or "rollouts" in config.model_fields_set:
         return config
-    warnings.warn(
-        f"{config.train.method} compares the rollouts of an iteration: using --rollouts {TRAINING_ROLLOUTS}",
-        stacklevel=2,
-    )
+    text = f"{config.train.method} compares the rollouts of an iteration: using --rollouts {TRAINING_ROLLOUTS}"
+    warnings.warn(text, stacklevel=2)
     return config.model_copy(update={"rollouts": TRAINING_ROLLOUTS})
 
 
@@ -133,9 +128,7 @@ def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
 
 def warn_of_resources(config: RunConfig) -> None:
     """Warn if this machine, which scores, lacks what scoring takes."""
-    if missing := lacking(config.scoring_resources or {}):
-        warnings.warn(
-            f"scoring takes {describe_resources(config.scoring_resources or {})}, and this machine lacks {missing}; it "
-            "scores anyway. --ray ADDRESS?scorers=N scores on other nodes",
-            stacklevel=2,
-        )
+    taken = config.scoring_resources or {}
+    if missing := lacking(taken):
+        text = f"scoring takes {describe_resources(taken)}, and this machine lacks {missing}; it scores anyway"
+        warnings.warn(f"{text}. --ray ADDRESS?scorers=N scores on other nodes", stacklevel=2)

@@ -154,7 +154,6 @@ class ArchiveCurriculum(Curriculum):
         return TrainingPrompt(problem, NOTHING_SHOWN, parent)
 
     def _draw_parent(self, found: Sequence[Candidate], rng: np.random.Generator) -> Candidate:
-        """Draw a parent from a problem's archive."""
         vectors = sorted({c.rewards for c in found if any(c.rewards)} or {c.rewards for c in found})
         place = int(rng.integers(len(vectors)))
         if rng.random() < 0.5:

@@ -189,7 +189,6 @@ class Training:
         self.opened.close()
 
     async def _step(self) -> None:
-        """One step of the trainer; updates the status and writes the metrics."""
         status, trainer, started = self.status, self.trainer, time.perf_counter()
         batch = await self.source.next(status)
         gathered = time.perf_counter()

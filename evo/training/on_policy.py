@@ -148,11 +148,9 @@ class OnPolicy(GroupSource):
         self.curriculum.learn(self._questions, batch.groups)
         if stats.metrics["cut"] > MOST_CUT and not self._warned:
             self._warned = True
-            warnings.warn(
-                f"step {status.step + 1}: the token limit cut {stats.metrics['cut']:.0%} of the replies. Raise "
-                "--max-new-tokens. If `length` rises at every step, lower --lr too",
-                stacklevel=2,
-            )
+            text = f"step {status.step + 1}: the token limit cut {stats.metrics['cut']:.0%} of the replies"
+            remedy = "Raise --max-new-tokens. If `length` rises at every step, lower --lr too"
+            warnings.warn(f"{text}. {remedy}", stacklevel=2)
         return parent_usage(self._questions, batch.groups)
 
     def context(self, group: ScoredGroup) -> SearchContext:

@@ -87,7 +87,6 @@ def _picture(stated: Statement) -> list[RenderableType]:
 
 
 def _prompt(detail: Detail) -> list[RenderableType]:
-    """The prompt, and the model's full text."""
     origin, given = detail.origin, detail.stored is not None and detail.stored.iteration is not None
     parts: list[RenderableType] = []
     for title, text in (

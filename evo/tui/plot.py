@@ -140,7 +140,6 @@ def _ends(heights: Sequence[Floats], rows: int) -> dict[int, int]:
 
 
 def _ticks(rows: int, low: float, high: float, share: bool) -> list[tuple[float, str]]:
-    """Round numbers and how they are written."""
     count = 4 if rows >= 9 else 2
     if share:
         return [(i / count, f"{i / count:.0%}") for i in range(count + 1)]

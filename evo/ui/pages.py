@@ -67,7 +67,6 @@ def run_path(name: str, *parts: object) -> str:
 
 
 def _run_row(store: Store, name: str, lines: Sequence[RunOverview]) -> Row:
-    """The row of a run, or of the runs of a comparison."""
     runs = [line.run for line in lines]
     counts = Counter(run.status for run in runs)
     states = ", ".join(f"{counts[state]} {state}" if len(runs) > 1 else state for state in STATES if counts[state])

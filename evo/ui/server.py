@@ -78,8 +78,6 @@ class PageServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
-
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "evo", ""
     timeout = IDLE_SECONDS
