@@ -25,6 +25,7 @@ from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.start import UNCHANGED, Changes
 from evo.search.resources import policy_key
+from evo.search.sampler import cancel_all
 from evo.search.stop import Stop
 from islands.store import Store
 from problems.child_process import WorkerAnswer, WorkerFailed
@@ -63,9 +64,7 @@ class ClusterRunner:
         try:
             await asyncio.gather(*searching)
         finally:
-            for each in searching:
-                each.cancel()
-            await asyncio.gather(*searching, return_exceptions=True)
+            await cancel_all(searching)
 
     async def _search(self, run: str, changes: Changes) -> None:
         for lost in range(MOST_LOST):

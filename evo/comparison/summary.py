@@ -196,7 +196,7 @@ class ArmSummary:
 class Summary:
     """All arms, in their order.
 
-    iterations: planned, each of `answers` answers
+    iterations: planned
     seeds: how many the metrics use
     horizon, best_horizon: the iterations at which solve rates and best fitnesses are taken
     against: arm -> metric -> arm - reference, for the metrics that are known
@@ -205,7 +205,6 @@ class Summary:
     """
 
     iterations: int
-    answers: int
     seeds: int
     horizon: int
     best_horizon: int
@@ -265,7 +264,6 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
     }
     return Summary(
         first.iterations,
-        first.answers,
         first.solved_at.shape[1],
         horizon,
         best_horizon,

@@ -29,6 +29,7 @@ from evo.runs.finish import SearchOutcome, run_to_end
 from evo.runs.resume import relaunch
 from evo.runs.start import UNCHANGED, Changes, OpenRun, open_operators
 from evo.search.resources import Resources, policy_key
+from evo.search.sampler import cancel_all
 from evo.search.stop import INTERRUPTED, Stop
 from islands.errors import DatabaseUnavailable
 from problems.child_process import python_path
@@ -69,9 +70,7 @@ class Runner:
             try:
                 failures = [outcome.failure for outcome in await asyncio.gather(*tasks)]
             except BaseException as error:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await cancel_all(tasks)
                 if self._wrote and isinstance(error, DatabaseUnavailable):
                     raise database_lost(error) from error
                 raise

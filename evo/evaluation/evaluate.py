@@ -22,7 +22,7 @@ from evo.errors import BadInput
 from evo.evaluation.metrics import Evaluation, ProblemAnswers, SampledAnswers
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
-from evo.search.sampler import Sampler
+from evo.search.sampler import Sampler, cancel_all
 from evo.search.score import AnswerScores, score_rollouts
 from islands.types import NOTHING_SHOWN
 from problems.contract import Problem, Score, ScorerFault
@@ -99,9 +99,7 @@ async def sample_answers(
         sampler.flush()
         outcomes = await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
         await sampler.close()
     sampled.problems = [outcome for outcome in outcomes if isinstance(outcome, ProblemAnswers)]
     pairs = zip(problems, outcomes, strict=True)

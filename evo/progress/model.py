@@ -405,7 +405,7 @@ class Progress:
             self.incomparable = str(error)
         first = next(iter(results.values()))
         nothing = {name: ArmSummary() for name in results}
-        return Summary(first.iterations, first.answers, first.solved_at.shape[1], 0, 0, None, nothing)
+        return Summary(first.iterations, first.solved_at.shape[1], 0, 0, None, nothing)
 
     @property
     def verdicts(self) -> list[Verdict]:

@@ -100,10 +100,7 @@ class Sampler:
 
     async def close(self) -> None:
         """Stop; every prompt that is not back is cancelled."""
-        tasks = [*self._tasks, *self._jobs]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all([*self._tasks, *self._jobs])
         for future in list(self._open):
             future.cancel()
 
@@ -173,6 +170,13 @@ class Sampler:
             if not request.future.done():
                 request.future.set_exception(error)
                 request.future.exception()  # several wait on one failure: only the first need look at it
+
+
+async def cancel_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel these tasks, and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:

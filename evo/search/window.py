@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from evo.search.iteration import Iteration, score_group
 from evo.search.operators import Operators
-from evo.search.sampler import Sampled, Sampler
+from evo.search.sampler import Sampled, Sampler, cancel_all
 from evo.search.schedule import WindowSize
 from problems.types import ScoredGroup
 from vpo.policies.address import parse_address
@@ -145,9 +145,7 @@ class Window:
 
     async def close(self) -> None:
         """End; what is not back is cancelled."""
-        for iteration in self:
-            iteration.group.cancel()
-        await asyncio.gather(*(iteration.group for iteration in self), return_exceptions=True)
+        await cancel_all([iteration.group for iteration in self])
         for sampler in self.samplers:
             await sampler.close()
 

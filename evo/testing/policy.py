@@ -45,11 +45,8 @@ class PolicyContract:
         self, prompts: Sequence[Prompt], *, rollouts: int = 3, answers: int = 1, seed: int = 5
     ) -> list[list[Rollout]]:
         """With a separate policy."""
-
-        def ask(policy: Policy) -> Coroutine[Any, Any, list[list[Rollout]]]:
-            return policy.sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
-
-        return use(self.open_policy, ask)
+        asked = {"rollouts": rollouts, "answers": answers, "seed": seed}
+        return use(self.open_policy, lambda policy: policy.sample(prompts, **asked))
 
     def test_it_says_what_it_is(self) -> None:
         async def look(policy: Policy) -> None:
@@ -61,10 +58,7 @@ class PolicyContract:
         use(self.open_policy, look)
 
     def test_it_closes_twice(self) -> None:
-        async def close(policy: Policy) -> None:
-            await policy.close()
-
-        use(self.open_policy, close)
+        use(self.open_policy, lambda policy: policy.close())
 
     def test_nothing_asked_is_nothing_sampled(self) -> None:
         assert self.sample([]) == []

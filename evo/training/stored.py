@@ -312,20 +312,17 @@ def _nothing_taught(
 ) -> str:
     details = evidence or {}
     reasons = ", ".join(f"{count:,} {reason}{details.get(reason, '')}" for reason, count in left_out.most_common())
-    remedy = REMEDY.get(next(iter(left_out)), "") if len(left_out) == 1 else ""
-    return f"none of the {left_out.total():,} {groups} can teach {learner}: {reasons}" + (
-        f"; {remedy}" if remedy else ""
-    )
+    alone = next(iter(left_out)) if len(left_out) == 1 else ""
+    remedy = f"; {REMEDY[alone]}" if alone in REMEDY else ""
+    return f"none of the {left_out.total():,} {groups} can teach {learner}: {reasons}{remedy}"
 
 
 def unusable(group: ScoredGroup, policy: LocalPolicy) -> str:
     """Why the policy cannot learn from this one group, "" if it can."""
     rollouts = [scored.rollout for scored in group.rollouts]
-    if any(
-        not len(r.token_ids) or len(r.logprobs) != len(r.token_ids) or not np.isfinite(r.logprobs).all()
-        for r in rollouts
-    ):
-        return SILENT
+    for r in rollouts:
+        if not len(r.token_ids) or len(r.logprobs) != len(r.token_ids) or not np.isfinite(r.logprobs).all():
+            return SILENT
     embeddings = policy.model.get_input_embeddings()
     assert isinstance(embeddings.weight, torch.Tensor)
     arrays = [rollouts[0].prompt_ids, *(rollout.token_ids for rollout in rollouts)]

@@ -14,7 +14,6 @@ from evo.progress.arm_style import COLOURS, style_of
 
 STRONG = Style(bold=True)
 DIM = Style(dim=True)
-LEGEND = Style(dim=True, italic=True)
 
 
 @dataclass(frozen=True)
