@@ -100,9 +100,8 @@ def verify_run(
     if sample or (sample is None and is_small(config) and config.policy not in (ASK_TELL, IMPORTED)):
         values = config.model_dump(exclude_unset=True, exclude=_NOT_SAMPLED)
         values["prompt"] |= REPEATS[BEST_OF_N]
-        runs[SAMPLED] = _search(
-            f"{name}-sampled", parse(RunConfig, {**values, **budget}, SAMPLED), db, driver(), command
-        )
+        sampled = parse(RunConfig, {**values, **budget}, SAMPLED)
+        runs[SAMPLED] = _search(f"{name}-sampled", sampled, db, driver(), command)
     elif sample is None:
         used = describe_usage(total.tokens, total.prompt_tokens, total.cost)
         notes.append(f"no {SAMPLED}: as many answers may take what the search took, {used}; --sample runs it")

@@ -11,7 +11,15 @@ from rich.console import Console
 from evo.api.evaluate import evaluate_shown
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
 from evo.cli.live import choose_display
-from evo.cli.options import json_option, open_console, plain_option, print_json, print_table, read_command
+from evo.cli.options import (
+    format_number,
+    json_option,
+    open_console,
+    plain_option,
+    print_json,
+    print_table,
+    read_command,
+)
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import EvaluateConfig
 from evo.search.status import clock, describe_usage
@@ -64,7 +72,8 @@ def _print(console: Console, record: dict[str, Any]) -> None:
     for name in [name for name in per_seed[0] if name != "seed"]:
         low_high = record["intervals"].get(name)
         interval = f"[{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else "-"
-        rows.append((name, _format(record[name]), interval, *(_format(means[name]) for means in listed)))
+        shown = [format_number(means[name], ".3f") for means in (record, *listed)]
+        rows.append((name, shown[0], interval, *shown[1:]))
     titles = ("", "mean", "95% interval", *(f"seed {means['seed']}" for means in listed))
     print_table(console, titles, rows, right=titles[1:])
     named = ", ".join(map(str, seeds)) if len(seeds) <= SEEDS_SHOWN else f"{seeds[0]} to {seeds[-1]}"
@@ -83,7 +92,3 @@ def _print(console: Console, record: dict[str, Any]) -> None:
             console.print(f"{title}: {worst}", soft_wrap=True)
     if record["sandbox"] == "none":
         console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
-
-
-def _format(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

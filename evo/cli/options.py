@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -19,7 +19,6 @@ from evo.errors import BadInput
 from evo.tui.line import clean
 from islands.names import DEFAULT_DB, format_db_option, hide_in_argument, hide_password
 
-F = TypeVar("F", bound=Callable[..., Any])
 WIDE = 1000
 SCHEMA = 2
 """The version of the JSON that commands print. A key that goes or changes its meaning raises it; a new key does not."""
@@ -38,26 +37,20 @@ class OutputOptions:
     as_json: bool = False
 
 
-def db_option(command: F) -> F:
-    return click.option(
-        "--db",
-        default=DEFAULT_DB,
-        show_default=True,
-        envvar="EVO_DB",
-        help="The database: sqlite:///FILE or postgresql+psycopg://...",
-    )(command)
-
-
-def ray_option(command: F) -> F:
-    return click.option(
-        "--ray",
-        metavar="ADDRESS",
-        help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?scorers= describe its tasks.",
-    )(command)
-
-
-def json_option(command: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+db_option = click.option(
+    "--db",
+    default=DEFAULT_DB,
+    show_default=True,
+    envvar="EVO_DB",
+    help="The database: sqlite:///FILE or postgresql+psycopg://...",
+)
+ray_option = click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?scorers= describe its tasks.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+plain_option = click.option("--plain", is_flag=True, help="Print plain lines instead of the live screen.")
 
 
 def print_json(
@@ -68,10 +61,6 @@ def print_json(
     version = {"schema": SCHEMA}
     versioned = {**version, **value} if isinstance(value, Mapping) else [{**version, **row} for row in value]
     click.echo(json.dumps(versioned, default=default))
-
-
-def plain_option(command: F) -> F:
-    return click.option("--plain", is_flag=True, help="Print plain lines instead of the live screen.")(command)
 
 
 def check_processes(processes: int | None, ray: str | None) -> None:
@@ -93,8 +82,8 @@ def open_wide_console(**settings: Any) -> Console:
     return Console(highlight=False, markup=False, width=WIDE, **settings)
 
 
-def format_number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+def format_number(value: float | None, form: str = ".4g") -> str:
+    return "-" if value is None else f"{value:{form}}"
 
 
 def print_table(

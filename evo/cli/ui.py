@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from pathlib import Path
@@ -43,10 +44,6 @@ def ui(database: str | None, db: str, port: int, token: bool) -> int:
         ) from None
     click.echo(f"The page is at {server.address}\nCtrl-C ends it; runs continue")
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
-    try:
+    with contextlib.closing(server), contextlib.suppress(KeyboardInterrupt):
         server.serve_forever()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.close()
     return 0

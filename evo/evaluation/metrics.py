@@ -93,8 +93,7 @@ def metrics_of(answers: ProblemAnswers) -> dict[str, float]:
     n, solved = len(answers.fitness), answers.solved
     ks = sorted({k for k in (*KS, n) if k <= n})
     metrics = {f"best@{k}": best_at_k(answers.fitness, k) for k in ks}
-    for k in ks:
-        metrics[f"solve@{k}"] = math.nan if solved is None else pass_at_k(n, int(solved.sum()), k)
+    metrics |= {f"solve@{k}": math.nan if solved is None else pass_at_k(n, int(solved.sum()), k) for k in ks}
     weights = _weights(answers.rewards.shape[1])
     metrics |= {
         "diversity": diversity(answers.rewards),

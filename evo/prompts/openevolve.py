@@ -62,9 +62,8 @@ class OpenEvolveFormat(MessageFormat):
             program_artifacts={"feedback": feedback} if feedback else None,
             feature_dimensions=self.features,
         )
-        request = ""
-        if self.answers > 1:
-            request = "\n\n" + instructions(self.problem.answer_format, self.answers)
+        several = self.answers > 1
+        request = "\n\n" + instructions(self.problem.answer_format, self.answers) if several else ""
         texts = self.texts_shown(shown, self.others(shown, self.top))
         return Prompt(built["user"] + request, built["system"], stream, self.begin_answer(selection, rng), texts)
 

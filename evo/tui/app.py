@@ -378,11 +378,8 @@ class ScreenApp(App[int]):
         assert self._child is not None
         self._stopping += 1
         self._child.send_signal(signal.SIGINT)
-        if self.snapshot is not None:
-            self._show_head(self.snapshot)
-        else:
-            self._loading = "stopping"
-            self.refresh_all()
+        self._loading = "stopping"
+        self.refresh_all()
 
     def action_answer(self) -> None:
         if self._rows and not self._shows_answer:
