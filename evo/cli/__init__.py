@@ -132,7 +132,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 a fault of ours, 2 bad input, 130 interrupted with everything committed."""
     end_with_parent()
     prepare_streams()
-    sys.excepthook = print_traceback
+    # without passwords: the text of an exception may hold an address
+    sys.excepthook = lambda *raised: print(
+        redact("".join(traceback.format_exception(*raised))), end="", file=sys.stderr
+    )
     gc.disable()  # until the command is imported (LazyGroup)
     code = [1]  # the exit code of an uncaught exception
     atexit.register(_leave, code)
@@ -210,8 +213,3 @@ def invoke(argv: Sequence[str]) -> int:
 def _complain(message: str, code: int) -> int:
     click.echo(f"evo: {redact(message)}", err=True)
     return code
-
-
-def print_traceback(*raised: Any) -> None:
-    """Replaces sys.excepthook: the text of an exception may hold an address with its password."""
-    sys.stderr.write(redact("".join(traceback.format_exception(*raised))))

@@ -82,9 +82,11 @@ async def sample_answers(
 
     async def judged(problem: Problem, style: PromptFormat) -> ProblemAnswers | ScorerFault | PromptTooLong:
         nonlocal finished
+        name = blake2b(problem.name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        stream = int.from_bytes(name) >> 2  # 62 bits
         try:
             async with waits:
-                rollouts = (await sampler.submit(style.build(NOTHING_SHOWN, stream_of(problem))))[0]
+                rollouts = (await sampler.submit(style.build(NOTHING_SHOWN, stream)))[0]
             return await judge(problem, style, rollouts, answers, total, scorer, sampled)
         except (ScorerFault, PromptTooLong) as fault:
             return fault
@@ -147,11 +149,6 @@ def open_formats(
 ) -> list[PromptFormat]:
     """How each problem is put to the policy; BadInput if they do not fit."""
     return [open_format(problem, policy.prompt_format, prompt, answers) for problem in problems]
-
-
-def stream_of(problem: Problem) -> int:
-    """The problem's random stream, from its name: 62 bits."""
-    return int.from_bytes(blake2b(problem.name.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 2
 
 
 def prompts_a_call(policy: Policy, chains: int) -> int:

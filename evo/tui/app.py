@@ -95,9 +95,6 @@ class AnswerScreen(Screen[None]):
             yield Static(id="answer")
         yield Footer()
 
-    def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
-
 
 class ScreenApp(App[int]):
     """The screen of a run or a comparison. It returns the exit code.
