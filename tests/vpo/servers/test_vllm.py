@@ -295,7 +295,7 @@ SCORER = """statement, seed_answer, answer_format, isolated = "Write.", "w", "te
 
 
 def score(answer):
-    return {"vowels": sum(letter in "aeiouAEIOU" for letter in answer) / max(1, len(answer))}
+    return {"short": 1 / (1 + len(answer))}  # an untrained model writes no words
 """
 
 
