@@ -7,7 +7,7 @@ from support.command_line import evo
 from evo.cli.outcome import describe_metrics
 from evo.provenance import describe_machine, source_commit
 from evo.search.status import SearchStatus, clock
-from evo.search.stop import FINISHED, INTERRUPTED, SOLVED, Stop, StopReason
+from evo.search.stop import FINISHED, INTERRUPTED, Stop, StopReason
 from islands.store import Store
 from islands.types import Totals
 from problems.scoring import error_kind
@@ -29,12 +29,6 @@ def test_figures_come_from_the_status():
     described = describe_metrics(made.metrics())
     assert "2 answers failed (timeout 2)" in described and "1 unreadable reply" in described
     assert "7 repeats" in described and "waiting for the model 0% of the time" in described
-
-
-def test_a_stopped_problem_is_planned_no_further():
-    made = status()
-    made.problem_runs[1].stop = SOLVED
-    assert made.planned == 20 + 5 + 20
 
 
 def test_times():
