@@ -51,7 +51,11 @@ def verify(
     """Score the winner of a run again, with its seed, the seed with tuned numbers, and plain samples of its policy.
 
     Args:
-        name, score, problems, db, progress: as for `evo.resume`.
+        name: as for `evo.resume`.
+        score: as for `evo.resume`.
+        problems: as for `evo.resume`.
+        db: as for `evo.resume`.
+        progress: as for `evo.resume`.
         options: the flags of `evo verify`: problem (names), repeats, sample (True also asks a model that costs), tune,
             max_answers, max_seconds.
 

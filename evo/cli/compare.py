@@ -117,8 +117,12 @@ def compare(
     if on_screen:
         return search_on_screen(name, output, f"{name_configs(configs)}. {told}", against=config.against)
     console = open_console(stderr=as_json)
-    console.print(told, soft_wrap=True, markup=False)
+
+    def announce() -> Any:  # when it begins, nothing of the input can be refused any more
+        console.print(told, soft_wrap=True, markup=False)
+        return begin()
+
     outcome = run_comparison(
-        begin, configs, foreground(console), db, processes=config.processes, against=config.against, ray=ray
+        announce, configs, foreground(console), db, processes=config.processes, against=config.against, ray=ray
     )
     return report(outcome, output, console, against=config.against)
