@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
 
@@ -259,11 +259,15 @@ def _measure(
             for subject in chosen:
                 subject.open(sandbox, run.summary.get("verified", {}))
                 asked |= {threads.submit(ask, text): rows for ask, text, rows in subject.jobs(number)}
-            for done in as_completed(asked):
-                asked[done].append(done.result())
+            while asked:  # all that have ended are stored at once, since the record is written whole
+                ended = wait(asked, return_when=FIRST_COMPLETED).done
+                for each in [each for each in ended if each.exception() is None]:
+                    asked.pop(each).append(each.result())
                 verified = {subject.record.address: subject.kept for subject in subjects}
                 with store.begin() as transaction:
                     store.set_summary(run.id, {**run.summary, "verified": verified}, transaction)
+                for each in ended & asked.keys():
+                    each.result()  # raises the scorer's fault
 
     count = workers(config, [])
     score_round(subjects, 1)

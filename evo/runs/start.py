@@ -103,9 +103,10 @@ class OpenRun:
         """Those that the search of each problem starts from: the seed, the problem's further seeds, then those of
         `start`. db: of the runs that `start` names"""
 
-        async def score(problem: Problem) -> Seeds:
-            further = problem.further_seeds()
-            start = [text for source in self.config.start for text in read_start(source, problem, db)]
+        sources = [read_start(source, problems, db) for source in self.config.start]
+
+        async def score(problem: Problem, place: int) -> Seeds:
+            further, start = problem.further_seeds(), [text for source in sources for text in source[place]]
             texts = list(dict.fromkeys(problem.canonical(text) for text in (problem.seed_answer(), *further, *start)))
             try:
                 scored = await self.scorer.score(problem, texts)
@@ -116,7 +117,7 @@ class OpenRun:
                 for text, (score, seconds) in zip(texts, scored, strict=True)
             ]
 
-        return await asyncio.gather(*map(score, problems))
+        return await asyncio.gather(*map(score, problems, range(len(problems))))
 
     async def add_problems(self, seeds: Sequence[Seeds]) -> None:
         """Store all problems with their seed answers in one transaction, so that a run has either all of its problems
@@ -252,11 +253,11 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
     return operators
 
 
-def read_start(source: str, problem: Problem, db: str) -> list[str]:
-    """A file of `start`, or what the archives of a stored run hold for the problem of the same name, or for the run's
-    only problem. Raises BadInput."""
+def read_start(source: str, problems: Sequence[Problem], db: str) -> list[list[str]]:
+    """For each problem, a file of `start`, or what the archives of a stored run hold for the problem of the same name,
+    or for the run's only problem. Raises BadInput."""
     try:
-        return [Path(source).read_text(encoding="utf-8")]
+        return [[Path(source).read_text(encoding="utf-8")]] * len(problems)
     except FileNotFoundError:
         pass
     except (OSError, UnicodeDecodeError) as error:
@@ -264,7 +265,9 @@ def read_start(source: str, problem: Problem, db: str) -> list[str]:
     try:
         with Store.open(db, read_only=True) as store:
             records = store.problems(store.run(source).id)
-            of = [record.id for record in records if record.address == problem.name or len(records) == 1]
-            return archived_texts(store, of)
+            return [
+                archived_texts(store, [one.id for one in records if one.address == problem.name or len(records) == 1])
+                for problem in problems
+            ]
     except (DatabaseUnavailable, UnknownRun) as error:
         raise BadInput(f"--start {source}: there is no such file, and {error}") from error

@@ -175,7 +175,7 @@ class ShapeSearch:
 
     def _make_kind(self, held: Sequence[tuple[Formula, Array]], alone: bool) -> _Kind:
         starts = [start for start, _values in held]
-        turned = [each.with_constants((each.values[0], math.pi / 2)) for each in starts if each.codes[-1] == g.SIN]
+        turned = [_quarter_on(each) for each in starts if each.codes[-1] == g.SIN]
         quarters = np.array([values for _start, values in self._tabulate(turned)]) if turned else None
         return _Kind(starts, np.array([values for _start, values in held]), quarters, alone)
 
@@ -246,11 +246,9 @@ class ShapeSearch:
                 if waves.quarters is not None:
                     for term, values in (*zip(bells.starts, bells.values, strict=True), *crossed):
                         compare(waves, term, values, 1)
-                    turned = [each.with_constants((each.values[0], math.pi / 2)) for each in waves.starts]
-                    crossed += [
-                        *zip(waves.starts, waves.values, strict=True),
-                        *zip(turned, waves.quarters, strict=True),
-                    ]
+                    turned = map(_quarter_on, waves.starts)
+                    crossed += zip(waves.starts, waves.values, strict=True)
+                    crossed += zip(turned, waves.quarters, strict=True)
             for kind in (each for index in kinds for each in kinds[index] if each.quarters is None):
                 self._ledger.spend(kind.passes * len(kind.starts) / 2)
                 found[2][kind.starts[0].codes] = kind.best_pair(root, basis, residual)
@@ -353,6 +351,11 @@ class ShapeSearch:
         for whole in _simpler(fitted.whole):
             self._ledger.fit(whole, 8)
         return fitted
+
+
+def _quarter_on(wave: Formula) -> Formula:
+    """The wave a quarter of a period on."""
+    return wave.with_constants((wave.values[0], math.pi / 2))
 
 
 def _twins(start: Formula) -> list[Formula]:
