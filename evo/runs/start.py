@@ -265,9 +265,12 @@ def read_start(source: str, problems: Sequence[Problem], db: str) -> list[list[s
     try:
         with Store.open(db, read_only=True) as store:
             records = store.problems(store.run(source).id)
-            return [
+            texts = [
                 archived_texts(store, [one.id for one in records if one.address == problem.name or len(records) == 1])
                 for problem in problems
             ]
     except (DatabaseUnavailable, UnknownRun) as error:
         raise BadInput(f"--start {source}: there is no such file, and {error}") from error
+    if not any(texts):
+        raise BadInput(f"--start {source}: it holds no answers to these problems; it searched {records[0].address}")
+    return texts

@@ -100,6 +100,9 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
     code, out, err = evo(capsys, *searched[:-3], "--name", "again", "--start", "r", "--iterations", "1", "--json")
     assert code == 0, err
     assert json.loads(out)["problems"][0]["best"] >= 9 * first * (1 - 1e-9), "the old best is a seed"
+    mazes = ["run", "maze:hard/0-1", "--policy", "scripted:vary", "--iterations", "1", "--name", "m", "--json"]
+    assert evo(capsys, *mazes)[0] == 0
+    assert "it searched maze:hard/0" in refused(capsys, *searched[:-3], "--start", "m")
     (here / "length.py").write_text(scorer.replace("FACTOR", "0.5"))
     assert evo(capsys, "resume", "r", "--accept-change", "--iterations", "7", "--json")[0] == 0
     lines = [line for line in evo(capsys, "show", "r")[1].splitlines() if "the scorer of" in line]
