@@ -208,8 +208,8 @@ async def launch(
         if config.policy != ASK_TELL:
             iterations = min(iterations_for(opened.config, problem) for problem in opened.problems)
             if iterations < MEANINGFUL:
-                short = f"{iterations} iteration{'s' * (iterations != 1)} per problem are too few to judge a policy"
-                warnings.warn(f"{short}; use at least {MEANINGFUL}, and 50 to compare two", stacklevel=2)
+                advice = f"use at least {MEANINGFUL}, and 50 to compare two"
+                warnings.warn(f"--iterations {iterations} is too few to judge a policy; {advice}", stacklevel=2)
         # 3) create the run, become its writer, and store the problems
         opened.store = store or Store.open(db)
         opened.run = create_run(opened.store, opened.config, opened.problems, name, command)
