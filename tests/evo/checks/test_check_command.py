@@ -43,7 +43,7 @@ def test_a_faulty_scorer(capsys, here, scorer):
 
 @pytest.mark.long
 def test_a_budget_that_is_too_small(capsys, scorer):
-    with pytest.warns(UserWarning, match="2 iterations per problem are too few"):
+    with pytest.warns(UserWarning, match="--iterations 2 is too few"):
         assert evo(capsys, "run", scorer, "--policy", "scripted:mutate", "--iterations", "2", "--plain")[0] == 0
 
 
