@@ -22,6 +22,7 @@ from evo.plugins.formulas import fit as fits
 from evo.plugins.formulas.fit import FitSettings, SavedFit, SplitTable
 from evo.plugins.formulas.front import FrontRow
 from evo.plugins.formulas.table import BadTable
+from evo.plugins.formulas.writing import latex_name
 from evo.provenance import source_commit
 from evo.search.status import clock
 from evo.tui.child import can_show
@@ -273,14 +274,14 @@ def print_fit(console: Console, fit: SavedFit, row: FrontRow | None) -> None:
     reason = REASONS[fit.sessions[-1].stopped] if fit.sessions else "The search has not begun"
     console.print(f"{reason}; {seconds:.1f} s, {evaluations:,} evaluations{sessions}.\n", soft_wrap=True, markup=False)
     squared = fit.settings.loss in (None, "squared_error")
-    titles = ("", "row", "size", "RMSE" if squared else "loss", "R2", "held-out R2", f"{fit.target} =")
+    titles = ("", "row", "size", "RMSE" if squared else "loss", "score", "R2", "held-out R2", f"{fit.target} =")
     rows = []
     for k, each in enumerate(fit.rows):
         loss = math.sqrt(each.loss) if squared else each.loss
-        scores = (f"{loss:.4g}", number(each.r2), number(each.test_r2))
+        scores = (f"{loss:.4g}", f"{each.score:.3f}" if k else "-", number(each.r2), number(each.test_r2))
         mark = "*" if k == fit.best else ""
         rows.append((mark, str(k + 1), str(each.complexity), *scores, each.text()))
-    print_table(console, titles, rows, right=titles[1:6])
+    print_table(console, titles, rows, right=titles[1:-1])
     if row is not None:
         which = "Recommended" if row is fit.recommended else f"Row {fit.rows.index(row) + 1}"
         for line in (f"\n{which}: {fit.target} = {row.text()}", *remarks(fit, row)):
@@ -382,7 +383,7 @@ def _show(name: str | None, row: str, form: str, plot: Path | None) -> None:
             # one of several functions needs a name of its own
             name = f"{saved.target}_{saved.rows.index(each) + 1}" if row == "all" else saved.target
             click.echo(
-                f"{saved.target} = {each.latex(6)}" if form == "latex"
+                f"{latex_name(saved.target)} = {each.latex(6)}" if form == "latex"
                 else each.python(name) if form == "python"
                 else str(each.sympy()) if form == "sympy"
                 else each.equation

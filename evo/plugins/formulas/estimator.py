@@ -168,11 +168,12 @@ class FormulaRegressor(RegressorMixin, BaseEstimator):
     def equations_(self) -> Any:
         """The front as a pandas DataFrame, or as a list of dictionaries if pandas is not installed.
 
-        Columns: complexity, loss, equation, lambda_format (call it with X), and sympy_format if sympy is installed.
+        Columns: complexity, loss, score, equation, lambda_format (call it with X), and sympy_format if
+        sympy is installed.
         """
         check_is_fitted(self, "front_")
         sympy = [] if importlib.util.find_spec("sympy") is None else ["sympy_format"]
-        columns = ("complexity", "loss", "equation", *sympy, "lambda_format")
+        columns = ("complexity", "loss", "score", "equation", *sympy, "lambda_format")
         rows = [{column: row[column] for column in columns} for row in self.front_]
         if importlib.util.find_spec("pandas") is None:
             return rows

@@ -131,7 +131,7 @@ class SavedFit:
         }
 
 
-_ROW = ("complexity", "loss", "r2", "test_r2", "undefined", "equation")
+_ROW = ("complexity", "loss", "score", "r2", "test_r2", "undefined", "equation")
 """What the file holds of a row."""
 
 
@@ -184,6 +184,9 @@ def load_fit(name: str) -> tuple[SavedFit, Path]:
         path = FOLDER / f"{name}.json"
     if not path.is_file():
         known = list_fits()
+        alike = [fit for fit in known if re.sub(r"\W|_", "-", fit) == re.sub(r"\W|_", "-", name)]
+        if len(alike) == 1:  # the column's own name, as in `pump-Leistung P`
+            return load_fit(alike[0])
         hint = did_you_mean(name, known) or (f"; there is {', '.join(known[:12])}" if known else "")
         raise BadTable(f"there is no fit {name!r} in {FOLDER}/{hint}")
     try:
@@ -213,7 +216,7 @@ def _fit_of(record: Mapping[str, Any]) -> SavedFit:
     names = tuple(record["data"]["names"])
 
     def read_row(row: Mapping[str, Any]) -> FrontRow:
-        return FrontRow(parse(row["equation"], names), names, **{key: row[key] for key in _ROW})
+        return FrontRow(parse(row["equation"], names), names, **{key: row[key] for key in _ROW if key in row})
 
     return SavedFit(
         str(record["name"]),
@@ -251,6 +254,8 @@ def begin_fit(
     table, notes = parts.table, list(parts.table.notes)
     if settings.units is None and any(table.units):
         notes.append("The header has units; --units header leaves out formulas that break them.")
+    if settings.units and re.search(r"(°|\bdeg) ?[CF]\b|[℃℉]", f"{settings.units} {table.units}"):
+        notes.append("°C and °F have zeros of their own: a formula may add constants to them, but not kelvins.")
     data = {
         "path": str(path.resolve()),
         "sha256": digest,

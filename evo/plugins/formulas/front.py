@@ -27,6 +27,7 @@ class FrontRow:
     loss: mean of the (weighted) squared errors on the training rows
     r2: 1 - (weighted) squared error / variance of the target
     test_r2: on held-out rows, None without them, or if the formula has no finite value on `undefined` of them
+    score: PySR's, how much the log of the loss falls a node since the row above; 0 for the first
     """
 
     formula: Formula
@@ -37,6 +38,7 @@ class FrontRow:
     r2: float
     test_r2: float | None = None
     undefined: int = 0
+    score: float = 0.0
 
     def __repr__(self) -> str:
         return f"FrontRow({self.text()!r}, complexity={self.complexity}, loss={self.loss:.4g})"
@@ -111,15 +113,15 @@ def freedom(formula: Formula, n: int) -> float:
 
 
 def recommend(rows: Sequence[FrontRow], n: int, rounding: float) -> FrontRow | None:
-    """The row with the shortest description of n rows: log-likelihood against constants and nodes (after BIC), where
-    losses below this share of the variance count as equal."""
-    best: tuple[float, FrontRow] | None = None
+    """The smallest row whose description of n rows is as short as any: log-likelihood against constants and nodes
+    (after BIC), where losses below this share of the variance count as equal, and so do descriptions that differ by
+    less than 2 ("not worth more than a bare mention": Kass and Raftery 1995)."""
+    costs: list[tuple[float, FrontRow]] = []
     for row in rows:
         constants = len(row.formula.fitted)
         if constants + 1 >= 0.7 * n and len(rows) > 1 and n > 3:
             continue
         likelihood = math.log(max(1 - row.r2, rounding)) - 2 * math.log(freedom(row.formula, n))
-        cost = n * likelihood + (constants + 0.4 * row.complexity) * math.log(n)
-        if best is None or cost < best[0]:
-            best = (cost, row)
-    return best[1] if best else (rows[0] if rows else None)
+        costs.append((n * likelihood + (constants + 0.4 * row.complexity) * math.log(n), row))
+    least = min((cost for cost, _row in costs), default=0.0)
+    return next((row for cost, row in costs if cost < least + 2), rows[0] if rows else None)

@@ -139,9 +139,10 @@ def _make_front(ledger: Ledger, data: ScaledRows, names: tuple[str, ...], polish
     for formula, loss in sorted(candidates, key=lambda each: (each[0].size, each[1])):
         error = loss / freedom(formula, n) ** 2
         if error < least and rounding < lowest > loss:
+            fall = math.log(lowest / max(loss, 1e-300)) / (formula.size - rows[-1].complexity) if rows else 0.0
             least, lowest, r2 = error, loss, 1 - loss / ledger.variance
             text, shown = write(formula, names), loss * float(f"1e{data.target}") ** 2
-            rows.append(FrontRow(formula, names, text, formula.size, shown, r2))
+            rows.append(FrontRow(formula, names, text, formula.size, shown, r2, score=fall))
     return Front(tuple(rows), names, recommend(rows, n, EXACT), math.ceil(ledger.spent))
 
 

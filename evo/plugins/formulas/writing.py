@@ -65,7 +65,17 @@ def to_latex(formula: Formula, names: Sequence[str], digits: int = 6) -> str:
     """The formula as LaTeX, with numbers of so few significant digits."""
     import sympy
 
-    return str(sympy.latex(to_sympy(formula, names, real=False, digits=digits)))
+    named = {sympy.Symbol(name): latex_name(name) for name in names}
+    return str(sympy.latex(to_sympy(formula, names, real=False, digits=digits), symbol_names=named))
+
+
+def latex_name(name: str) -> str:
+    """A name as LaTeX: letters with an index as mathematics writes them (x_1, alpha), words upright."""
+    import sympy
+
+    mathematical = str(sympy.latex(sympy.Symbol(name)))
+    is_symbol = re.fullmatch(r"(\\\w+|[^\W\d_])(_\{\w+\})?", mathematical)
+    return mathematical if is_symbol else r"\mathrm{" + name.replace("_", r"\_") + "}"
 
 
 def to_sympy(formula: Formula, names: Sequence[str], real: bool = True, digits: int = 17) -> Any:

@@ -41,7 +41,7 @@ def test_the_front_is_a_table_and_its_rows_predict(noisy):
     pandas = pytest.importorskip("pandas")
     table = noisy.equations_
     assert isinstance(table, pandas.DataFrame)
-    assert list(table.columns) == ["complexity", "loss", "equation", "sympy_format", "lambda_format"]
+    assert list(table.columns) == ["complexity", "loss", "score", "equation", "sympy_format", "lambda_format"]
     assert table.complexity.is_monotonic_increasing and table.loss.is_monotonic_decreasing
     for index, row in table.iterrows():
         assert np.allclose(noisy.predict(X, index=index), row.lambda_format(X))
