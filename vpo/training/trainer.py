@@ -96,7 +96,7 @@ class PolicyTrainer:
         self._shares = preferred if can_share else False
         self._reference = reference
         if config.has_reference and reference is None and not has_adapter(model):
-            self._reference = copy.deepcopy(model).requires_grad_(False)
+            self._reference = copy.deepcopy(model)  # no gradient: autocast keeps no cast of a weight that needs none
         self._device = model.device
         self._mixed = uses_bf16_autocast(config.precision, self._device.type)
         self._trained = [p for p in model.parameters() if p.requires_grad]
@@ -159,12 +159,14 @@ class PolicyTrainer:
         # 5. forward, loss and backward of each micro-batch
         sums: dict[str, Any] = dict.fromkeys(("loss", *METRICS, *(["kl"] if config.kl > 0 else [])), 0.0)
         weights = token_weights(groups, config.aggregation, total)
-        for batch in self._micro_batches(groups, weights):
-            with use_attention(self.model, config):
-                total_loss, metrics = self._loss(batch, start)
-                total_loss.backward()
-            for name, value in {"loss": total_loss.detach(), **metrics}.items():
-                sums[name] = sums[name] + value
+        # autocast forgets the weights that it has cast where its outermost region ends: so they are cast once an update
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=False):
+            for batch in self._micro_batches(groups, weights):
+                with use_attention(self.model, config):
+                    total_loss, metrics = self._loss(batch, start)
+                    total_loss.backward()
+                for name, value in {"loss": total_loss.detach(), **metrics}.items():
+                    sums[name] = sums[name] + value
         norm = float(torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip))
         values = {name: float(value) for name, value in sums.items()} | {"grad_norm": norm}
         # 6. stop before a step that is not finite

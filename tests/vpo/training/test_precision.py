@@ -2,8 +2,12 @@
 
 import pytest
 import torch
+from support.training_samples import random_groups, tiny_model
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from vpo.training.config import TrainConfig
 from vpo.training.optimizer import uses_bf16_autocast
+from vpo.training.trainer import PolicyTrainer
 
 
 @pytest.mark.parametrize(("tiles", "vectors", "fast"), [(1, 0, True), (0, 1, True), (0, 0, False)])
@@ -20,3 +24,22 @@ def test_a_torch_without_the_probes_is_not_fast(monkeypatch: pytest.MonkeyPatch)
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         monkeypatch.delattr(torch.cpu, name, raising=False)
     assert not uses_bf16_autocast("auto", "cpu")
+
+
+def test_weights_are_cast_once_an_update() -> None:
+    """And not in each of its micro-batches, for the model and for its reference."""
+
+    class Casts(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            weight = function is torch.ops.aten._to_copy.default and isinstance(args[0], torch.nn.Parameter)
+            self.count += weight and args[0].ndim == 2
+            return function(*args, **(kwargs or {}))
+
+    model = tiny_model("Qwen2")
+    trainer = PolicyTrainer(model, None, TrainConfig(token_budget=40, precision="bf16", lr=1e-3))
+    groups = random_groups(model, count=6)
+    with Casts() as casts:
+        trainer.step(groups)
+    assert casts.count == 2 * sum(parameter.ndim == 2 for parameter in model.parameters())
