@@ -99,7 +99,9 @@ def _matching(chosen: CandidateFilter) -> Select[int]:
     if chosen.kind:
         error = cast(Candidate.c.error, Text)
         begins = chosen.kind.removesuffix(_CUT) if chosen.kind.endswith(_CUT) else f"{chosen.kind}:"
-        conditions.append((error == chosen.kind) | error.startswith(begins, autoescape=True))
+        placed = error.startswith("the answer fails") | error.startswith("evaluate")  # then comes the kind
+        within = placed & error.contains(f": {begins}", autoescape=True)
+        conditions.append((error == chosen.kind) | error.startswith(begins, autoescape=True) | within)
     return select(Candidate.c.id).join(Problem, Problem.c.id == Candidate.c.problem_id).where(*conditions)
 
 
@@ -214,20 +216,23 @@ def run_of_candidate(store: Store, candidate_id: int) -> int | None:
 
 @dataclass(frozen=True)
 class FailedCandidate:
-    """A stored answer that could not be scored, and why."""
+    """Why `count` stored answers to a problem could not be scored, and the newest of them."""
 
     id: int
     problem: str
     error: str
+    count: int
 
 
 def failed_candidates(store: Store, run_id: int, most: int) -> list[FailedCandidate]:
-    """The newest of a run's failed candidates, newest first."""
+    """A run's failures, equal ones as one: the most frequent first, then the newest."""
+    newest, count = func.max(Candidate.c.id), func.count()
     query = (
-        select(Candidate.c.id, Problem.c.name, Candidate.c.error)
+        select(newest, Problem.c.name, Candidate.c.error, count)
         .join(Problem, Problem.c.id == Candidate.c.problem_id)
         .where(Problem.c.run_id == run_id, Candidate.c.error.is_not(None))
-        .order_by(Candidate.c.id.desc())
+        .group_by(Problem.c.name, Candidate.c.error)
+        .order_by(count.desc(), newest.desc())
         .limit(most)
     )
     return [FailedCandidate(*row) for row in store.rows(query)]

@@ -220,12 +220,12 @@ def scores_its_seed(problem: Problem, answer: str) -> bool:
         return False  # the first fault is the better message
 
 
-_STAGE = re.compile(r"evaluate(_stage\d)?: ")
+_STAGE = re.compile(r"(evaluate(_stage\d)?|the answer fails, line \d+|[\w.]+\(\)): ")
 
 
 def error_kind(error: str) -> str:
     """The first words of an answer's error, as a class to count by: "timeout", "SyntaxError", "no route". The stage of
-    an evaluator is none: "evaluate: SystemExit: no solution" is a SystemExit."""
+    an evaluator, a line and a called function are none: "evaluate: SystemExit: no solution" is a SystemExit."""
     head = _STAGE.sub("", error).split(":", 1)[0].strip()
     return head if 0 < len(head) <= 40 else head[:37] + "..."
 

@@ -176,9 +176,11 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
     if saved:
         console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
     if failed:
-        console.print(f"\nfailed candidates, the newest (evo show {run.name} ID):")
+        console.print(f"\nfailed candidates (evo show {run.name} ID):")
         for faulty in failed:
-            console.print(f"  {faulty.id}  {faulty.problem}  {' '.join(faulty.error.split())[:200]}", soft_wrap=True)
+            times = f"{faulty.count:,} x " if faulty.count > 1 else ""
+            error = " ".join(faulty.error.split())[:200]
+            console.print(f"  {faulty.id}  {faulty.problem}  {times}{error}", soft_wrap=True)
     if misread:
         worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
         console.print("\nunreadable replies:")

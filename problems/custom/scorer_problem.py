@@ -8,6 +8,7 @@ loaded: a file (scorer_file), a function (scorer_function), a command (command),
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +40,9 @@ DECLARED = ("statement", "seed_answer", "objectives", "target", "answer_format",
 """Its other declarations."""
 RESERVED = ("fitness", "combined_score", "feedback", "features", "error", "rewards")
 """Keys of a score that are no objectives."""
+MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_CONNECTION = re.compile(r"^\w*(Connect\w*|URLError|gaierror)\b|\[Errno 1\]|\[Errno -\d\]|name resolution")
+"""In the words of sockets, urllib, requests, httpx and clients of models."""
 _NOTHING = "score() returned None; it must return numbers by name, or one number"
 
 
@@ -210,7 +214,7 @@ class ScorerProblem(Problem):
             described = self._call("describe")
         except Failed as failure:
             raise ScorerFault(f"{self.where}: {failure} while it was loaded") from None
-        self._raise_fault(described, "")
+        self._raise_fault(described)
         about = {**described, **self._declared}
         self._statement = self._text("statement", about["statement"])
         seeds = about["seed_answer"]
@@ -267,7 +271,7 @@ class ScorerProblem(Problem):
         except Failed as failure:
             reason = str(failure) or "no reason is known"
         if reason:
-            raise ScorerFault(f"{self.where}: the seed answer itself fails ({reason}){then}")
+            raise ScorerFault(f"{self.where}: the seed answer itself fails ({reason}){then}{self._remedy(reason)}")
         if value is None:
             raise ScorerFault(f"{self.where}: {_NOTHING}")
         return value
@@ -286,7 +290,7 @@ class ScorerProblem(Problem):
         reply = self._call(function, self._question(answer))
         if "answer_error" in reply:
             raise Failed(str(reply["answer_error"]))
-        self._raise_fault(reply, f" for an answer of {len(answer)} characters")
+        self._raise_fault(reply)
         return reply["value"]
 
     def _values(self, answers: Sequence[str]) -> list[Any]:
@@ -326,11 +330,22 @@ class ScorerProblem(Problem):
                     raise ScorerFault(f"{self.where} cannot be loaded: {error}") from error
             return self._opened
 
-    def _raise_fault(self, reply: Mapping[str, Any], when: str) -> None:
+    def _raise_fault(self, reply: Mapping[str, Any], when: str = "") -> None:
         if "fault" in reply:
-            unseen = str(reply["fault"]).startswith(("ModuleNotFoundError", "FileNotFoundError", "PermissionError"))
-            hint = f"; {self._UNSEEN}" if unseen and self._spec.isolated else ""
-            raise ScorerFault(f"{self._at(reply.get('line'))}: {reply['fault']}{when}{hint}")
+            fault = str(reply["fault"])
+            raise ScorerFault(f"{self._at(reply.get('line'))}: {fault}{when}{self._remedy(fault)}")
+
+    def _remedy(self, raised: str) -> str:
+        """What to do if a package is missing, or if the sandbox refused a connection or a file; else ""."""
+        if missing := MISSING.search(raised):
+            package = missing[1].partition(".")[0]
+            if not any(Path(self._spec.folder, package + end).exists() for end in ("", ".py")):
+                return f"; install it into this Python: {sys.executable} -m pip install {package}"
+        if not self._spec.isolated:
+            return ""
+        if _CONNECTION.search(raised):
+            return "; the sandbox has no network: if you trust the scorer, set isolated = False"
+        return f"; {self._UNSEEN}" if missing or raised.startswith(("FileNotFoundError", "PermissionError")) else ""
 
     def _at(self, line: int | None) -> str:
         """The place of a fault."""

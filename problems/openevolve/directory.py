@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from problems.contract import BadAddress, Score, ScorerFault
 from problems.custom.program_files import FilesProblem
 from problems.custom.scorer_problem import (
+    MISSING,
     OPTIONS,
     ROOT,
     SHIMS,
@@ -309,8 +310,10 @@ class OpenEvolveProblem(FilesProblem):
         return True
 
     def _remedy(self, raised: str) -> str:
-        """What to do about what the sandbox refused; "" if that is not why it was raised."""
+        """What to do about a missing package, or what the sandbox refused; "" if neither is why it was raised."""
         mode = self._sandbox().mode
+        if MISSING.search(raised):
+            return super()._remedy(raised)
         if not _REFUSED.search(raised) or mode == "none" or (self._copied and str(self.folder) in raised):
             return ""
         may = "reads and writes a copy of its folder, and reads what `readable` in config.yaml names"

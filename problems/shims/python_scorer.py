@@ -86,8 +86,8 @@ def _judge(function: str, answer: str) -> dict[str, Any]:
     except Exception as error:
         if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
             return {"answer_error": str(error) or "rejected by the scorer"}
-        if _of_answer(error):
-            return {"answer_error": user_file.describe(error)}
+        if failure := _failure_of_answer(error):
+            return {"answer_error": failure}
         return user_file.fault(error, FILE)
     return {"value": _plain(value), "type": type(value).__name__}
 
@@ -96,12 +96,17 @@ score = partial(_judge, "score")
 held_out = partial(_judge, "held_out")  # by the cases that steer no search
 
 
-def _of_answer(error: Exception) -> bool:
-    """Whether code that was executed from a text, or from a file in scratch, raised it: so is an answer executed."""
+def _failure_of_answer(error: Exception) -> str:
+    """What failed at which line, if code that was executed from a text, or from a file in scratch, raised it: so is an
+    answer executed. Else ""."""
     here = os.getcwd() + os.sep
-    names = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    names += [error.filename or ""] if isinstance(error, SyntaxError) else []
-    return any(name in _TEXTS or name.startswith(here) for name in names)
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    told = user_file.describe(error)
+    if isinstance(error, SyntaxError):
+        places.append((error.filename or "", error.lineno))
+        told = told.partition(" (<")[0]  # which repeats the line
+    lines = [line for name, line in places if name in _TEXTS or name.startswith(here)]
+    return f"the answer fails, line {lines[-1]}: {told}" if lines else ""
 
 
 def score_batch(answers: list[str]) -> dict[str, Any]:

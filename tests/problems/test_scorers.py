@@ -15,7 +15,7 @@ from problems import AnswerError, BadAddress, Problem, Score, ScorerFault, resol
 from problems.custom.scorer_function import ScorerFunctionProblem, describe_value, is_own_module
 from problems.custom.scorer_problem import is_timing, reward_of, suggests_lower
 from problems.registry import given, shared_sandbox
-from problems.scoring import Scorer
+from problems.scoring import Scorer, error_kind
 
 
 @pytest.fixture
@@ -70,6 +70,21 @@ def test_an_error_wins_over_numbers_that_are_none(scorer, number, form):
         scorer(f"seed_answer = 'x'\n{body}").score("x")
 
 
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("def f(x):\n    y = x\n    return math.log(y)\n", "line 3: NameError: name 'math' is not defined"),
+        ("import json\ndef f(x):\n    return json.loads('{')\n", "line 3: JSONDecodeError: Expecting"),
+        ("def f(x):\n    return )\n", "line 2: SyntaxError: unmatched ')'"),
+    ],
+)
+def test_a_failure_of_the_answers_own_code_names_its_line(scorer, answer, says):
+    body = "    names = {}\n    exec(answer, names)\n    return names['f'](1)\n"
+    problem = scorer(f"objectives = ['a']\ndef score(answer):\n{body}")
+    error = problem.score(answer).error
+    assert error.startswith(f"the answer fails, {says}") and error_kind(error) == says.split(": ")[1]
+
+
 def test_what_the_file_may_declare(scorer):
     problem = scorer(
         "objectives = ('x', 'y')\nweights = {'x': 3, 'y': 1}\ntarget = 2\nanswer_format = 'python'\n"
@@ -116,7 +131,7 @@ def test_a_problem_object_or_class(scorer, text):
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("return 1 / (len(answer) - 1)", r"scorer\.py, line 2: ZeroDivisionError: .*answer of 1 char"),
+        ("return 1 / (len(answer) - 1)", r"scorer\.py, line 2: ZeroDivisionError: division by zero$"),
         ("return None if answer else 1", "returned None"),
         ("return {'a': float('nan') if answer else 1}", "a = nan"),
         ("return {'a': 1, 'fitness': float('inf') if answer else 1}", "fitness = inf"),
@@ -148,7 +163,14 @@ def test_faults_of_the_scorer_name_the_file_and_the_value(scorer, body, says):
     ("text", "says"),
     [
         ("x = 1\n", r"no function score"),
-        ("import no_such_module_here\n", r"scorer\.py, line 1: ModuleNotFoundError.*readable"),
+        ("import no_such.module_here\n", r"scorer\.py, line 1: ModuleNotFoundError.* -m pip install no_such$"),
+        ("def score(a):\n    open('cases.json')\n", r"line 2: FileNotFoundError.*readable = \["),
+        (
+            "import urllib.request\ndef score(a):\n    urllib.request.urlopen('http://127.0.0.1:9')\n",
+            r"line 3: URLError.*; the sandbox has no network: if you trust the scorer, set isolated = False$",
+        ),
+        ("import socket\ndef score(a):\n    socket.getaddrinfo('example.org', 80)\n", "gaierror.* isolated = False"),
+        ("seed_answer = 'import gone'\ndef score(a):\n    exec(a)\n", "seed answer itself fails .* install gone$"),
         ("answer_format = 'poem'\ndef score(a):\n    return 1\n", "answer_format is 'poem'"),
         ("weights = [1, 2]\ndef score(a):\n    return 1\n", "weights is"),
         ("weights = {'z': 1}\ndef score(a):\n    return 1\n", "weights names z"),

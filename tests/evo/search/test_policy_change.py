@@ -62,17 +62,17 @@ def test_a_wrong_policy_leaves_the_run_as_it_was(policy: str, said: str, capsys)
     assert shown(capsys) == before
 
 
-def test_failed_candidates_are_listed_by_id_with_their_reason(capsys) -> None:
+def test_failures_are_listed_by_reason_with_their_count_and_an_id(capsys) -> None:
     def broken(body: dict[str, Any], number: int) -> str:
-        return f"```python\ndef initials(name):\n    return missing_{number}\n```"
+        return f"```python\ndef initials(name):\n    return {'other' if number == 5 else 'missing'}({number})\n```"
 
     with hosted_server(scripted(), text=broken) as server:
         assert invoke([*SEARCH, "--policy", f"{server.address}?n=off"]) == 0
     failed = shown(capsys)["failed_candidates"]
-    assert len(failed) == 10 and "missing_" in failed[0]["error"]
+    assert [failure["count"] for failure in failed] == [11, 1] and "'missing'" in failed[0]["error"]
     assert invoke(["show", "one"]) == 0
     out = capsys.readouterr().out
-    assert f"  {failed[0]['id']}  programs:easy/0  " in out
+    assert f"  {failed[0]['id']}  programs:easy/0  11 x " in out
     assert invoke(["show", "one", str(failed[0]["id"])]) == 0 and "error: " in capsys.readouterr().out
 
 
