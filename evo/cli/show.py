@@ -275,21 +275,24 @@ def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> N
 
 
 @click.command()
-@click.argument("name", metavar="RUN")
+@click.argument("names", metavar="RUN [RUN]...", nargs=-1, required=True)
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @db_option
 @json_option
-def report(name: str, output: str, against: str | None, db: str, as_json: bool) -> None:
-    """Write RUN, a run or a comparison, finished or running, as one HTML page that needs no network."""
+def report(names: tuple[str, ...], output: str, against: str | None, db: str, as_json: bool) -> None:
+    """Write RUN, a run or a comparison, finished or running, as one HTML page that needs no network.
+
+    Several runs of the same problems are put on the same charts.
+    """
     from evo.report.page import write_report  # slow to import
 
     started = time.perf_counter()
     with Store.open(db, read_only=True) as store:
-        size = write_report(store, name, output, against)
+        size = write_report(store, names[0], output, against, names[1:])
     seconds = time.perf_counter() - started
     if as_json:
-        print_json({"run": name, "page": output, "bytes": size, "seconds": round(seconds, 3)})
+        print_json({"run": " and ".join(names), "page": output, "bytes": size, "seconds": round(seconds, 3)})
     else:
         click.echo(f"{output}: {size / 1e6:.1f} MB, made in {seconds:.1f} s")
 

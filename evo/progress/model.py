@@ -49,6 +49,7 @@ from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
     RunCourse,
+    RunState,
     counts_by_problem,
     course_between,
     elites,
@@ -182,44 +183,56 @@ class Progress:
     comparison: its arms, the problems that count and those that do not
     live: statistics may be some seconds old
     incomparable: why the arms have no summary, "" if they have one or if none has begun
+    rescored: whether the scorer of a problem differs from run to run
     """
 
-    def __init__(self, store: Store, name: str, against: str | None = None, *, live: bool = False) -> None:
-        """Reads which runs there are, and nothing more. Raises UnknownRun, and BadInput for an unknown arm."""
-        self.store, self.name, self.against, self.live = store, name, against, live
+    def __init__(
+        self, store: Store, name: str, against: str | None = None, *, also: Sequence[str] = (), live: bool = False
+    ) -> None:
+        """Reads which runs there are, and nothing more. Raises as gather. also: further runs (gather)"""
+        self.store, self.against, self.live = store, against, live
+        self._names = tuple(dict.fromkeys((name, *also)))
+        self.name = " and ".join(self._names)
         self.incomparable = ""
         self._selected: tuple[int, str | None] = (0, None)
         self._begin()
 
     @classmethod
-    def open(cls, store: Store, name: str, against: str | None = None) -> Progress:
+    def open(cls, store: Store, name: str, against: str | None = None, also: Sequence[str] = ()) -> Progress:
         """All that is committed now. Raises as __init__, and DatabaseUnavailable."""
-        progress = cls(store, name, against)
+        progress = cls(store, name, against, also=also)
         progress.refresh()
         return progress
 
     def _begin(self) -> None:
-        self.comparison: Comparison = gather(self.store, self.name, self.against)
+        self.comparison = self._gather()
         self._runs = {
             run.id: _Run(run, arm, column)
             for arm, of in enumerate(self.comparison.arms)
             for column, run in enumerate(of.runs)
         }
         self._all: tuple[ProblemRecord, ...] = ()  # also those that do not count
+        self.rescored = False
         self._searches: list[_Searches] = []
         self._version = 0
         self._kept: dict[str, tuple[Any, float, Any]] = {}
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
 
+    def _gather(self) -> Comparison:
+        return gather(self.store, self._names[0], self.against, self._names[1:])
+
+    def _states(self) -> list[RunState]:
+        return [state for name in self._names for state in run_states(self.store, name)]
+
     # Reading
 
     def refresh(self) -> None:
         """Read all new rows that are committed. Raises DatabaseUnavailable, UnknownRun if the runs were deleted."""
-        states = run_states(self.store, self.name)
+        states = self._states()
         if {state.id for state in states} != set(self._runs):
             self._begin()
-            states = run_states(self.store, self.name)
+            states = self._states()
         moved = [
             one.id for one in states if one.status == "running" or one.updated != self._runs[one.id].record.updated
         ]
@@ -267,11 +280,12 @@ class Progress:
             self._searches = [_Searches.empty(arm, targets, iterations) for arm in arms]
             self._count_problems()
         run.ids = [problem.id for problem in problems[: len(self._all)]]
+        self.rescored |= any(a.fingerprint != b.fingerprint for a, b in zip(self._all, problems, strict=False))
         return True
 
     def _count_problems(self) -> None:
         """Ask again which problems count. The records of runs stay those that were read last."""
-        now = gather(self.store, self.name, self.against)
+        now = self._gather()
         self.comparison = replace(self.comparison, problems=now.problems, failed=now.failed)
         self._version += 1
 
@@ -580,7 +594,7 @@ class Progress:
         return replace(
             snapshot,
             groups=int(whole.done.sum()),
-            planned=int(np.where(over, whole.done, self.comparison.iterations).sum()),
+            planned=int(np.where(over, whole.done, [planned_iterations(run.record.config) for run in runs]).sum()),
             results=self.results.get(of.name),
             curve=self.curves.get(of.name) if statistics and self.results else None,
             population=self._population(number) if statistics else None,

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -228,13 +229,15 @@ def highlight_python(code: str) -> Markup:
     return Markup("").join(parts)
 
 
-def write_report(store: Store, name: str, file: str, against: str | None = None) -> int:
+def write_report(store: Store, name: str, file: str, against: str | None = None, also: Sequence[str] = ()) -> int:
     """Write the page; it appears under its name only when it is complete. Returns its bytes. Raises BadInput for an
-    output that cannot be written, an unknown arm or a run without an iteration; UnknownRun."""
+    output that cannot be written, an unknown arm or a run without an iteration; UnknownRun.
+
+    also: further runs of the same problems, which are put on the same charts"""
     check_writable(file)
-    progress = Progress.open(store, name, against)
+    progress = Progress.open(store, name, against, also)
     if not progress.totals.groups:
-        raise BadInput(f"{name} has nothing to report yet: no iteration is committed")
+        raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
     page = build_page(progress)
     state = page.snapshot.state(time.time())[0]
     text = render("page.html.jinja", page=page, state=state, policy=content_policy()).encode("utf-8")
