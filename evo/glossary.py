@@ -57,3 +57,19 @@ SIGNS: Mapping[str, str] = {
     "found 2×": "how often an answer was sampled, repeats included",
 }
 """Of the screen."""
+
+TRAINING: Mapping[str, str] = {
+    "solve@30": "held out: share of problems that one of 30 answers solves, without a search",
+    "solve@1": "held out: share of answers that solve their problem",
+    "best@30": "held out: best fitness of 30 answers, mean over problems",
+    "best@1": "held out: mean fitness of an answer",
+    "diversity_valid": "held out: mean L1 distance between the reward vectors of two valid answers",
+    "fitness": "mean fitness of the step's answers; every step has other problems",
+    "refined": "share of answers that are better than the parent in their prompt",
+    "length": "mean tokens of a reply; if it grows or shrinks without end, lower --lr",
+    "cut": "share of replies that the token limit cut; above 0.1 raise --max-new-tokens",
+    "kl": "distance from the policy that training began with, nats a token; --kl limits it",
+    "policy_nll": "mean negative log-probability of the tokens learned from; near 0 all answers are alike",
+    "grad_norm": "the gradient's norm before clipping",
+}
+"""The metrics of a training that its watchers see, in their order."""

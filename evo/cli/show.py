@@ -38,6 +38,7 @@ from evo.progress.answer import (
     verify_best,
 )
 from evo.progress.model import Progress
+from evo.progress.training import TrainingProgress, is_training
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
@@ -54,6 +55,8 @@ from problems.contract import Score
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
 FAILED_SHOWN = 10
+SHOWN_WIDTH, SHOWN_LINES = 150, 60
+"""Of a training."""
 
 
 @click.command()
@@ -63,8 +66,10 @@ FAILED_SHOWN = 10
 @click.option("--details", is_flag=True, help="Print also how each operator uses the parents in its prompts.")
 @json_option
 def show(name: str, candidate_id: int | None, db: str, details: bool, as_json: bool) -> None:
-    """Show RUN, a run or a comparison, or its candidate ID: reward vector, feedback, lineage, and the difference to its
-    parent."""
+    """Show RUN, a run, a comparison or the folder of a training, or a run's candidate ID: reward vector, feedback,
+    lineage, and the difference to its parent."""
+    if is_training(name) and candidate_id is None:
+        return _show_training(name, as_json)
     with Store.open(db, read_only=True) as store:
         runs = runs_named(store, name)
         if candidate_id is not None:
@@ -73,6 +78,18 @@ def show(name: str, candidate_id: int | None, db: str, details: bool, as_json: b
             _show_comparison(store, name, as_json, details)
         else:
             _show_run(store, runs[0], as_json, details)
+    return None
+
+
+def _show_training(folder: str, as_json: bool) -> None:
+    from evo.tui.training import draw_training  # Textual
+
+    training, console = TrainingProgress.open(folder), open_console(markup=False)
+    if as_json:
+        print_json(training.as_dict())
+    else:
+        console.print(training.about["command"], style="dim", soft_wrap=True)
+        console.print(draw_training(training, min(console.width, SHOWN_WIDTH), SHOWN_LINES, explained=True))
 
 
 def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> None:
@@ -281,15 +298,19 @@ def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> N
 @db_option
 @json_option
 def report(names: tuple[str, ...], output: str, against: str | None, db: str, as_json: bool) -> None:
-    """Write RUN, a run or a comparison, finished or running, as one HTML page that needs no network.
+    """Write RUN, a run, a comparison or the folder of a training, finished or running, as one HTML page that needs no
+    network.
 
-    Several runs of the same problems are put on the same charts.
+    Several runs of the same problems are put on the same charts, and so are several trainings.
     """
-    from evo.report.page import write_report  # slow to import
+    from evo.report.page import write_report, write_training_report  # slow to import
 
     started = time.perf_counter()
-    with Store.open(db, read_only=True) as store:
-        size = write_report(store, names[0], output, against, names[1:])
+    if all(map(is_training, names)):
+        size = write_training_report(names, output)
+    else:
+        with Store.open(db, read_only=True) as store:
+            size = write_report(store, names[0], output, against, names[1:])
     seconds = time.perf_counter() - started
     if as_json:
         print_json({"run": " and ".join(names), "page": output, "bytes": size, "seconds": round(seconds, 3)})

@@ -14,6 +14,8 @@ from evo.cli.live import choose_pause
 from evo.cli.options import db_option, json_option, open_console, plain_option, print_json
 from evo.errors import BadInput, at_file
 from evo.progress.model import Progress
+from evo.progress.training import TrainingProgress, is_training
+from evo.training.display import format_metrics
 from evo.tui.child import can_show
 from evo.tui.draw import picture
 from evo.tui.palette import TERMINAL
@@ -38,7 +40,8 @@ def watch(
     once: bool,
     svg: str | None,
 ) -> int:
-    """Watch RUN, a search or a comparison, while it runs or after; q closes the screen, and the run continues.
+    """Watch RUN, a search, a comparison or the folder of a training, while it runs or after; q closes the screen, and
+    the run continues.
 
     Without RUN it takes the newest that is running, else the newest.
 
@@ -50,6 +53,10 @@ def watch(
         raise BadInput("--svg writes a picture: leave out --once and --json")
     console = open_console(markup=False)
     on_screen = not (plain or as_json or once or svg) and can_show(console)
+    if name is not None and is_training(name):
+        if svg is not None:
+            raise BadInput(f"--svg draws searches; write the page of a training: evo report {name}")
+        return watch_training(name, console, on_screen, as_json, once)
     with Store.open(db, read_only=True) as store:
         progress = Progress(store, name or choose_run(store), against, live=on_screen)
         if on_screen:
@@ -67,6 +74,30 @@ def watch(
         else:
             print_lines(progress, console, as_json, once)
     return 0
+
+
+def watch_training(folder: str, console: Console, on_screen: bool, as_json: bool, once: bool) -> int:
+    """Show a training until it has ended, or once."""
+    from evo.tui.training import TrainingScreen, draw_training
+
+    if on_screen:
+        TrainingScreen(folder).run()
+        return 0
+    began = time.monotonic()
+    while True:
+        training = TrainingProgress.open(folder)
+        if as_json:
+            print_json(training.as_dict())
+        elif once:
+            console.print(draw_training(training, console.width if console.is_terminal else ONCE_WIDTH, ONCE_HEIGHT))
+        else:
+            newest = "  ".join(format_metrics(line) for line in training.lines[-1:])
+            console.print(f"{training.standing}  {newest}", soft_wrap=True)
+        if once or training.state != "running":
+            if not as_json and not once and training.gain:
+                console.print(training.gain, soft_wrap=True)
+            return 0
+        time.sleep(choose_pause(time.monotonic() - began))
 
 
 def choose_run(store: Store) -> str:

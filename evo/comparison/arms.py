@@ -120,5 +120,9 @@ def gather(store: Store, name: str, against: str | None = None, also: Sequence[s
     faulty = {record.index: record for records in begun for record in records if record.status == "failed"}
     problems = tuple(record for record in (begun[0] if begun else ()) if record.index not in faulty)
     return Comparison(
-        " and ".join(named), arms, problems, reference if len(arms) > 1 else None, tuple(faulty[index] for index in sorted(faulty))
+        " and ".join(named),
+        arms,
+        problems,
+        reference if len(arms) > 1 else None,
+        tuple(faulty[index] for index in sorted(faulty)),
     )

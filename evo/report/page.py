@@ -32,6 +32,7 @@ from evo.glossary import WORDS
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.snapshot import Snapshot
+from evo.progress.training import TrainingProgress
 from evo.report.answers import ProblemDetail, bounded, problem_details
 from evo.report.remarks import describe_faults, describe_state
 from evo.report.svg import Plot, PlotLine, curve_lines, draw
@@ -229,6 +230,23 @@ def highlight_python(code: str) -> Markup:
     return Markup("").join(parts)
 
 
+def build_training_page(*trainings: TrainingProgress) -> dict[str, Any]:
+    """The values of the template training.html.jinja: several trainings are put on the same charts."""
+    charts = []
+    for name, meaning in {name: words for one in trainings for name, words in one.metrics.items()}.items():
+        curves = [(place, one.folder, one.curve(name)) for place, one in enumerate(trainings) if name in one.metrics]
+        lines = [PlotLine(place, folder, curve.at.astype(float), curve.mean) for place, folder, curve in curves]
+        charts.append((draw(name, "step", lines, share=name.startswith("solve@")), meaning))
+    return {"trainings": trainings, "charts": charts}
+
+
+def write_training_report(folders: Sequence[str], file: str) -> int:
+    """Write the page of trainings; returns its bytes. Raises BadInput as write_report."""
+    check_writable(file)
+    page = build_training_page(*map(TrainingProgress.open, folders))
+    return _write_page(file, render("training.html.jinja", **page, policy=content_policy()))
+
+
 def write_report(store: Store, name: str, file: str, against: str | None = None, also: Sequence[str] = ()) -> int:
     """Write the page; it appears under its name only when it is complete. Returns its bytes. Raises BadInput for an
     output that cannot be written, an unknown arm or a run without an iteration; UnknownRun.
@@ -240,7 +258,10 @@ def write_report(store: Store, name: str, file: str, against: str | None = None,
         raise BadInput(f"{progress.name} has nothing to report yet: no iteration is committed")
     page = build_page(progress)
     state = page.snapshot.state(time.time())[0]
-    text = render("page.html.jinja", page=page, state=state, policy=content_policy()).encode("utf-8")
+    return _write_page(file, render("page.html.jinja", page=page, state=state, policy=content_policy()))
+
+
+def _write_page(file: str, text: str) -> int:
     with at_file(file):
         write_whole(Path(file), text)
-    return len(text)
+    return len(text.encode("utf-8"))

@@ -8,20 +8,22 @@ DIR/config.json, model.safetensors, README.md ...   the final policy with its ca
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evo.config.run import complete_trainer
 from evo.config.train import RESUMABLE, TrainRun
 from evo.errors import BadInput, at_file
+from evo.glossary import TRAINING
 from evo.whole_file import write_whole
 from islands.training import current_names
 
 SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
-HELD_OUT = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")
 _CURVE_ROWS = 12
 
 
@@ -37,9 +39,9 @@ class TrainingDirectory:
         try:
             about: dict[str, Any] = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise BadInput(f"--resume {self.folder}: holds no training run (no {SETTINGS})") from None
+            raise BadInput(f"{self.folder}: holds no training run (no {SETTINGS})") from None
         except (OSError, ValueError) as error:
-            raise BadInput(f"--resume {self.folder}: {SETTINGS} cannot be read: {error}") from error
+            raise BadInput(f"{self.folder}: {SETTINGS} cannot be read: {error}") from error
         return about
 
     def begun(self, run: TrainRun) -> bool:
@@ -65,7 +67,6 @@ class TrainingDirectory:
 
     def write_settings(self, about: Mapping[str, Any]) -> None:
         with at_file(f"-o {self.folder}"):
-            self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self.folder / SETTINGS, json.dumps(about, indent=2) + "\n")
 
     def log(self, line: dict[str, Any]) -> None:
@@ -79,10 +80,39 @@ class TrainingDirectory:
         for pattern in ("*.writing-*", "*.replaced"):
             for half in (self.folder / CHECKPOINTS).glob(pattern):
                 shutil.rmtree(half)
+        self.lines = [line for line in self.read_lines() if line["step"] <= step]
+        path = self.folder / METRICS
+        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+
+    def read_lines(self) -> list[dict[str, Any]]:
+        """The complete records of the metrics, as they are on disk now."""
         path = self.folder / METRICS
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        self.lines = [line for line in map(_parse, text.splitlines()) if line and line["step"] <= step]
-        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+        return [line for line in map(_parse, text.splitlines()) if line]
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the directory, which is made if need be. Raises BadInput if another process trains in it."""
+        with at_file(f"-o {self.folder}"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = (self.folder / METRICS).open("ab")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadInput(
+                    f"-o {self.folder}: another training runs there; watch it: evo watch {self.folder}"
+                ) from None
+            yield
+
+    def is_locked(self) -> bool:
+        """Whether a process of this machine trains in it now."""
+        with contextlib.suppress(FileNotFoundError), (self.folder / METRICS).open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def place(self, step: int) -> Path:
         return self.folder / CHECKPOINTS / f"step-{step:06d}"
@@ -98,13 +128,9 @@ class TrainingDirectory:
         for old in self.checkpoints()[:-keep]:
             shutil.rmtree(old)
 
-    def card(
-        self, run: TrainRun, about: Mapping[str, Any], source: str, notes: Sequence[str], shown: Sequence[str]
-    ) -> str:
-        """The README.md of a checkpoint: how it was made, and its metrics.
-
-        source: of the training data; notes: paragraphs on it; shown: metrics of steps
-        """
+    def card(self, run: TrainRun, about: Mapping[str, Any], source: str, notes: Sequence[str]) -> str:
+        """The README.md of a checkpoint: how it was made, and its metrics. source: of the training data; notes:
+        paragraphs on it"""
         step = self.lines[-1]["step"] if self.lines else 0
         defaults, values = TrainRun(problems=run.problems).stored(), run.stored()
         changed = {k: v for k, v in values.items() if v != defaults[k]}
@@ -117,12 +143,12 @@ class TrainingDirectory:
             *notes,
         ]
         where = f"{' '.join(run.evaluate)}, {run.evaluate_answers} answers a problem in chains of {run.chain}"
-        for kind, title, wanted in (
-            ("evaluation", f"Held out: {where}, temperature {run.asked_temperature:g}", HELD_OUT),
-            ("step", "In training, on the prompts of the step", shown),
+        for kind, title in (
+            ("evaluation", f"Held out: {where}, temperature {run.asked_temperature:g}"),
+            ("step", "In training, on the prompts of the step"),
         ):
             lines = [line for line in self.lines if line["kind"] == kind]
-            names = [name for name in wanted if any(name in line for line in lines)]
+            names = [name for name in TRAINING if any(name in line for line in lines)]
             parts += [f"## {title}", _table(lines, names)] if lines else []
         return "\n\n".join(parts) + "\n"
 

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from evo.glossary import TRAINING
 from evo.search.status import clock
 from evo.search.stop import Stop, StopReason
-from evo.training.directory import HELD_OUT
+from problems.address import name_few
+from problems.registry import describe_sets
 
 if TYPE_CHECKING:
     from evo.training.loop import Training
 
 
-def format_metrics(line: Mapping[str, Any], names: Sequence[str] = HELD_OUT) -> str:
-    return "  ".join(f"{name} {line[name]:.3f}" for name in names if name in line)
+def format_metrics(line: Mapping[str, Any]) -> str:
+    return "  ".join(f"{name} {line[name]:.3f}" for name in TRAINING if name in line)
+
+
+def describe_gain(lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
+    """What a training gained on its held-out problems, in a sentence, from the first evaluation to the last; "" with
+    fewer than two. lines: of metrics.jsonl; about: of train.json"""
+    told = [line for line in lines if line["kind"] == "evaluation"]
+    if len(told) < 2 or told[0]["step"] == told[-1]["step"]:
+        return ""
+    first, last = told[0], told[-1]
+    names = [next((name for name in reversed(last) if name.startswith(kind)), "") for kind in ("solve@", "best@")]
+    moved = ", ".join(f"{name} {first[name]:.2f} -> {last[name]:.2f}" for name in names if name in first)
+    count, sets = about.get("held_out"), name_few(about["config"]["evaluate"], 3)
+    where = f"{count} problems of {sets}" if count and count > 1 else sets
+    return f"held out: {moved} on {where}"
 
 
 def print_summary(console: Console, training: Training, stop: Stop) -> None:
@@ -36,11 +54,22 @@ def print_summary(console: Console, training: Training, stop: Stop) -> None:
     )
     if training.run.from_traces:
         console.print(f"learned from {status.groups:,} groups; left out: {status.reasons}", soft_wrap=True)
+    named = shlex.quote(min(str(folder), os.path.relpath(folder), key=len))
     if interrupted:
-        console.print(f"Resume with: evo train --resume {folder}", soft_wrap=True)
+        console.print(f"Resume with: evo train --resume {named}", soft_wrap=True, markup=False)
     else:
-        tried = (training.run.evaluate or [training.source.example])[0]
-        console.print(f"the policy: {folder}   try: evo evaluate {tried} --policy {folder}", soft_wrap=True)
+        tried = (training.run.evaluate or [_held_out_beside(training.source.example)])[0]
+        console.print(f"Next: evo show {named}   evo evaluate {tried} --policy {named}", soft_wrap=True, markup=False)
+    if gain := describe_gain(training.directory.lines, training.about):
+        console.print(gain, style="bold", soft_wrap=True, markup=False)
+
+
+def _held_out_beside(address: str) -> str:
+    """The set to measure on after training on this one: maze:test for maze:train/5; SET if none is known."""
+    learned = address.partition("/")[0]
+    sets = {row["set"] for row in describe_sets()} - {learned}
+    named = (learned.removesuffix("-train"), learned.replace(":train", ":test"))
+    return next((name for name in named if name in sets), "SET")
 
 
 def summarize(training: Training, stop: Stop) -> dict[str, Any]:

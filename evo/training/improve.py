@@ -72,8 +72,6 @@ class Improvements(StoredSource):
     answers_of: the number of different answers of each run; by_level: places of lessons by the parent's level
     """
 
-    shown = ("policy_nll", "kl", "grad_norm")
-
     def __init__(self, run: TrainRun, runs: Sequence[StoredRun]) -> None:
         """The lessons of the problems that `run` learns from. Raises BadInput if there is none."""
         self.lessons, self.answers_of = list[ImprovementLesson](), list[int]()

@@ -86,13 +86,12 @@ class GroupSource(ABC):
     """Where the lessons of a training come from. Every draw comes from (seed, step), so that a run that is resumed from
     a checkpoint continues as if it had not stopped.
 
-    steps: that it gives at most; shown: the metrics of a step that are shown, in order
+    steps: that it gives at most
     words: a name for it; example: the address of one of its problems
     left_out: groups that no step gives, by the reason
     """
 
     steps: int
-    shown: tuple[str, ...]
     words: str
     example: str
     left_out: Mapping[str, int] = {}
@@ -175,7 +174,7 @@ class Training:
             ended = status.step == status.steps or stop is not None
             if status.step % run.evaluate_every == 0 or (ended and not status.stopping):
                 await self._evaluate()
-            if ended or status.step % run.save_every == 0:
+            if ended or status.step == 1 or status.step % run.save_every == 0:  # a policy from its first step on
                 self.save()
         return stop if stop is not None and status.step < status.steps else FINISHED
 
@@ -271,6 +270,6 @@ class Training:
 
     def _write(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
         notes, source = self.source.notes(self.status), self.source
-        card = self.directory.card(self.run, self.about, source.words, notes, source.shown)
+        card = self.directory.card(self.run, self.about, source.words, notes)
         trained = {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
         save_checkpoint(self.trainer.model, self.policy.tokenizer, folder, card, state, trained=trained)

@@ -71,11 +71,6 @@ BEGUN = 6
 class OnPolicy(GroupSource):
     """The policy's current answers. archives: the first contents of the curriculum's archives"""
 
-    shown = (
-        *("fitness", "best_of_rollout", "refined", "copied", "kept", "behaviour_nll"),
-        *("kl", "length", "cut", "clipped", "grad_norm"),
-    )
-
     def __init__(
         self, run: TrainRun, policy: LocalPolicy, scorer: Scorer, problems: Sequence[Problem],
         styles: Sequence[PromptFormat], archives: StoredArchives | None,

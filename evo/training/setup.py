@@ -100,6 +100,7 @@ def _open(
             stored.fit(policy)
             source, about["traces"] = stored, [each.describe() for each in stored.runs]
         about |= {"start": about.get("start", policy.version), "config": run.stored()}
+        about |= {"steps": source.steps, "held_out": len(held_out)}
         trainer = PolicyTrainer(
             policy.model,
             policy.tokenizer,
@@ -122,6 +123,7 @@ def _open(
         )  # fmt: skip
         if state:
             training.restore(state)
+        opened.enter_context(directory.lock())
         directory.write_settings(about)
         directory.rewind(training.status.step if state else -1)
         training.opened = opened.pop_all()

@@ -184,11 +184,6 @@ class StoredGroups(StoredSource):
     left_out: those that cannot teach the method, or this policy, by the reason
     """
 
-    shown = (
-        *("fitness", "best_of_rollout", "behaviour_nll", "kl", "importance", "truncated", "log_ratio", "groups"),
-        *("left_out", "grad_norm"),
-    )
-
     def __init__(self, run: TrainRun, runs: Sequence[StoredRun]) -> None:
         """The groups that can teach the method of `run`, as far as their rows show."""
         left_out, self.places, where = Counter[str](), list[Place](), ", ".join(source.name for source in runs)
