@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool
 
-from islands.errors import DatabaseUnavailable
+from islands.errors import DatabaseUnavailable, NoRuns
 from problems.redaction import redact, remember
 
 SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
@@ -136,7 +136,7 @@ def _check_file(url: URL, path: Path, must_exist: bool, read_only: bool) -> None
     if path.is_dir():
         raise DatabaseUnavailable(f"{mask_url(url)}: {path} is a folder; name a file in it")
     if must_exist and not path.exists():
-        raise DatabaseUnavailable(f"{mask_url(url)}: the file does not exist; the first run creates it")
+        raise NoRuns(f"{mask_url(url)}: the file does not exist; the first run creates it")
     if not path.parent.exists():
         raise DatabaseUnavailable(f"{mask_url(url)}: the folder {path.parent} does not exist")
     if read_only:

@@ -14,7 +14,7 @@ class DatabaseMoved(DatabaseUnavailable):
 
 
 class NoRuns(DatabaseUnavailable):
-    """The database is there, and holds no runs yet."""
+    """The database holds no runs yet, or is a file that the first run will create."""
 
 
 class RunExists(Exception):

@@ -19,8 +19,12 @@ from evo.training.display import format_metrics
 from evo.tui.child import can_show
 from evo.tui.draw import picture
 from evo.tui.palette import TERMINAL
-from islands.errors import NoRuns
+from islands.comparisons import runs_named
+from islands.errors import NoRuns, UnknownRun
 from islands.store import Store
+
+WAIT_SECONDS = 0.5
+"""Between two looks for a run that has not begun."""
 
 
 @click.command()
@@ -43,7 +47,7 @@ def watch(
     """Watch RUN, a search, a comparison or the folder of a training, while it runs or after; q closes the screen, and
     the run continues.
 
-    Without RUN it takes the newest that is running, else the newest.
+    Without RUN it takes the newest that is running, else the newest. It waits for a RUN that has not begun.
 
     --json prints an object every few seconds until RUN has ended, or one with --once.
 
@@ -53,6 +57,8 @@ def watch(
         raise BadInput("--svg writes a picture: leave out --once and --json")
     console = open_console(markup=False)
     on_screen = not (plain or as_json or once or svg) and can_show(console)
+    if name is not None and not (once or svg):
+        wait_for_run(db, name)
     if name is not None and is_training(name):
         if svg is not None:
             raise BadInput(f"--svg draws searches; write the page of a training: evo report {name}")
@@ -68,7 +74,7 @@ def watch(
 
             progress.refresh()
             with at_file(f"cannot write {svg}"):
-                Path(svg).write_text(save_svg(progress.snapshot(), time.time()), encoding="utf-8")
+                Path(svg).write_text(save_svg(progress.snapshot_with_best(), time.time()), encoding="utf-8")
         elif once and not as_json:
             print_picture(progress, console)
         else:
@@ -98,6 +104,23 @@ def watch_training(folder: str, console: Console, on_screen: bool, as_json: bool
                 console.print(training.gain, soft_wrap=True)
             return 0
         time.sleep(choose_pause(time.monotonic() - began))
+
+
+def wait_for_run(db: str, name: str) -> None:
+    """Wait until a run, a comparison or a training has begun. Raises NoRuns, UnknownRun for a name like another's."""
+    told = False
+    while not is_training(name):
+        try:
+            with Store.open(db, read_only=True) as store:
+                runs_named(store, name)
+            return
+        except (NoRuns, UnknownRun) as error:
+            if "did you mean" in str(error):
+                raise
+            if not told:
+                click.echo(f"waiting for {name}, which has not begun; Ctrl-C ends ({error})", err=True)
+            told = True
+        time.sleep(WAIT_SECONDS)
 
 
 def choose_run(store: Store) -> str:
@@ -139,6 +162,6 @@ def print_picture(progress: Progress, console: Console) -> None:
     width, height = (console.width, console.height) if console.is_terminal else (ONCE_WIDTH, ONCE_HEIGHT)
     page = Console(width=width, highlight=False, markup=False, emoji=False)
     with page.capture() as captured:
-        page.print(picture(progress.snapshot(), width, height, time.time(), TERMINAL))
+        page.print(picture(progress.snapshot_with_best(), width, height, time.time(), TERMINAL))
     lines = [line.rstrip() for line in captured.get().splitlines()]
     print("\n".join(lines))

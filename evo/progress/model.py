@@ -68,6 +68,8 @@ from vpo.metrics import Interval, diversity
 IMPROVEMENTS_KEPT = 30
 TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
+FEW_PROBLEMS = 12
+"""A viewer of so few has room for the best answer to one of them."""
 STEPS_KEPT = 500
 """Steps of a trainer that are kept; at twice as many, every other one is dropped."""
 SHARE = 0.005
@@ -572,6 +574,16 @@ class Progress:
             self._selected_answer(min(problem, len(self._rows) - 1), arm) if begun and arm is not None else None,
         )
         return replace(snapshot, remaining=self._seconds_left(time.time() if now is None else now, snapshot))
+
+    def snapshot_with_best(self) -> Snapshot:
+        """The same; if no arm is selected, of few problems with the best answer of any arm to the selected one."""
+        snapshot = self.snapshot()
+        if not 0 < len(snapshot.problems) <= FEW_PROBLEMS or snapshot.detail is not None:
+            return snapshot
+        problem = min(self._selected[0], len(snapshot.problems) - 1)
+        found = {arm: search.rises[-1].fitness for (of, arm), search in self.fittest().items() if of == problem}
+        ahead = max(found, key=found.__getitem__, default=0)
+        return replace(snapshot, detail=self._selected_answer(problem, snapshot.arms[ahead].name))
 
     def _arm(self, number: int, statistics: bool) -> ArmSnapshot:
         of, runs = self.comparison.arms[number], self._of_arm(number)

@@ -33,7 +33,7 @@ from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot
 from evo.tui import draw
 from evo.tui.child import CommandProcess
-from evo.tui.detail import draw_detail, tabs
+from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
 from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, legend, parts_of
@@ -44,7 +44,7 @@ POLL_SHARE = 0.02
 """Readings that cost more than this share of a core come less often."""
 FAULT_SECONDS = 10.0
 """A database that does not answer a screen without a search for so long has gone away."""
-WIDE, TALL = 116, 24
+WIDE, TALL, ROOMY = 116, 24, 30
 THEMES = {"dark": "textual-dark", "light": "textual-light", "terminal": "ansi-dark"}
 """Short names for EVO_THEME, which also takes the names of Textual's themes."""
 
@@ -111,9 +111,12 @@ class ScreenApp(App[int]):
     #verdict { max-height: 6 }
     #body { height: 1fr }
     #left { width: 5fr; padding: 0 1 }
-    #side { width: 3fr; padding: 0 1; min-width: 46; scrollbar-size-vertical: 1 }
+    #side { width: 3fr; padding: 0 1; min-width: 46; scrollbar-size-vertical: 1; scrollbar-gutter: stable }
     #curves { height: 2fr; max-height: 24; min-height: 6 }
-    #problems { height: 3fr; min-height: 3; background: $background }
+    #problems { height: 3fr; min-height: 3; background: $background; scrollbar-size-vertical: 1 }
+    #best { display: none; height: 3fr; min-height: 3; scrollbar-size-vertical: 1 }
+    .-best #problems { height: auto }
+    .-best #best { display: block }
     #search { display: none; height: 3 }
     .-narrow #side { display: none }
     .-narrow.panels #side { display: block; width: 1fr }
@@ -187,6 +190,8 @@ class ScreenApp(App[int]):
                 yield Static(id="curves")
                 yield Static(id="legend")
                 yield DataTable(id="problems", cursor_type="row")
+                with VerticalScroll(id="best"):
+                    yield Static()
                 yield Input(id="search", placeholder="part of a name")
             with VerticalScroll(id="side"):
                 yield Static(id="panels")
@@ -243,7 +248,7 @@ class ScreenApp(App[int]):
         arm = known.arms[min(self._arm, len(known.arms) - 1)].name if known is not None and self._shows_answer else None
         progress.select(self._problem, arm)
         progress.refresh()
-        return progress.snapshot()
+        return progress.snapshot_with_best()
 
     def _tell(self, snapshot: Snapshot) -> None:
         with contextlib.suppress(RuntimeError):  # the screen has ended
@@ -304,6 +309,10 @@ class ScreenApp(App[int]):
             query("#head", Static).update(Text(f"evo\n\n  {clean(self._loading)} …"))
             return
         self._show_head(snapshot)
+        few = snapshot.detail is not None and self.size.height >= ROOMY + len(snapshot.problems)
+        has_room = few or len(snapshot.problems) == 1
+        self._base.set_class(has_room, "-best")
+        query("#best Static", Static).update(draw_best(snapshot, palette))
         width = self.size.width - 2
         query("#arms", Static).update(draw.arms(snapshot, width, palette))
         query("#verdict", Static).update(draw.verdict(snapshot, palette))

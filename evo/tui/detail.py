@@ -38,16 +38,40 @@ def draw_detail(snapshot: Snapshot, problem: int, arm: int, palette: Palette) ->
     return Group(drawn, *_prompt(detail))
 
 
+def draw_best(snapshot: Snapshot, palette: Palette) -> RenderableType:
+    """The best answer to the selected problem: where it is from, its vector, its picture and text."""
+    detail = snapshot.detail
+    if detail is None or detail.stored is None or detail.answer is None:
+        return Text("no valid answer yet", palette.muted)
+    arm = f" of {clean(detail.arm)}" * (len(snapshot.arms) > 1)
+    problem = f" to {shorten(detail.stored.problem.name, 30)}" * (len(snapshot.problems) > 1)
+    line = Text(f"best answer{arm}{problem}  ", STRONG).append(f"{_born(detail.stored, detail.seed)}  ", palette.muted)
+    drawn = [Text(clean_lines(detail.stated.picture))] * bool(detail.stated.picture.strip())
+    return Group(line.append_text(_vector(detail.answer, palette)), *drawn, _text(detail.stored))
+
+
+def _born(stored: CandidateDetail, seed: int) -> str:
+    born = "the seed answer" if stored.iteration is None else f"iteration {stored.iteration + 1}, seed {seed}"
+    return f"candidate {stored.candidate.id}, {born}"
+
+
+def _text(stored: CandidateDetail) -> RenderableType:
+    """The answer, a program in colours."""
+    text = clean_lines(stored.candidate.text[:MOST_CHARS])
+    if stored.problem.answer_format != "python":
+        return Text(text)
+    return Syntax(text, "python", theme="ansi_dark", background_color="default", word_wrap=True)
+
+
 def draw_answer(
     stored: CandidateDetail, answer: StoredAnswer, seed: int, stated: Statement, palette: Palette
 ) -> RenderableType:
     """An answer with its provenance, without its prompt. seed: of its search"""
     candidate, parent, target = answer.candidate, answer.parent, stored.problem.target
-    born = "the seed answer" if stored.iteration is None else f"iteration {stored.iteration + 1}, seed {seed}"
     line = Text("fitness ", palette.muted).append(f"{candidate.fitness:.6g}", STRONG)
     if target is not None:
         line.append(f" of {target:.6g}", palette.muted)
-    line.append(f"   candidate {candidate.id}, {born}, island {candidate.island}, found {stored.found}×", palette.muted)
+    line.append(f"   {_born(stored, seed)}, island {candidate.island}, found {stored.found}×", palette.muted)
     steps = [f"{ancestor.candidate} ({fitness(ancestor.fitness)})" for ancestor in answer.lineage]
     if len(steps) > 1 and candidate.generation >= len(steps):
         steps.append(f"{candidate.generation + 1 - len(steps)} more")
@@ -68,13 +92,7 @@ def draw_answer(
     parts += _picture(stated)
     if parent is not None and answer.difference:
         parts += [_title(f"changes to its parent {parent.id}"), _difference(answer, palette)]
-    parts.append(_title("answer"))
-    text = clean_lines(candidate.text[:MOST_CHARS])
-    if stored.problem.answer_format == "python":
-        parts.append(Syntax(text, "python", theme="ansi_dark", background_color="default", word_wrap=True))
-    else:
-        parts.append(Text(text))
-    return Group(*parts)
+    return Group(*parts, _title("answer"), _text(stored))
 
 
 def _title(text: str) -> Text:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, share_text
 from evo.progress.snapshot import ArmSnapshot, ImprovementLine, Snapshot, error_name
+from evo.tui.detail import draw_best
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, rate, signed, sparkcurve
 from evo.tui.palette import STRONG, Palette
@@ -20,6 +21,8 @@ from evo.tui.plot import draw_plot
 from evo.tui.problems import ProblemTable, TableChoice, describe, legend
 
 MOST_ISLANDS, MOST_IMPROVEMENTS, MOST_ERRORS = 12, 12, 12
+WIDE_PANEL = 60
+"""Columns of a panel with room for the names of arms beside their marks."""
 
 
 def _grid(width: int | None = None) -> Table:
@@ -31,7 +34,7 @@ def head(snapshot: Snapshot, width: int, now: float, palette: Palette, doing: st
     state, mood = snapshot.state(now)
     state = f"{doing}, {state}" if doing else state
     first = Text(shorten(snapshot.name, max(8, width // 3)), STRONG, no_wrap=True, overflow="ellipsis")
-    for part in _about(snapshot):
+    for part in _about(snapshot, max(30, (width - first.cell_len - width_of(state)) // 3)):
         if first.cell_len + width_of(part) + 3 + width_of(state) < width:
             first.append(" · ", palette.muted).append(part)
     first.append(" " * max(1, width - first.cell_len - width_of(state)))
@@ -39,16 +42,16 @@ def head(snapshot: Snapshot, width: int, now: float, palette: Palette, doing: st
     return Text("\n").join([first, _progress(snapshot, width, palette)])
 
 
-def _about(snapshot: Snapshot) -> list[str]:
+def _about(snapshot: Snapshot, room: int) -> list[str]:
     names = [problem.name for problem in snapshot.problems]
-    parts = [shorten(names[0], 30)] if len(names) == 1 else []
+    parts = [shorten(names[0], room)] if len(names) == 1 else []
     if len(names) > 1:
         shared = clean(common_prefix(names)).rstrip("/:_-")
         parts.append((f"{shared} · " if shared else "") + f"{len(names):,} problems")
     if snapshot.failed:
         parts.append(f"{len(snapshot.failed)} left out")
     if len(snapshot.arms) == 1:
-        parts.append(shorten(snapshot.arms[0].policy, 30))
+        parts.append(shorten(snapshot.arms[0].policy, room))
     seeds = max(arm.seeds for arm in snapshot.arms)
     counts = [f"{len(snapshot.arms)} arms"] if len(snapshot.arms) > 1 else []
     counts += [f"{seeds} seeds"] if seeds > 1 else []
@@ -177,7 +180,7 @@ def panels(snapshot: Snapshot, problem: int, width: int, now: float, palette: Pa
         name = snapshot.problems[min(problem, len(snapshot.problems) - 1)].name
         made.append((f"population of {shorten(name, 30)}", population(snapshot, palette)))
     if any(arm.operators for arm in snapshot.arms):
-        made.append(("better than the parent, by its share of the target", operators(snapshot, width, palette)))
+        made.append(("better than the parent", operators(snapshot, width, palette)))
     if any(arm.training is not None for arm in snapshot.arms):
         made.append(("training", training(snapshot, width, palette)))
     if snapshot.errors or snapshot.faults:
@@ -216,7 +219,9 @@ def population(snapshot: Snapshot, palette: Palette) -> Table:
 def operators(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     """A line for each operator below one of titles, without empty columns; pooled over problems and seeds."""
     rows = [(number, operator) for number, arm in enumerate(snapshot.arms) for operator in arm.operators]
-    rates = [name for name in SHOWN_RATES if any(name in operator.shares for _, operator in rows)]
+    known = [name for name in SHOWN_RATES if any(name in operator.shares for _, operator in rows)]
+    levels = [place for place, name in enumerate(SHOWN_RATES) if RATE_TITLES[name].startswith("<") and name in known]
+    rates = [name for place, name in enumerate(SHOWN_RATES) if name in known or place < max(levels, default=0)]
     while len(rates) > 1 and sum(max(width_of(RATE_TITLES[name]), 5) + 1 for name in rates) + 14 > width:
         rates.pop()
     table = _grid()
@@ -256,32 +261,27 @@ def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -
         return Text("none yet", palette.muted)
     numbers = {arm.name: number for number, arm in enumerate(snapshot.arms)}
     prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
-    several = any(arm.seeds > 1 for arm in snapshot.arms)
-    table = _grid(width)
-    titles = (
-        "ago",
-        *["arm"] * (len(numbers) > 1),
-        "problem",
-        *["seed"] * several,
-        "iter.",
-        "fitness",
-        "change of vector",
-    )
-    for title in titles:
-        table.add_column(
-            Text(title, palette.muted), no_wrap=True, overflow="ellipsis", ratio=1 if title == titles[-1] else None
-        )
+    rows: list[dict[str, Text]] = []
     for line in snapshot.improvements[:MOST_IMPROVEMENTS]:
-        rise = Text("" if line.before is None else fitness(line.before), palette.muted)
-        table.add_row(
-            Text(ago(now - line.created), palette.muted),
-            *[_name(snapshot, numbers[line.arm], palette, 12)] * (len(numbers) > 1),
-            shorten(snapshot.problems[line.problem].name[prefix:], 16),
-            *[Text(f"s{line.seed}", palette.muted)] * several,
-            Text(f"#{line.iteration}", palette.muted),
-            rise.append("→").append(fitness(line.fitness), STRONG),
-            Text(vector_change(snapshot.problems[line.problem].objectives, line)),
-        )
+        rise, number = Text("" if line.before is None else fitness(line.before), palette.muted), numbers[line.arm]
+        row = {"ago": Text(ago(now - line.created), palette.muted)}
+        if len(numbers) > 1:
+            mark = Text(palette.mark(number), palette.arm(number))
+            row["arm"] = mark if width < WIDE_PANEL else _name(snapshot, number, palette, 12)
+        if len(snapshot.problems) > 1:
+            row["problem"] = Text(shorten(snapshot.problems[line.problem].name[prefix:], 16))
+        if any(arm.seeds > 1 for arm in snapshot.arms):
+            row["seed"] = Text(f"s{line.seed}", palette.muted)
+        row["iter."] = Text(f"#{line.iteration}", palette.muted)
+        row["fitness"] = rise.append("→").append(fitness(line.fitness), STRONG)
+        row["change of vector"] = Text(vector_change(snapshot.problems[line.problem].objectives, line))
+        rows.append(row)
+    table = _grid(width)
+    for title in rows[0]:
+        ratio = 1 if title == "change of vector" else None
+        table.add_column(Text(title, palette.muted), no_wrap=True, overflow="ellipsis", ratio=ratio)
+    for row in rows:
+        table.add_row(*row.values())
     return table
 
 
@@ -329,4 +329,5 @@ def picture(snapshot: Snapshot, width: int, height: int, now: float, palette: Pa
             drawn.add_row(*table.row(snapshot, row, width, palette))
         parts += [Text(f"problems {describe(TableChoice(), snapshot, len(rows))}", STRONG), drawn]
         parts.append(Text(legend(snapshot), palette.muted, overflow="ellipsis", no_wrap=True))
+    parts += [draw_best(snapshot, palette)] * (snapshot.detail is not None)
     return Group(*parts, Text(""), panels(snapshot, 0, width, now, palette))

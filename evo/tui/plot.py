@@ -65,11 +65,14 @@ def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int
     names = max((min(width_of(clean(name)), 12) for _, name, _ in curves), default=0)
     unit = curves[0][2].unit
     labels = max(names + 7, len(unit) + 2) if width >= 46 else 0  # the unit is below the names
-    left, below = 6, 2 if height >= LOW else 1
-    across, rows = max(1, width - left - labels - 1), max(1, height - below)
+    below = 2 if height >= LOW else 1
+    rows = max(1, height - below)
     banded = [curve for *_, curve in curves] if len(curves) <= MOST_BANDS else []
     scaled = [curve.mean for *_, curve in curves] + [edge for curve in banded for edge in (curve.low, curve.high)]
     low, high = (0.0, 1.0) if share else _range(scaled)
+    marked = _ticks(rows, low, high, share)
+    left = max(6, *(len(text) + 2 for _, text in marked))
+    across = max(1, width - left - labels - 1)
     at = np.clip(np.round(np.linspace(0, len(axis) - 1, 2 * across)), 0, max(0, len(axis) - 1)).astype(np.int64)
 
     def heights(values: Floats) -> Floats:
@@ -90,7 +93,7 @@ def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int
             if (value := curve.mean[at[2 * x]]) == value:
                 marks.setdefault((row_of(value), x), number)
     ends = _ends([heights(curve.mean) / 4 for *_, curve in curves], rows)
-    ticks = {row_of(value): text for value, text in _ticks(rows, low, high, share)}
+    ticks = {row_of(value): text for value, text in marked}
     text = Text(no_wrap=True, overflow="crop")
     for y in range(rows):
         text.append(f"{ticks.get(y, ''):>{left - 1}}┤", palette.muted)
@@ -144,9 +147,9 @@ def _ticks(rows: int, low: float, high: float, share: bool) -> list[tuple[float,
     if share:
         return [(i / count, f"{i / count:.0%}") for i in range(count + 1)]
     size = _round_step((high - low) / count)
-    digits = min(3, max(0, -math.floor(math.log10(size) + 1e-9)))
+    digits = max(0, -math.floor(math.log10(size) + 1e-9))
     values = [size * n for n in range(math.ceil(low / size), math.floor(high / size) + 1)]
-    return [(value, f"{value:.{digits}f}" if digits else f"{value:g}") for value in values]
+    return [(value, f"{value:.{digits}f}" if digits else f"{value:,.0f}") for value in values]
 
 
 def _round_step(size: float) -> float:

@@ -75,11 +75,23 @@ def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
     [
         (["rum"], "did you mean run"),
         (["run", "--against", "nobody", "--once"], "no arm nobody"),
-        (["run", "--db", "sqlite:///none.db"], "the file does not exist"),
+        (["run", "--db", "sqlite:///none.db", "--once"], "the file does not exist"),
     ],
 )
 def test_bad_input_is_one_line(db, capsys, arguments, said):
     assert said in refused(capsys, "watch", "--db", db, *arguments)
+
+
+def test_a_run_that_has_not_begun_is_waited_for(db, capsys, monkeypatch):
+    def begin(_seconds):
+        add_runs(db, "later")
+        with Store.open(db) as store:
+            store.finish_run(store.run("later").id, "failed")
+
+    monkeypatch.setattr(command.time, "sleep", begin)
+    assert invoke(["watch", "later", "--db", db, "--plain"]) == 0
+    shown = capsys.readouterr()
+    assert "1 failed" in shown.out and shown.err.startswith("waiting for later, which has not begun; Ctrl-C ends (")
 
 
 def snapshot_of(summary=None, name="x", **values):

@@ -62,6 +62,14 @@ def test_it_shows_its_parts_at_every_size(size):
     drive(scenario, size=size)
 
 
+@pytest.mark.parametrize(("size", "shown"), [((200, 50), True), ((100, 40), False)])
+def test_the_best_answer_stands_below_a_short_table(size, shown):
+    async def scenario(it):
+        assert ("best answer of vpo to maze:hard/3" in it.text()) == shown
+
+    drive(scenario, samples.detailed(), size=size)
+
+
 def test_rows_are_chosen_opened_and_left():
     async def scenario(it):
         await it.press("down", "down", "j", "k")

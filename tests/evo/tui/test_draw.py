@@ -79,6 +79,11 @@ def test_narrow_screens_leave_the_lightest_columns_out():
     assert max(map(len, narrow.splitlines())) <= 60
 
 
+def test_no_column_of_a_narrow_panel_is_cut_to_nothing():
+    rows = printed(draw.improvements(samples.running(), 43, samples.NOW, DARK), 43).splitlines()
+    assert len(rows) == 13 and all(row[36:].strip(" …") for row in rows)
+
+
 def test_failed_problems_are_named_with_their_reason():
     snapshot = samples.finished()
     fault = FailedProblem("maze:hard/99", "grpo", "no\nscore")

@@ -77,6 +77,9 @@ def test_curves_that_end_together_keep_names_apart():
 def test_values_beyond_shares_get_a_scale_of_their_own():
     lines = draw([drawn("a", 0, np.linspace(120, 480, 30))], 60, 12, share=False)
     assert any(line.lstrip().startswith("200┤") for line in lines)
+    close = draw([drawn("a", 0, np.linspace(-1234567.002, -1234567.001, 30))], 60, 12, share=False)
+    ticks = [line.split("┤")[0].strip() for line in close if "┤" in line]
+    assert len(set(ticks) - {""}) == len([tick for tick in ticks if tick]) >= 2
     constant = draw([drawn("a", 0, [2.0] * 30)], 60, 12, share=False)
     assert any("2" in line.split("┤")[0] for line in constant if "┤" in line)
 
