@@ -16,6 +16,7 @@ from islands.schema import ESCAPED, Answer, Candidate, PolicyVersion, Problem, P
 from islands.store import Store
 from islands.types import Candidate as CandidateRecord
 from islands.types import ProblemRecord
+from problems.contract import Score
 
 HEAD = 300
 """Characters of a text that a list reads."""
@@ -52,6 +53,7 @@ class CandidateSummary:
     rewards: tuple[float, ...]
     error: str | None
     text: str
+    values: tuple[float | None, ...]
 
 
 def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list[CandidateSummary]:
@@ -69,6 +71,7 @@ def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list
             Candidate.c.rewards,
             func.substr(cast(Candidate.c.error, Text), 1, HEAD),
             func.substr(cast(Candidate.c.text, Text), 1, HEAD),
+            Candidate.c.own_values,
         )
         .join(Problem, Problem.c.id == Candidate.c.problem_id)
         .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
@@ -77,9 +80,11 @@ def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list
     )
     summaries = []
     for row in store.rows(query):
-        id, run, problem, iteration, fitness, rewards, error, text = tuple(row)
-        head = None if error is None else beginning(error)
-        summaries.append(CandidateSummary(id, run, problem, iteration, fitness, tuple(rewards), head, beginning(text)))
+        id, run, problem, iteration, fitness, rewards, error, text, own = tuple(row)
+        head, own = None if error is None else beginning(error), tuple(own or ())
+        summaries.append(
+            CandidateSummary(id, run, problem, iteration, fitness, tuple(rewards), head, beginning(text), own)
+        )
     return summaries
 
 
@@ -307,21 +312,26 @@ def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     return Origin(system, user, "", 0)
 
 
-def vectors(store: Store, candidates: Sequence[int]) -> dict[int, tuple[tuple[float, ...], tuple[float, ...] | None]]:
-    """Candidate id -> its reward vector and its parent's, None without a parent."""
+def vectors(store: Store, candidates: Sequence[int]) -> dict[int, tuple[Score, Score | None]]:
+    """Candidate id -> its numbers and its parent's, None without a parent."""
     parent = Candidate.alias()
+    columns = [column for of in (Candidate.c, parent.c) for column in (of.rewards, of.fitness, of.own_values)]
     query = (
-        select(Candidate.c.id, Candidate.c.rewards, parent.c.rewards)
+        select(Candidate.c.id, *columns)
         .outerjoin(parent, parent.c.id == Candidate.c.parent_id)
         .where(Candidate.c.id.in_(candidates))
     )
-    return {id: (tuple(own), None if of is None else tuple(of)) for id, own, of in store.rows(query)}
+    found = {}
+    for id, rewards, fitness, own, *of in store.rows(query):
+        before = None if of[0] is None else Score(tuple(of[0]), of[1], values=tuple(of[2] or ()))
+        found[id] = (Score(tuple(rewards), fitness, values=tuple(own or ())), before)
+    return found
 
 
 @dataclass(frozen=True)
 class CandidateLine:
-    """A distinct answer. iteration, policy_version are None for a seed, whose sequence is -1. created: seconds since
-    1970, UTC"""
+    """A distinct answer. iteration, policy_version are None for a seed, whose sequence is -1. values: what the scorer
+    measured, {} where that is the rewards; created: seconds since 1970, UTC"""
 
     problem: str
     candidate: int
@@ -333,6 +343,7 @@ class CandidateLine:
     policy_version: str | None
     fitness: float
     rewards: dict[str, float]
+    values: dict[str, float | None]
     features: dict[str, float]
     error: str | None
     feedback: str
@@ -342,7 +353,7 @@ class CandidateLine:
 
 LINE_FIELDS = (
     *("problem", "objectives", "candidate", "iteration", "sequence", "island", "generation", "parent"),
-    *("policy_version", "fitness", "rewards", "features", "error", "feedback", "answer", "created"),
+    *("policy_version", "fitness", "rewards", "values", "features", "error", "feedback", "answer", "created"),
 )
 """Of the query, in its order."""
 
@@ -362,6 +373,7 @@ def candidates_table(store: Store, run_id: int) -> Iterator[CandidateLine]:
             PolicyVersion.c.version,
             Candidate.c.fitness,
             Candidate.c.rewards,
+            Candidate.c.own_values,
             Candidate.c.features,
             Candidate.c.error,
             Candidate.c.feedback,
@@ -376,5 +388,6 @@ def candidates_table(store: Store, run_id: int) -> Iterator[CandidateLine]:
     )
     for row in store.rows(query):
         values = dict(zip(LINE_FIELDS, tuple(row), strict=True))
-        objectives, rewards = values.pop("objectives"), values["rewards"]
-        yield CandidateLine(**{**values, "rewards": dict(zip(objectives, rewards, strict=True))})
+        objectives = values.pop("objectives")
+        rewards, own = (dict(zip(objectives, values[key] or (), strict=False)) for key in ("rewards", "values"))
+        yield CandidateLine(**{**values, "rewards": rewards, "values": own})

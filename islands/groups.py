@@ -120,12 +120,14 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
             Candidate.c.features,
             Candidate.c.feedback,
             Candidate.c.error,
+            Candidate.c.own_values,
         )
         .where(Rollout.c.group_id.in_(ids))
         .order_by(Answer.c.rollout_id, Answer.c.position)
     )
     for row in connection.execute(links):
-        score = Score(tuple(row.rewards), row.fitness, row.features, row.feedback, row.error)
+        own = tuple(row.own_values or ())
+        score = Score(tuple(row.rewards), row.fitness, row.features, row.feedback, row.error, own)
         answer = ScoredAnswer(row.text, bytes(row.identity), score, row.seconds, row.id)
         answers.setdefault(row.rollout_id, []).append(answer)
     found: dict[int, list[ScoredRollout]] = {}

@@ -27,6 +27,7 @@ COLUMNS = (
     CandidateRow.c.generation,
     CandidateRow.c.island,
     CandidateRow.c.parent_id,
+    CandidateRow.c.own_values,
 )
 
 
@@ -38,8 +39,9 @@ def _by_ids(count: int) -> Select[Any]:
 
 def from_row(row: Sequence[Any]) -> Candidate:
     """A record from a row of COLUMNS."""
-    id, text, rewards, fitness, features, feedback, error, generation, island, parent = tuple(row)
-    return Candidate(id, text, tuple(rewards), fitness, features, feedback, error, generation, island, parent)
+    id, text, rewards, fitness, features, feedback, error, generation, island, parent, own = tuple(row)
+    vector, own = tuple(rewards), tuple(own or ())
+    return Candidate(id, text, vector, fitness, features, feedback, error, generation, island, parent, own)
 
 
 class CandidateReader:

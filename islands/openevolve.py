@@ -25,6 +25,7 @@ from islands.types import RunRecord
 from problems.address import shorten_names
 from problems.contract import Problem, Score
 from problems.identity import identity
+from problems.objectives import score_values
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 POLICY = "openevolve"
@@ -261,8 +262,8 @@ def score_of(program: OpenEvolveProgram, problem: Problem) -> Score | None:
             return known
     if len(given) < count or FITNESS not in numbers:
         return None
-    rewards = tuple(numbers[name] for name in problem.objectives)
-    return Score(rewards, numbers[FITNESS], {}, program.feedback)
+    rewards, own = score_values(problem.objectives, problem.metrics, numbers)
+    return Score(rewards, numbers[FITNESS], {}, program.feedback, values=own)
 
 
 def _failure(program: OpenEvolveProgram) -> str | None:
@@ -303,6 +304,7 @@ def import_programs(
             answer = ScoredAnswer(program.code, identity(program.code, problem.answer_format), score)
             if program.parent is None and sequence < 0:
                 placement = population.seed(answer, tx)
+                store.set_metrics(record.id, problem, score, tx)
             else:
                 sequence += 1
                 reply = Rollout(program.reply or program.code, nothing, nothing.astype(np.float32), nothing)

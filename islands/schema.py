@@ -29,7 +29,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0011"
+REVISION = "0012"
 """Of these tables (islands.migrations)."""
 METADATA = MetaData()
 ESCAPED = "\ue000"
@@ -110,6 +110,7 @@ Problem = define(
     column("best", BigInteger, nullable=True),
     column("best_fitness", Double, nullable=True),
     column("fingerprint", String(64), nullable=True),  # of its scorer
+    column("metrics", JSON(none_as_null=True), nullable=True),  # its objectives as problems.objectives has them
     UniqueConstraint("run_id", "index"),
 )
 
@@ -228,6 +229,7 @@ Candidate = define(
     column("island", BigInteger),
     column("parent_id", BigInteger, nullable=True),
     column("created", Double),
+    column("own_values", JSON(none_as_null=True), nullable=True),  # of the scorer, where the rewards are others
     UniqueConstraint("problem_id", "identity"),
     Index("ix_candidates_problem", "problem_id", "sequence"),
 )

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from islands.names import check_name, readable_name
 from islands.schema import PolicyVersion, Problem, Run, TrainingStep
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord, check_status
 from problems.address import did_you_mean
+from problems.contract import Problem as Contract
+from problems.contract import Score
+from problems.objectives import Objective, seeded_objectives
 from problems.redaction import redact
 
 
@@ -357,6 +361,11 @@ class Store:
             row = tx.connection.execute(insert(Problem).values(**values).returning(Problem)).one()
         return problem_record(row)
 
+    def set_metrics(self, problem_id: int, problem: Contract, seed: Score | None, tx: Transaction) -> None:
+        """Keep the objectives of a problem as its search begins. seed: the Score of the seed answer"""
+        metrics = [asdict(one) for one in seeded_objectives(problem.objectives, problem.metrics, seed)]
+        tx.connection.execute(update(Problem).where(Problem.c.id == problem_id).values(metrics=metrics))
+
     def problems(self, run_id: int) -> list[ProblemRecord]:
         """The run's problems by index."""
         query = select(Problem).where(Problem.c.run_id == run_id).order_by(Problem.c.index)
@@ -435,6 +444,7 @@ def problem_record(row: Row[Any]) -> ProblemRecord:
     """From a row of the table `problems`."""
     values = dict(row._mapping)
     values["objectives"] = tuple(values["objectives"])
+    values["metrics"] = tuple(Objective(**one) for one in values["metrics"] or ())
     if values["dimensions"] is not None:
         values["dimensions"] = tuple(values["dimensions"])
     return ProblemRecord(**values)

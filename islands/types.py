@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from problems.objectives import Objective
 from problems.types import Unanswered
 
 RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
@@ -48,6 +49,8 @@ class ProblemRecord:
     best, best_fitness: the fittest stored candidate that did not fail, None while there is none
     solved_sequence: sequence of the group that solved it
     fingerprint: of what scores it; None for a run from before these were kept
+    metrics: the objectives in their order, with directions, scales and the seed's values; of a run from before these
+        were kept its rewards
     """
 
     id: int
@@ -65,6 +68,11 @@ class ProblemRecord:
     best: int | None
     best_fitness: float | None
     fingerprint: str | None = None
+    metrics: tuple[Objective, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            object.__setattr__(self, "metrics", tuple(map(Objective, self.objectives)))
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,7 @@ class Candidate:
 
     generation: parent's + 1, 0 for a seed and for an answer to a prompt without a parent
     island: where it was born; copies may live on others
+    values: what the scorer measured, where rewards are made from it; see problems.objectives.own_values
     """
 
     id: int
@@ -85,6 +94,7 @@ class Candidate:
     generation: int
     island: int
     parent: int | None
+    values: tuple[float | None, ...] = ()
 
 
 class ParentKind(StrEnum):

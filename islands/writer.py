@@ -117,7 +117,7 @@ class GroupWriter:
                 text=answer.text, rewards=[float(r) for r in answer.score.rewards], fitness=float(answer.score.fitness),
                 features={name: float(value) for name, value in answer.score.features.items()}, measures=list(measured),
                 feedback=answer.score.feedback, error=answer.score.error, generation=generation, island=island,
-                parent_id=parent, created=now,
+                parent_id=parent, created=now, own_values=list(answer.score.values) or None,
             )
             for answer, measured in zip(answers, measures, strict=True)
         ]  # fmt: skip

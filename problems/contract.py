@@ -17,6 +17,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
+from problems.objectives import Objective
 from problems.redaction import redact
 
 ANSWER_FORMATS = ("text", "python", "route", "tagged")
@@ -66,6 +67,7 @@ class Score:
     features: behaviour, for the archive's cells
     feedback: text that the next prompt may show (errors, failing cases, a scorer's artifacts)
     error: the answer's fault in one line, or None
+    values: the scorer's own numbers, where rewards are made from them (problems.objectives); None: not measured
     """
 
     rewards: tuple[float, ...]
@@ -73,6 +75,7 @@ class Score:
     features: Mapping[str, float] = field(default_factory=dict)
     feedback: str = ""
     error: str | None = None
+    values: tuple[float | None, ...] = ()
 
     @classmethod
     def failure(cls, dimensions: int, error: str, feedback: str = "") -> Score:
@@ -107,7 +110,8 @@ class Problem(ABC):
     answer_format: one of ANSWER_FORMATS
     inline: scoring takes microseconds and runs in this process, so on the event loop rather than in a thread
     distinct_rewards: of the answers of one chain, those with equal rewards count once, the first of them
-    directions: "min" for the objectives whose metric is better when lower (problems.custom.scorer_problem)
+    directions: "min" for the objectives whose metric is better when lower (problems.objectives)
+    metrics: the objectives in full, where rewards are made from a scorer's own numbers
     timeout: CPU seconds that scoring an answer may take (one case of it, if there are cases); None if undeclared
     resources: what scoring an answer takes (problems.scoring); empty if undeclared
     execution: one of EXECUTIONS
@@ -123,6 +127,7 @@ class Problem(ABC):
     inline: bool = False
     distinct_rewards: bool = False
     directions: Mapping[str, str] = MappingProxyType({})
+    metrics: tuple[Objective, ...] = ()
     timeout: float | None = None
     resources: Mapping[str, float] = MappingProxyType({})
     execution: str = "unknown"
@@ -174,6 +179,11 @@ class Problem(ABC):
         """Good answers, the best first; `evo check` compares cheats with them, no prompt shows them. seed: of random
         choices"""
         return []
+
+    def restore(self, objectives: Sequence[Objective]) -> None:
+        """Take over the order and the scales that a stored search began with: a noisy scorer gives its seed others."""
+        if self.metrics:
+            self.metrics = tuple(objectives)
 
     def further_seeds(self) -> Sequence[str]:
         """The answers that the search starts from in addition to `seed_answer`."""

@@ -41,6 +41,7 @@ from islands.store import Store
 from islands.types import Candidate, Placement
 from problems.contract import Problem, ScorerFault, clip, finite
 from problems.contract import Score as ProblemScore
+from problems.objectives import score_values
 from problems.registry import given
 from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
 from vpo.policies.contract import Policy, PolicyTraits
@@ -282,13 +283,13 @@ def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
             return known
         if missing := [name for name in problem.objectives if name not in values]:
             raise ValueError(f"{problem.name}: a score without {', '.join(missing)}")
-        rewards = tuple(values[name] for name in problem.objectives)
-        return ProblemScore(rewards, values.get("fitness", sum(rewards) / len(rewards)))
+        rewards, own = score_values(problem.objectives, problem.metrics, values)
+        return ProblemScore(rewards, values.get("fitness", sum(rewards) / len(rewards)), values=own)
     if len(problem.objectives) != 1:
         raise ValueError(
             f"{problem.name} has the objectives {', '.join(problem.objectives)}: give a mapping or a problems.Score"
         )
-    return ProblemScore((_number(given_score),), _number(given_score))
+    return score_of(problem, {problem.objectives[0]: given_score})
 
 
 def _number(given: Any) -> float:

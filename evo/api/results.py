@@ -310,8 +310,9 @@ def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, An
         of_run = {"arm": run.arm, "seed": run.seed} if run.arm else {}
         for candidate in candidates_table(store, run.id):
             values = vars(candidate)
-            rewards = {f"reward.{name}": value for name, value in candidate.rewards.items()}
+            rewards: dict[str, float | None] = {f"reward.{name}": value for name, value in candidate.rewards.items()}
+            rewards |= {f"value.{name}": value for name, value in candidate.values.items()}
             features = {f"feature.{name}": value for name, value in candidate.features.items()}
-            kept = {name: value for name, value in values.items() if name not in ("rewards", "features")}
+            kept = {name: value for name, value in values.items() if name not in ("rewards", "values", "features")}
             rows.append({**of_run, **kept, **rewards, **features})
     return rows

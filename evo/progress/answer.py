@@ -23,6 +23,7 @@ from islands.runs import course_of
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import BadAddress, Problem, Score, ScorerFault
+from problems.objectives import Objective, own_values, value_changes
 from problems.registry import has_best_known, resolve
 
 AT_ONCE, IDS_NAMED = 500, 3
@@ -61,11 +62,12 @@ class StoredAnswer:
         return diff_answers(self.parent.text, self.candidate.text, self.unit, self.room)
 
     @property
-    def changes(self) -> list[tuple[str, float, float | None]]:
-        """(objective, reward, change from the parent's, None without a parent)."""
-        before = [None] * len(self.candidate.rewards) if self.parent is None else self.parent.rewards
-        rewards = zip(self.problem.objectives, self.candidate.rewards, before, strict=False)
-        return [(name, value, None if old is None else value - old) for name, value, old in rewards]
+    def changes(self) -> list[tuple[Objective, float | None, float]]:
+        """(objective, what the scorer measured, its change from the parent's: nan if that is unknown)."""
+        metrics = self.problem.metrics
+        own = own_values(metrics, self.candidate)
+        before = [None] * len(own) if self.parent is None else own_values(metrics, self.parent)
+        return list(zip(metrics, own, value_changes(own, before), strict=True))
 
     @property
     def chain(self) -> str:

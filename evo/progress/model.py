@@ -63,6 +63,7 @@ from islands.runs import (
 from islands.store import Store
 from islands.training import newest_training, newest_version, training_between
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
+from problems.objectives import own_values, value_changes
 from vpo.metrics import Interval, diversity
 
 IMPROVEMENTS_KEPT = 30
@@ -639,8 +640,10 @@ class Progress:
         shown = [(run, place[row], rise) for run, row, rise in self._recent if row in place]
         read, lines = vectors(self.store, [rise.candidate for *_, rise in shown]), []
         for run, problem, rise in shown:
-            own, parent = read.get(rise.candidate, ((), None))
-            change = None if parent is None else tuple(a - b for a, b in zip(own, parent, strict=False))
+            metrics = self.comparison.problems[problem].metrics
+            vector, parent = read.get(rise.candidate, (None, None))
+            own = () if vector is None else own_values(metrics, vector)
+            change = None if parent is None else value_changes(own, own_values(metrics, parent))
             arm = self.comparison.arms[run.arm].name
             assert rise.created is not None
             lines.append(

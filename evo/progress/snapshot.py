@@ -162,8 +162,9 @@ class FailedProblem:
 
 @dataclass(frozen=True)
 class ImprovementLine:
-    """A new best answer of one search. change: of its reward vector against its parent's, None without a parent;
-    before: the best fitness before it, None for the first valid answer."""
+    """A new best answer of one search. values: what the scorer measured (problems.objectives.own_values); change: of
+    these against its parent's, nan where one is unknown, None without a parent; before: the best fitness before it,
+    None for the first valid answer."""
 
     arm: str
     seed: int
@@ -173,7 +174,7 @@ class ImprovementLine:
     fitness: float
     before: float | None
     created: float
-    rewards: tuple[float, ...] = ()
+    values: tuple[float | None, ...] = ()
     change: tuple[float, ...] | None = None
 
 

@@ -180,7 +180,8 @@ def _number(value: float) -> str:
 
 
 def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequence[ProblemRecord]) -> None:
-    """Raise BadInput if the stored addresses now name other problems than the run searched."""
+    """Raise BadInput if the stored addresses now name other problems than the run searched. The problems take over what
+    the run began with."""
     now, then = [problem.name for problem in problems], [record.address for record in records]
     if now != then:
         changed = next(
@@ -188,6 +189,7 @@ def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequen
         )
         raise BadInput(f"run {run.name}: its problems have changed ({changed}); start a new run")
     for problem, record in zip(problems, records, strict=True):
+        problem.restore(record.metrics)
         if tuple(problem.objectives) != tuple(record.objectives):
             raise BadInput(
                 f"run {run.name}: {problem.name} now has the objectives {', '.join(problem.objectives)}, "

@@ -148,6 +148,8 @@ class OpenRun:
         if isinstance(seeds, ScorerFault):
             problem_run.fail(str(seeds), self.store, transaction)
             return
+        score = seeds[0].score if seeds else None
+        self.store.set_metrics(problem_run.record.id, problem_run.problem, score, transaction)
         for seed in seeds:
             problem_run.population.seed(seed, transaction)
         target = problem_run.target

@@ -10,8 +10,9 @@ from rich.text import Text
 from evo.progress.answer import Statement, StoredAnswer, describe_best_known
 from evo.progress.snapshot import Detail, Snapshot
 from evo.tui.line import clean, clean_lines, shorten
-from evo.tui.numbers import fitness, signed
+from evo.tui.numbers import fitness
 from evo.tui.palette import STRONG, Palette
+from evo.values import mark, write_number
 from islands.browse import CandidateDetail
 
 MOST_CHARS = 40_000
@@ -120,10 +121,10 @@ def _prompt(detail: Detail) -> list[RenderableType]:
 
 def _vector(answer: StoredAnswer, palette: Palette) -> Text:
     text = Text()
-    for name, value, moved in answer.changes:
-        text.append(f"{shorten(name, 20)} {fitness(value)}")
-        if abs(change := moved or 0.0) > 5e-4:
-            text.append(f" ({signed(change)})", palette.good if change > 0 else palette.bad)
+    for objective, value, change in answer.changes:
+        text.append(f"{shorten(objective.name, 20)} {write_number(value)}{mark(objective)}")
+        if abs(change) > 0:
+            text.append(f" ({change:+.3g})", palette.bad if (change > 0) == objective.lower else palette.good)
         text.append("  ")
     return text
 

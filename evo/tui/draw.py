@@ -289,7 +289,7 @@ def vector_change(objectives: tuple[str, ...], line: ImprovementLine) -> str:
     """gold +.20 diamond -.10: the components that changed most first."""
     if line.change is None:
         return "no parent"
-    changed = [(abs(by), name, by) for name, by in zip(objectives, line.change, strict=False) if abs(by) > 5e-4]
+    changed = [(abs(by), name, by) for name, by in zip(objectives, line.change, strict=False) if abs(by) > 0]
     ranked = sorted(changed, key=lambda part: -part[0])
     return "  ".join(f"{shorten(name, 12)} {signed(by)}" for _, name, by in ranked) or "same vector as its parent"
 

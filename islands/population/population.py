@@ -205,7 +205,8 @@ class Population:
     def score_of(self, candidate_id: int) -> Score:
         """The Score that a candidate was stored with. Raises KeyError."""
         candidate = self.candidate(candidate_id)
-        return Score(candidate.rewards, candidate.fitness, candidate.features, candidate.feedback, candidate.error)
+        own = candidate.values
+        return Score(candidate.rewards, candidate.fitness, candidate.features, candidate.feedback, candidate.error, own)
 
     @property
     def best(self) -> tuple[int, float, tuple[float, ...]] | None:
@@ -297,7 +298,7 @@ class Population:
         self._reader.pin(
             Candidate(
                 id, answer.text, tuple(score.rewards), score.fitness, dict(score.features), score.feedback, score.error,
-                generation, island, parent,
+                generation, island, parent, score.values,
             )
         )  # fmt: skip
 

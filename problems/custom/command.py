@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,8 @@ class CommandProblem(FilesProblem):
     def _learn(self) -> None:
         super()._learn()
         if self._seed is None:  # its objectives were declared, and it was not run yet
-            self._seed = self._score_of(self._seed_value())
+            self._seed = partial(self._score_of, self._seed_value())
+            self._seed()  # it may be at fault
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -7,18 +7,21 @@ loaded: a file (scorer_file), a function (scorer_function), a command (command),
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from problems.apart import AnswerCalls
 from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault, clip, finite
+from problems.objectives import Objective, describe_directions, is_lower, measure_objectives, score_values
 from problems.redaction import redact_known, redact_strings
 from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault
 from problems.scoring import GPUS, check_resources
@@ -43,6 +46,7 @@ RESERVED = ("fitness", "combined_score", "feedback", "features", "error", "rewar
 MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _CONNECTION = re.compile(r"^\w*(Connect\w*|URLError|gaierror)\b|\[Errno 1\]|\[Errno -\d\]|name resolution")
 """In the words of sockets, urllib, requests, httpx and clients of models."""
+_FITNESS = ("fitness", "combined_score")
 _NOTHING = "score() returned None; it must return numbers by name, or one number"
 
 
@@ -78,11 +82,12 @@ class ScorerProblem(Problem):
         self.execution = "shared" if options.isolated else "unconfined"
         self.resources, self._readable = options.resources, options.readable
         self.objectives: tuple[str, ...] = ("score",)
-        self._weights: tuple[float, ...] | None = None
+        self._weights: Mapping[str, float] | None = None
+        self._target: float | None = None
         self._left_out: tuple[str, ...] = ()
         self._statement, self._own_canonical = "", False
         self._seed_text = ""
-        self._seed: Score | None = None
+        self._seed: Callable[[], Score] | None = None
         self._further: list[str] = []
         self.holds_out = self.batched = False
         try:
@@ -96,7 +101,7 @@ class ScorerProblem(Problem):
     def statement(self) -> str:
         """The scorer's statement, else that there is a score to raise."""
         about = self._statement or f"Write an answer that scores high on: {', '.join(self.objectives)}."
-        return "\n\n".join(filter(None, (about, describe_directions(self.objectives, self.directions))))
+        return "\n\n".join(filter(None, (about, describe_directions(self.metrics))))
 
     def seed_answer(self) -> str:
         """The scorer's seed, "" without one."""
@@ -122,7 +127,7 @@ class ScorerProblem(Problem):
         if why := self._refusal(answer):
             return Score.failure(len(self.objectives), why)
         if self._seed is not None and answer == self._seed_text:
-            return self._seed
+            return self._seed()
         return self._measured("score", answer)
 
     def score_seed(self) -> Score:
@@ -135,8 +140,11 @@ class ScorerProblem(Problem):
         cases = self.score_held_out_cases(answer)
         if len(cases) == 1:
             return cases[0]
-        rewards = tuple(fmean(column) for column in zip(*(case.rewards for case in cases), strict=True))
-        return Score(rewards, fmean(case.fitness for case in cases))
+        rewards, values = (
+            tuple(fmean(column) for column in zip(*rows, strict=True))
+            for rows in ([case.rewards for case in cases], [case.values for case in cases if case.error is None])
+        )
+        return Score(rewards, fmean(case.fitness for case in cases), values=values)
 
     def score_held_out_cases(self, answer: str) -> list[Score]:
         self._raise_own_fault()
@@ -188,22 +196,24 @@ class ScorerProblem(Problem):
                 f"objectives are {', '.join(self.objectives)}"
             )
         extra = value if isinstance(value, dict) else {}
-        named = {**given, **{key: extra[key] for key in ("fitness", "combined_score") if extra.get(key) is not None}}
+        named = {**given, **{key: extra[key] for key in _FITNESS if extra.get(key) is not None}}
         features = extra.get("features") or {}
         if not isinstance(features, dict):
             raise ScorerFault(f"{self.where}: score() returned features = {clip(features)}, not numbers by name")
         for name, number in {**named, **features}.items():
             if finite(number) is None:
                 raise ScorerFault(f"{self.where}: score() returned {name} = {clip(number)}; it must be a finite number")
-        rewards = tuple(reward_of(float(given[name]), self.directions.get(name)) for name in self.objectives)
-        fitness = next((float(named[key]) for key in ("fitness", "combined_score") if key in named), None)
+        values = {name: float(number) for name, number in given.items()}
+        rewards, own = score_values(self.objectives, self.metrics, values)
+        counted = {**named, **dict(zip(self.objectives, rewards, strict=True))}
+        fitness = next((float(counted[key]) for key in _FITNESS if key in named), None)
         if fitness is None:
-            weights = self._weights or (1.0,) * len(rewards)
+            weights = [1.0 if self._weights is None else self._weights[name] for name in self.objectives]
             fitness = sum(w * r for w, r in zip(weights, rewards, strict=True)) / sum(weights)
         reported = None if "error" in self.objectives else extra.get("error")
         error = " ".join(str(reported).split()) if reported else None
         feedback = str(extra.get("feedback") or error or "")
-        score = Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, error)
+        score = Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, error, own)
         return score.check(self)  # a sum of finite numbers need not be
 
     # -- what the scorer declares, and the score of its seed ------------------------------------------------------
@@ -236,7 +246,7 @@ class ScorerProblem(Problem):
         target = about["target"]
         if target is not None and (isinstance(target, bool) or not isinstance(target, int | float)):
             raise ScorerFault(f"{self.where}: target is {target!r}, not a number")
-        self.target = finite(target)  # one beyond all numbers is none
+        self._target = finite(target)  # one beyond all numbers is none
         self._seed_text = self.canonical(texts[0]) if texts[0] else ""
         names, weights, directions = about["objectives"], about["weights"], about["directions"] or {}
         if not isinstance(directions, Mapping) or not all(item in ("max", "min") for item in directions.values()):
@@ -259,8 +269,30 @@ class ScorerProblem(Problem):
         self.objectives, self.directions = tuple(names), {str(name): item for name, item in directions.items()}
         self._weights = check_weights(self.where, weights, self.objectives)
         warn_of_objectives(self.where, self.objectives, self._left_out, self.directions)
+        if value is None and "min" in directions.values() and texts[0]:
+            with contextlib.suppress(ScorerFault):  # raised again when it is scored
+                value = self._seed_value()
+        seed = {} if value is None else {k: finite(v) for k, v in numbers(value, self.objectives).items()}
+        beside = set() if not isinstance(value, dict) else {key for key in _FITNESS if value.get(key) is not None}
+        whole = beside <= set(self.objectives)
+        self._take(measure_objectives(self.objectives, self.directions, seed, whole))
         if value is not None:
-            self._seed = self._score_of(value)
+            self._seed = partial(self._score_of, value)
+            self._seed()  # it may be at fault
+
+    def _take(self, metrics: tuple[Objective, ...]) -> None:
+        self.metrics, self.objectives, self.target = metrics, tuple(one.name for one in metrics), self._target
+        if self.target is not None and is_lower(metrics):
+            self.target = metrics[0].reward(self.target)
+
+    def restore(self, objectives: Sequence[Objective]) -> None:
+        """Those of other names are not taken over."""
+        mine = {one.name: one for one in self.metrics}
+        if set(mine) != {one.name for one in objectives}:
+            return
+        self._take(tuple(replace(mine[one.name], scale=one.scale, seed=one.seed) for one in objectives))
+        if not is_lower(objectives):  # also of a run from before these were kept
+            self.target = self._target
 
     def _seed_value(self, then: str = "") -> Any:
         """The seed's score as the scorer gives it. Raises ScorerFault if the seed fails. then: the consequence"""
@@ -358,7 +390,7 @@ def failure_in(value: Any, objectives: Sequence[str] = ()) -> str:
     if not isinstance(value, dict) or not isinstance(value.get("error"), str) or "error" in objectives:
         return ""
     given, features = numbers(value, objectives), value.get("features")
-    beside = [value[key] for key in ("fitness", "combined_score") if value.get(key) is not None]
+    beside = [value[key] for key in _FITNESS if value.get(key) is not None]
     measured = [*given.values(), *beside, *(features.values() if isinstance(features, dict) else ())]
     sound = given and set(objectives) <= set(given) and None not in map(finite, measured)
     if sound or (given and not value["error"].strip()):
@@ -377,21 +409,19 @@ def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
         names = objectives if len(objectives) == len(rewards) else [f"reward_{n}" for n in range(1, len(rewards) + 1)]
         return dict(zip(names, rewards, strict=True))
     plain = {str(key): item for key, item in value.items() if key not in RESERVED or key in objectives}
-    return plain or {key: value[key] for key in ("combined_score", "fitness") if key in value}
+    return plain or {key: value[key] for key in reversed(_FITNESS) if key in value}
 
 
 def objective_names(where: str, value: Any, asked: Sequence[str] = ()) -> tuple[str, ...]:
-    """The objectives in the seed's score: its names, sorted; a list's places in order. `asked` are names that
-    have a direction."""
+    """The objectives in the seed's score, in its order. `asked` are names that have a direction."""
     names = tuple(numbers(value, asked))
     if not names:
         raise ScorerFault(f"{where}: score() returned {clip(value)}, which holds no number")
-    positional = isinstance(value, dict) and isinstance(value.get("rewards"), list | tuple)
-    return names if positional else tuple(sorted(names))
+    return names
 
 
-def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> tuple[float, ...] | None:
-    """`weights` in the order of the objectives."""
+def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> dict[str, float] | None:
+    """`weights` by the names of the objectives."""
     if weights is None:
         return None
     if isinstance(weights, dict):
@@ -405,7 +435,7 @@ def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> tuple[
         raise ScorerFault(f"{where}: weights is {clip(weights)}, not {len(objectives)} numbers of at least 0")
     if sum(weights) <= 0:
         raise ScorerFault(f"{where}: weights sum to 0")
-    return tuple(float(w) for w in weights)
+    return {name: float(w) for name, w in zip(objectives, weights, strict=True)}
 
 
 class ScorerOptions(NamedTuple):
@@ -481,14 +511,6 @@ def _words(name: str) -> set[str]:
     return set(re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()))
 
 
-def reward_of(value: float, direction: str | None) -> float:
-    """The metric as a reward, higher is better. "min": 1 / (1 + value), and 1 - value below 0: it falls as the
-    metric rises and stays above 0, the score of a failed answer."""
-    if direction != "min":
-        return value
-    return 1 / (1 + value) if value >= 0 else 1 - value
-
-
 def choose_objectives(names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
     """`names` without the timings that were not requested; all of them if no other name is left."""
     wanted = set(asked)
@@ -506,12 +528,3 @@ def warn_of_objectives(
         example = ", ".join(f'{name}: "min"' for name in names)
         doubt = f"higher counts as better in {', '.join(names)}; if lower is, declare directions: {{{example}}}"
         warnings.warn(f"{file}: {doubt}{where}", stacklevel=6)
-
-
-def describe_directions(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
-    """A sentence for the statement about objectives that are better when lower; "" if there are none."""
-    lower = [name for name in objectives if directions.get(name) == "min"]
-    if not lower:
-        return ""
-    example = lower[0]
-    return f"Lower is better in {', '.join(lower)}; each counts as 1 / (1 + it), as in 1 / (1 + {example})."

@@ -17,6 +17,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +30,10 @@ from problems.custom.scorer_problem import (
     SHIMS,
     checked_options,
     choose_objectives,
-    describe_directions,
-    reward_of,
     warn_of_objectives,
 )
 from problems.fingerprint import files_at, files_fingerprint, files_named_by
+from problems.objectives import describe_directions, measure_objectives
 from problems.openevolve.config import OpenEvolveConfig, read_config
 from problems.openevolve.evolve_block import evaluator_of, initial_program, language_of
 from problems.sandbox.contract import EvaluatorSpec, Limits
@@ -125,7 +125,6 @@ class OpenEvolveProblem(FilesProblem):
         self.settings, self.ignored = settings, read.ignored
         self.language = settings["language"]
         self.answer_format = "python" if self.program.suffix == ".py" else "text"
-        self.target = settings.get("target")
         self.directions = settings.get("directions") or {}
         try:
             self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
@@ -147,6 +146,7 @@ class OpenEvolveProblem(FilesProblem):
         super().__init__(str(evaluator), spec, sandbox, options, limits=limits)
 
     def _learn(self) -> None:
+        self._target = self.settings.get("target")
         self.objectives = ("combined_score",)
         self._seed_text = self.canonical(self._original)
         evaluation, reached = self._evaluate(self._seed_text, every_stage=True)
@@ -161,14 +161,17 @@ class OpenEvolveProblem(FilesProblem):
             there = f"there are {', '.join(sorted(evaluation.metrics))}"
             why = f" ({evaluation.failed})" if evaluation.failed else ""
             raise ScorerFault(f"{self._config}: no metric named {', '.join(missing)}; {there}{why}")
-        names = sorted(name for name in evaluation.metrics if name != "combined_score")
+        names = [name for name in evaluation.metrics if name != "combined_score"]
         self.objectives = tuple(asked) or choose_objectives(names, self.directions) or ("combined_score",)
         self._left_out = tuple(name for name in names if name not in self.objectives)
         warn_of_objectives(
             self.where, self.objectives, () if asked else self._left_out, self.directions, " in config.yaml"
         )
-        self._seed = self._scored(reached)
-        if failed := self._seed.error or evaluation.artifacts.get("error"):
+        whole = "combined_score" in self.objectives or "combined_score" not in evaluation.metrics
+        self._take(measure_objectives(self.objectives, self.directions, evaluation.metrics, whole))
+        self._combined = measure_objectives(("combined_score",), self.directions, evaluation.metrics, whole)
+        self._seed = partial(self._scored, reached)
+        if failed := self._seed().error or evaluation.artifacts.get("error"):
             remedy = self._remedy(failed + evaluation.artifacts.get("stderr", ""))
             told = f"{self.where}: the initial program fails: {' '.join(failed.split())[:300]}{remedy}"
             warnings.warn(told, stacklevel=3)
@@ -181,7 +184,7 @@ class OpenEvolveProblem(FilesProblem):
             f"Improve this {self.language} program. It is measured by {', '.join(self.objectives)}; higher is better, "
             f"and {goal} decides. Only what stands between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END may change."
         )
-        lower = describe_directions(self.objectives, self.directions)
+        lower = describe_directions(self.metrics)
         return "\n\n".join(filter(None, (message, request, lower)))
 
     def seed_answer(self) -> str:
@@ -235,15 +238,17 @@ class OpenEvolveProblem(FilesProblem):
 
     def score_of_metrics(self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None) -> Score:
         """The Score of an evaluator's metrics, measured here or, in a checkpoint, elsewhere. All must be finite."""
-        raw = metrics
-        metrics = {name: reward_of(value, self.directions.get(name)) for name, value in raw.items()}
-        rewards = tuple(metrics.get(name, 0.0) for name in self.objectives)
+        own = {one.name: one for one in (*self._combined, *self.metrics)}
+        counted = {name: own[name].reward(value) if name in own else value for name, value in metrics.items()}
+        rewards = tuple(counted.get(name, 0.0) for name in self.objectives)
+        values = tuple(metrics.get(one.name, None if one.lower else 0.0) for one in self.metrics)
         features = {
-            name: raw.get(name, 0.0)
+            name: metrics.get(name, 0.0)
             for name in self.settings.get("feature_dimensions", ())
             if name not in _BUILT_IN_FEATURES
         }
-        return Score(rewards, self._fitness(metrics, rewards), features, feedback, error).check(self)
+        fitness = self._fitness(counted, rewards)
+        return Score(rewards, fitness, features, feedback, error, () if values == rewards else values).check(self)
 
     def _fitness(self, metrics: Mapping[str, float], rewards: tuple[float, ...]) -> float:
         if "combined_score" in metrics:

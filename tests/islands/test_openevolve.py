@@ -175,7 +175,7 @@ def test_what_has_no_score_is_scored_in_the_sandbox_when_asked(here, capsys):
     with Store.open("sqlite:///evo.db", read_only=True) as store:
         for name, scored in (("some", {False}), ("all", {True})):
             answers = [group.all_answers()[0] for _, group in read_groups(store, store.run(name).id)]
-            assert {answer.score.rewards[0] == 0.5 for answer in answers} == scored
+            assert {answer.score.rewards[1] == 0.5 for answer in answers} == scored
 
 
 def damaged(folder: Path, what: str) -> None:

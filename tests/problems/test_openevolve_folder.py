@@ -91,12 +91,12 @@ def answer(body):
 
 def test_every_numeric_metric_is_an_objective_and_their_mean_the_fitness(directory):
     problem = directory()
-    assert isinstance(problem, Problem) and problem.objectives == ("twice", "value") and problem.target is None
+    assert isinstance(problem, Problem) and problem.objectives == ("value", "twice") and problem.target is None
     assert problem.seed_answer() == PROGRAM and problem.answer_format == "python"
-    assert "twice, value" in problem.statement()
+    assert "value, twice" in problem.statement()
     seed = problem.score(problem.seed_answer()).check(problem)
-    assert seed.rewards == (1.0, 0.5) and seed.fitness == 0.75 and "note: seen" in seed.feedback
-    assert problem.score(problem.canonical(answer("return 4"))).rewards == (8.0, 4.0)
+    assert seed.rewards == (0.5, 1.0) and seed.fitness == 0.75 and "note: seen" in seed.feedback
+    assert problem.score(problem.canonical(answer("return 4"))).rewards == (4.0, 8.0)
 
 
 def test_the_mean_leaves_out_feature_dimensions_which_become_features(directory):
@@ -133,12 +133,12 @@ def test_a_cascade_stops_at_its_thresholds_and_merges_what_it_measured(directory
     config = "evaluator:\n  cascade_thresholds: [0.5, 1.5]\ntarget: 0.9\n"
     problem = directory(CASCADE, config, helper=HELPER)
     # stage 3 is not reached by the seed, and yet it names an objective
-    assert problem.objectives == ("extra", "runs", "value") and problem.target == 0.9
+    assert problem.objectives == ("runs", "value", "extra") and problem.target == 0.9
     seed = problem.score(problem.seed_answer())
-    assert seed.rewards == (0.0, 1.0, 0.5) and seed.fitness == 0.25
+    assert seed.rewards == (1.0, 0.5, 0.0) and seed.fitness == 0.25
     assert "counted 0: extra" in seed.feedback
     assert "trace: went well" in seed.feedback and "raw: bytes" in seed.feedback
-    assert problem.score(problem.canonical(answer("return 4"))).rewards == (16.0, 1.0, 4.0)
+    assert problem.score(problem.canonical(answer("return 4"))).rewards == (1.0, 4.0, 16.0)
     low = problem.score(problem.canonical(answer("return -1")))
     assert low.rewards == (0.0, 0.0, 0.0) and low.error is None
     off = "evaluator:\n  cascade_evaluation: false\nprompt:\n  include_artifacts: false\n  system_message: Be clever.\n"
@@ -155,9 +155,9 @@ def test_a_failure_in_a_later_stage_keeps_what_the_earlier_measured(directory):
     problem = directory(CASCADE, "evaluator:\n  timeout: 1\n", helper=looking)
     body = "import time, sys\n    frame = sys._getframe(2).f_code.co_name\n    "
     slow = problem.score(problem.canonical(answer(body + "return time.sleep(9) if frame == 'evaluate_stage2' else 1")))
-    assert slow.rewards == (0.0, 1.0, 0.0) and "evaluate_stage2" in slow.error and "timeout is 1 s" in slow.error
+    assert slow.rewards == (1.0, 0.0, 0.0) and "evaluate_stage2" in slow.error and "timeout is 1 s" in slow.error
     crash = problem.score(problem.canonical(answer(body + "return 1 // 0 if frame == 'evaluate_stage2' else 1")))
-    assert crash.rewards == (0.0, 1.0, 0.0) and "ZeroDivisionError" in crash.error
+    assert crash.rewards == (1.0, 0.0, 0.0) and "ZeroDivisionError" in crash.error
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_what_the_answer_does_wrong_is_a_zero_score(directory, body, says):
     score = problem.score(problem.canonical(answer(body))).check(problem)
     assert score.rewards == (0.0, 0.0) and score.fitness == 0.0
     assert says in score.error and score.feedback
-    assert problem.score(problem.canonical(answer("return 1"))).rewards == (2.0, 1.0)
+    assert problem.score(problem.canonical(answer("return 1"))).rewards == (1.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_new_metric_is_ignored_with_one_warning(directory):
 def test_what_stands_outside_the_block_cannot_be_changed(directory):
     problem = directory()
     cheat = answer("return 1") + "\n\ndef run():\n    return 1000\n"
-    assert problem.score(cheat).rewards == problem.score(problem.canonical(cheat)).rewards == (2.0, 1.0)
+    assert problem.score(cheat).rewards == problem.score(problem.canonical(cheat)).rewards == (1.0, 2.0)
     lost = problem.canonical("def value():\n    return 1\n\n\ndef run():\n    return 1000\n")
     score = problem.score(lost)
     assert score.fitness == 0 and "EVOLVE-BLOCK" in score.error and "run" in score.feedback
@@ -301,7 +301,7 @@ def test_several_programs_are_told_apart_by_name(tmp_path):
         resolve(str(tmp_path))
     for name, value in (("a.py", 0.25), ("b.py", 0.75)):
         (problem,) = resolve(str(tmp_path / name))
-        assert problem.score(problem.seed_answer()).rewards == (2 * value, value)
+        assert problem.score(problem.seed_answer()).rewards == (value, 2 * value)
     (scorer,) = resolve(str(tmp_path / "scorer.py"))
     assert scorer.objectives == ("score",), "a scorer file beside them is one still"
 
@@ -311,7 +311,7 @@ def test_an_async_evaluate_is_awaited(directory):
     problem = directory(
         "import asyncio\n" + code.replace("    value = load", "    await asyncio.sleep(0)\n    value = load")
     )
-    assert problem.fault is None and problem.score(PROGRAM).rewards == (1.0, 0.5)
+    assert problem.fault is None and problem.score(PROGRAM).rewards == (0.5, 1.0)
     assert problem.score(problem.canonical(answer("raise ValueError"))).error.startswith("evaluate: ValueError")
 
 

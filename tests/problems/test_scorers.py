@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
+import math
 import sys
 import textwrap
 import warnings
@@ -13,7 +14,8 @@ import pytest
 
 from problems import AnswerError, BadAddress, Problem, Score, ScorerFault, resolve
 from problems.custom.scorer_function import ScorerFunctionProblem, describe_value, is_own_module
-from problems.custom.scorer_problem import is_timing, reward_of, suggests_lower
+from problems.custom.scorer_problem import is_timing, suggests_lower
+from problems.objectives import Objective, measure_objectives
 from problems.registry import given, shared_sandbox
 from problems.scoring import Scorer, error_kind
 
@@ -33,14 +35,14 @@ def warned(scorer):
 @pytest.mark.parametrize(
     ("body", "objectives", "expected"),
     [
-        ("return {'b': 1, 'a': 0.5}", ("a", "b"), Score((0.5, 1.0), 0.75)),
+        ("return {'b': 1, 'a': 0.5}", ("b", "a"), Score((1.0, 0.5), 0.75)),
         ("return 3", ("score",), Score((3.0,), 3.0)),
         ("return {'a': 1, 'fitness': 9}", ("a",), Score((1.0,), 9.0)),
         ("return {'a': 1, 'combined_score': 8, 'feedback': 'hm'}", ("a",), Score((1.0,), 8.0, {}, "hm")),
         ("return {'combined_score': 2.5}", ("combined_score",), Score((2.5,), 2.5)),
         ("return {'a': 1, 'features': {'size': 4}}", ("a",), Score((1.0,), 1.0, {"size": 4.0})),
         ("return {'rewards': [1, 2], 'fitness': 7}", ("reward_1", "reward_2"), Score((1.0, 2.0), 7.0)),
-        ("return {'rewards': {'y': 1, 'x': 3}}", ("x", "y"), Score((3.0, 1.0), 2.0)),
+        ("return {'rewards': {'y': 1, 'x': 3}}", ("y", "x"), Score((1.0, 3.0), 2.0)),
         ("return {'a': 0, 'error': 'too long'}", ("a",), Score((0.0,), 0.0, {}, "too long", "too long")),
         ("import numpy; return {'a': numpy.float64(0.5)}", ("a",), Score((0.5,), 0.5)),
         ("from problems import Score; return Score((1, 2), 5)", ("reward_1", "reward_2"), Score((1.0, 2.0), 5.0)),
@@ -517,11 +519,15 @@ def test_names_that_do_not(name):
     assert not suggests_lower(name) and not is_timing(name)
 
 
-def test_a_minimised_metric_is_a_reward_that_falls_and_stays_above_a_failures():
+@pytest.mark.parametrize("seed", [None, 0.0, 63.4, -4.0, 1e-6])
+def test_a_lower_value_is_a_higher_reward_above_a_failures(seed):
+    low, high = measure_objectives(("low", "high"), {"low": "min"}, {"low": seed, "high": seed}, True)
     values = [-1e6, -1.0, -1e-9, 0.0, 1e-9, 0.5, 3.0, 1e12]
-    rewards = [reward_of(value, "min") for value in values]
+    rewards = [low.reward(value) for value in values]
     assert rewards == sorted(set(rewards), reverse=True) and min(rewards) > 0
-    assert reward_of(0.0, "min") == 1.0 and reward_of(3.0, "max") == reward_of(3.0, None) == 3.0
+    assert [low.value(reward) for reward in rewards] == pytest.approx(values, rel=1e-5)
+    assert low.scale == abs(seed or 1) and low.reward(low.scale) == 0.5 and math.isnan(low.value(0.0))
+    assert high.reward(3.0) == high.value(3.0) == 3.0
 
 
 @pytest.fixture
@@ -549,8 +555,22 @@ def test_a_scorer_declares_a_direction(warned):
     assert problem.score("abc").rewards == (0.25, 1.0) and problem.score("abc").error is None
     assert problem.score("a").fitness > problem.score("abc").fitness > 0
     assert "Lower is better in error" in problem.statement()
-    problem, told = warned("directions = {'score': 'min'}\ndef score(answer):\n    return len(answer)\n")
-    assert problem.score("abc").fitness == 0.25 and told == []
+    text = "seed_answer = 'ab'\ndirections = {'score': 'min'}\ntarget = 1\ndef score(answer):\n    return len(answer)\n"
+    for declared in ("", "objectives = ['score']\n"):  # whose seed would not have to be scored
+        problem, told = warned(declared + text)
+        assert problem.score("abc") == Score((0.4,), 0.4, values=(3.0,)) and told == []
+        assert problem.score("a").fitness == problem.target and problem.metrics[0].seed == 2
+
+
+def test_a_stored_search_keeps_the_order_and_the_scales_that_it_began_with(scorer):
+    text = "weights = {'a': 3, 'b': 1}\ndirections = {'b': 'min'}\n"
+    problem = scorer(text + "def score(answer):\n    return {'b': len(answer), 'a': 2}\nseed_answer = 'abcd'\n")
+    assert problem.score("abcd") == Score((0.5, 2.0), 6.5 / 4, values=(4.0, 2.0))
+    problem.restore([Objective("a"), Objective("b", True, scale=12.0, seed=12.0)])
+    assert problem.score("abcd") == Score((2.0, 0.75), 6.75 / 4, values=(2.0, 4.0))
+    assert [one.seed for one in problem.metrics] == [None, 12.0] and problem.objectives == ("a", "b")
+    problem.restore([Objective("a"), Objective("c")])
+    assert problem.objectives == ("a", "b"), "of another search"
 
 
 def test_a_scorer_whose_name_suggests_lower_is_warned_of(warned):
@@ -569,7 +589,7 @@ def test_timings_of_a_scorer_are_objectives_only_where_they_are_named(warned):
     for named in ("objectives = ['eval_time', 'size']\n", "weights = {'eval_time': 1, 'size': 1}\n"):
         assert warned(named + body)[0].objectives == ("eval_time", "size")
     problem, told = warned("directions = {'eval_time': 'min'}\n" + body)
-    assert problem.score("a").rewards == (0.25, 2.0) and told == []
+    assert problem.score("a").rewards == (0.5, 2.0) and told == []
     assert warned("def score(answer):\n    return {'runtime': 3.0}\n")[0].objectives == ("runtime",)
 
 
@@ -590,7 +610,7 @@ def test_a_directory_declares_directions_and_objectives_in_its_config(directory,
     metrics = "{'error': 3.0, 'gain': 2.0, 'eval_time': 9.0}"
     problem, told = warned(metrics, lambda text: directory(text, "directions: {error: min}\n"))
     assert problem.fault is None and problem.objectives == ("error", "gain")
-    assert problem.score(PROGRAM).rewards == (0.25, 2.0) and problem.score(PROGRAM).fitness == 1.125
+    assert problem.score(PROGRAM) == Score((0.5, 2.0), 1.25, values=(3.0, 2.0))
     assert len(told) == 1 and "eval_time: timings, no objectives unless named" in told[0]
     assert "Lower is better in error" in problem.statement()
     problem, told = warned(metrics, lambda text: directory(text, "objectives: [eval_time, gain]\n"))

@@ -102,7 +102,7 @@ def test_a_detail_has_vector_lineage_changes_and_answer():
     snapshot = samples.detailed()
     text = printed(draw_detail(snapshot, 3, 1, DARK), 100)
     for part in (
-        *("fitness 0.75 of 1", "candidate 3446, iteration 17, seed 1", "gold 1.00 (+.500)", "diamond .000 (-.200)"),
+        *("fitness 0.75 of 1", "candidate 3446, iteration 17, seed 1", "gold 1 (+0.5)", "diamond 0 (-0.2)"),
         *("3446 (.750) ← 3100 (.700) ← 2900 (.000)", "changes to its parent 3100", "DDRRDDLLDDRRRRDDRR"),
     ):
         assert part in text

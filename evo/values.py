@@ -1,0 +1,66 @@
+"""The scorer's own numbers as people and models read them: with direction and seed, and with as many digits as tell
+apart the numbers that are shown together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from problems.objectives import Objective, own_fitness
+
+LEAST_DIGITS, MOST_DIGITS, WHOLE_DIGITS = 4, 15, 7
+SAME = 1e-9
+"""Numbers that differ by a smaller share of themselves count as one."""
+
+
+def digits_of(numbers: Iterable[float | None]) -> int:
+    """Significant digits that show the smallest difference between these numbers with two digits."""
+    known = sorted({float(one) for one in numbers if one is not None and math.isfinite(one)})
+    largest = max(map(abs, known), default=0.0)
+    gaps = [b - a for a, b in zip(known, known[1:], strict=False) if b - a > SAME * largest]
+    if not gaps:
+        return LEAST_DIGITS
+    digits = math.floor(math.log10(largest)) - math.floor(math.log10(min(gaps))) + 2
+    return min(max(digits, LEAST_DIGITS), MOST_DIGITS)
+
+
+def write_number(number: float | None, beside: Iterable[float | None] = ()) -> str:
+    """54.8, -1234531.2; "-" for none. beside: the numbers that it is read with"""
+    if number is None or not math.isfinite(number):
+        return "-"
+    whole = math.floor(math.log10(abs(number))) + 1 if number else 1  # digits before the point are all shown, if few
+    digits = max(digits_of((number, *beside)), whole if whole <= WHOLE_DIGITS else 0)
+    return f"{number:.{digits}g}"
+
+
+def write_change(number: float | None, before: float | None) -> str:
+    """+36.2, -0.004; "" if one is unknown, "0" if they are equal."""
+    if number is None or before is None or not math.isfinite(number - before):
+        return ""
+    return f"{number - before:+.3g}" if number != before else "0"
+
+
+def mark(objective: Objective) -> str:
+    """An arrow if lower is better."""
+    return " ↓" * objective.lower
+
+
+def write_values(
+    objectives: Sequence[Objective], values: Sequence[float | None],
+    beside: Sequence[Sequence[float | None]] = (), seed: bool = True,
+) -> str:  # fmt: skip
+    """max_wait 54.8 ↓ seed 63.4, energy 6.04 ↓ seed 6.9. beside: the values that these are read with; seed: whether the
+    seed's follow"""
+    parts = []
+    for at, (one, value) in enumerate(zip(objectives, values, strict=True)):
+        others = [*(row[at] for row in beside), *[one.seed] * seed]
+        text = f"{one.name} {write_number(value, others)}{mark(one)}"
+        known = seed and one.seed is not None and value is not None
+        parts.append(f"{text} seed {write_number(one.seed, (value, *others))}" if known else text)
+    return ", ".join(parts)
+
+
+def write_fitness(objectives: Sequence[Objective], fitness: float | None, beside: Iterable[float | None] = ()) -> str:
+    """A fitness as the scorer measures it. beside: fitnesses that it is read with"""
+    others = [own_fitness(objectives, one) for one in beside]
+    return write_number(own_fitness(objectives, fitness), others)

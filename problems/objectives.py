@@ -1,0 +1,117 @@
+"""The objectives of a problem as its scorer measures them, and the rewards that count for them inside.
+
+A search, its archive and a training maximise rewards, of which 0 is that of a failed answer. The value of an objective
+that is better when lower becomes one here; what people, pages and models are shown is the value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Objective:
+    """lower: whether a lower value is better; scale: the value that counts .5 then
+    seed: the value of the seed answer, None if it is unknown
+    whole: whether the reward of this objective is the fitness
+    """
+
+    name: str
+    lower: bool = False
+    scale: float = 1.0
+    seed: float | None = None
+    whole: bool = False
+
+    def reward(self, value: float) -> float:
+        """scale / (scale + value) if lower is better, and 1 - value / scale below 0: it falls as the value rises and
+        stays above 0."""
+        if not self.lower:
+            return value
+        return self.scale / (self.scale + value) if value >= 0 else 1 - value / self.scale
+
+    def value(self, reward: float) -> float:
+        """The inverse of `reward`, but for rounding; nan for the reward of a failed answer."""
+        if not self.lower:
+            return reward
+        if reward > 1:
+            return self.scale * (1 - reward)
+        return self.scale * (1 - reward) / reward if reward > 0 else math.nan
+
+
+def measure_objectives(
+    names: Sequence[str], directions: Mapping[str, str], seed: Mapping[str, float | None], whole: bool
+) -> tuple[Objective, ...]:
+    """seed: its values, of which the scales are made; whole: whether one objective would be the whole fitness"""
+    found = []
+    for name in names:
+        value, lower = seed.get(name), directions.get(name) == "min"
+        scale = abs(value or 0) or 1.0 if lower else 1.0
+        found.append(Objective(name, lower, scale, value, whole and len(names) == 1))
+    return tuple(found)
+
+
+def seeded_objectives(
+    names: Sequence[str], objectives: Sequence[Objective], seed: Scored | None
+) -> tuple[Objective, ...]:
+    """The objectives, plain ones if there are none, with the values of a seed that was scored."""
+    known = tuple(objectives) or tuple(map(Objective, names))
+    values = [one.seed for one in known] if seed is None or seed.error is not None else own_values(known, seed)
+    return tuple(replace(one, seed=value) for one, value in zip(known, values, strict=True))
+
+
+class Scored(Protocol):
+    """A Score, or a stored candidate: rewards, and the scorer's own values if they differ."""
+
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def rewards(self) -> tuple[float, ...]: ...
+    @property
+    def values(self) -> tuple[float | None, ...]: ...
+
+
+def own_values(objectives: Sequence[Objective], scored: Scored) -> tuple[float | None, ...]:
+    """What the scorer itself measured, in the order of the objectives; None for what was not measured, as of a failed
+    answer."""
+    if not any(one.lower for one in objectives):
+        return scored.rewards
+    unknown = (None if one.lower else reward for one, reward in zip(objectives, scored.rewards, strict=True))
+    return scored.values or tuple(unknown)
+
+
+def score_values(
+    names: Sequence[str], objectives: Sequence[Objective], values: Mapping[str, float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """(rewards of these values, the values in their order or () if these are the rewards). objectives: () if all are
+    plain. Raises KeyError for a value that is missing."""
+    own = tuple(values[name] for name in names)
+    rewards = tuple(one.reward(values[one.name]) for one in objectives) or own
+    return rewards, () if rewards == own else own
+
+
+def value_changes(values: Sequence[float | None], before: Sequence[float | None]) -> tuple[float, ...]:
+    """Value by value; nan where one is unknown."""
+    return tuple(math.nan if new is None or old is None else new - old for new, old in zip(values, before, strict=True))
+
+
+def own_fitness(objectives: Sequence[Objective], fitness: float | None) -> float | None:
+    """The fitness as the scorer measures it: the value of the one objective that is the whole fitness and better when
+    lower, else the fitness as it is."""
+    return fitness if fitness is None or not is_lower(objectives) else objectives[0].value(fitness)
+
+
+def is_lower(objectives: Sequence[Objective]) -> bool:
+    """Whether the fitness is the reward of one objective that is better when lower."""
+    return len(objectives) == 1 and objectives[0].whole and objectives[0].lower
+
+
+def describe_directions(objectives: Sequence[Objective]) -> str:
+    """A sentence about the objectives that are better when lower; "" if there are none."""
+    lower = [one for one in objectives if one.lower]
+    if not lower:
+        return ""
+    counts = [f"{one.name} counts as {one.scale:.4g} / ({one.scale:.4g} + {one.name})" for one in lower]
+    return f"Lower is better in {', '.join(one.name for one in lower)}. Inside, {', '.join(counts)}."
