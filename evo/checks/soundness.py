@@ -45,7 +45,7 @@ def check_values(subject: Subject) -> Iterator[Finding]:
         summary = (
             f"the scorer fails on {len(faults)} of {len(outcomes)} answers; a search gives them 0, with the reason"
         )
-        lines = [f"{count} times: {kind[:300]}" for kind, count in kinds]
+        lines = [f"{count} x {kind[:300]}" for kind, count in kinds]
         text = repr(faults[0].answer)
         lines.append(f"for example on the answer {text if len(text) < 120 else text[:110] + '...'}")
         tell = faulty if 2 * sum(bool(mutant.fault) for mutant in subject.mutants) > len(subject.mutants) else note

@@ -171,5 +171,8 @@ def doctor(policy: str | None, db: str, as_json: bool) -> int:
         print_json({"ready": not failed, "checks": [asdict(finding) for finding in findings]})
     else:
         warned = sum(finding.level == "warn" for finding in findings)
-        console.print(f"{'not ready' if failed else 'ready'}: {failed} to fix, {warned} warnings", soft_wrap=True)
+        counts = [f"{failed} to fix"] * bool(failed) + [f"{warned} warning{'s' * (warned != 1)}"] * bool(warned)
+        console.print(
+            ": ".join(["not ready" if failed else "ready", *[", ".join(counts)] * bool(counts)]), soft_wrap=True
+        )
     return 1 if failed else 0

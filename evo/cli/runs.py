@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +14,7 @@ from click.core import ParameterSource
 from evo.cli.options import db_option, format_number, json_option, open_wide_console, print_json, print_table
 from evo.errors import BadInput
 from evo.search.status import format_time
+from evo.tui.numbers import common_prefix
 from islands.comparisons import runs_named
 from islands.housekeeping import delete_runs, rename_runs
 from islands.names import hide_password
@@ -48,25 +51,37 @@ def _to_dict(line: RunOverview) -> dict[str, Any]:
 
 
 def _print(lines: Sequence[RunOverview]) -> None:
-    titles = ("run", "status", "solved", "best", "iterations", "seed", "started", "policy")
-    rows = [
-        (
-            line.run.name,
-            line.run.status,
-            f"{line.solved}/{line.problems - line.failed}",  # a fault of a scorer is no loss
-            format_number(line.best),
-            f"{line.groups:,}",
-            str(line.run.seed),
-            format_time(line.run.created),
-            str(line.run.config.get("policy", "")),
-        )
-        for line in lines
-    ]
+    """A line for each run and comparison, the newest first."""
+    by_name: dict[str, list[RunOverview]] = {}
+    for line in reversed(lines):
+        by_name.setdefault(line.run.comparison or line.run.name, []).insert(0, line)
     console = open_wide_console()
-    print_table(console, titles, rows, right=("solved", "best", "iterations", "seed"))
+    rows = [_row(name, runs) for name, runs in by_name.items()]
+    print_table(console, TITLES, rows, right=("solved", "best", "iterations"))
     for line in lines:
         if line.run.status == "failed" and line.run.reason:
             console.print(f"{line.run.name} failed: {line.run.reason}", soft_wrap=True)
+
+
+TITLES = ("run", "status", "problem", "solved", "best", "iterations", "started", "policy")
+
+
+def _row(name: str, lines: Sequence[RunOverview]) -> tuple[str, ...]:
+    runs, best = [line.run for line in lines], [line.best for line in lines if line.best is not None]
+    statuses, arms = Counter(run.status for run in runs), dict.fromkeys(str(run.arm) for run in runs)
+    problems = list(map(str, runs[0].config.get("problems", ())))
+    shared = common_prefix(problems).rstrip("/:") or f"{problems[0]}, ..." if len(problems) > 1 else "".join(problems)
+    return (
+        name,
+        ", ".join(f"{count} {status}" if len(runs) > 1 else status for status, count in statuses.items()),
+        f"{Path(shared).name} ({len(problems)})" if len(problems) > 1 else Path(shared).name,
+        # a fault of a scorer is no loss
+        f"{sum(line.solved for line in lines)}/{sum(line.problems - line.failed for line in lines)}",
+        format_number(sum(best) / len(best) if best else None),
+        f"{sum(line.groups for line in lines):,}",
+        format_time(runs[0].created),
+        f"{len(arms)} arms: {', '.join(arms)}" if runs[0].comparison else str(runs[0].config.get("policy", "")),
+    )
 
 
 def _choose_db(context: click.Context, db: str) -> str:

@@ -72,7 +72,8 @@ def draw_answer(
     line = Text("fitness ", palette.muted).append(f"{candidate.fitness:.6g}", STRONG)
     if target is not None:
         line.append(f" of {target:.6g}", palette.muted)
-    line.append(f"   {_born(stored, seed)}, island {candidate.island}, found {stored.found}×", palette.muted)
+    again = f", found {stored.found}×" * (stored.found > 1)
+    line.append(f"   {_born(stored, seed)}, island {candidate.island}{again}", palette.muted)
     steps = [f"{ancestor.candidate} ({fitness(ancestor.fitness)})" for ancestor in answer.lineage]
     if len(steps) > 1 and candidate.generation >= len(steps):
         steps.append(f"{candidate.generation + 1 - len(steps)} more")
@@ -84,7 +85,7 @@ def draw_answer(
         ("policy", Text(clean(stored.policy_version or "the seed answer"))),
         ("vector", _vector(answer, palette)),
         ("cell by", Text(features)),
-        ("holds", Text(", ".join(f"cell {cell} of island {island}" for island, cell in stored.cells))),
+        ("archive", Text(", ".join(f"cell {cell} of island {island}" for island, cell in stored.cells))),
         ("lineage", Text(" ← ".join(steps))),
         ("scorer", Text(clean_lines((candidate.feedback or candidate.error or "")[:MOST_CHARS]))),
     )
