@@ -3,14 +3,10 @@
 Rows of one call share a batch as far as memory allows, each with its own copy of its prompt's keys and values. Rows
 that have ended leave the batch once there are enough of them, so stragglers decode in a small batch. What a row draws
 does not depend on its batch (vpo.hf.sampling).
-
-transformers' own cache copies itself at every step, which is most of the time of a small model. The cache here writes
-into spare room and hands out views.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,17 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
+from vpo.hf.cache import ComputedPrompts, DecodedRows, cache_argument, is_windowed, leaving_order, make_cache
 from vpo.hf.llama_step import llama_step
 from vpo.hf.sampling import check_finite, draw, uniforms
+from vpo.hf.static_decoding import StaticDecoder
 from vpo.policies.encoding import grammar_of, named_prompt_format
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_SPARE_COLUMNS = 64
-"""Room of new buffers, in addition to what is in use."""
 _LEAVE = 8
 """Ended rows leave once they are one in this many: dropping them copies the cache, keeping them wastes computation."""
 _LOOK_EVERY = {"cpu": 1, "cuda": 8}
@@ -95,15 +90,17 @@ def decode(
     seed: int,
     params: SamplingParams,
     cancelled: Callable[[], bool] = lambda: False,
+    static: StaticDecoder | None = None,
 ) -> list[SampledTokens]:
     """The draws of each request, in order.
 
     cancelled: asked before every step
+    static: decodes the batches, until it fails at one, which this engine's loop then decodes as all others after it
     Raises Stopped once `cancelled` says so, FloatingPointError on logits that are not finite.
     """
     results: list[SampledTokens | None] = [None] * len(requests)
     for batch in batches(requests, params):
-        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled)
+        drawn = _decode_batch(model, [requests[i] for i in batch], seed, params, cancelled, static)
         for i, tokens in zip(batch, drawn, strict=True):
             results[i] = tokens
     return [result for result in results if result is not None]
@@ -139,15 +136,55 @@ def _decode_batch(
     seed: int,
     params: SamplingParams,
     cancelled: Callable[[], bool],
+    static: StaticDecoder | None,
 ) -> list[SampledTokens]:
-    device, count, width = model.device, len(requests), max(request.limit for request in requests)
-    rows = _Rows(model, requests, params.pad)
-    start = grammar_of(named_prompt_format(model.config))
-    grammar = None if start is None else start(rows.prompts, rows.prompt_of)
-    stops = torch.tensor(sorted(params.stops), dtype=torch.long, device=device)
+    device, width = model.device, max(request.limit for request in requests)
     limit = torch.tensor([request.limit for request in requests], device=device)
     draws = np.stack([uniforms(seed, request.stream, request.rollout, width) for request in requests])
     uniform = torch.from_numpy(draws).to(device)
+    distinct = {id(request.prompt): request.prompt for request in requests}
+    numbers = {key: number for number, key in enumerate(distinct)}
+    row = torch.tensor([numbers[id(request.prompt)] for request in requests], device=device)
+    prompts, found = list(distinct.values()), None
+
+    def check() -> None:
+        if cancelled():
+            raise Stopped
+
+    if static is not None and not static.refused:
+        sampling = params.temperature, params.top_p, params.stops
+        try:
+            found = static.decode(_compute(model, prompts, row, params.pad), uniform, limit, sampling, check)
+        except (Stopped, FloatingPointError, torch.OutOfMemoryError):
+            static.release()
+            raise
+        except Exception as error:  # a foreign model can do anything that a graph cannot hold
+            static.refuse(error)
+    if found is None:
+        found = _decode_rows(model, prompts, _compute(model, prompts, row, params.pad), uniform, limit, params, check)
+    tokens, logprobs, length, stopped = found
+    ids, chosen, ends = tokens.to("cpu", torch.int32).numpy(), logprobs.cpu().numpy(), length.tolist()
+    return [
+        SampledTokens(ids[i, : ends[i]].copy(), chosen[i, : ends[i]].copy(), is_stopped)
+        for i, is_stopped in enumerate(stopped.tolist())
+    ]
+
+
+def _decode_rows(
+    model: PreTrainedModel,
+    prompts: list[npt.NDArray[np.int32]],
+    computed: ComputedPrompts,
+    uniform: torch.Tensor,
+    limit: torch.Tensor,
+    params: SamplingParams,
+    check: Callable[[], None],
+) -> DecodedRows:
+    """As StaticDecoder.decode, in buffers that grow, for any model."""
+    (count, width), device = uniform.shape, uniform.device
+    start = grammar_of(named_prompt_format(model.config))
+    grammar = None if start is None else start(prompts, computed.row)
+    rows = _Rows(model, computed)
+    stops = torch.tensor(sorted(params.stops), dtype=torch.long, device=device)
     tokens = torch.full((count, width), params.pad, dtype=torch.long, device=device)
     logprobs = torch.zeros((count, width), device=device)
     length, stopped = torch.zeros_like(limit), torch.zeros(count, dtype=torch.bool, device=device)
@@ -155,8 +192,7 @@ def _decode_batch(
     alive = ~stopped
     every = _LOOK_EVERY.get(device.type, 1)
     for step in range(width):
-        if cancelled():
-            raise Stopped
+        check()
         logits = rows.logits
         if grammar is not None:
             logits = logits.masked_fill(~grammar.allowed(), float("-inf"))
@@ -177,65 +213,33 @@ def _decode_batch(
         if not left:
             break
         if (len(alive) - left) * _LEAVE >= len(alive):
-            kept = _order(alive)
+            kept = leaving_order(alive)
             rows.keep(kept)
             if grammar is not None:
                 grammar.keep(kept)
             place, alive, drawn = place[kept], alive[kept], drawn[kept]
         rows.step(drawn)
-    ids, chosen, ends = tokens.to("cpu", torch.int32).numpy(), logprobs.cpu().numpy(), length.tolist()
-    return [
-        SampledTokens(ids[i, : ends[i]].copy(), chosen[i, : ends[i]].copy(), is_stopped)
-        for i, is_stopped in enumerate(stopped.tolist())
-    ]
-
-
-def _order(stay: torch.Tensor) -> torch.Tensor:
-    """The places of those that stay (rows,) bool, in an order in which only rows behind the new end move."""
-    rows = stay.nonzero().squeeze(-1)
-    order = torch.arange(len(rows), device=rows.device)
-    order[~stay[: len(rows)]] = rows[rows >= len(rows)]
-    return order
+    return DecodedRows(tokens, logprobs, length, stopped)
 
 
 class _Rows:
     """The rows of a batch, each with its own copy of its prompt's cache.
 
-    prompts: the different prompts of the requests
-    prompt_of: (rows,) which of them each row answers
     logits: (rows, vocabulary) of the next token
     """
 
-    def __init__(self, model: PreTrainedModel, requests: Sequence[SampleRequest], pad: int) -> None:
-        self._model = model
-        self._cache_argument = cache_argument(model)
+    def __init__(self, model: PreTrainedModel, computed: ComputedPrompts) -> None:
+        self._model, self._cache, real, row = model, computed.cache, computed.real, computed.row
         self._llama_step = llama_step(model)
         self._in_place = not is_windowed(model.config)
         # SDPA takes the mask of one column in its final shape, which saves rebuilding it in every step
         self._final_mask = model.config._attn_implementation == "sdpa" and self._in_place
-        prompts = {id(request.prompt): request.prompt for request in requests}
-        numbers = {key: number for number, key in enumerate(prompts)}
-        self.prompts = list(prompts.values())
-        self.prompt_of = row = torch.tensor([numbers[id(request.prompt)] for request in requests], device=model.device)
-        ids, real = _left_padded(self.prompts, pad, model.device)
-        self._cache: Any = make_cache(model.config)
-        logits = self._forward(
-            ids, None if bool(real.all()) else real, (real.cumsum(-1) - 1).clamp(min=0), logits_to_keep=1
-        )
         if not torch.equal(row, torch.arange(len(real), device=row.device)):
             self._cache.batch_select_indices(row)
         self._mask = real[row] if not bool(real.all()) else None
         self._positions = real.sum(-1)[row]
-        self.logits = logits[row]
-
-    def _forward(
-        self, ids: torch.Tensor, mask: torch.Tensor | None, positions: torch.Tensor, **arguments: Any
-    ) -> torch.Tensor:
-        """The logits (rows, vocabulary) after the last of these columns."""
-        arguments[self._cache_argument] = self._cache
-        output = self._model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, **arguments)
-        logits: torch.Tensor = output.logits[:, -1]
-        return logits
+        self.logits = computed.logits
+        self._arguments = {cache_argument(model): self._cache, "use_cache": True}
 
     def step(self, tokens: torch.Tensor) -> None:
         """Append one token per row (rows,)."""
@@ -245,7 +249,9 @@ class _Rows:
         if self._llama_step is not None:
             self.logits = self._llama_step(tokens, self._positions, self._cache.layers, mask)
         else:
-            self.logits = self._forward(tokens[:, None], mask, self._positions[:, None])
+            ids, positions = tokens[:, None], self._positions[:, None]
+            output = self._model(input_ids=ids, attention_mask=mask, position_ids=positions, **self._arguments)
+            self.logits = output.logits[:, -1]
         self._positions = self._positions + 1
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -263,105 +269,19 @@ class _Rows:
             layer.select(rows, first)
 
 
-def _left_padded(
-    prompts: Sequence[npt.NDArray[np.int32]], pad: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids (prompts, columns), and which of them are real, bool."""
+def _compute(
+    model: PreTrainedModel, prompts: Sequence[npt.NDArray[np.int32]], row: torch.Tensor, pad: int
+) -> ComputedPrompts:
+    """row: (rows,) the prompt of each row"""
     columns = max(len(prompt) for prompt in prompts)
-    ids = np.full((len(prompts), columns), pad, dtype=np.int64)
+    padded = np.full((len(prompts), columns), pad, dtype=np.int64)
     for i, prompt in enumerate(prompts):
-        ids[i, columns - len(prompt) :] = prompt
+        padded[i, columns - len(prompt) :] = prompt
     lengths = np.array([len(prompt) for prompt in prompts])
-    real = np.arange(columns) >= columns - lengths[:, None]
-    return torch.from_numpy(ids).to(device), torch.from_numpy(real).to(device)
-
-
-class InPlaceLayer(DynamicLayer):
-    """One layer's keys and values, (rows, heads, columns, width), as views of buffers with room for more columns.
-
-    Columns that a row does not have hold zeros, or what another row left there: the caller masks them.
-    """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._first = 0  # column of the buffers where the views begin
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the new columns and return all columns."""
-        if self.keys is None or self.values is None:
-            # The prompt itself: kept as it is, so that prefill attends to contiguous tensors
-            self.dtype, self.device = key_states.dtype, key_states.device
-            self.keys, self.values, self.is_initialized = key_states, value_states, True
-            return self.keys, self.values
-        (rows, heads, used, width), new = self.keys.shape, key_states.shape[-2]
-        if self._buffers is None or self._buffers[0].shape[-2] < self._first + used + new:
-            room = (rows, heads, used + new + _SPARE_COLUMNS, width)
-            buffers = self.keys.new_zeros(room), self.values.new_zeros(room)
-            for buffer, states in zip(buffers, (self.keys, self.values), strict=True):
-                buffer[:, :, :used] = states
-            self._buffers, self._first = buffers, 0
-        begin = self._first + used
-        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
-            buffer[:rows, :, begin : begin + new] = states
-        self._view(rows, used + new)
-        return self.keys, self.values
-
-    def _view(self, rows: int, columns: int) -> None:
-        assert self._buffers is not None
-        self.keys, self.values = (buffer[:rows, :, self._first : self._first + columns] for buffer in self._buffers)
-
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows; a row may be taken several times."""
-        self.select(indices, 0)
-
-    def select(self, rows: torch.Tensor, first: int) -> None:
-        """Keep these rows, in this order, and the columns from `first` on. Rows that keep their place cost nothing."""
-        if self.keys is None or self.values is None:
-            return
-        if self._buffers is None or len(rows) > len(self.keys) or 2 * len(rows) < len(self._buffers[0]):
-            self.keys, self.values = self.keys[:, :, first:][rows], self.values[:, :, first:][rows]
-            self._buffers, self._first = None, 0  # too much room is given back
-            return
-        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
-        if len(moved):
-            for states in (self.keys, self.values):
-                states[moved, :, first:] = states[rows[moved], :, first:]
-        self._first += first
-        self._view(len(rows), self.keys.shape[-2] - first)
-
-
-def make_cache(config: Any) -> Cache:
-    """The cache for one decoding: in place if every layer attends to everything, else transformers' own."""
-    if is_windowed(config):
-        return DynamicCache(config=config)
-    return Cache(layers=[InPlaceLayer() for _ in range(config.get_text_config(decoder=True).num_hidden_layers)])
-
-
-def is_windowed(config: Any) -> bool:
-    """Whether a layer attends to less than all columns before it."""
-    text = config.get_text_config(decoder=True)
-    kinds = getattr(text, "layer_types", None) or ["full_attention"]
-    window = getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)
-    return bool(window) or any(kind != "full_attention" for kind in kinds)
-
-
-def bytes_a_token(config: Any, itemsize: int) -> int:
-    """Bytes that one token of one row takes in the cache."""
-    text = config.get_text_config(decoder=True)
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    return 2 * text.num_hidden_layers * heads * width * itemsize
-
-
-def cache_argument(model: torch.nn.Module) -> str:
-    """The name of the cache among the arguments of a model, or of the model that it wraps: transformers renamed
-    `past_key_values` to `cache` in 5.24 and drops the old name in 5.40."""
-    for module in model.modules():
-        names = inspect.signature(module.forward).parameters
-        for name in ("cache", "past_key_values"):
-            if name in names:
-                return name
-    return "past_key_values"
+    ids = torch.from_numpy(padded).to(model.device)
+    real = torch.from_numpy(np.arange(columns) >= columns - lengths[:, None]).to(model.device)
+    cache = make_cache(model.config)
+    arguments: dict[str, Any] = {cache_argument(model): cache, "use_cache": True, "logits_to_keep": 1}
+    mask, positions = None if bool(real.all()) else real, (real.cumsum(-1) - 1).clamp(min=0)
+    logits = model(input_ids=ids, attention_mask=mask, position_ids=positions, **arguments).logits[:, -1]
+    return ComputedPrompts(cache, real, row, logits[row])

@@ -14,8 +14,10 @@ import numpy.typing as npt
 import torch
 
 from problems.types import Prompt, Rollout
-from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, bytes_a_token, decode
+from vpo.hf.cache import bytes_a_token
+from vpo.hf.engine import SampledTokens, SampleRequest, SamplingParams, Stopped, decode
 from vpo.hf.sampling import mask_forbidden
+from vpo.hf.static_decoding import static_decoder
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable, T
 from vpo.policies.encoding import (
     context_of,
@@ -73,6 +75,7 @@ class TransformersPolicy(Policy):
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
+        self._static = static_decoder(model)
         # on a GPU memory alone decides
         self._rows = 1 << 16 if model.device.type == "cuda" else 512 if self.parameters < _SMALL else 256
 
@@ -101,7 +104,7 @@ class TransformersPolicy(Policy):
         if not self._closing.is_set():
             self._closing.set()
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
-            self.model = None  # type: ignore[assignment]  # a closed policy is not used again
+            self.model = self._static = None  # type: ignore[assignment]  # a closed policy is not used again
 
     async def between(self, work: Callable[[], T]) -> T:
         """Run `work` in the worker, so that it and sampling take turns."""
@@ -181,7 +184,7 @@ class TransformersPolicy(Policy):
                 self._prompt_cells(),
             )
             try:
-                return decode(self.model, requests, seed, params, cancelled)
+                return decode(self.model, requests, seed, params, cancelled, self._static)
             except FloatingPointError as error:
                 raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
             except RuntimeError as error:

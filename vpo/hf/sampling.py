@@ -60,7 +60,7 @@ def draw(
     scaled = logits.float() if temperature == 1.0 else logits.float() / temperature
     logprobs = torch.log_softmax(scaled, dim=-1)
     if top_p < 1.0:
-        logprobs = nucleus(logprobs, top_p)
+        logprobs = nucleus(logprobs, top_p, whole=not checked)
     tokens = inverse_cdf(logprobs.exp(), uniform)
     chosen = logprobs.gather(-1, tokens[:, None]).squeeze(-1)
     if checked:
@@ -117,12 +117,12 @@ def _first_above(cumulative: torch.Tensor, target: torch.Tensor) -> torch.Tensor
     return torch.searchsorted(cumulative, target[:, None], right=True).squeeze(-1).clamp(max=cumulative.shape[-1] - 1)
 
 
-def nucleus(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
+def nucleus(logprobs: torch.Tensor, top_p: float, *, whole: bool = False) -> torch.Tensor:
     """(rows, vocabulary) log-probabilities cut to the likeliest tokens whose mass reaches top_p (including the one
-    that crosses it), renormalised; -inf elsewhere."""
+    that crosses it), renormalised; -inf elsewhere. whole: sort all tokens, rather than ask whether some hundreds do"""
     if _one_by_one(logprobs):
         return torch.stack([_nucleus_of(row, top_p) for row in logprobs])
-    width = min(_NUCLEUS, logprobs.shape[-1])
+    width = logprobs.shape[-1] if whole else min(_NUCLEUS, logprobs.shape[-1])
     top, order = logprobs.topk(width, dim=-1)
     if width < logprobs.shape[-1] and bool((top.double().exp().sum(-1) < top_p).any()):  # a flat row: sort it whole
         top, order = logprobs.sort(dim=-1, descending=True, stable=True)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.engine import cache_argument, is_windowed
+from vpo.hf.cache import cache_argument, is_windowed
 from vpo.hf.sampling import mask_forbidden
 from vpo.policies.encoding import grammar_of, named_prompt_format
 from vpo.training.examples import ExampleGroup

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import torch
 
 from problems.types import Rollout, ScoredGroup
-from vpo.hf.engine import is_windowed
+from vpo.hf.cache import is_windowed
 from vpo.policies.checkpoint import without_bars
 from vpo.training import TrainingDiverged, TrainStats
 from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, set_adapter_weights, without_adapter

@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from problems.types import Prompt, Rollout
 from vpo.hf import engine
-from vpo.hf.engine import InPlaceLayer, SampleRequest, SamplingParams, Stopped, batches, cache_argument, decode
+from vpo.hf.cache import InPlaceLayer, cache_argument
+from vpo.hf.engine import SampleRequest, SamplingParams, Stopped, batches, decode
 from vpo.hf.sampling import draw, inverse_cdf, nucleus, uniforms
+from vpo.hf.static_decoding import StaticDecoder, Step
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import load_policy
 
@@ -122,6 +126,56 @@ def test_a_late_look_at_the_rows_changes_nothing(policy_of, checkpoint: str, mon
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
 
 
+class _Waits(TorchDispatchMode):
+    """Refuses what a CUDA graph cannot hold: results whose size or value the host must know."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert function.overloadpacket not in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero), function
+        return function(*args, **(kwargs or {}))
+
+
+def run_step(step: Step) -> Step:
+    with _Waits():
+        step()
+    return step
+
+
+def trace_step(step: Step) -> Step:
+    """What a CUDA graph is: the operations of one run, on the tensors of that run."""
+    return make_fx(step)()
+
+
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 0.9), (0.0, 1.0)])
+@pytest.mark.parametrize("capture", [run_step, trace_step])
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_steps_of_a_fixed_shape_draw_what_the_loop_draws(policy_of, request, kind, capture, temperature, top_p) -> None:
+    policy = policy_of(request.getfixturevalue(kind), temperature=temperature, top_p=top_p)
+    expected = [sampled(policy, PROMPTS, rollouts=4, seed=seed) for seed in (1, 2)]
+    captures = []
+    policy._static = StaticDecoder(policy.model, lambda step: captures.append(step) or capture(step))
+    for again, seed in enumerate((1, 2)):  # the second batch replays, in the first one's buffers
+        for one, other in zip(sum(expected[again], []), sum(sampled(policy, PROMPTS, seed=seed), []), strict=True):
+            assert one.token_ids.tolist() == other.token_ids.tolist() and one.finish == other.finish
+            np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
+    assert not policy._static.refused
+    assert (temperature > 0) < len(captures) < 8  # rows left for smaller steps
+
+
+@pytest.mark.parametrize("fault", [TypeError("unknown mask"), RuntimeError("not permitted when stream is capturing")])
+def test_what_cannot_be_captured_is_decoded_by_the_loop(policy_of, llama, fault) -> None:
+    policy = policy_of(llama)
+    expected = [[rollout.text for rollout in group] for group in sampled(policy, PROMPTS)]
+
+    def refuse(step):
+        step()
+        raise fault
+
+    policy._static = StaticDecoder(policy.model, refuse)
+    with pytest.warns(match=f"without CUDA graphs.*{fault}"):
+        assert [[rollout.text for rollout in group] for group in sampled(policy, PROMPTS)] == expected
+    assert [[rollout.text for rollout in group] for group in sampled(policy, PROMPTS)] == expected
+
+
 def test_batches_hold_every_row_once_within_their_limits() -> None:
     rng = np.random.default_rng(0)
     prompts = [np.zeros(n, dtype=np.int32) for n in rng.integers(1, 200, 30)]
@@ -207,21 +261,24 @@ def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(policy_of, ll
     expected = [[r.text for r in g] for g in sampled(policy, PROMPTS)]
     rows = []
 
-    def scarce(model, requests, seed, params, cancelled):
+    def scarce(model, requests, seed, params, *others):
         rows.append(params.rows)
         if params.rows > 6:
             raise exhausted
-        return decode(model, requests, seed, params, cancelled)
+        return decode(model, requests, seed, params, *others)
 
     monkeypatch.setattr(module, "decode", scarce)
     assert [[r.text for r in g] for g in sampled(policy, PROMPTS)] == expected
     assert rows == [512, 10, 5]
 
 
-@pytest.mark.parametrize("every", [1, 8])
-def test_broken_weights_make_the_policy_unavailable(policy_of, llama, monkeypatch, every: int) -> None:
-    monkeypatch.setitem(engine._LOOK_EVERY, "cpu", every)
+@pytest.mark.parametrize("way", ["every step", "late", "static"])
+def test_broken_weights_make_the_policy_unavailable(policy_of, llama, monkeypatch, way: str) -> None:
     policy = policy_of(llama)
+    if way == "late":
+        monkeypatch.setitem(engine._LOOK_EVERY, "cpu", 8)
+    elif way == "static":
+        policy._static = StaticDecoder(policy.model, run_step)
     with torch.no_grad():
         policy.model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(PolicyUnavailable, match="not finite"):

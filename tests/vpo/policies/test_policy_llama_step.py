@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Cache, LlamaConfig, PreTrainedModel, Qwen2Config
 
-from vpo.hf.engine import cache_argument, make_cache
+from vpo.hf.cache import cache_argument, make_cache
 from vpo.hf.llama_step import llama_step
 
 EMBEDDED = "vpo/languages/checkpoints/base"

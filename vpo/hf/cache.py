@@ -1,0 +1,139 @@
+"""The keys and values of a decoding, and what a model's configuration says of them.
+
+transformers' own cache copies itself at every step, which is most of the time of a small model. The cache here writes
+into spare room and hands out views.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+
+_SPARE_COLUMNS = 64
+"""Room of new buffers, in addition to what is in use."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComputedPrompts:
+    """Prompts that went through the model, each once.
+
+    cache: their keys and values; real: (prompts, columns) bool, which of its columns are tokens
+    row: (rows,) the prompt of each row; logits: (rows, vocabulary) of its first token
+    """
+
+    cache: Any
+    real: torch.Tensor
+    row: torch.Tensor
+    logits: torch.Tensor
+
+
+class DecodedRows(NamedTuple):
+    """tokens (rows, T) int64 and their logprobs (rows, T), nats; length (rows,) of each; stopped (rows,) bool"""
+
+    tokens: torch.Tensor
+    logprobs: torch.Tensor
+    length: torch.Tensor
+    stopped: torch.Tensor
+
+
+class InPlaceLayer(DynamicLayer):
+    """One layer's keys and values, (rows, heads, columns, width), as views of buffers with room for more columns.
+
+    Columns that a row does not have hold zeros, or what another row left there: the caller masks them.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._first = 0  # column of the buffers where the views begin
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append the new columns and return all columns."""
+        if self.keys is None or self.values is None:
+            # The prompt itself: kept as it is, so that prefill attends to contiguous tensors
+            self.dtype, self.device = key_states.dtype, key_states.device
+            self.keys, self.values, self.is_initialized = key_states, value_states, True
+            return self.keys, self.values
+        (rows, heads, used, width), new = self.keys.shape, key_states.shape[-2]
+        if self._buffers is None or self._buffers[0].shape[-2] < self._first + used + new:
+            room = (rows, heads, used + new + _SPARE_COLUMNS, width)
+            buffers = self.keys.new_zeros(room), self.values.new_zeros(room)
+            for buffer, states in zip(buffers, (self.keys, self.values), strict=True):
+                buffer[:, :, :used] = states
+            self._buffers, self._first = buffers, 0
+        begin = self._first + used
+        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[:rows, :, begin : begin + new] = states
+        self._view(rows, used + new)
+        return self.keys, self.values
+
+    def _view(self, rows: int, columns: int) -> None:
+        assert self._buffers is not None
+        self.keys, self.values = (buffer[:rows, :, self._first : self._first + columns] for buffer in self._buffers)
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keep these rows; a row may be taken several times."""
+        self.select(indices, 0)
+
+    def select(self, rows: torch.Tensor, first: int) -> None:
+        """Keep these rows, in this order, and the columns from `first` on. Rows that keep their place cost nothing."""
+        if self.keys is None or self.values is None:
+            return
+        if self._buffers is None or len(rows) > len(self.keys) or 2 * len(rows) < len(self._buffers[0]):
+            self.keys, self.values = self.keys[:, :, first:][rows], self.values[:, :, first:][rows]
+            self._buffers, self._first = None, 0  # too much room is given back
+            return
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
+        if len(moved):
+            for states in (self.keys, self.values):
+                states[moved, :, first:] = states[rows[moved], :, first:]
+        self._first += first
+        self._view(len(rows), self.keys.shape[-2] - first)
+
+
+def make_cache(config: Any) -> Cache:
+    """The cache for one decoding: in place if every layer attends to everything, else transformers' own."""
+    if is_windowed(config):
+        return DynamicCache(config=config)
+    return Cache(layers=[InPlaceLayer() for _ in range(config.get_text_config(decoder=True).num_hidden_layers)])
+
+
+def is_windowed(config: Any) -> bool:
+    """Whether a layer attends to less than all columns before it."""
+    text = config.get_text_config(decoder=True)
+    kinds = getattr(text, "layer_types", None) or ["full_attention"]
+    window = getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)
+    return bool(window) or any(kind != "full_attention" for kind in kinds)
+
+
+def bytes_a_token(config: Any, itemsize: int) -> int:
+    """Bytes that one token of one row takes in the cache."""
+    text = config.get_text_config(decoder=True)
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return 2 * text.num_hidden_layers * heads * width * itemsize
+
+
+def cache_argument(model: torch.nn.Module) -> str:
+    """The name of the cache among the arguments of a model, or of the model that it wraps: transformers renamed
+    `past_key_values` to `cache` in 5.24 and drops the old name in 5.40."""
+    for module in model.modules():
+        names = inspect.signature(module.forward).parameters
+        for name in ("cache", "past_key_values"):
+            if name in names:
+                return name
+    return "past_key_values"
+
+
+def leaving_order(stay: torch.Tensor) -> torch.Tensor:
+    """The places of those that stay (rows,) bool, in an order in which only rows behind the new end move."""
+    rows = stay.nonzero().squeeze(-1)
+    order = torch.arange(len(rows), device=rows.device)
+    order[~stay[: len(rows)]] = rows[rows >= len(rows)]
+    return order
