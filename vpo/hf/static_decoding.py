@@ -264,24 +264,23 @@ class _CudaGraphs:
     in buffers outside."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self._device, self._stream = device, torch.cuda.Stream(device)
         self._latest: Callable[[], torch.cuda.CUDAGraph | None] = lambda: None
 
     def capture(self, step: Step) -> Step:
         """Run the step once, which loads what a capture may not, then record it."""
-        with torch.cuda.device(self._device):
-            usual, side = torch.cuda.current_stream(), torch.cuda.Stream()
-            side.wait_stream(usual)
-            with torch.cuda.stream(side):
+        usual, graph, latest = torch.cuda.current_stream(self._device), torch.cuda.CUDAGraph(), self._latest()
+        # a pool ends with the last of its graphs; other threads may use the GPU meanwhile
+        pool = torch.cuda.graph_pool_handle() if latest is None else latest.pool()
+        recording = torch.cuda.graph(graph, pool=pool, stream=self._stream, capture_error_mode="thread_local")
+        with torch.cuda.device(self._device), torch.cuda.stream(usual):  # which a failed capture leaves otherwise
+            self._stream.wait_stream(usual)
+            with torch.cuda.stream(self._stream):
                 step()
-            usual.wait_stream(side)
-            graph, latest = torch.cuda.CUDAGraph(), self._latest()
-            # a pool ends with the last of its graphs
-            pool = torch.cuda.graph_pool_handle() if latest is None else latest.pool()
-            # other threads may use the GPU meanwhile
-            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            usual.wait_stream(self._stream)
+            with recording:
                 step()
-            self._latest = weakref.ref(graph)
+        self._latest = weakref.ref(graph)
 
         def replay() -> None:
             with torch.cuda.device(self._device):
