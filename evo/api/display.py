@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from evo.search.status import clock, describe_errors
 from evo.tui.line import clean
-from evo.tui.numbers import fitness, rate
+from evo.tui.numbers import rate
 
 if TYPE_CHECKING:
     from evo.progress.snapshot import Snapshot
@@ -149,13 +149,14 @@ def format_line(snapshot: Snapshot, now: float) -> str:
 
 def describe_standing(snapshot: Snapshot) -> list[str]:
     """The arms' solved problems, or their mean best fitness if no problem has a target; of a single run both."""
-    from evo.tui.draw import solved_text
+    from evo.tui.draw import mean_best_text, solved_text
+    from evo.tui.problems import best_title
 
     arms = snapshot.arms
     solved = [(arm.name, solved_text(arm)) for arm in arms if arm.results is not None and arm.results.judged.any()]
-    best = [(arm.name, fitness(arm.mean_best)) for arm in arms] if len(arms) == 1 or not solved else []
+    best = [(arm.name, mean_best_text(snapshot, arm)) for arm in arms] if len(arms) == 1 or not solved else []
     return [
         f"{title} " + ", ".join(f"{name} {text}" if len(arms) > 1 else text for name, text in values)
-        for title, values in (("solved", solved), ("mean best", best))
+        for title, values in (("solved", solved), (best_title(snapshot), best))
         if values
     ]

@@ -23,6 +23,7 @@ from evo.stats import Verdict
 from islands.browse import CandidateDetail, Origin
 from islands.lock import LOST
 from islands.types import FORMAT, Totals
+from problems.objectives import Objective
 
 
 def error_name(kind: str) -> str:
@@ -247,6 +248,11 @@ class Snapshot(Comparison):
         if not statuses or statuses.get("running"):
             return False
         return not statuses.get("waiting") or bool(statuses.get("interrupted"))
+
+    @property
+    def metrics(self) -> tuple[Objective, ...]:
+        """Of the only problem; () of several, whose fitnesses are averaged as they count inside."""
+        return self.problems[0].metrics if len(self.problems) == 1 else ()
 
     @property
     def has_targets(self) -> bool:

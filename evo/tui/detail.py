@@ -12,9 +12,12 @@ from evo.progress.snapshot import Detail, Snapshot
 from evo.tui.line import clean, clean_lines, shorten
 from evo.tui.numbers import fitness
 from evo.tui.palette import STRONG, Palette
-from evo.values import mark, write_number
+from evo.values import mark, write_fitness, write_number
 from islands.browse import CandidateDetail
+from problems.objectives import is_lower
 
+LINEAGE_BESIDE = 6
+"""Ancestors whose fitnesses are told apart."""
 MOST_CHARS = 40_000
 """Of one text; a longer one is cut."""
 
@@ -69,12 +72,15 @@ def draw_answer(
 ) -> RenderableType:
     """An answer with its provenance, without its prompt. seed: of its search"""
     candidate, parent, target = answer.candidate, answer.parent, stored.problem.target
-    line = Text("fitness ", palette.muted).append(f"{candidate.fitness:.6g}", STRONG)
+    metrics, others = stored.problem.metrics, (target, *(ancestor.fitness for ancestor in answer.lineage[1:2]))
+    line = Text(f"{metrics[0].name} ↓ " if is_lower(metrics) else "fitness ", palette.muted)
+    line.append(write_fitness(metrics, candidate.fitness, others), STRONG)
     if target is not None:
-        line.append(f" of {target:.6g}", palette.muted)
+        line.append(f" of {write_fitness(metrics, target, others)}", palette.muted)
     again = f", found {stored.found}×" * (stored.found > 1)
     line.append(f"   {_born(stored, seed)}, island {candidate.island}{again}", palette.muted)
-    steps = [f"{ancestor.candidate} ({fitness(ancestor.fitness)})" for ancestor in answer.lineage]
+    bests = [ancestor.fitness for ancestor in answer.lineage[:LINEAGE_BESIDE]]
+    steps = [f"{step.candidate} ({fitness(step.fitness, bests, metrics)})" for step in answer.lineage]
     if len(steps) > 1 and candidate.generation >= len(steps):
         steps.append(f"{candidate.generation + 1 - len(steps)} more")
     best_known = stated.best_known
@@ -123,9 +129,11 @@ def _prompt(detail: Detail) -> list[RenderableType]:
 def _vector(answer: StoredAnswer, palette: Palette) -> Text:
     text = Text()
     for objective, value, change in answer.changes:
-        text.append(f"{shorten(objective.name, 20)} {write_number(value)}{mark(objective)}")
+        text.append(f"{shorten(objective.name, 20)} {write_number(value, (objective.seed,))}{mark(objective)}")
         if abs(change) > 0:
             text.append(f" ({change:+.3g})", palette.bad if (change > 0) == objective.lower else palette.good)
+        if objective.seed is not None:
+            text.append(f" seed {write_number(objective.seed, (value,))}", palette.muted)
         text.append("  ")
     return text
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -12,13 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from evo.comparison.operators import RATE_TITLES, SHOWN_RATES, share_text
+from evo.comparison.summary import Curve
 from evo.progress.snapshot import ArmSnapshot, ImprovementLine, Snapshot, error_name
 from evo.tui.detail import draw_best
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, rate, signed, sparkcurve
 from evo.tui.palette import STRONG, Palette
 from evo.tui.plot import draw_plot
-from evo.tui.problems import ProblemTable, TableChoice, describe, legend
+from evo.tui.problems import ProblemTable, TableChoice, best_title, describe, legend
+from problems.objectives import Objective, is_lower, own_fitness
 
 MOST_ISLANDS, MOST_IMPROVEMENTS, MOST_ERRORS = 12, 12, 12
 WIDE_PANEL = 60
@@ -89,7 +92,7 @@ def arms(snapshot: Snapshot, width: int, palette: Palette) -> Table:
     columns = [
         _Column("solved", solved_text, 9, STRONG) if targets else None,
         _Column("rate [95%]", _rate, 8) if targets else None,
-        _Column("mean best", lambda arm: fitness(arm.mean_best), 7, Style() if targets else STRONG),
+        _Column(best_title(snapshot), partial(mean_best_text, snapshot), 7, Style() if targets else STRONG),
         _Column("iterations", lambda arm: f"{arm.groups:,}/{arm.planned:,}", 2) if several else None,
         _Column("ans/s", lambda arm: rate(arm.rate("answers")), 6),
         _Column("tok/s", lambda arm: rate(arm.rate("tokens")), 5),
@@ -161,16 +164,34 @@ def verdict(snapshot: Snapshot, palette: Palette) -> Text:
     return Text("\n").join(lines)
 
 
+def mean_best_text(snapshot: Snapshot, arm: ArmSnapshot) -> str:
+    """.731: the mean best fitness of an arm, told apart from those of the others."""
+    return fitness(arm.mean_best, [one.mean_best for one in snapshot.arms], snapshot.metrics)
+
+
+def _own_curve(curve: Curve, metrics: Sequence[Objective]) -> Curve:
+    """A curve of a fitness as the scorer measures it."""
+    mean, high, low = (
+        np.array([own_fitness(metrics, value) for value in values.tolist()], dtype=np.float64)
+        for values in (curve.mean, curve.low, curve.high)
+    )
+    return replace(curve, mean=mean, low=low, high=high)
+
+
 def curves(snapshot: Snapshot, width: int, height: int, palette: Palette) -> Text:
     """The solve rate, or the mean best fitness, of every arm."""
     shown = [(number, arm.name, arm.curve) for number, arm in enumerate(snapshot.arms) if arm.curve is not None]
     if not shown or height < 4:
         return Text("no curve yet", palette.muted)
+    if is_lower(snapshot.metrics) and not snapshot.has_targets:
+        shown = [(number, name, _own_curve(curve, snapshot.metrics)) for number, name, curve in shown]
     return draw_plot(shown, snapshot.has_targets, width, min(height, 24), palette)
 
 
 def curves_title(snapshot: Snapshot) -> str:
-    return "solve rate" if snapshot.has_targets else "mean best fitness"
+    if snapshot.has_targets:
+        return "solve rate"
+    return f"best {best_title(snapshot)}" if is_lower(snapshot.metrics) else "mean best fitness"
 
 
 def panels(snapshot: Snapshot, problem: int, width: int, now: float, palette: Palette) -> RenderableType:
@@ -263,18 +284,22 @@ def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -
     prefix = len(common_prefix([problem.name for problem in snapshot.problems]))
     rows: list[dict[str, Text]] = []
     for line in snapshot.improvements[:MOST_IMPROVEMENTS]:
-        rise, number = Text("" if line.before is None else fitness(line.before), palette.muted), numbers[line.arm]
+        problem, number = snapshot.problems[line.problem], numbers[line.arm]
+        own, before = own_fitness(problem.metrics, line.fitness), own_fitness(problem.metrics, line.before)
         row = {"ago": Text(ago(now - line.created), palette.muted)}
         if len(numbers) > 1:
             mark = Text(palette.mark(number), palette.arm(number))
             row["arm"] = mark if width < WIDE_PANEL else _name(snapshot, number, palette, 12)
         if len(snapshot.problems) > 1:
-            row["problem"] = Text(shorten(snapshot.problems[line.problem].name[prefix:], 16))
+            row["problem"] = Text(shorten(problem.name[prefix:], 16))
         if any(arm.seeds > 1 for arm in snapshot.arms):
             row["seed"] = Text(f"s{line.seed}", palette.muted)
         row["iter."] = Text(f"#{line.iteration}", palette.muted)
-        row["fitness"] = rise.append("→").append(fitness(line.fitness), STRONG)
-        row["change of vector"] = Text(vector_change(snapshot.problems[line.problem].objectives, line))
+        row[best_title(snapshot).removeprefix("mean ")] = Text(
+            fitness(line.fitness, (line.before,), problem.metrics), STRONG
+        )
+        row["gain"] = Text("" if own is None or before is None else signed(own - before), palette.muted)
+        row["change of vector"] = Text(vector_change(problem.objectives, line))
         rows.append(row)
     table = _grid(width)
     for title in rows[0]:

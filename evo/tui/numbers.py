@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+from evo.values import LEAST_DIGITS, digits_of, write_number
+from problems.objectives import Objective, own_fitness
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -38,10 +41,15 @@ def rate(value: float | None) -> str:
     return f"{value:.1f}" if value is not None and value < 9.95 else count(value)
 
 
-def fitness(value: float | None) -> str:
-    """.750, 1.00, 12.3, -3.1; "-" for none."""
+def fitness(value: float | None, beside: Iterable[float | None] = (), metrics: Sequence[Objective] = ()) -> str:
+    """.750, 1.00, 12.3, -3.1; "-" for none. beside: those that it is told apart from; metrics: of its problem, as whose
+    scorer measures it"""
+    others = [own_fitness(metrics, one) for one in beside] + [one.seed for one in metrics if one.whole]
+    value = own_fitness(metrics, value)
     if value is None or value != value:
         return "-"
+    if digits_of((value, *others)) > LEAST_DIGITS:
+        return write_number(value, others).replace("0.", ".", 1) if abs(value) < 1 else write_number(value, others)
     if abs(value) < 0.9995:
         return f"{value:.3f}".replace("0.", ".", 1)
     return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.4g}"
@@ -49,6 +57,8 @@ def fitness(value: float | None) -> str:
 
 def signed(value: float) -> str:
     """+.062, -.20, 0."""
+    if 0 < abs(value) < 0.0005:
+        return f"{value:+.1g}"
     text = f"{value:+.3f}" if abs(value) < 0.9995 else f"{value:+.3g}"
     return "0" if float(text) == 0 else text.replace("0.", ".", 1) if abs(value) < 0.9995 else text
 

@@ -15,6 +15,7 @@ from evo.comparison.results import Floats, Ints
 from evo.comparison.summary import Curve
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.palette import Palette
+from evo.values import write_number
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # [row, column] of a dot in a cell
 NO_CURVE = -1
@@ -64,7 +65,10 @@ def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int
     axis = [int(x) for x in curves[0][2].at]
     names = max((min(width_of(clean(name)), 12) for _, name, _ in curves), default=0)
     unit = curves[0][2].unit
-    labels = max(names + 7, len(unit) + 2) if width >= 46 else 0  # the unit is below the names
+    ends = {name: next(iter(curve.mean[np.isfinite(curve.mean)][::-1].tolist()), math.nan) for _, name, curve in curves}
+    lasts = {name: f"{last:4.0%}" if share else write_number(last, ends.values()) for name, last in ends.items()}
+    numbers = max(map(len, lasts.values()), default=0)
+    labels = max(names + numbers + 3, len(unit) + 2) if width >= 46 else 0  # the unit is below the names
     below = 2 if height >= LOW else 1
     rows = max(1, height - below)
     banded = [curve for *_, curve in curves] if len(curves) <= MOST_BANDS else []
@@ -92,7 +96,7 @@ def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int
         for x in range(3 + number * max(1, MARK_EVERY // len(curves)), across, MARK_EVERY):
             if (value := curve.mean[at[2 * x]]) == value:
                 marks.setdefault((row_of(value), x), number)
-    ends = _ends([heights(curve.mean) / 4 for *_, curve in curves], rows)
+    named = _ends([heights(curve.mean) / 4 for *_, curve in curves], rows)
     ticks = {row_of(value): text for value, text in marked}
     text = Text(no_wrap=True, overflow="crop")
     for y in range(rows):
@@ -107,11 +111,10 @@ def draw_plot(curves: Sequence[NamedCurve], share: bool, width: int, height: int
                 text.append(chr(0x2800 + int(dots)), palette.arm(curves[place][0]) + Style(dim=not is_line))
             else:
                 text.append(" ")
-        if labels and y in ends:
-            arm, name, curve = curves[ends[y]]
-            last = float(curve.mean[np.isfinite(curve.mean)][-1])
-            value = f"{last:4.0%}" if share else f"{last:.3g}"
-            text.append(f" {palette.mark(arm)} {value} {shorten(name, labels - 7)}", palette.arm(arm))
+        if labels and y in named:
+            arm, name, _curve = curves[named[y]]
+            end = f" {palette.mark(arm)} {lasts[name]} {shorten(name, labels - numbers - 3)}"
+            text.append(end, palette.arm(arm))
         text.append("\n")
     for line in _axis(axis, unit, left, across, width)[-below:]:
         text.append(line + "\n", palette.muted)

@@ -16,6 +16,7 @@ from evo.progress.snapshot import Snapshot
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.numbers import common_prefix, fitness, signed, sparkcurve
 from evo.tui.palette import STRONG, Palette
+from problems.objectives import Objective, is_lower, own_fitness
 
 NAME, WON = -1, -2
 """Orders of the table, in addition to those by an arm, which are the arms' numbers."""
@@ -83,22 +84,22 @@ class ProblemTable:
     def row(self, snapshot: Snapshot, problem: int, width: int, palette: Palette) -> list[Text]:
         """The cells of a problem's row."""
         standing, bar = self.standing(snapshot), self._bar(snapshot, width)
-        names = [one.name for one in snapshot.problems]
+        names, metrics = [one.name for one in snapshot.problems], snapshot.problems[problem].metrics
         name = names[problem][len(common_prefix(names)) :]
         cells = [Text(shorten(name, self._name_width(snapshot, width)))]
         low, high = _scale(snapshot, problem)
         for number, arm in enumerate(snapshot.arms):
-            text = outcome_text(standing, number, problem, arm.seeds) if arm.results is not None else ""
+            text = outcome_text(standing, number, problem, arm.seeds, metrics) if arm.results is not None else ""
             cells.append(Text(text, STRONG if text.startswith("@") else Style()))
             if self._referred(snapshot, number):
-                text = gap_text(standing, number, problem)
+                text = gap_text(standing, number, problem, metrics)
                 style = palette.good if text[:1] == "+" else palette.bad if text[:1] == "-" else palette.muted
                 cells.append(Text(text, style))
             if bar:
                 cells.append(Text(self._curve(snapshot, number, problem, bar, low, high), palette.arm(number)))
         if len(snapshot.arms) == 1:
             target, arm = snapshot.problems[problem].target, snapshot.arms[0]
-            cells += [Text(fitness(target), palette.muted)] * snapshot.has_targets
+            cells += [Text(fitness(target, (), metrics), palette.muted)] * snapshot.has_targets
             done = 0 if arm.results is None else int(arm.results.done[problem].sum())
             cells.append(Text(f"{done:,}/{snapshot.iterations * arm.seeds:,}", palette.muted))
         return cells
@@ -147,16 +148,16 @@ class ProblemTable:
         return self._curves[key]
 
 
-def outcome_text(standing: Standings, arm: int, problem: int, seeds: int) -> str:
+def outcome_text(standing: Standings, arm: int, problem: int, seeds: int, metrics: Sequence[Objective] = ()) -> str:
     """@12: solved after 12 iterations; 1/3@12: by one seed of three; else the best fitness; "-" before any."""
     share = standing.solved[arm, problem]
     if not share > 0:  # NaN too
-        return fitness(float(standing.best[arm, problem]))
+        return fitness(float(standing.best[arm, problem]), standing.best[:, problem].tolist(), metrics)
     at = f"@{standing.took[arm, problem]:.0f}"
     return at if share == 1.0 else f"{round(share * seeds)}/{seeds}{at}"
 
 
-def gap_text(standing: Standings, arm: int, problem: int) -> str:
+def gap_text(standing: Standings, arm: int, problem: int, metrics: Sequence[Objective] = ()) -> str:
     """+12it: twelve iterations sooner than the reference; -.250: a best fitness that much lower; = for level."""
     sign, gap = standing.sign[arm, problem], standing.gap[arm, problem]
     if sign != sign:
@@ -166,8 +167,12 @@ def gap_text(standing: Standings, arm: int, problem: int) -> str:
     mark, size = "+" if sign > 0 else "-", abs(float(gap))
     if standing.timed[arm, problem]:
         return f"{mark}{size:.0f}it"
-    # more seeds have solved it, which the mean of the best fitnesses does not show
-    return mark + signed(size).lstrip("+") if sign * gap >= TIE_TOLERANCE else mark
+    if not sign * gap >= TIE_TOLERANCE:  # more seeds have solved it, which the mean of the best fitnesses does not show
+        return mark
+    ours = float(standing.best[arm, problem])
+    own, theirs = own_fitness(metrics, ours), own_fitness(metrics, ours - float(gap))
+    assert own is not None and theirs is not None
+    return mark + signed(abs(own - theirs)).lstrip("+")
 
 
 def _scale(snapshot: Snapshot, problem: int) -> tuple[float, float]:
@@ -197,11 +202,17 @@ def describe(choice: TableChoice, snapshot: Snapshot, shown: int) -> str:
     return clean(" · ".join(parts))
 
 
+def best_title(snapshot: Snapshot) -> str:
+    """`mean best`; of one problem whose one value is to be lowered, that value: `max_wait ↓`."""
+    return f"{shorten(snapshot.metrics[0].name, 16)} ↓" if is_lower(snapshot.metrics) else "mean best"
+
+
 def legend(snapshot: Snapshot) -> str:
     """What the cells mean."""
     solved = "@N solved after N iterations, else " if snapshot.has_targets else ""
     against = f" · against {shorten(snapshot.reference, 16)}: + won, - lost, = level" if snapshot.reference else ""
-    return f"{solved}best fitness{against}"
+    best = best_title(snapshot) if is_lower(snapshot.metrics) else "fitness"
+    return f"{solved}best {best}{against}"
 
 
 def select(snapshot: Snapshot, standing: Standings, choice: TableChoice) -> list[int]:

@@ -12,9 +12,11 @@ from evo.comparison.results import standings
 from evo.progress.snapshot import FailedProblem
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
+from evo.tui.numbers import fitness
 from evo.tui.palette import DARK
 from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, gap_text, natural, outcome_text, select
 from islands.lock import LOST
+from problems.objectives import Objective
 
 SAMPLES = [samples.finished, samples.running, samples.alone, samples.training, samples.detailed]
 
@@ -117,6 +119,15 @@ def test_what_a_model_wrote_is_harmless():
                                                   reference=None), 100, 40, samples.NOW, DARK), 100)  # fmt: skip
     assert all(char.isprintable() or char == "\n" for char in text)
     assert "[bold red]not markup[/]" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "beside", "text"),
+    [(0.5, (), "4.00"), (0.8, (), "1.00"), (0.49999, (), "4.00016"), (None, (0.5,), "-")],
+)
+def test_a_value_to_be_lowered_is_shown_as_the_scorer_measures_it(value, beside, text):
+    assert fitness(value, beside, (Objective("loss", True, 4.0, 4.0, True),)) == text
+    assert fitness(0.52841, (0.528417,)) != fitness(0.528417, (0.52841,))
 
 
 def test_outcomes_and_gaps_in_words():
