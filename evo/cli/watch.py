@@ -23,9 +23,6 @@ from islands.comparisons import runs_named
 from islands.errors import NoRuns, UnknownRun
 from islands.store import Store
 
-WAIT_SECONDS = 0.5
-"""Between two looks for a run that has not begun."""
-
 
 @click.command()
 @click.argument("name", metavar="[RUN]", required=False)
@@ -120,7 +117,7 @@ def wait_for_run(db: str, name: str) -> None:
             if not told:
                 click.echo(f"waiting for {name}, which has not begun; Ctrl-C ends ({error})", err=True)
             told = True
-        time.sleep(WAIT_SECONDS)
+        time.sleep(0.5)
 
 
 def choose_run(store: Store) -> str:

@@ -36,7 +36,7 @@ from evo.tui.child import CommandProcess
 from evo.tui.detail import draw_best, draw_detail, tabs
 from evo.tui.line import clean
 from evo.tui.palette import DARK, LIGHT, STRONG, TERMINAL, Palette
-from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, legend, parts_of
+from evo.tui.problems import NAME, WON, ProblemTable, TableChoice, describe, legend
 from islands.errors import DatabaseUnavailable
 
 POLL_SECONDS, MOST_POLL_SECONDS = 1.0, 5.0
@@ -135,10 +135,9 @@ class ScreenApp(App[int]):
         Binding("tab", "panels", "Panels", priority=True, key_display="tab",
                 tooltip="from the problems to the panels and back"),
         Binding("slash", "search", "Search", priority=True,
-            key_display="/", tooltip="problems by name; enter keeps, escape cancels"),
+            key_display="/", tooltip="problems by a part of their name, as maze:hard; enter keeps, escape cancels"),
         Binding("u", "filter('unsolved')", "Unsolved", tooltip="only problems that no arm has solved"),
         Binding("d", "filter('differing')", "Differing", tooltip="only problems that some arms solved and not others"),
-        Binding("s", "next_part", "Set", tooltip="one set of problems, then the next, then all"),
         Binding("o", "next_order", "Order", tooltip="by number, name, who won, or an arm; a click on a title too"),
         Binding("O", "reverse", show=False, tooltip="reverse the order"),
         Binding("y", "copy", "Copy", tooltip="the answer that is open, else the standings, to the clipboard"),
@@ -401,7 +400,7 @@ class ScreenApp(App[int]):
             self._close_search()
             self._choose(search="")
         else:
-            self._choose(search="", unsolved=False, differing=False, part="")
+            self._choose(search="", unsolved=False, differing=False)
 
     def action_step(self, by: int) -> None:
         if self._rows:
@@ -449,12 +448,6 @@ class ScreenApp(App[int]):
 
     def action_filter(self, which: str) -> None:
         self._choose(**{which: not vars(self._choice)[which]})
-
-    def action_next_part(self) -> None:
-        if self.snapshot is not None:
-            parts = ["", *parts_of([problem.name for problem in self.snapshot.problems])]
-            at = parts.index(self._choice.part) if self._choice.part in parts else 0
-            self._choose(part=parts[(at + 1) % len(parts)])
 
     def action_next_order(self) -> None:
         if self.snapshot is not None:

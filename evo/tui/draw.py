@@ -24,8 +24,6 @@ from evo.tui.problems import ProblemTable, TableChoice, best_title, describe, le
 from problems.objectives import Objective, is_lower, own_fitness
 
 MOST_ISLANDS, MOST_IMPROVEMENTS, MOST_ERRORS = 12, 12, 12
-WIDE_PANEL = 60
-"""Columns of a panel with room for the names of arms beside their marks."""
 
 
 def _grid(width: int | None = None) -> Table:
@@ -289,7 +287,7 @@ def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -
         row = {"ago": Text(ago(now - line.created), palette.muted)}
         if len(numbers) > 1:
             mark = Text(palette.mark(number), palette.arm(number))
-            row["arm"] = mark if width < WIDE_PANEL else _name(snapshot, number, palette, 12)
+            row["arm"] = mark if width < 60 else _name(snapshot, number, palette, 12)
         if len(snapshot.problems) > 1:
             row["problem"] = Text(shorten(problem.name[prefix:], 16))
         if any(arm.seeds > 1 for arm in snapshot.arms):

@@ -28,7 +28,7 @@ MOST_CURVES = 2_000
 class TableChoice:
     """Which problems the table shows, and in what order.
 
-    search: a part of the name, in any case; part: the set that names begin with, "" for all
+    search: a part of the name, in any case
     order: None for the original order; NAME; WON by how often the arms are ahead of the reference; else by an arm's
         outcome
     """
@@ -36,14 +36,13 @@ class TableChoice:
     search: str = ""
     unsolved: bool = False
     differing: bool = False
-    part: str = ""
     order: int | None = None
     reverse: bool = False
 
     @property
     def narrow(self) -> bool:
         """Whether some problems may be left out."""
-        return bool(self.search or self.unsolved or self.differing or self.part)
+        return bool(self.search or self.unsolved or self.differing)
 
 
 class ProblemTable:
@@ -195,7 +194,6 @@ def describe(choice: TableChoice, snapshot: Snapshot, shown: int) -> str:
     parts += [f"/{choice.search}"] if choice.search else []
     parts += ["unsolved"] if choice.unsolved else []
     parts += ["differing"] if choice.differing else []
-    parts += [choice.part] if choice.part else []
     if choice.order is not None or choice.reverse:
         named = {None: "number", NAME: "name", WON: "won"} | {n: arm.name for n, arm in enumerate(snapshot.arms)}
         parts.append(f"by {named.get(choice.order, 'number')}" + (" reversed" if choice.reverse else ""))
@@ -224,11 +222,7 @@ def select(snapshot: Snapshot, standing: Standings, choice: TableChoice) -> list
     if choice.differing:
         rows &= standing.differing
     wanted = choice.search.casefold()
-    kept = [
-        row
-        for row in np.flatnonzero(rows).tolist()
-        if wanted in names[row].casefold() and (not choice.part or part_of(names[row]) == choice.part)
-    ]
+    kept = [row for row in np.flatnonzero(rows).tolist() if wanted in names[row].casefold()]
     if choice.order == NAME:
         kept.sort(key=lambda row: natural(names[row]))
     elif choice.order == WON:
@@ -237,16 +231,6 @@ def select(snapshot: Snapshot, standing: Standings, choice: TableChoice) -> list
     elif choice.order is not None and choice.order < len(snapshot.arms):
         kept.sort(key=lambda row: _outcome_order(standing, choice.order or 0, row))
     return kept[::-1] if choice.reverse else kept
-
-
-def parts_of(names: Sequence[str]) -> list[str]:
-    """The sets that the problems come from, in the order in which they first come."""
-    return list(dict.fromkeys(map(part_of, names)))
-
-
-def part_of(name: str) -> str:
-    """maze:hard of maze:hard/5; the whole name if it is of no set."""
-    return name.rpartition("/")[0] or name
 
 
 def natural(name: str) -> list[tuple[int, str]]:
