@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from problems.objectives import Objective, own_fitness
+from islands.types import Candidate
+from problems.contract import Score
+from problems.objectives import Objective, is_lower, own_fitness, own_values
 
-LEAST_DIGITS, MOST_DIGITS, WHOLE_DIGITS = 4, 15, 7
+LEAST_DIGITS, MOST_DIGITS, WHOLE_DIGITS, MOST_SEEDS = 4, 15, 7, 6
 SAME = 1e-9
 """Numbers that differ by a smaller share of themselves count as one."""
 
@@ -24,12 +27,12 @@ def digits_of(numbers: Iterable[float | None]) -> int:
     return min(max(digits, LEAST_DIGITS), MOST_DIGITS)
 
 
-def write_number(number: float | None, beside: Iterable[float | None] = ()) -> str:
-    """54.8, -1234531.2; "-" for none. beside: the numbers that it is read with"""
+def write_number(number: float | None, beside: Iterable[float | None] = (), least: int = LEAST_DIGITS) -> str:
+    """54.8, -1234531.2; "-" for none. beside: the numbers that it is read with; least: digits"""
     if number is None or not math.isfinite(number):
         return "-"
     whole = math.floor(math.log10(abs(number))) + 1 if number else 1  # digits before the point are all shown, if few
-    digits = max(digits_of((number, *beside)), whole if whole <= WHOLE_DIGITS else 0)
+    digits = max(digits_of((number, *beside)), least, whole if whole <= WHOLE_DIGITS else 0)
     return f"{number:.{digits}g}"
 
 
@@ -50,14 +53,41 @@ def write_values(
     beside: Sequence[Sequence[float | None]] = (), seed: bool = True,
 ) -> str:  # fmt: skip
     """max_wait 54.8 ↓ seed 63.4, energy 6.04 ↓ seed 6.9. beside: the values that these are read with; seed: whether the
-    seed's follow"""
-    parts = []
+    seed's follow, unless there are too many"""
+    parts, seed = [], seed and len(objectives) <= MOST_SEEDS
     for at, (one, value) in enumerate(zip(objectives, values, strict=True)):
         others = [*(row[at] for row in beside), *[one.seed] * seed]
         text = f"{one.name} {write_number(value, others)}{mark(one)}"
         known = seed and one.seed is not None and value is not None
         parts.append(f"{text} seed {write_number(one.seed, (value, *others))}" if known else text)
     return ", ".join(parts)
+
+
+def fitness_of(objectives: Sequence[Objective], scored: Candidate | Score) -> float | None:
+    """The fitness as the scorer measures it, to the last digit; None for a failed answer that has none."""
+    return own_values(objectives, scored)[0] if is_lower(objectives) else scored.fitness
+
+
+def write_scored(objectives: Sequence[Objective], scored: Candidate | Score) -> str:
+    """fitness 0.52 (max_wait 54.8 ↓ seed 63.4, energy 6.04 ↓ seed 6.9), or loss -4 ↓ seed 5 where that is the
+    fitness."""
+    text = write_values(objectives, own_values(objectives, scored))
+    if is_lower(objectives):
+        return text
+    seed = [one.seed for one in objectives if one.whole]
+    return f"fitness {write_number(scored.fitness, seed, least=6)} ({text})"
+
+
+def as_dict(objectives: Sequence[Objective], scored: Candidate | Score | None) -> dict[str, Any]:
+    """As --json and evo.Answer have it: fitness and values as the scorer measures them, rewards as they count."""
+    names = [one.name for one in objectives]
+    return {
+        "fitness": None if scored is None else fitness_of(objectives, scored),
+        "values": None if scored is None else dict(zip(names, own_values(objectives, scored), strict=True)),
+        "seed": {one.name: one.seed for one in objectives},
+        "directions": {one.name: "min" if one.lower else "max" for one in objectives},
+        "rewards": None if scored is None else dict(zip(names, scored.rewards, strict=True)),
+    }
 
 
 def write_fitness(objectives: Sequence[Objective], fitness: float | None, beside: Iterable[float | None] = ()) -> str:

@@ -109,9 +109,12 @@ def is_lower(objectives: Sequence[Objective]) -> bool:
 
 
 def describe_directions(objectives: Sequence[Objective]) -> str:
-    """A sentence about the objectives that are better when lower; "" if there are none."""
+    """Sentences about the objectives that are better when lower; "" if there are none."""
     lower = [one for one in objectives if one.lower]
     if not lower:
         return ""
-    counts = [f"{one.name} counts as {one.scale:.4g} / ({one.scale:.4g} + {one.name})" for one in lower]
-    return f"Lower is better in {', '.join(one.name for one in lower)}. Inside, {', '.join(counts)}."
+    told = f"Lower is better in {', '.join(one.name for one in lower)}."
+    if is_lower(objectives):
+        return told
+    scales = ", ".join(f"{one.scale:.4g} for {one.name}" for one in lower)
+    return f"{told} In the fitness each counts as s / (s + its value), where s is {scales}."

@@ -11,12 +11,14 @@ from evo.api.arguments import check_run_name, database
 from evo.errors import BadInput
 from evo.progress.model import Progress, SearchRecord
 from evo.report.page import write_report
-from evo.report.terminal import as_dict
+from evo.report.terminal import as_dict as comparison_dict
 from evo.search.status import clock
+from evo.values import as_dict, write_number
 from islands.browse import candidates_table
 from islands.runs import best, current_summary
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
+from problems.objectives import is_lower, own_fitness
 from problems.retired import NAMES, replace_hint
 
 if TYPE_CHECKING:
@@ -32,29 +34,32 @@ class Answer:
     """The best answer to one problem.
 
     text: as it is scored, a program without its fence
-    fitness: what the search maximises; rewards: the vector by objective, higher is better
+    fitness: what the search maximises; where that is one objective that is better when lower, its value
+    values, seed: what the scorer measured of it and of the seed answer, by objective; None: not measured
+    directions: "min" or "max", by objective
+    rewards: what counts inside, by objective; higher is better
     target: the fitness that solves the problem; None if it is unknown
     candidate: its id, as `evo show RUN ID` takes it
+    solved: whether the fitness is as good as the target; False without one
     """
 
     problem: str
     text: str
     fitness: float
+    values: Mapping[str, float | None]
+    seed: Mapping[str, float | None]
+    directions: Mapping[str, str]
     rewards: Mapping[str, float]
     target: float | None
     candidate: int
+    solved: bool
 
     def __repr__(self) -> str:
-        rewards = ", ".join(f"{name} {value:.6g}" for name, value in self.rewards.items())
+        values = ", ".join(f"{name} {write_number(value, [self.seed[name]])}" for name, value in self.values.items())
         target = "" if self.target is None else f" of {self.target:.6g}"
         return (
-            f"Answer({self.problem}, {self.text!r}, fitness {self.fitness:.6g}{target}, {rewards}, id {self.candidate})"
+            f"Answer({self.problem}, {self.text!r}, fitness {self.fitness:.6g}{target}, {values}, id {self.candidate})"
         )
-
-    @property
-    def solved(self) -> bool:
-        """Whether the fitness is at least the target; False without one."""
-        return self.target is not None and self.fitness >= self.target
 
 
 class StoredResult:
@@ -115,7 +120,8 @@ class RunResult(StoredResult):
     def frame(self) -> DataFrame:
         """All candidates, one row each: problem, candidate, iteration (missing for seeds), sequence, island,
         generation, parent, policy_version, fitness, error, feedback, answer, created (a datetime in UTC), a column
-        reward.NAME for every objective and feature.NAME for every feature. Raises ImportError without pandas."""
+        reward.NAME for every objective and feature.NAME for every feature; value.NAME for what the scorer measured,
+        where rewards are made from it. Raises ImportError without pandas."""
         with Store.open(self.db, read_only=True) as store:
             rows = candidate_rows(store, [store.run(self.name)])
         return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
@@ -171,8 +177,9 @@ def only_answer(name: str, problems: int, best: list[Answer]) -> Answer:
 
 
 def _answer(problem: ProblemRecord, candidate: Candidate) -> Answer:
-    rewards = dict(zip(problem.objectives, candidate.rewards, strict=True))
-    return Answer(problem.name, candidate.text, candidate.fitness, rewards, problem.target, candidate.id)
+    target, measured = own_fitness(problem.metrics, problem.target), as_dict(problem.metrics, candidate)
+    solved = problem.target is not None and candidate.fitness >= problem.target
+    return Answer(problem.name, candidate.text, **measured, target=target, candidate=candidate.id, solved=solved)
 
 
 NOT_YET = "no search has come far enough yet"
@@ -225,7 +232,8 @@ class ComparisonResult(StoredResult):
         with Store.open(self.db, read_only=True) as store:
             progress, rows = Progress.open(store, self.name, self.against), list[dict[str, Any]]()
             for search in progress.searches():
-                steps = [(rise.iteration, rise.fitness) for rise in search.rises]
+                metrics = search.problem.metrics
+                steps = [(rise.iteration, own_fitness(metrics, rise.fitness)) for rise in search.rises]
                 if steps and steps[-1][0] < search.iterations:
                     steps.append((search.iterations, steps[-1][1]))
                 rows += [{**_named(progress, search), "iteration": at, "best": fitness} for at, fitness in steps]
@@ -254,7 +262,7 @@ def load_comparison(name: str, *, db: str | None = None, against: str | None = N
     db = database(db)
     with Store.open(db, read_only=True) as store:
         progress = Progress.open(store, name, against)
-        figures = as_dict(progress)
+        figures = comparison_dict(progress)
     return ComparisonResult(name, db, progress.comparison.reference, figures["verdicts"], figures)
 
 
@@ -267,7 +275,7 @@ def _search_rows(progress: Progress) -> list[dict[str, Any]]:
             "iterations": search.iterations,
             "solved": search.solved_at is not None if search.problem.target is not None else None,
             "solved_at": search.solved_at,
-            "best": None if search.best is None else search.best.fitness,
+            "best": None if search.best is None else own_fitness(search.problem.metrics, search.best.fitness),
         }
         for search in progress.searches()
     ]
@@ -308,8 +316,11 @@ def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, An
     rows = []
     for run in runs:
         of_run = {"arm": run.arm, "seed": run.seed} if run.arm else {}
+        metrics = {problem.name: problem.metrics for problem in store.problems(run.id)}
         for candidate in candidates_table(store, run.id):
-            values = vars(candidate)
+            values, one = dict(vars(candidate)), metrics[candidate.problem][0]
+            if is_lower(metrics[candidate.problem]):
+                values["fitness"] = candidate.values.get(one.name)
             rewards: dict[str, float | None] = {f"reward.{name}": value for name, value in candidate.rewards.items()}
             rewards |= {f"value.{name}": value for name, value in candidate.values.items()}
             features = {f"feature.{name}": value for name, value in candidate.features.items()}

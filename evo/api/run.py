@@ -126,7 +126,7 @@ def configure(
     if function == "run" and "policy" in loaded.model_fields_set and "statement" not in declared:
         # random edits need no task
         for model in [policy for policy in parse_addresses(loaded.policy) if policy.kind != "scripted"][:1]:
-            told = f"{model.plain} is only told to score high on {', '.join(problem.objectives)}"
+            told = f"{model.plain} is only told to score well on {', '.join(problem.objectives)}"
             warnings.warn(f"no statement=: {told}; describe the task to it", stacklevel=2)
     return loaded, [problem]
 

@@ -27,6 +27,7 @@ from evo.runs.start import Changes, launch
 from evo.search.defaults import workers
 from evo.search.status import describe_usage
 from evo.stats import mean_interval
+from evo.values import fitness_of
 from islands.comparisons import runs_named
 from islands.history import CandidateReader
 from islands.openevolve import POLICY as IMPORTED
@@ -34,6 +35,8 @@ from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
+from problems.contract import Score as ProblemScore
+from problems.objectives import is_lower, own_fitness
 from problems.registry import given, resolve
 from problems.sandbox.pool import Sandbox
 from problems.scoring import checked_score
@@ -145,8 +148,8 @@ class _Subject:
     """One problem.
 
     texts: answer -> its text, None without one; stored: the fitness that the search stored
-    problem: as it was opened last; kept: its scores as the run's summary has them: rows of [fitness, error], or of
-        lists of these, one a held-out case
+    problem: as it was opened last; kept: its scores as the run's summary has them: rows of [fitness, error, fitness as
+        measured], or of lists of these, one a held-out case
     """
 
     problem: Problem
@@ -157,6 +160,7 @@ class _Subject:
     def open(self, sandbox: Sandbox, verified: Mapping[str, Any]) -> None:
         """Open the problem, with new scorer processes unless it is an object of the caller's."""
         (problem,) = resolve(self.record.address, None, lambda: sandbox)
+        problem.restore(self.record.metrics)
         self._reused = bool(self.kept) and problem is self.problem
         self.problem, self._seed = problem, problem.canonical(problem.seed_answer())
         if not self.kept:
@@ -175,10 +179,13 @@ class _Subject:
     def _score(self, text: str) -> list[Any]:
         again = self._reused and text == self._seed  # of which a scorer gives the score that it has
         score = self.problem.score_seed() if again else checked_score(self.problem, text)
-        return [score.fitness, score.error]
+        return self._row(score)
 
     def _held_out(self, text: str) -> list[Any]:
-        return [[score.fitness, score.error] for score in self.problem.score_held_out_cases(text)]
+        return [self._row(score) for score in self.problem.score_held_out_cases(text)]
+
+    def _row(self, score: ProblemScore) -> list[Any]:
+        return [score.fitness, score.error, fitness_of(self.problem.metrics, score)]
 
     def rows(self, answer: str, held_out: bool = False) -> list[Any]:
         """The scores of an answer; [] without one."""
@@ -194,27 +201,32 @@ class _Subject:
     def noisy(self) -> bool:
         return any(not _close(row[0], rows[0][0]) for rows in map(self.rows, self.texts) for row in rows)
 
-    def values(self, answer: str, held_out: bool, lower: bool) -> Values:
+    def values(self, answer: str, held_out: bool) -> Values:
         """(C, R) as a Verification takes them. An answer that fails as a whole has one case, which counts as all."""
         every = [self.rows(one, held_out) for one in self.texts]
         cases = max(len(row) for rows in every for row in rows) if held_out else 1
         rows = [row if held_out else [row] for row in self.rows(answer, held_out)]
-        fitness = np.array([[score[0] for score in (row * cases)[:cases]] for row in rows or [[[math.nan]]]]).T
-        if not lower:
-            return fitness
-        # the metric of a reward (problems.custom.scorer_problem.reward_of); a failed answer has none
-        with np.errstate(divide="ignore"):
-            return np.where(fitness > 1, 1 - fitness, np.where(fitness > 0, 1 / fitness - 1, math.nan))
+        return np.array([[self._own(score) for score in (row * cases)[:cases]] for row in rows or [[[math.nan]]]]).T
+
+    def _own(self, row: Sequence[Any]) -> float:
+        """As the scorer measured it; nan for a failed answer whose fitness is better when lower. Earlier rows have only
+        the fitness."""
+        value = row[2] if len(row) > 2 else own_fitness(self.problem.metrics, row[0])
+        return math.nan if value is None else value
 
     def notes(self) -> Iterator[str]:
         """Of scores that are not what the search stored."""
         for answer, then in self.stored.items():
-            now = mean_interval([[row[0] for row in self.rows(answer)]])
-            told = f"{self.record.name}: the {answer} was stored with {then:.6g} and gets {write(now)}"
+            metrics = self.problem.metrics
+            now, was = mean_interval([list(map(self._own, self.rows(answer)))]), self._own((then,))
+            told = f"{self.record.name}: the {answer} was stored with {was:.6g} and gets {write(now)}"
+            if math.isnan(now.mean):  # it fails, which is told elsewhere
+                continue
             if self.noisy and answer == WINNER:
-                luck = "; the stored score was its luck" if then > now.mean else ""
+                better = (was < now.mean) == is_lower(metrics)
+                luck = "; the stored score was its luck" if better else ""
                 yield f"{told}, the mean of {len(self.rows(answer))}: the scorer is noisy{luck}"
-            elif not self.noisy and not _close(now.mean, then):
+            elif not self.noisy and not _close(now.mean, was):
                 edited = self.record.fingerprint not in (None, self.problem.fingerprint())
                 yield f"{told} now: {'the scorer' if edited else 'something that the scorer depends on'} has changed"
 
@@ -279,15 +291,15 @@ def _measure(
 def _result(name: str, subjects: Sequence[_Subject], runs: Mapping[str, str], notes: Sequence[str]) -> Verification:
     """runs: of the rivals"""
     problem, held_out = subjects[0].problem, all(subject.problem.holds_out for subject in subjects)
-    lower = len(problem.objectives) == 1 and problem.directions.get(problem.objectives[0]) == "min"
-    values = {answer: [one.values(answer, held_out, lower) for one in subjects] for answer in (SEED, WINNER, *runs)}
+    lower = is_lower(problem.metrics)
+    values = {answer: [one.values(answer, held_out) for one in subjects] for answer in (SEED, WINNER, *runs)}
     told = [note for subject in subjects for note in subject.notes()]
     more = [f"... and {len(told) - 3} more"] if len(told) > 3 else []
-    if faults := [error for one in subjects for _, error in one.rows(SEED)[:1] if error]:
+    if faults := [error for one in subjects for _, error, *_ in one.rows(SEED)[:1] if error]:
         more.append(f"{len(faults)} of {len(subjects)} seeds fail, which counts 0: {faults[0]}")
     unseen = [] if held_out else ["no held-out cases: the score is of the cases that were searched on"]
     notes = [*told[:3], *more, *notes, *unseen]
-    errors = [(one.record.name, error) for one in subjects for _, error in one.rows(WINNER)[:1] if error]
+    errors = [(one.record.name, error) for one in subjects for _, error, *_ in one.rows(WINNER)[:1] if error]
     failed = [f"{of}: the winner fails now: {error}" for of, error in errors]
     metric, names = problem.objectives[0] if lower else "fitness", [one.record.name for one in subjects]
     return Verification(name, names, runs, values, metric, lower, held_out, notes, failed)

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from evo.checks.subject import Finding, Subject, faulty, note, ok, skipped
+from evo.values import write_fitness, write_values
+from problems.objectives import is_lower, own_values, seeded_objectives
 from vpo.policies.variants import place_code, with_functions
 
 AWKWARD = (
@@ -27,13 +29,16 @@ def check_seed(subject: Subject) -> Finding:
         return faulty("seed", f"the scorer fails on the seed: {outcome.fault}")
     assert outcome.score is not None
     named = dict(zip(problem.objectives, outcome.score.rewards, strict=True))
-    summary = ", ".join(f"{name} {value:.4g}" for name, value in list(named.items())[:6])
     if outcome.score.error is not None:
         empty = "there is no seed" if not subject.seed_answer else "the seed itself is an answer at fault"
         return note("seed", f"{empty}: {outcome.score.error}", fitness=outcome.fitness, rewards=named)
+    metrics = seeded_objectives(problem.objectives, problem.metrics, None)
+    summary = write_values(metrics[:6], own_values(metrics, outcome.score)[:6], seed=False)
+    summary = summary if is_lower(metrics) else f"fitness {outcome.fitness:.4g} ({summary})"
     if problem.target is not None and outcome.fitness >= problem.target:
-        return faulty("seed", f"it reaches the target {problem.target:.4g} already, so a search of it ends at once")
-    return ok("seed", f"fitness {outcome.fitness:.4g} ({summary})", fitness=outcome.fitness, rewards=named)
+        target = write_fitness(metrics, problem.target)
+        return faulty("seed", f"it reaches the target {target} already, so a search of it ends at once")
+    return ok("seed", summary, fitness=outcome.fitness, rewards=named)
 
 
 def check_values(subject: Subject) -> Iterator[Finding]:

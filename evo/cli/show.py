@@ -42,6 +42,7 @@ from evo.progress.training import TrainingProgress, is_training
 from evo.search.status import clock, describe_usage, format_time
 from evo.tui.detail import draw_answer
 from evo.tui.palette import TERMINAL
+from evo.values import as_dict, fitness_of, mark, write_number, write_scored, write_values
 from islands.browse import failed_candidates
 from islands.comparisons import runs_named
 from islands.runs import best as best_of
@@ -50,7 +51,7 @@ from islands.scorers import scorer_changes
 from islands.store import Store
 from islands.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
-from problems.contract import Score
+from problems.objectives import describe_directions, is_lower, own_fitness, own_values
 
 LINEAGE_SHOWN, LINEAGE_READ = 20, 1 << 31
 VERSIONS_SHOWN = 10
@@ -165,20 +166,28 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
     console.print()
     rows = []
     for problem, candidate in best_answers:
-        done = searches[problem.id]
+        done, metrics = searches[problem.id], problem.metrics
+        fitness, target = (
+            None if candidate is None else fitness_of(metrics, candidate),
+            own_fitness(metrics, problem.target),
+        )
+        arrow = mark(metrics[0]) if is_lower(metrics) else ""
+        vector = "" if candidate is None else write_values(metrics, own_values(metrics, candidate))
         rows.append(
             (
                 problem.name,
                 str(done.iterations),
-                format_number(None if candidate is None else candidate.fitness),
-                format_number(problem.target),
+                write_number(fitness, [target]) + arrow,
+                write_number(target, [fitness]),
                 "-" if done.solved_at is None else str(done.solved_at),
                 "-" if candidate is None else str(candidate.id),
-                problem.message if problem.status == "failed" else format_vector(problem, candidate),
+                problem.message if problem.status == "failed" else vector,
             )
         )
-    titles = ("problem", "done", "best", "target", "solved", "id", "reward vector")
+    titles = ("problem", "done", "best", "target", "solved", "id", "values")
     print_table(console, titles, rows, right=titles[1:-1])
+    if len(best_answers) == 1 and (told := describe_directions(best_answers[0][0].metrics)):
+        console.print(told, soft_wrap=True)
     for problem, candidate in best_answers:
         if (known := best_known_of(problem)) is not None:
             standing = describe_best_known(None if candidate is None else candidate.fitness, known)
@@ -205,22 +214,12 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
             console.print(f"  {count:,} x {reason}", soft_wrap=True)
 
 
-def name_rewards(problem: ProblemRecord, scored: Candidate | Score) -> dict[str, float]:
-    return dict(zip(problem.objectives, scored.rewards, strict=True))
-
-
-def format_vector(problem: ProblemRecord, scored: Candidate | Score | None) -> str:
-    named = {} if scored is None else name_rewards(problem, scored)
-    return ", ".join(f"{name} {value:.4g}" for name, value in named.items())
-
-
 def best_as_dict(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
     return {
         "problem": problem.name,
-        "target": problem.target,
+        "target": own_fitness(problem.metrics, problem.target),
         "candidate": None if candidate is None else candidate.id,
-        "fitness": None if candidate is None else candidate.fitness,
-        "rewards": None if candidate is None else name_rewards(problem, candidate),
+        **as_dict(problem.metrics, candidate),
         "answer": None if candidate is None else candidate.text,
     }
 
@@ -272,13 +271,14 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
 
 
 def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> None:
-    from evo.report.terminal import as_dict, print_summary  # verdicts: scipy
+    from evo.report.terminal import as_dict as comparison_dict
+    from evo.report.terminal import print_summary  # verdicts: scipy
 
     progress = Progress.open(store, name)
     comparison = progress.comparison
     saved = {run.name: checkpoints(store, run.id) for run in comparison.runs}
     if as_json:
-        shown = as_dict(progress)
+        shown = comparison_dict(progress)
         print_json({**shown, "runs": [{**run, "checkpoints": saved[run["name"]]} for run in shown["runs"]]})
         return
     console = Console(highlight=False, width=WIDE)
@@ -351,8 +351,8 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
     for run, problem, candidate in best_answers:
         row = {**best_as_dict(problem, candidate), "best_known": best_known_of(problem)}
         if candidate and (test := tested[candidate.id]):
-            rewards = name_rewards(problem, test)
-            row["held_out"] = {"fitness": test.fitness, "rewards": rewards, "error": test.error}
+            tested_as = as_dict(problem.metrics, test)
+            row["held_out"] = {key: tested_as[key] for key in ("fitness", "values", "rewards")} | {"error": test.error}
         rows.append(row if len(runs) == 1 else {**row, "run": run.name})
     if output is not None:
         click.echo(_write(rows, [problem.answer_format for _, problem, _ in best_answers], output))
@@ -364,14 +364,13 @@ def best(name: str, output: str | None, held_out: bool, db: str, as_json: bool) 
                 click.echo(f"# {problem.name}: no valid answer yet")
                 continue
             where = "" if len(runs) == 1 else f", by {run.name}"
-            click.echo(
-                f"# {problem.name}: fitness {candidate.fitness:.6g} ({format_vector(problem, candidate)}){where}"
-            )
+            click.echo(f"# {problem.name}: {write_scored(problem.metrics, candidate)}{where}")
             if known := verify_best(problem, candidate.fitness, candidate.text):
                 click.echo(f"# {known}")
             if (test := tested[candidate.id]) is not None:
                 fault = f", {test.error}" if test.error else ""
-                click.echo(f"# held out: fitness {test.fitness:.6g} ({format_vector(problem, test)}){fault}")
+                plain = [replace(one, seed=None) for one in problem.metrics]  # the seed's are of the other cases
+                click.echo(f"# held out: {write_scored(plain, test)}{fault}")
             click.echo(candidate.text.rstrip("\n"))
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from evo.config.run import PromptConfig
+from evo.values import mark, write_number
 from islands.types import NOTHING_SHOWN, Candidate, Selection
 from problems.contract import Problem
 from problems.identity import identity
+from problems.objectives import is_lower, own_values, seeded_objectives
 from problems.types import Prompt, Rollout
 from vpo.chain import Chain, default_max_tokens, draw_prefill, instructions, parse, write_chain, write_edits
 
@@ -52,10 +54,19 @@ class MessageFormat:
         start = self.problem.seed_answer() if self.diff or self.problem.answer_format == "python" else ""
         return (start if shown.parent is None else shown.parent.text, *(candidate.text for candidate in others))
 
-    def scores(self, candidate: Candidate) -> str:
-        """Its fitness, and its reward vector by name."""
-        vector = zip(self.problem.objectives, candidate.rewards, strict=True)
-        return f"Fitness {candidate.fitness:.4g} ({', '.join(f'{name} {value:.3g}' for name, value in vector)})"
+    def measured(self, candidate: Candidate, shown: Selection) -> tuple[dict[str, str], str]:
+        """(its values by name, its fitness), with digits that tell the candidates of this prompt apart."""
+        metrics = seeded_objectives(self.problem.objectives, self.problem.metrics, None)
+        every = [candidate, *filter(None, [shown.parent]), *shown.best, *shown.inspirations]
+        columns = zip(metrics, *(own_values(metrics, one) for one in every), strict=True)
+        values = {one.name: write_number(column[0], column) + mark(one) for one, *column in columns}
+        return values, write_number(candidate.fitness, [one.fitness for one in every])
+
+    def scores(self, candidate: Candidate, shown: Selection) -> str:
+        """What the scorer measured, and the fitness if that is not the same."""
+        values, fitness = self.measured(candidate, shown)
+        vector = ", ".join(f"{name} {value}" for name, value in values.items())
+        return vector if is_lower(self.problem.metrics) else f"Fitness {fitness} ({vector})"
 
     def feedback(self, candidate: Candidate) -> str:
         """As long as the configuration allows; "" for none."""
@@ -105,25 +116,25 @@ class ChatFormat(MessageFormat):
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         sections, shown = [self.task], self.select_shown(selection)
-        if shown.parent is not None:
-            sections.append("# Answer to improve\n" + self.describe(shown.parent))
         others = self.others(shown)
+        if shown.parent is not None:
+            sections.append("# Answer to improve\n" + self.describe(shown.parent, shown))
         if others:
-            others_shown = "\n\n".join(self.describe(candidate, feedback=False) for candidate in others)
+            others_shown = "\n\n".join(self.describe(candidate, shown, feedback=False) for candidate in others)
             sections.append("# Other answers found so far\n" + others_shown)
         sections.append(self.request)
         text, texts = "\n\n".join(sections), self.texts_shown(shown, others)
         begun = self.begin_answer(selection, rng)
         return Prompt(text, self.system, stream, begun, texts)
 
-    def describe(self, candidate: Candidate, feedback: bool = True) -> str:
-        """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last, in the layout of
+    def describe(self, candidate: Candidate, shown: Selection, feedback: bool = True) -> str:
+        """A candidate as a prompt shows it: its values by name, its feedback, the answer last, in the layout of
         a reply: an answer that is itself a prompt is not read as a part of this one.
 
         The other way round small models copy the scores too, below every answer that they write.
         """
         text = write_chain([cut(candidate.text, self.config.max_answer_chars)], self.problem.answer_format)
-        lines = [self.scores(candidate)]
+        lines = [self.scores(candidate, shown)]
         if feedback and (told := self.feedback(candidate)):
             lines.append(f"Feedback: {told}")
         return "\n".join([*lines, text])

@@ -52,11 +52,11 @@ class OpenEvolveFormat(MessageFormat):
         built = self.sampler.build_prompt(
             current_program=cut(current, self.config.max_answer_chars) if not self.diff else current,
             parent_program=current,
-            program_metrics=self._metrics(parent) if parent is not None else {},
-            previous_programs=[self._program(c) for c in shown.best],
+            program_metrics=self._metrics(parent, shown) if parent is not None else {},
+            previous_programs=[self._program(c, shown) for c in shown.best],
             # not more than the sampler shows: it would draw from a longer list at random, outside the run's seed
-            top_programs=[self._program(c) for c in shown.best[: self.top]],
-            inspirations=[self._program(c) for c in shown.inspirations],
+            top_programs=[self._program(c, shown) for c in shown.best[: self.top]],
+            inspirations=[self._program(c, shown) for c in shown.inspirations],
             language=self.language,
             diff_based_evolution=self.diff,
             program_artifacts={"feedback": feedback} if feedback else None,
@@ -67,10 +67,11 @@ class OpenEvolveFormat(MessageFormat):
         texts = self.texts_shown(shown, self.others(shown, self.top))
         return Prompt(built["user"] + request, built["system"], stream, self.begin_answer(selection, rng), texts)
 
-    def _metrics(self, candidate: Candidate) -> dict[str, float]:
-        vector = dict(zip(self.problem.objectives, candidate.rewards, strict=True))
-        return {**vector, "combined_score": candidate.fitness}
+    def _metrics(self, candidate: Candidate, shown: Selection) -> dict[str, str]:
+        """As texts: the sampler rounds numbers to four decimals, and takes all for better when higher."""
+        values, fitness = self.measured(candidate, shown)
+        return {**values, "combined_score": fitness}
 
-    def _program(self, candidate: Candidate) -> dict[str, Any]:
+    def _program(self, candidate: Candidate, shown: Selection) -> dict[str, Any]:
         code = cut(candidate.text, self.config.max_answer_chars)
-        return {"id": str(candidate.id), "code": code, "metrics": self._metrics(candidate), "metadata": {}}
+        return {"id": str(candidate.id), "code": code, "metrics": self._metrics(candidate, shown), "metadata": {}}

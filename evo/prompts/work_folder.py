@@ -29,13 +29,15 @@ class WorkFolderFormat(MessageFormat):
         shown = self.select_shown(selection)
         parent = shown.parent
         others = self.others(shown)
-        told = () if parent is None else (self.scores(parent), self.feedback(parent))
+        told = () if parent is None else (self.scores(parent, shown), self.feedback(parent))
         request = {
             "format": WORK_FOLDER,
             "task": self.problem.statement().strip(),
             "files": self.problem.files_of(self.problem.seed_answer() if parent is None else parent.text),
             "feedback": "\n\n".join(filter(None, told)),
-            "others": [{"files": self.problem.files_of(other.text), "scores": self.scores(other)} for other in others],
+            "others": [
+                {"files": self.problem.files_of(other.text), "scores": self.scores(other, shown)} for other in others
+            ],
         }
         text = json.dumps(request, ensure_ascii=False, indent=1)
         return Prompt(text, "", stream, "", self.texts_shown(shown, others))

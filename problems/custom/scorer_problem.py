@@ -100,7 +100,7 @@ class ScorerProblem(Problem):
 
     def statement(self) -> str:
         """The scorer's statement, else that there is a score to raise."""
-        about = self._statement or f"Write an answer that scores high on: {', '.join(self.objectives)}."
+        about = self._statement or f"Write an answer that scores well on: {', '.join(self.objectives)}."
         return "\n\n".join(filter(None, (about, describe_directions(self.metrics))))
 
     def seed_answer(self) -> str:

@@ -25,7 +25,7 @@ def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
     types = frame.dtypes.astype(str)
     assert (types[["iteration", "parent"]] == "Int64").all() and (types[["candidate", "island"]] == "int64").all()
     assert str(frame.created.dt.tz) == "UTC" and (frame.created.dt.year > 2020).all()
-    assert repr(best).startswith(f"Answer(score:vowels, {best.text!r}, fitness {best.fitness:.6g}, brief ")
+    assert repr(best).startswith(f"Answer(score:vowels, {best.text!r}, fitness {best.fitness:.6g}, vowels ")
     assert repr(result).startswith("RunResult(done: run quick, best ")
 
 
@@ -197,7 +197,9 @@ def test_a_removed_method_names_what_replaces_it(quick):
 
 
 def test_a_model_without_a_task_is_a_warning(vowels):
-    warning = pytest.warns(UserWarning, match="no statement=: embedded:base is only told to score high on brief, vow")
+    warning = pytest.warns(
+        UserWarning, match="no statement=: embedded:base is only told to score well on vowels, brief"
+    )
     with warning, pytest.raises(ValueError, match="only understands mazes"):
         evo.run(score=vowels, seed_answer="a", policy="embedded:base", progress=False)
 

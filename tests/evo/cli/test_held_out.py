@@ -46,11 +46,12 @@ def test_they_are_reported_steer_nothing_and_can_choose(capsys: pytest.CaptureFi
     row = best(capsys)
     assert len(row["answer"]) > 1 and row["held_out"] == {
         "fitness": 0.0,
+        "values": {"letters": 0.0, "long": 0.0},
         "rewards": {"letters": 0.0, "long": 0.0},
         "error": None,
     }
     assert invoke(["best", "held"]) == 0
-    assert "# held out: fitness 0 (letters 0, long 0)" in capsys.readouterr().out
+    assert "# held out: fitness 0 (long 0, letters 0)" in capsys.readouterr().out
     row = best(capsys, "--held-out")
     assert row["answer"] == "a" and row["held_out"]["fitness"] == 0.5
 
