@@ -67,7 +67,7 @@ def print_summary(console: Console, training: Training, stop: Stop) -> None:
 def _held_out_beside(address: str) -> str:
     """The set to measure on after training on this one: maze:test for maze:train/5; SET if none is known."""
     learned = address.partition("/")[0]
-    sets = {row["set"] for row in describe_sets()} - {learned}
+    sets = {row["name"] for row in describe_sets()} - {learned}
     named = (learned.removesuffix("-train"), learned.replace(":train", ":test"))
     return next((name for name in named if name in sets), "SET")
 

@@ -13,7 +13,9 @@ Memory holds a few numbers for each chosen group. Its prompt and answers are rea
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import hashlib
 import time
 import warnings
@@ -102,6 +104,7 @@ class StoredSource(GroupSource):
         self.run_names = ", ".join(source.name for source in runs)
         self.example = next(iter(self.records.values())).address
         self.policy: LocalPolicy
+        self._ahead: tuple[int, asyncio.Future[TrainingBatch]] | None = None
 
     @property
     def problem_names(self) -> set[str]:
@@ -117,10 +120,21 @@ class StoredSource(GroupSource):
         """The lessons of a step."""
 
     async def next(self, status: TrainingStatus) -> TrainingBatch:
+        """The lessons of the step, which were read during the one before. The next ones are read meanwhile, where the
+        policy samples, which an evaluation then waits for: one thread at a time uses a tokenizer."""
         started = time.perf_counter()
-        batch = self.read(status.step)
+        known, self._ahead = self._ahead, None
+        batch = await (known[1] if known and known[0] == status.step else self._reading(status.step))
+        if (following := status.step + 1) < status.steps:
+            self._ahead = following, self._reading(following)
+            await asyncio.sleep(0)  # begins it: a step of training does not let the event loop run
         status.reading_seconds += time.perf_counter() - started
         return batch
+
+    def _reading(self, step: int) -> asyncio.Future[TrainingBatch]:
+        reading = asyncio.ensure_future(self.policy.between(functools.partial(self.read, step)))
+        reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # the last may not be asked for
+        return reading
 
 
 Source = TypeVar("Source", bound=StoredSource)
@@ -266,9 +280,10 @@ class StoredGroups(StoredSource):
     def of_step(self, step: int) -> list[Place]:
         """The groups of a step, at most `prompts`. A step belongs to one pass only."""
         number, within = divmod(step, self._steps_a_pass)
-        if self._order is None or self._order[0] != number:
-            self._order = number, np.random.default_rng([self.run.seed, number]).permutation(len(self))
-        chosen = self._order[1][within * self.run.prompts : (within + 1) * self.run.prompts]
+        order = self._order  # which another thread may change
+        if order is None or order[0] != number:
+            order = self._order = number, np.random.default_rng([self.run.seed, number]).permutation(len(self))
+        chosen = order[1][within * self.run.prompts : (within + 1) * self.run.prompts]
         return [self.places[int(place)] for place in chosen]
 
     def answers(self, step: int) -> int:

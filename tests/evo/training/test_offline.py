@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import shutil
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -290,3 +291,29 @@ def test_json_and_plain_output(db, tmp_path, capsys):
     assert f"vpo from embedded:base@a8bbcafe on 12 iterations of a ({db})" in captured.err
     assert "learned from 12 groups; left out: none" in captured.err
     assert "reading" in captured.err and "sampling" not in captured.err
+
+
+def test_a_step_is_read_during_the_one_before(db, tmp_path, monkeypatch):
+    training, read = begin(settings(db), str(tmp_path / "out"), "evo train ..."), []
+    step, plain = training.trainer.step, training.source.read
+
+    def reading(number):
+        read.append(number)
+        if number == 2:
+            raise BadInput("the lessons of step 2")
+        return plain(number)
+
+    def learning(groups):
+        deadline = time.monotonic() + 20
+        while len(read) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert read == [0, 1]
+        monkeypatch.setattr(training.trainer, "step", step)
+        return step(groups)
+
+    monkeypatch.setattr(training.source, "read", reading)
+    monkeypatch.setattr(training.trainer, "step", learning)
+    with pytest.raises(BadInput, match="the lessons of step 2"):
+        asyncio.run(training.train())
+    assert training.status.step == 2 and read == [0, 1, 2]  # after what was read before the fault
+    asyncio.run(training.close())
