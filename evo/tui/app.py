@@ -44,7 +44,7 @@ POLL_SHARE = 0.02
 """Readings that cost more than this share of a core come less often."""
 FAULT_SECONDS = 10.0
 """A database that does not answer a screen without a search for so long has gone away."""
-WIDE, TALL, ROOMY = 116, 24, 30
+WIDE, TALL, ROOMY, LEAST_BODY = 116, 24, 30, 12
 THEMES = {"dark": "textual-dark", "light": "textual-light", "terminal": "ansi-dark"}
 """Short names for EVO_THEME, which also takes the names of Textual's themes."""
 
@@ -109,6 +109,7 @@ class ScreenApp(App[int]):
     Screen { layout: vertical; overflow: hidden }
     #head, #arms, #verdict, #legend { height: auto; padding: 0 1 }
     #verdict { max-height: 6 }
+    #legend { text-wrap: nowrap; text-overflow: ellipsis }
     #body { height: 1fr }
     #left { width: 5fr; padding: 0 1 }
     #side { width: 3fr; padding: 0 1; min-width: 46; scrollbar-size-vertical: 1; scrollbar-gutter: stable }
@@ -121,7 +122,7 @@ class ScreenApp(App[int]):
     .-narrow #side { display: none }
     .-narrow.panels #side { display: block; width: 1fr }
     .-narrow.panels #left { display: none }
-    .-low #curves, .-low #legend { display: none }
+    .-low #curves, .-low #legend, .-tight #curves { display: none }
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (TALL, "-high")]
@@ -140,8 +141,8 @@ class ScreenApp(App[int]):
         Binding("d", "filter('differing')", "Differing", tooltip="only problems that some arms solved and not others"),
         Binding("o", "next_order", "Order", tooltip="by number, name, who won, or an arm; a click on a title too"),
         Binding("O", "reverse", show=False, tooltip="reverse the order"),
-        Binding("y", "copy", "Copy", tooltip="the answer that is open, else the standings, to the clipboard"),
-        Binding("e", "picture", "Picture", tooltip="write the screen as an SVG file in the current directory"),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy the answer that is open, else the standings"),
+        Binding("e", "picture", "Picture", show=False, tooltip="write the screen as an SVG file in this folder"),
         Binding("t", "change_theme", "Theme", show=False, tooltip="another theme; EVO_THEME chooses the first one"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="this page"),
         Binding("escape", "step_back", show=False, tooltip="leave the answer; else remove the filters"),
@@ -308,9 +309,13 @@ class ScreenApp(App[int]):
             query("#head", Static).update(Text(f"evo\n\n  {clean(self._loading)} …"))
             return
         self._show_head(snapshot)
-        few = snapshot.detail is not None and self.size.height >= ROOMY + len(snapshot.problems)
-        has_room = few or len(snapshot.problems) == 1
-        self._base.set_class(has_room, "-best")
+        height, problems = self.size.height, len(snapshot.problems)
+        above = 4 + len(snapshot.arms) + min(6, len(snapshot.verdict))
+        has_room = problems == 1 or (snapshot.detail is not None and height >= ROOMY + problems)
+        for name, wanted in (("-best", has_room), ("-tight", height - above < LEAST_BODY)):
+            if self._base.has_class(name) != wanted:  # sizes change
+                self._base.set_class(wanted, name)
+                self.call_after_refresh(self.refresh_all)
         query("#best Static", Static).update(draw_best(snapshot, palette))
         width = self.size.width - 2
         query("#arms", Static).update(draw.arms(snapshot, width, palette))
@@ -350,9 +355,8 @@ class ScreenApp(App[int]):
                     table.update_cell_at(Coordinate(at, column), cell, update_width=True)
         about = Text("problems ", STRONG).append(describe(self._choice, snapshot, len(rows)) + "  ", self.palette.warn)
         about.append_text(self._table.totals(snapshot, self.palette) if rows else Text())
-        self._base.query_one("#legend", Static).update(
-            Text("\n").join([about, Text(legend(snapshot), self.palette.muted)])
-        )
+        lines = Text("\n").join([about, Text(legend(snapshot), self.palette.muted)])
+        self._base.query_one("#legend", Static).update(lines)
 
     def _show_answer(self) -> None:
         snapshot, screen = self.snapshot, self.screen

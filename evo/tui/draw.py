@@ -293,10 +293,9 @@ def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -
         if any(arm.seeds > 1 for arm in snapshot.arms):
             row["seed"] = Text(f"s{line.seed}", palette.muted)
         row["iter."] = Text(f"#{line.iteration}", palette.muted)
-        row[best_title(snapshot).removeprefix("mean ")] = Text(
-            fitness(line.fitness, (line.before,), problem.metrics), STRONG
-        )
-        row["gain"] = Text("" if own is None or before is None else signed(own - before), palette.muted)
+        row[best_title(snapshot).removeprefix("mean ")] = Text(fitness(line.fitness, (), problem.metrics), STRONG)
+        if width >= 60 or len(snapshot.problems) == 1:
+            row["gain"] = Text("" if own is None or before is None else signed(own - before), palette.muted)
         row["change of vector"] = Text(vector_change(problem.objectives, line))
         rows.append(row)
     table = _grid(width)
