@@ -43,7 +43,7 @@ class CandidateFilter:
 @dataclass(frozen=True)
 class CandidateSummary:
     """A candidate in a list. problem: its index; iteration: None for a seed answer; error, text: their first HEAD
-    characters."""
+    characters; parent: None without one."""
 
     id: int
     run: int
@@ -54,6 +54,7 @@ class CandidateSummary:
     error: str | None
     text: str
     values: tuple[float | None, ...]
+    parent: int | None
 
 
 def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list[CandidateSummary]:
@@ -72,6 +73,7 @@ def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list
             func.substr(cast(Candidate.c.error, Text), 1, HEAD),
             func.substr(cast(Candidate.c.text, Text), 1, HEAD),
             Candidate.c.own_values,
+            Candidate.c.parent_id,
         )
         .join(Problem, Problem.c.id == Candidate.c.problem_id)
         .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
@@ -80,10 +82,10 @@ def browse(store: Store, chosen: CandidateFilter, start: int, most: int) -> list
     )
     summaries = []
     for row in store.rows(query):
-        id, run, problem, iteration, fitness, rewards, error, text, own = tuple(row)
-        head, own = None if error is None else beginning(error), tuple(own or ())
+        id, run, problem, iteration, fitness, rewards, error, text, own, parent = tuple(row)
+        head, vector, own = None if error is None else beginning(error), tuple(rewards), tuple(own or ())
         summaries.append(
-            CandidateSummary(id, run, problem, iteration, fitness, tuple(rewards), head, beginning(text), own)
+            CandidateSummary(id, run, problem, iteration, fitness, vector, head, beginning(text), own, parent)
         )
     return summaries
 

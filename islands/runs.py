@@ -24,7 +24,7 @@ from islands.schema import (
     Rollout,
     Run,
 )
-from islands.store import Store
+from islands.store import Store, problem_record
 from islands.types import Candidate as CandidateRecord
 from islands.types import OperatorCount, ParentKind, ProblemRecord, RunRecord, Totals
 
@@ -66,38 +66,63 @@ def run_details(connection: Connection, runs: Sequence[int]) -> dict[int, dict[s
 
 
 @dataclass(frozen=True)
+class SearchOverview:
+    """One problem of a run. groups: committed; tokens, cost: of them; rises: (iteration, fitness) of each new best"""
+
+    record: ProblemRecord
+    groups: int
+    tokens: int
+    cost: float
+    rises: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
 class RunOverview:
     """A run in one line. candidates are distinct answers; best is the mean, over problems that have one, of the best
     fitness (None without any)."""
 
     run: RunRecord
-    problems: int
-    solved: int
-    failed: int
-    groups: int
+    searches: tuple[SearchOverview, ...]
     candidates: int
-    best: float | None
+
+    @property
+    def problems(self) -> int:
+        return len(self.searches)
+
+    @property
+    def groups(self) -> int:
+        return sum(search.groups for search in self.searches)
+
+    @property
+    def solved(self) -> int:
+        return sum(search.record.solved_sequence is not None for search in self.searches)
+
+    @property
+    def failed(self) -> int:
+        return sum(search.record.status == "failed" for search in self.searches)
+
+    @property
+    def best(self) -> float | None:
+        known = [search.record.best_fitness for search in self.searches if search.record.best_fitness is not None]
+        return sum(known) / len(known) if known else None
 
 
 def overview(store: Store) -> list[RunOverview]:
     """Every run, oldest first."""
-    of_problems = select(
-        Problem.c.run_id,
-        func.count(),
-        func.count(Problem.c.solved_sequence),
-        func.count().filter(Problem.c.status == "failed"),
-        func.avg(Problem.c.best_fitness),
-    ).group_by(Problem.c.run_id)
-    of_groups = select(PromptGroup.c.run_id, func.count()).group_by(PromptGroup.c.run_id)
+    g = PromptGroup.c
+    sums = select(g.problem_id, func.count(), func.sum(g.tokens), func.sum(g.cost)).group_by(g.problem_id)
+    spent = {problem: (groups, int(tokens), float(cost)) for problem, groups, tokens, cost in store.rows(sums)}
+    rises: dict[int, list[tuple[int, float]]] = {}
+    better = select(g.problem_id, g.iteration, g.best_fitness).where(g.best.is_not(None)).order_by(g.sequence)
+    for problem, iteration, fitness in store.rows(better):
+        rises.setdefault(problem, []).append((iteration + 1, fitness))
+    searches: dict[int, list[SearchOverview]] = {}
+    for row in store.rows(select(Problem).order_by(Problem.c.index)):
+        line = SearchOverview(problem_record(row), *spent.get(row.id, (0, 0, 0.0)), tuple(rises.get(row.id, ())))
+        searches.setdefault(row.run_id, []).append(line)
     of_candidates = select(Problem.c.run_id, func.count()).join(Candidate, Candidate.c.problem_id == Problem.c.id)
-    problems = {row[0]: tuple(row)[1:] for row in store.rows(of_problems)}
-    groups = {run: count for run, count in store.rows(of_groups)}
     candidates = {run: count for run, count in store.rows(of_candidates.group_by(Problem.c.run_id))}
-    lines = []
-    for run in store.runs():
-        count, solved, failed, best = problems.get(run.id, (0, 0, 0, None))
-        lines.append(RunOverview(run, count, solved, failed, groups.get(run.id, 0), candidates.get(run.id, 0), best))
-    return lines
+    return [RunOverview(run, tuple(searches.get(run.id, ())), candidates.get(run.id, 0)) for run in store.runs()]
 
 
 def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, CandidateRecord | None]]:

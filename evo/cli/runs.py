@@ -46,8 +46,9 @@ def runs(context: click.Context, db: str, as_json: bool) -> None:
 
 def _to_dict(line: RunOverview) -> dict[str, Any]:
     told = {key: value for key, value in vars(line.run).items() if key not in ("id", "config", "summary")}
-    counts = {key: value for key, value in vars(line).items() if key not in ("run", "best")}
-    return {**told, "policy": line.run.config.get("policy"), **counts, "mean_best": line.best}
+    counts = {"problems": line.problems, "solved": line.solved, "failed": line.failed, "groups": line.groups}
+    told |= {"policy": line.run.config.get("policy"), **counts, "candidates": line.candidates}
+    return {**told, "mean_best": line.best}
 
 
 def _print(lines: Sequence[RunOverview]) -> None:

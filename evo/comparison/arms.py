@@ -98,7 +98,7 @@ def gather(store: Store, name: str, against: str | None = None, also: Sequence[s
     """The comparison, or the run, of that name. Raises UnknownRun, and BadInput if no arm is called `against`.
 
     against: the reference; by default the first arm
-    also: further runs and comparisons of the same problems, whose arms are put beside the first one's. Raises BadInput
+    also: further runs and comparisons of the same problems, whose arms are added to the first one's. Raises BadInput
         if they have other problems
     """
     named = {each: runs_named(store, each) for each in (name, *also)}
@@ -115,8 +115,8 @@ def gather(store: Store, name: str, against: str | None = None, also: Sequence[s
     begun = [records for records in (store.problems(run.id) for run in runs) if records]
     searched = {tuple((record.name, *record.objectives) for record in records) for records in begun}
     if also and (len(searched) > 1 or len({run.id for run in runs}) < len(runs)):
-        found = "; ".join(dict.fromkeys(name_few([record.name for record in records], 3) for records in begun))
-        raise BadInput(f"{' and '.join(named)} are not different runs of the same problems: {found}")
+        names = "; ".join(dict.fromkeys(name_few([record.name for record in records], 3) for records in begun))
+        raise BadInput(f"{' and '.join(named)} are not different runs of the same problems: {names}")
     faulty = {record.index: record for records in begun for record in records if record.status == "failed"}
     problems = tuple(record for record in (begun[0] if begun else ()) if record.index not in faulty)
     return Comparison(

@@ -183,6 +183,7 @@ class SearchRecord:
 class Progress:
     """A run or a comparison in a database. Not thread-safe; it never writes.
 
+    names: of the runs and comparisons whose arms it has
     comparison: its arms, the problems that count and those that do not
     live: statistics may be some seconds old
     incomparable: why the arms have no summary, "" if they have one or if none has begun
@@ -194,8 +195,8 @@ class Progress:
     ) -> None:
         """Reads which runs there are, and nothing more. Raises as gather. also: further runs (gather)"""
         self.store, self.against, self.live = store, against, live
-        self._names = tuple(dict.fromkeys((name, *also)))
-        self.name = " and ".join(self._names)
+        self.names = tuple(dict.fromkeys((name, *also)))
+        self.name = " and ".join(self.names)
         self.incomparable = ""
         self._selected: tuple[int, str | None] = (0, None)
         self._begin()
@@ -223,10 +224,10 @@ class Progress:
         self._pace: deque[tuple[float, int]] = deque()
 
     def _gather(self) -> Comparison:
-        return gather(self.store, self._names[0], self.against, self._names[1:])
+        return gather(self.store, self.names[0], self.against, self.names[1:])
 
     def _states(self) -> list[RunState]:
-        return [state for name in self._names for state in run_states(self.store, name)]
+        return [state for name in self.names for state in run_states(self.store, name)]
 
     # Reading
 

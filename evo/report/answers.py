@@ -3,17 +3,25 @@ to its parent and its prompt. Texts are bounded, so that a page of many problems
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from evo.encoding import visible
 from evo.progress.answer import StoredAnswer, describe_best_known, read_answers, statement_of
+from evo.progress.arm_style import style_of
 from evo.progress.model import Progress, SearchRecord
 from evo.report.svg import Plot, PlotLine, draw
+from evo.report.tables import run_path
+from islands.browse import CandidateFilter, browse
 
 PAGE_CHARS = 2_400_000
 """Of all texts together; each text has an equal share."""
 FEWEST_CHARS, MOST_CHARS = 160, 6_000
+MOST_CARDS, MOST_POINTS = 12, 2_400
+"""Problems whose best answer leads the page, and answers in all their trees."""
 ANCESTORS = 12
 
 
@@ -35,7 +43,8 @@ class BestAnswer:
 class ProblemDetail:
     """row: its place in the comparison. statement: "" if the problem cannot be looked up here; its prompt has it then.
     known: the best known value and the best one of these runs, "" if none is known. chart: best fitness over
-    iterations. answers: one for each arm with a valid answer."""
+    iterations. answers: one for each arm with a valid answer. map: of the problems whose best answer leads the page,
+    the numbers of their answers (map_answers)"""
 
     row: int
     name: str
@@ -44,6 +53,7 @@ class ProblemDetail:
     known: str
     chart: Plot
     answers: tuple[BestAnswer, ...]
+    map: Mapping[str, Any]
 
     @property
     def best(self) -> BestAnswer | None:
@@ -65,7 +75,7 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
             y = [rise.fitness for rise in search.rises] + [search.rises[-1].fitness]
             name = f"{arms[search.arm].name}, seed {search.run.seed}"
             lines.setdefault(search.row, []).append(PlotLine(search.arm, name, np.array(x), np.array(y), steps=True))
-    details = []
+    details = list[ProblemDetail]()
     for row, problem in enumerate(problems):
         found = [fittest[row, place] for place in range(len(arms)) if (row, place) in fittest]
         best = [stored[search.rises[-1].candidate] for search in found]
@@ -77,10 +87,38 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
         top = max((one.candidate.fitness for one in best), default=None)
         reached = "" if stated.best_known is None else describe_best_known(top, stated.best_known)
         chart = draw("best fitness", "iteration", lines.get(row, ()), rule=problem.target)
+        carded = sum(detail.best is not None for detail in details)
+        drawn = map_answers(progress, row, MOST_POINTS // min(len(problems), MOST_CARDS)) if carded < MOST_CARDS else {}
         details.append(
-            ProblemDetail(row, problem.name, problem.target, bounded(stated.text, room), reached, chart, tuple(answers))
+            ProblemDetail(
+                row, problem.name, problem.target, bounded(stated.text, room), reached, chart, tuple(answers), drawn
+            )
         )
     return tuple(details)
+
+
+def map_answers(progress: Progress, row: int, most: int) -> dict[str, Any]:
+    """The fittest valid answers to a problem as numbers, which the page's script draws over each other and as a tree:
+    candidate, arm, parent, and its value on each axis."""
+    comparison, problem = progress.comparison, progress.comparison.problems[row]
+    arm_of = {run.id: place for place, arm in enumerate(comparison.arms) for run in arm.runs}
+    picked = CandidateFilter(list(arm_of), problem.index, failed=False, by_fitness=True)
+    answers = browse(progress.store, picked, 0, most + 1)
+    names = problem.objectives if len(problem.objectives) > 1 else ()
+    return {
+        "axes": [visible(name) for name in ("iteration", "fitness", *names)],
+        "lower": [False, False, *(False for _ in names)],
+        "arms": [
+            (visible(arm.name), style_of(place).colour, run_path(arm.runs[0].comparison or arm.runs[0].name))
+            for place, arm in enumerate(comparison.arms)
+        ],
+        "points": [
+            (one.id, arm_of[one.run], one.parent, 0 if one.iteration is None else one.iteration + 1, one.fitness,
+             *(one.rewards if names else ()))
+            for one in answers[:most]
+        ],
+        "left_out": len(answers) > most,
+    }  # fmt: skip
 
 
 def bounded(text: str, room: int) -> str:

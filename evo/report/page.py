@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import shlex
 import time
 from collections.abc import Sequence
@@ -28,15 +29,15 @@ from evo.comparison.summary import Summary, describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput, at_file
 from evo.evaluation.record import check_writable
-from evo.glossary import WORDS
 from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.snapshot import Snapshot
 from evo.progress.training import TrainingProgress
-from evo.report.answers import ProblemDetail, bounded, problem_details
+from evo.report.answers import MOST_CARDS, ProblemDetail, bounded, problem_details
 from evo.report.remarks import describe_faults, describe_state
 from evo.report.svg import Plot, PlotLine, curve_lines, draw
 from evo.report.tables import (
+    HINTS,
     Table,
     arms_table,
     cost_table,
@@ -46,6 +47,7 @@ from evo.report.tables import (
     number,
     operators_table,
     problems_table,
+    run_path,
     runs_table,
     settings_tables,
 )
@@ -53,7 +55,7 @@ from evo.whole_file import write_whole
 from islands.names import format_db_option, hide_password
 from islands.store import Store
 
-MOST_CARDS, MOST_DETAILS = 12, 500
+MOST_DETAILS = 500
 ARMS_STYLED = 56
 SHOWN_IN_CHARTS = 6
 """Charts of a search's training at most."""
@@ -69,7 +71,8 @@ class Page:
     """The content of the page. Sections that have nothing to show are None or empty.
 
     state: what is searched; remarks: unfinished work and errors; verdict_title: the metric of the verdict and where
-    base: the address of the page if it is served, which those of its candidates begin with; "" for a file
+    how: how its answers came about
+    base: the address of the page of one run or comparison if it is served; else ""
     """
 
     snapshot: Snapshot
@@ -80,6 +83,7 @@ class Page:
     curves: tuple[Plot, ...]
     training: tuple[Plot, ...]
     arms: tuple[Table, ...]
+    how: tuple[Table, ...]
     problems: Table | None
     details: tuple[ProblemDetail, ...]
     costs: tuple[Table, ...]
@@ -108,6 +112,7 @@ def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "
             differences_table(progress, summary) if summary.reference else None,
             operators_table(progress.operators, crossed_seeds=comparison.crossed_seeds),
         ]
+    ahead = 2 if len(comparison.arms) > 1 else 0
     return Page(
         snapshot,
         summary,
@@ -116,7 +121,8 @@ def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "
         "" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
         tuple(draw_progress(progress)) if begun else (),
         tuple(_training(snapshot)),
-        _there(*tables),
+        _there(*tables[:ahead]),
+        _there(*tables[ahead:]),
         problems_table(progress, lambda row: f"#problem-{row + 1}" if row < len(shown) else "") if begun else None,
         shown,
         _there(cost_table(progress, snapshot), errors_table(snapshot)),
@@ -133,15 +139,30 @@ def _there(*tables: Table | None) -> tuple[Table, ...]:
 
 
 def draw_progress(progress: Progress) -> list[Plot]:
-    """Solve rate, if there are targets, and mean best fitness, over iterations or what a budget is made of."""
+    """Solve rate, if there are targets, and mean best fitness, from the seed answers on, over iterations or what a
+    budget is made of; nothing for a single search, whose chart says all."""
+    comparison, starts = progress.comparison, dict[int, list[tuple[bool, float]]]()
+    if len(comparison.problems) == max(arm.seeds for arm in comparison.arms) == 1:
+        return []
+    for search in progress.searches():
+        if search.iterations:
+            first = search.rises[0].fitness if search.rises and search.rises[0].iteration == 0 else math.nan
+            starts.setdefault(search.arm, []).append((search.solved_at == 0, first))
     unit = next((curve.unit for curve in progress.curves.values()), "iterations").removesuffix("s")
-    names = [arm.name for arm in progress.comparison.arms]
+    names = [arm.name for arm in comparison.arms]
+    over = "the seeds of one problem" if len(comparison.problems) == 1 else "problems"
+    bands = f"Bands: 95% intervals over {over}. Left: the seed answers."
     solved = any(arm.judged.any() for arm in progress.results.values())
     plots = []
     if solved and progress.curves:
-        plots.append(draw("solve rate", unit, curve_lines(names, progress.curves), share=True))
+        rates = {place: float(np.mean([rate for rate, _ in of])) for place, of in starts.items()}
+        running = "" if progress.snapshot(statistics=False).ended else " While searches run, it is an estimate."
+        note = f"The share of searches that are solved.{running} {bands}"
+        plots.append(draw("solve rate", unit, curve_lines(names, progress.curves, rates), share=True, note=note))
     if progress.best_curves:
-        plots.append(draw("mean best fitness", unit, curve_lines(names, progress.best_curves)))
+        means = {place: float(np.mean([mean for _, mean in of])) for place, of in starts.items()}
+        lines = curve_lines(names, progress.best_curves, means)
+        plots.append(draw("mean best fitness", unit, lines, note=f"It ends where the first search does. {bands}"))
     return plots
 
 
@@ -155,13 +176,15 @@ def _training(snapshot: Snapshot) -> list[Plot]:
             for place, name, curve in trained
             if metric in curve.metrics
         ]
-        plots.append(draw(metric, "step", lines))
+        plots.append(draw(metric, "step", lines, note=HINTS.get(metric, "")))
     return plots
 
 
 def _next_steps(progress: Progress, answered: bool) -> list[tuple[str, str]]:
     """(purpose, command) of what a reader may do next."""
     comparison, db = progress.comparison, format_db_option(progress.store.address)
+    if len(progress.names) > 1:
+        return [("Browse every candidate", f"evo ui{db}")]
     run = f"{shlex.quote(progress.name)}{db}"
     steps = [("Search longer", f"evo resume {run} --iterations {2 * comparison.iterations}")]
     if any(record.status not in ("done", "failed") for record in comparison.runs):
@@ -184,14 +207,14 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"python": highlight_python, "figure": lambda value: number(value, ".4g").text, "bounded": bounded}
-    made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "words": WORDS.items()}
+    made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "run_path": run_path}
     return made
 
 
 def render(template: str, **values: Any) -> str:
     """The HTML of a template. `policy` is the content policy of a page that is a file, "" for one whose server sends
     it."""
-    return environment().get_template(template).render(**{"policy": "", "live": False, **values})
+    return environment().get_template(template).render(**{"policy": "", "live": False, "served": False, **values})
 
 
 @cache
@@ -236,7 +259,7 @@ def build_training_page(*trainings: TrainingProgress) -> dict[str, Any]:
     for name, meaning in {name: words for one in trainings for name, words in one.metrics.items()}.items():
         curves = [(place, one.folder, one.curve(name)) for place, one in enumerate(trainings) if name in one.metrics]
         lines = [PlotLine(place, folder, curve.at.astype(float), curve.mean) for place, folder, curve in curves]
-        charts.append((draw(name, "step", lines, share=name.startswith("solve@")), meaning))
+        charts.append(draw(name, "step", lines, share=name.startswith("solve@"), note=meaning))
     return {"trainings": trainings, "charts": charts}
 
 

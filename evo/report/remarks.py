@@ -48,8 +48,7 @@ def describe_faults(progress: Progress, snapshot: Snapshot) -> list[str]:
         )
     elif horizon < summary.iterations:
         remarks.append(
-            f"Metrics are taken at iteration {horizon} of {summary.iterations}, which every search has reached; some "
-            "ended there, by a budget or a fault."
+            f"Metrics are taken at iteration {horizon} of {summary.iterations}, the last that every search has reached."
         )
     for problem in progress.failed:
         remarks.append(f"Left out, its scorer failed: {problem.name} ({problem.arm}): {problem.message[:300]}")

@@ -18,7 +18,9 @@ from evo.progress.arm_style import style_of
 Floats = npt.NDArray[np.float64]
 Place = Callable[[float, float], tuple[float, float]]
 WIDTH, HEIGHT = 460, 240
-LEFT, RIGHT, TOP, BOTTOM = 52, 10, 10, 36
+RIGHT, TOP, BOTTOM = 10, 10, 36
+DIGIT = 7.6
+"""Width of a character of a label."""
 POINTS, MARKS = 120, 10
 """Points of a line at most, and marks along it."""
 DASHES = ("", "7 3", "9 3 2 3", "2.5 2", "14 3", "9 2 2 2 2 2", "4 4")
@@ -40,24 +42,28 @@ class PlotLine:
 
 @dataclass(frozen=True)
 class Plot:
-    """A chart ready for a page."""
+    """A chart ready for a page. note: what it shows, in a sentence"""
 
     title: str
     svg: Markup
+    note: str = ""
 
 
-def curve_lines(names: Sequence[str], curves: Mapping[str, Curve]) -> list[PlotLine]:
-    """The arms' curves with their bands. names: all arms, in order"""
-    return [
-        PlotLine(place, name, curves[name].at.astype(float), curves[name].mean, curves[name].low, curves[name].high)
-        for place, name in enumerate(names)
-        if name in curves
-    ]
+def curve_lines(names: Sequence[str], curves: Mapping[str, Curve], starts: Mapping[int, float]) -> list[PlotLine]:
+    """The arms' curves with their bands. names: all arms, in order; starts: their values before the first iteration"""
+    lines = []
+    for place, curve in ((place, curves[name]) for place, name in enumerate(names) if name in curves):
+        first = starts.get(place, math.nan)
+        x, y = np.insert(curve.at, 0, 0.0), np.insert(curve.mean, 0, first)
+        low, high = np.insert(curve.low, 0, math.nan), np.insert(curve.high, 0, math.nan)
+        lines.append(PlotLine(place, names[place], x, y, low, high))
+    return lines
 
 
 def draw(
-    title: str, x_title: str, lines: Sequence[PlotLine], *, share: bool = False, rule: float | None = None
-) -> Plot:
+    title: str, x_title: str, lines: Sequence[PlotLine], *, share: bool = False, rule: float | None = None,
+    note: str = "",
+) -> Plot:  # fmt: skip
     """A chart of these lines. share: values from 0 to 1, shown in full; rule: a height that is marked, as a target"""
     xs = np.concatenate([line.x for line in lines] or [np.zeros(1)])
     heights = [values for line in lines for values in (line.y, line.low, line.high) if values is not None]
@@ -68,13 +74,16 @@ def draw(
     if not share:
         up = up[0] - 0.04 * (up[1] - up[0]), up[1] + 0.04 * (up[1] - up[0])
 
+    labels = {value: f"{value:.0%}" if share else text for value, text in ticks(*up, 5).items()}
+    left = round(12 + DIGIT * max(4, *map(len, labels.values())))
+
     def at(x: float, y: float) -> tuple[float, float]:
         return (
-            round(LEFT + (x - across[0]) / (across[1] - across[0]) * (WIDTH - LEFT - RIGHT), 1),
+            round(left + (x - across[0]) / (across[1] - across[0]) * (WIDTH - left - RIGHT), 1),
             round(TOP + (up[1] - y) / (up[1] - up[0]) * (HEIGHT - TOP - BOTTOM), 1),
         )
 
-    parts = [_axes(across, up, at, x_title, share)]
+    parts = [_axes(across, up, at, x_title, labels)]
     if rule is not None:
         (x, y), (end, _) = at(across[0], rule), at(across[1], rule)
         parts.append(f'<path class="rule" d="M{x} {y}H{end}"/>')
@@ -82,7 +91,7 @@ def draw(
         parts.append(_draw_line(line, at, x_title))
     label = f"{visible(title)} over {x_title}, {len(lines)} line{'s' * (len(lines) != 1)}"
     svg = f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
-    return Plot(title, Markup(svg + "".join(parts) + "</svg>"))
+    return Plot(title, Markup(svg + "".join(parts) + "</svg>"), note)
 
 
 def _span(low: float, high: float) -> tuple[float, float]:
@@ -134,28 +143,38 @@ SHAPES = {
 }
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers in the range."""
+def ticks(low: float, high: float, most: int = 6) -> dict[float, str]:
+    """Round numbers in the range, with the digits that tell them apart."""
     rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
-    return [round(step * n, 12) for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    values = [step * n for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    places = max(0, -math.floor(math.log10(step) + 1e-9))
+    form = f",.{places}f" if places < 9 and max(abs(low), abs(high)) < 1e9 else ".9g"
+    return {round(value, 12): format(value + 0.0, form) for value in values}
 
 
-def _axes(across: tuple[float, float], up: tuple[float, float], place: Place, x_title: str, share: bool) -> str:
-    parts = []
-    for value in ticks(*up, 5):
-        x, y = place(across[0], value)
-        text = f"{value:.0%}" if share else f"{value:.6g}"
-        parts.append(f'<path class="grid" d="M{x} {y}H{WIDTH - RIGHT}"/>')
-        parts.append(f'<text x="{x - 6}" y="{y + 4}" text-anchor="end">{text}</text>')
-    for value in ticks(*across):
-        x, y = place(value, up[0])
-        parts.append(
-            f'<path class="axis" d="M{x} {y}v4"/><text x="{x}" y="{y + 16}" text-anchor="middle">{value:,g}</text>'
-        )
-    x, y = place(across[0], up[0])
-    parts.append(f'<path class="axis" d="M{x} {TOP}V{y}H{WIDTH - RIGHT}"/>')
-    middle = (LEFT + WIDTH - RIGHT) / 2
+def sparkline(values: Floats) -> Markup:
+    """A small curve of values that rise, for a cell of a table."""
+    x = np.linspace(2, 98, len(values))
+    y = 22 - 20 * (values - values[0]) / (values[-1] - values[0] or 1)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+    return Markup(f'<svg class="plot" viewBox="0 0 100 24" aria-hidden="true"><polyline points="{points}"/></svg>')
+
+
+def _axes(
+    across: tuple[float, float], up: tuple[float, float], place: Place, x_title: str, labels: Mapping[float, str]
+) -> str:
+    parts, (left, bottom) = [], place(across[0], up[0])
+    for value, text in labels.items():
+        y = place(across[0], value)[1]
+        parts.append(f'<path class="grid" d="M{left} {y}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{text}</text>')
+    for value, text in ticks(*across).items():
+        x = place(value, up[0])[0]
+        parts.append(f'<path class="axis" d="M{x} {bottom}v4"/>')
+        parts.append(f'<text x="{x}" y="{bottom + 16}" text-anchor="middle">{text}</text>')
+    parts.append(f'<path class="axis" d="M{left} {TOP}V{bottom}H{WIDTH - RIGHT}"/>')
+    middle = (left + WIDTH - RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{escape(visible(x_title))}</text>')
     return "".join(parts)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -32,7 +33,7 @@ UNRECORDED = "not recorded"
 class TableCell:
     """sort: a number, or the text in lower case; None comes last in both orders. mark: a class of the style sheet;
     note: small type below the text; link: an address; arm: the place of the arm that it names; number: of a column of
-    numbers"""
+    numbers; tick: the value of a box to tick before the text, "" for none"""
 
     text: str
     sort: float | str | None = None
@@ -41,6 +42,7 @@ class TableCell:
     link: str = ""
     arm: int | None = None
     number: bool = False
+    tick: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Table:
 Row = Mapping[str, TableCell]
 HINTS: Mapping[str, str] = {
     **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
+    "arm": "",
     "iterations": "committed, of all searches",
     "difference": "mean over problems, paired, with its 95% interval, simultaneous over the arms",
     "problems": "pairs",
@@ -94,6 +97,11 @@ def make_table(name: str, caption: str, rows: Sequence[Row], titles: Sequence[st
     kept = [title for title in titles or rows[0] if any(row[title].text != NONE for row in rows)]
     columns = [Column(title, HINTS.get(title, ""), any(row[title].number for row in rows)) for title in kept]
     return Table(name, caption, tuple(columns), tuple(tuple(row[title] for title in kept) for row in rows))
+
+
+def run_path(name: str, *parts: object) -> str:
+    """The address of a page of a run on the server of `evo ui`."""
+    return "/".join(quote(str(part), safe="") for part in ("", "run", name, *parts))
 
 
 def word(text: str, mark: str = "") -> TableCell:
@@ -148,7 +156,7 @@ def _arm_rows(progress: Progress, snapshot: Snapshot) -> list[Row]:
         totals, planned = arm.totals, "" if arm.groups == arm.planned else f"of {arm.planned:,}"
         statuses = ", ".join(f"{count} {status}" if arm.seeds > 1 else status for status, count in arm.statuses.items())
         row = {
-            "arm": arm_name(arm.name, place),
+            "arm": arm_name(arm.name, place) if len(snapshot.arms) > 1 else TableCell(NONE),
             "runs": word(statuses),
             "solve rate": interval(one.solved, ".2f"),
             "area": interval(one.area, ".2f"),
@@ -222,6 +230,7 @@ def errors_table(snapshot: Snapshot) -> Table | None:
     return make_table("errors", "Errors by kind (of answers, the distinct ones)", rows)
 
 
+SOLVED_RULE = f"{SOLVED} 12: solved at iteration 12, the median over seeds."
 RULE = (
     "An arm has won a problem that it solved under more seeds than {reference}; if both solved it under every seed, "
     "one that it solved sooner; else one with a best fitness that is higher by 0.0005 or more."
@@ -247,13 +256,13 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
         cells += [_outcome(standing, place, row, seeds) for place in range(len(names))]
         cells += [_against(standing, place, row) for place in others]
         rows.append(tuple(cells))
-    columns = [Column("problem", "a link to its statement and best answers")]
+    columns = [Column("problem")]
     columns += [Column("set")] * several
     columns += [Column("target", "the fitness that solves it", True)] * with_targets
-    hint = f"{SOLVED} 12: solved at iteration 12, the median over seeds; else the best fitness so far, mean over seeds"
-    columns += [Column(name, hint, True, place) for place, name in enumerate(names)]
-    columns += [Column(f"{names[place]} against {reference}", "won, lost or level", True, place) for place in others]
-    below = [RULE.format(reference=reference)] if others else []
+    columns += [Column(name, "", True, place) for place, name in enumerate(names)]
+    columns += [Column(f"{names[place]} against {reference}", "", True, place) for place in others]
+    below = [SOLVED_RULE] * with_targets + ["Other numbers are the best fitness so far, mean over seeds."]
+    below += [RULE.format(reference=reference)] if others else []
     judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
     for place, name in enumerate(names):
         parts = [f"{int((standing.solved[place] > 0).sum())} of {judged} solved"] if judged else []
@@ -353,7 +362,7 @@ def runs_table(comparison: Comparison) -> Table | None:
             "arm": word(run.arm or NONE),
             "seed": number(run.seed, "d"),
             "status": word(run.status),
-            "reason": word(run.reason or NONE),
+            "reason": word(run.reason or NONE, "wide"),
             "commit": word(run.commit or NONE),
         }
         for run in comparison.runs

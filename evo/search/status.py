@@ -181,8 +181,8 @@ def clock(seconds: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """A day and time of this machine's clock: 24 Nov 16:45. seconds: since 1970"""
-    return datetime.fromtimestamp(seconds).strftime("%d %b %H:%M")
+    """A day and time of this machine's clock, with its zone: 24 Nov 16:45 CET. seconds: since 1970"""
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%d %b %H:%M %Z")
 
 
 def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:

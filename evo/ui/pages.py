@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import numpy as np
+
 from evo.comparison.arms import gather
 from evo.errors import BadInput
 from evo.progress.answer import find_candidate, read_answers, statement_of
-from evo.report.tables import Row, TableCell, candidates_table, make_table, number, word
+from evo.report.page import build_training_page
+from evo.report.svg import sparkline
+from evo.report.tables import NONE, Row, Table, TableCell, candidates_table, make_table, number, run_path, word
 from evo.search.defaults import planned_iterations
 from evo.search.status import format_time
 from evo.ui.databases import RunDatabase
@@ -24,11 +29,13 @@ from islands.browse import (
     misread_rollouts,
     offspring,
 )
-from islands.errors import DatabaseUnavailable
+from islands.errors import DatabaseUnavailable, UnknownRun
 from islands.runs import RunOverview, read_totals
-from islands.store import Store
 from islands.types import OF_ROLLOUTS, sum_totals
+from problems.address import name_few
+from problems.entry_points import find_entry_points, load_entry_point
 
+TREND_POINTS = 40
 ROWS, MOST_RUNS = 50, 1_000
 """Candidates on one page, and runs of the list at most."""
 TEXT_CHARS = 60_000
@@ -46,45 +53,55 @@ class UiPage:
     live: bool = False
 
 
-def _standing(store: Store, lines: Sequence[RunOverview]) -> tuple[int, int, float | None]:
-    """(solved searches, searches, mean best fitness). Problems that a scorer's fault stopped in any of the runs count
-    in none."""
-    if not any(line.failed for line in lines):
-        best = [line.best for line in lines if line.best is not None]
-        mean = sum(best) / len(best) if best else None
-        return sum(line.solved for line in lines), sum(line.problems for line in lines), mean
-    records = [record for line in lines for record in store.problems(line.run.id)]
-    left_out = {record.index for record in records if record.status == "failed"}
-    counted = [record for record in records if record.index not in left_out]
-    best = [record.best_fitness for record in counted if record.best_fitness is not None]
-    solved = sum(record.status == "solved" for record in counted)
-    return solved, len(counted), sum(best) / len(best) if best else None
-
-
-def run_path(name: str, *parts: object) -> str:
-    """The address of a page of a run."""
-    return "/".join(quote(str(part), safe="") for part in ("", "run", name, *parts))
-
-
-def _run_row(store: Store, name: str, lines: Sequence[RunOverview]) -> Row:
+def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
+    """Problems that a scorer's fault stopped in any of the runs count neither as solved nor for the best."""
     runs = [line.run for line in lines]
     counts = Counter(run.status for run in runs)
     states = ", ".join(f"{counts[state]} {state}" if len(runs) > 1 else state for state in STATES if counts[state])
     arms = list(dict.fromkeys(str(run.arm) for run in runs))
     policies = f"{len(arms)} arms: {', '.join(arms)}" if runs[0].comparison else str(runs[0].config.get("policy") or "")
-    solved, searches, best = _standing(store, lines)
+    every = [search for line in lines for search in line.searches]
+    left_out = {search.record.index for search in every if search.record.status == "failed"}
+    counted = [search for search in every if search.record.index not in left_out]
+    judged = [search for search in counted if search.record.target is not None]
+    solved = sum(search.record.status == "solved" for search in judged)
+    best = [search.record.best_fitness for search in counted if search.record.best_fitness is not None]
     created = min(run.created for run in runs)
-    whole = sum(planned_iterations(line.run.config) * line.problems for line in lines)
+    whole = sum(_planned(line, max(other.problems for other in lines)) for line in lines)
     fault = next((run.reason[:200] for run in runs if run.status == "failed"), "")
+    names = list(dict.fromkeys(search.record.name for search in every))
     return {
-        "run": TableCell(name, name.lower(), link=run_path(name)),
+        "run": replace(word(name), link=run_path(name), tick=name),
+        "problem": word(name_few(names, 1) or NONE, "wide"),
         "state": TableCell(states, states, note=fault),
         "iterations": replace(number(sum(line.groups for line in lines), ",d"), note=f"of {whole:,}"),
-        "solved": TableCell(f"{solved}/{searches}", solved, number=True),
-        "mean best": number(best, ".4g"),
+        "solved": TableCell(f"{solved}/{len(judged)}" if judged else NONE, solved, number=True),
+        "mean best": number(sum(best) / len(best) if best else None, ".4g"),
+        "trend": _trend([search.rises for search in counted if search.rises]),
+        "tokens": number(sum(search.tokens for search in every), ",d"),
+        "cost": number(sum(search.cost for search in every) or None, ",.4g"),
         "started": TableCell(format_time(created), created),
         "policy": word(policies[:200], "wide"),
     }
+
+
+def _planned(line: RunOverview, problems: int) -> int:
+    """Iterations of a run, as its page counts them: of searches that go no further, those that they have done.
+    problems: how many it has, if it has not begun"""
+    iterations, until_solved = planned_iterations(line.run.config), bool(line.run.config.get("until_solved"))
+    if not line.searches:
+        return iterations * (problems or len(line.run.config.get("problems", ())))
+    ended = ("failed", "solved") if until_solved else ("failed",)
+    return sum(search.groups if search.record.status in ended else iterations for search in line.searches)
+
+
+def _trend(rises: Sequence[Sequence[tuple[int, float]]]) -> TableCell:
+    """The mean best fitness of searches from their first new best on, sorted by how much it rose."""
+    if not rises:
+        return TableCell(NONE)
+    times = np.linspace(1, max(of[-1][0] for of in rises), TREND_POINTS)
+    mean = np.mean([[of[max(0, bisect([at for at, _ in of], time) - 1)][1] for time in times] for of in rises], axis=0)
+    return TableCell(sparkline(mean), float(mean[-1] - mean[0]))
 
 
 def list_runs(database: RunDatabase) -> UiPage:
@@ -95,19 +112,57 @@ def list_runs(database: RunDatabase) -> UiPage:
         for line in reversed(database.overview()):
             by_name.setdefault(line.run.comparison or line.run.name, []).insert(0, line)
         newest = list(by_name.items())[:MOST_RUNS]
-        rows += [_run_row(database.store(), name, lines) for name, lines in newest]
+        rows += [_run_row(name, lines) for name, lines in newest]
     except DatabaseUnavailable as error:
         fault = str(error)
     rows.sort(key=lambda row: "running" not in row["state"].text)
     caption = "Runs" if len(by_name) <= MOST_RUNS else f"The newest {MOST_RUNS:,} of {len(by_name):,} runs"
     table = make_table("runs", caption, rows)
-    shown = None if table is None else replace(table, filterable=True)
-    return UiPage("runs.html.jinja", {"database": database.name, "runs": shown, "fault": fault}, live=True)
+    values = {
+        "database": database.name,
+        "runs": None if table is None else replace(table, filterable=True),
+        "fault": fault,
+        "others": [other for other in (_list_trainings(database), *_listings()) if other is not None],
+    }
+    return UiPage("runs.html.jinja", values, live=True)
 
 
-def show_run(database: RunDatabase, name: str) -> UiPage:
-    """A run or a comparison: the page of evo.report. Raises UnknownRun."""
-    page = database.page(name, run_path(name))
+def _list_trainings(database: RunDatabase) -> Table | None:
+    rows = [
+        {
+            "training": TableCell(one.folder, one.folder.lower(), link=f"/training/{quote(one.folder, safe='')}"),
+            "state": word(one.standing, "wide"),
+            "what": word(one.title, "wide"),
+            "gain": word(one.gain or NONE, "wide"),
+            "written": TableCell(format_time(one.updated), one.updated),
+        }
+        for one in database.trainings()
+    ]
+    return make_table("trainings", "Trainings below this folder", rows)
+
+
+def _listings() -> Iterator[Table | None]:
+    """What plug-ins keep in this folder, as `evo fit` its fits."""
+    for name, point in find_entry_points("evo.listings").items():
+        titles, rows = load_entry_point(point, name)()
+        cells = [{title: word(text, "wide") for title, text in zip(titles, row, strict=True)} for row in rows]
+        yield make_table(name, f"{name.capitalize()} in this folder", cells)
+
+
+def show_training(database: RunDatabase, folder: str) -> UiPage:
+    """The page of a training that the list has. Raises UnknownRun for any other folder."""
+    for one in database.trainings():
+        if one.folder == folder:
+            return UiPage("training.html.jinja", build_training_page(one), live=one.state == "running")
+    raise UnknownRun(f"there is no training in {folder}")
+
+
+def show_runs(database: RunDatabase, *names: str) -> UiPage:
+    """A run or a comparison, or several of the same problems on the same charts: the page of evo.report. Raises
+    UnknownRun, BadInput."""
+    if not names:
+        raise BadInput("tick two runs of the same problem in the list")
+    page = database.page(names, run_path(*names) if len(names) == 1 else "")
     values = {"page": page, "state": page.snapshot.state(time.time())[0]}
     return UiPage("page.html.jinja", values, live=not page.snapshot.ended)
 

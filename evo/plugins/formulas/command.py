@@ -392,24 +392,32 @@ def _show(name: str | None, row: str, form: str, plot: Path | None) -> None:
 
 def _list(as_json: bool) -> None:
     """The saved fits, the newest last."""
+    saved = _saved_fits()
+    if as_json:
+        print_json([{key: value for key, value in each.record().items() if key != "rows"} for each in saved])
+    elif not saved:
+        click.echo(f"{fits.FOLDER}/ holds no fits yet; start one with: evo fit data.csv --target y")
+    else:
+        print_table(open_wide_console(), *tabulate_fits(), right=("seconds", "size", "R2", "held-out R2"))
+
+
+def _saved_fits() -> list[SavedFit]:
     saved = []
     for name in fits.list_fits():
         try:
             saved.append(fits.load_fit(name)[0])
         except BadTable as fault:
             click.echo(f"evo: {fault}", err=True)
-    if as_json:
-        print_json([{key: value for key, value in each.record().items() if key != "rows"} for each in saved])
-        return
-    if not saved:
-        click.echo(f"{fits.FOLDER}/ holds no fits yet; start one with: evo fit data.csv --target y")
-        return
-    rows = []
-    for each in saved:
+    return saved
+
+
+def tabulate_fits() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """(titles, rows) of the saved fits, for a list of this folder's work."""
+    rows = list[tuple[str, ...]]()
+    for each in _saved_fits():
         row, cells = each.recommended, ("-", "-", "-", "-")
         if row is not None:
             law = f"{each.target} = {row.text()}"
             cells = (str(row.complexity), number(row.r2), number(row.test_r2), law)
         rows.append((each.name, f"{sum(session.seconds for session in each.sessions):.0f}", *cells))
-    titles = ("fit", "seconds", "size", "R2", "held-out R2", "recommended")
-    print_table(open_wide_console(), titles, rows, right=("seconds", "size", "R2", "held-out R2"))
+    return ("fit", "seconds", "size", "R2", "held-out R2", "recommended"), rows

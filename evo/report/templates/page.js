@@ -52,7 +52,105 @@
       all(`.panel[data-panel="${name}"]`).forEach((panel, place) => panel.classList.toggle("chosen", place === chosen));
     }
   };
+  // Charts of a problem's answers: the tree, with each answer joined to the parent in its prompt, and values against
+  // each other. The reader chooses the axes; the choice outlives an update of the page.
+  const [wide, high, top, bottom] = [460, 240, 10, 36];
+  const axesOf = {};
+  const make = (tag, attributes, parent, text) => {
+    const made = parent.appendChild(document.createElementNS("http://www.w3.org/2000/svg", tag));
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+  const span = (values) => {
+    const [low, up] = [Math.min(...values), Math.max(...values)];
+    const room = up > low ? 0.04 * (up - low) : 0.5;
+    return [low - room, up + room];
+  };
+  const ticks = ([low, up]) => {
+    const rough = (up - low) / 5;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find((factor) => power * factor >= rough * (1 - 1e-9));
+    const places = Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+    const marks = [];
+    for (let at = Math.ceil(low / step); at * step <= up; at++) marks.push([at * step, (at * step + 0).toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places })]);
+    return marks;
+  };
+  const chart = (figure, data, [x, y], isTree, served) => {
+    const { axes, lower, arms, points } = data;
+    const [ax, ay] = [x + 3, y + 3];
+    const shown = points.filter((point) => point[ax] !== null && point[ay] !== null);
+    const byId = new Map(shown.map((point) => [point[0], point]));
+    const [across, up] = [span(shown.map((point) => point[ax])), span(shown.map((point) => point[ay]))];
+    const [rows, columns] = [ticks(up), ticks(across)];
+    const left = 12 + 7.6 * Math.max(4, ...rows.map(([, text]) => text.length));
+    const px = (value) => left + ((value - across[0]) / (across[1] - across[0])) * (wide - left - 10);
+    const py = (value) => top + ((up[1] - value) / (up[1] - up[0])) * (high - top - bottom);
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `${axes[y]} over ${axes[x]}, ${shown.length} answers` })) svg.setAttribute(name, value);
+    for (const [value, text] of rows) {
+      make("path", { class: "grid", d: `M${left} ${py(value)}H${wide - 10}` }, svg);
+      make("text", { x: left - 6, y: py(value) + 4, "text-anchor": "end" }, svg, text);
+    }
+    for (const [value, text] of columns) make("text", { x: px(value), y: high - bottom + 16, "text-anchor": "middle" }, svg, text);
+    make("path", { class: "axis", d: `M${left} ${top}V${high - bottom}H${wide - 10}` }, svg);
+    make("text", { x: (left + wide) / 2, y: high - 4, "text-anchor": "middle" }, svg, axes[x] + (lower[x] ? " ↓" : ""));
+    const best = points[0]; // they come with the fittest first
+    const line = new Set();
+    for (let one = best; one && !line.has(one[0]); one = byId.get(one[2])) line.add(one[0]);
+    if (isTree)
+      for (const point of shown) {
+        const parent = byId.get(point[2]);
+        if (parent) make("path", { class: line.has(point[0]) ? "edge of-best" : "edge", d: `M${px(parent[ax])} ${py(parent[ay])}L${px(point[ax])} ${py(point[ay])}` }, svg);
+      }
+    else {
+      const signs = [lower[x] ? -1 : 1, lower[y] ? -1 : 1];
+      let most = -Infinity;
+      const front = [...shown].sort((a, b) => signs[0] * (b[ax] - a[ax]) || signs[1] * (b[ay] - a[ay])).filter((point) => signs[1] * point[ay] > most && ((most = signs[1] * point[ay]), true));
+      if (axes[x] !== "iteration") make("polyline", { class: "edge of-best", points: front.map((point) => `${px(point[ax])},${py(point[ay])}`).join(" ") }, svg);
+    }
+    for (const point of [...shown].reverse()) {
+      const [name, colour, path] = arms[point[1]];
+      const at = served ? make("a", { href: `${path}/candidate/${point[0]}`, tabindex: -1 }, svg) : svg;
+      const dot = make("circle", { cx: px(point[ax]), cy: py(point[ay]), r: point === best ? 5 : 3, fill: colour, class: isTree && !line.has(point[0]) ? "dot faded" : "dot" }, at);
+      make("title", {}, dot, `candidate ${point[0]}${arms.length > 1 ? `, ${name}` : ""}: ${axes.map((axis, place) => `${axis} ${point[place + 3] ?? "unknown"}`).join(", ")}`);
+    }
+    figure.querySelector("svg")?.remove();
+    figure.querySelector("figcaption").before(svg);
+  };
+  const drawMap = (box) => {
+    const data = JSON.parse(box.dataset.map);
+    if (!data.points || !data.points.length) return;
+    // at first, the two objectives that tell most answers apart
+    const kinds = data.axes.map((_, at) => new Set(data.points.map((point) => point[at + 3])).size);
+    const apart = [...data.axes.keys()].slice(2).sort((a, b) => kinds[b] - kinds[a]).slice(0, 2).sort((a, b) => a - b);
+    box.replaceChildren();
+    for (const [title, axes, note] of [
+      ["Tree", [0, 1], "A dot is an answer, joined to the parent that its prompt showed; bold: the line of the best one."],
+      apart.length > 1 && ["Two values", apart, "The line joins the answers that no other one beats in both values."],
+    ].filter(Boolean)) {
+      const [key, isTree] = [box.id + title, title === "Tree"];
+      const now = (axesOf[key] ||= axes);
+      const figure = box.appendChild(document.createElement("figure"));
+      const heading = figure.appendChild(document.createElement("h3"));
+      const caption = figure.appendChild(document.createElement("figcaption"));
+      caption.textContent = note + (data.left_out ? ` The ${data.points.length} fittest answers are drawn.` : "") + (box.dataset.served === undefined ? "" : " A click opens an answer.");
+      heading.append(title + " ");
+      for (const [place, words] of isTree ? [[1, "height"]] : [[1, "height"], [0, "width"]]) {
+        const menu = heading.appendChild(document.createElement("select"));
+        menu.ariaLabel = `${title}: ${words}`;
+        data.axes.forEach((name, at) => menu.append(new Option(name + (data.lower[at] ? " ↓" : ""), at, false, at === now[place])));
+        menu.addEventListener("change", () => {
+          now[place] = Number(menu.value);
+          chart(figure, data, now, isTree, box.dataset.served !== undefined);
+        });
+        if (!isTree && place === 1) heading.append(" over ");
+      }
+      chart(figure, data, now, isTree, box.dataset.served !== undefined);
+    }
+  };
   const prepare = (within) => {
+    for (const box of all("[data-map]", within)) drawMap(box);
     for (const table of all("table.sortable", within)) {
       [...table.tHead.rows[0].cells].forEach((heading, place) => {
         const button = document.createElement("button");
@@ -82,13 +180,12 @@
   prepare(document);
   for (const select of all("select[data-panels]")) select.addEventListener("change", panels);
 
-  // A link to a problem opens it.
+  // A link to something folded away opens it.
   const open = () => {
-    const chosen = location.hash.startsWith("#problem-") && document.getElementById(location.hash.slice(1));
-    if (chosen && chosen.tagName === "DETAILS") {
-      chosen.open = true;
-      chosen.scrollIntoView();
-    }
+    const chosen = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    if (!chosen || !chosen.closest("details")) return;
+    for (let one = chosen; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+    chosen.scrollIntoView();
   };
   addEventListener("hashchange", open);
   open();
@@ -103,6 +200,7 @@
       if (old.source === fresh.innerHTML) continue;
       const focused = old.contains(document.activeElement) && document.activeElement.getAttribute("href");
       const chosen = all("input[data-filter]", old).map((field) => field.value);
+      const ticked = all("input:checked", old).map((box) => box.value);
       const order = all("table", old).map((table) => all("th", table.tHead).findIndex((one) => ["ascending", "descending"].includes(one.getAttribute("aria-sort"))));
       const ways = all("table", old).map((table, at) => order[at] >= 0 && table.tHead.rows[0].cells[order[at]].getAttribute("aria-sort"));
       const block = document.importNode(fresh, true);
@@ -112,6 +210,7 @@
       all("input[data-filter]", block).forEach((field, at) => (field.value = chosen[at] || ""));
       all("table", block).forEach((table, at) => order[at] >= 0 && sort(table, order[at], ways[at]));
       all("input[data-filter]", block).forEach(pick);
+      for (const box of all("input[type=checkbox]", block)) box.checked = ticked.includes(box.value);
       if (focused) all("a", block).find((link) => link.getAttribute("href") === focused)?.focus();
     }
     document.body.toggleAttribute("data-live", page.body.hasAttribute("data-live"));

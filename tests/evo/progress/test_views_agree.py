@@ -14,7 +14,7 @@ from evo.tui.draw import arms, head, verdict
 from evo.tui.palette import DARK
 from evo.tui.problems import ProblemTable, TableChoice
 from evo.ui.databases import RunDatabase
-from evo.ui.pages import list_runs, show_run
+from evo.ui.pages import list_runs, show_runs
 from islands.store import Store
 
 ARMS = ("low", "high")
@@ -93,13 +93,14 @@ def test_a_failed_problem_counts_in_no_view(address, capsys):
     assert invoke(["report", "both", "--db", address, "-o", address.removeprefix("sqlite:///") + ".html"]) == 0
     database = RunDatabase(address)
     try:
-        served = show_run(database, "both").values["page"]
+        served = show_runs(database, "both").values["page"]
         assert [v.text for v in served.snapshot.verdict] == lines
         assert [[cell.text for cell in row] for row in served.problems.rows] == [
             [cell.text for cell in row] for row in page.problems.rows
         ]
         (row,) = list_runs(database).values["runs"].rows
-        assert row[3].text == f"{sum(won for won, _ in solved.values())}/8"
+        assert row[4].text == f"{sum(won for won, _ in solved.values())}/8"
+        assert (row[3].text, row[3].note) == (str(snapshot.groups), f"of {snapshot.planned}")
     finally:
         database.close()
 
@@ -124,7 +125,7 @@ def test_a_single_run_counts_the_same(tmp_path, search_with, digits, digits_poli
     assert invoke(["watch", "run", "--db", address, "--once"]) == 0
     assert "1/1" in capsys.readouterr().out
     assert invoke(["report", "run", "--db", address, "-o", str(tmp_path / "r.html")]) == 0
-    assert "1 of 1 solved" in text_of((tmp_path / "r.html").read_text())
+    assert "target 0.3, reached" in text_of((tmp_path / "r.html").read_text())
 
 
 def test_without_a_problem_that_counts_there_is_a_line_and_no_error(
