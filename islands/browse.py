@@ -139,6 +139,13 @@ def offspring(store: Store, candidate: int, problem_id: int, most: int) -> list[
     return [Offspring(id, fitness, bool(failed)) for id, fitness, failed in store.rows(query)]
 
 
+def neighbours(store: Store, candidate: int, problem_id: int) -> tuple[int | None, int | None]:
+    """The candidates of the problem that were stored before and after one."""
+    id, of = Candidate.c.id, Candidate.c.problem_id == problem_id
+    before = store.scalar(select(func.max(id)).where(of, id < candidate))
+    return before, store.scalar(select(func.min(id)).where(of, id > candidate))
+
+
 @dataclass(frozen=True)
 class Misread:
     """A rollout that could not be read in full: the reason, and the beginning of its text."""

@@ -16,6 +16,7 @@ from evo.progress.model import Progress, SearchRecord
 from evo.report.svg import Plot, PlotLine, draw
 from evo.report.tables import run_path
 from islands.browse import CandidateFilter, browse
+from problems.objectives import is_lower, own_fitness, own_values
 
 PAGE_CHARS = 2_400_000
 """Of all texts together; each text has an equal share."""
@@ -72,7 +73,7 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
     for search in progress.searches():
         if search.row is not None and search.row < len(problems) and search.rises:
             x = [float(rise.iteration) for rise in search.rises] + [float(max(search.iterations, 1))]
-            y = [rise.fitness for rise in search.rises] + [search.rises[-1].fitness]
+            y = [own_fitness(search.problem.metrics, rise.fitness) for rise in (*search.rises, search.rises[-1])]
             name = f"{arms[search.arm].name}, seed {search.run.seed}"
             lines.setdefault(search.row, []).append(PlotLine(search.arm, name, np.array(x), np.array(y), steps=True))
     details = list[ProblemDetail]()
@@ -86,7 +87,9 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
         stated = statement_of(problem)
         top = max((one.candidate.fitness for one in best), default=None)
         reached = "" if stated.best_known is None else describe_best_known(top, stated.best_known)
-        chart = draw("best fitness", "iteration", lines.get(row, ()), rule=problem.target)
+        lowest = f"best {problem.metrics[0].name} ↓" if is_lower(problem.metrics) else "best fitness"
+        target = own_fitness(problem.metrics, problem.target)
+        chart = draw(lowest, "iteration", lines.get(row, ()), rule=target)
         carded = sum(detail.best is not None for detail in details)
         drawn = map_answers(progress, row, MOST_POINTS // min(len(problems), MOST_CARDS)) if carded < MOST_CARDS else {}
         details.append(
@@ -104,18 +107,20 @@ def map_answers(progress: Progress, row: int, most: int) -> dict[str, Any]:
     arm_of = {run.id: place for place, arm in enumerate(comparison.arms) for run in arm.runs}
     picked = CandidateFilter(list(arm_of), problem.index, failed=False, by_fitness=True)
     answers = browse(progress.store, picked, 0, most + 1)
-    names = problem.objectives if len(problem.objectives) > 1 else ()
+    metrics = problem.metrics
+    shown = metrics if len(metrics) > 1 else ()
+    height = metrics[0].name if is_lower(metrics) else "fitness"
     return {
-        "axes": [visible(name) for name in ("iteration", "fitness", *names)],
-        "lower": [False, False, *(False for _ in names)],
+        "axes": [visible(name) for name in ("iteration", height, *(one.name for one in shown))],
+        "lower": [False, is_lower(metrics), *(one.lower for one in shown)],
         "arms": [
             (visible(arm.name), style_of(place).colour, run_path(arm.runs[0].comparison or arm.runs[0].name))
             for place, arm in enumerate(comparison.arms)
         ],
         "points": [
-            (one.id, arm_of[one.run], one.parent, 0 if one.iteration is None else one.iteration + 1, one.fitness,
-             *(one.rewards if names else ()))
-            for one in answers[:most]
+            (each.id, arm_of[each.run], each.parent, 0 if each.iteration is None else each.iteration + 1,
+             own_fitness(metrics, each.fitness), *(own_values(metrics, each) if shown else ()))
+            for each in answers[:most]
         ],
         "left_out": len(answers) > most,
     }  # fmt: skip

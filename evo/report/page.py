@@ -44,16 +44,17 @@ from evo.report.tables import (
     differences_table,
     errors_table,
     machines_table,
-    number,
     operators_table,
     problems_table,
     run_path,
     runs_table,
     settings_tables,
 )
+from evo.values import mark, write_fitness, write_number
 from evo.whole_file import write_whole
 from islands.names import format_db_option, hide_password
 from islands.store import Store
+from problems.objectives import describe_directions, is_lower
 
 MOST_DETAILS = 500
 ARMS_STYLED = 56
@@ -206,8 +207,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"python": highlight_python, "figure": lambda value: number(value, ".4g").text, "bounded": bounded}
+    made.filters |= {"python": highlight_python, "figure": write_number, "bounded": bounded}
     made.globals |= {"style": Markup(_style()), "script": Markup(_script()), "run_path": run_path}
+    made.globals |= {"write_number": write_number, "write_fitness": write_fitness, "mark": mark}
+    made.globals |= {"is_lower": is_lower, "describe_directions": describe_directions}
     return made
 
 

@@ -18,7 +18,7 @@ from evo.progress.arm_style import style_of
 Floats = npt.NDArray[np.float64]
 Place = Callable[[float, float], tuple[float, float]]
 WIDTH, HEIGHT = 460, 240
-RIGHT, TOP, BOTTOM = 10, 10, 36
+RIGHT, TOP, BOTTOM = 16, 10, 36
 DIGIT = 7.6
 """Width of a character of a label."""
 POINTS, MARKS = 120, 10

@@ -20,12 +20,14 @@ from evo.comparison.summary import METRICS, ArmSummary, Summary, describe_horizo
 from evo.glossary import WORDS
 from evo.progress.model import Progress
 from evo.progress.snapshot import Snapshot, error_name
+from evo.values import digits_of, mark, write_fitness
 from islands.browse import CandidateSummary
-from islands.types import RunRecord
+from islands.types import ProblemRecord, RunRecord
+from problems.objectives import is_lower, own_fitness, own_values
 from vpo.metrics import Interval
 
 NONE, SOLVED = "–", "✓"
-KINDS_SHOWN, LISTED, HEAD_CHARS = 12, 6, 160
+KINDS_SHOWN, LISTED, HEAD_CHARS, MOST_DIGITS = 12, 6, 160, 8
 UNRECORDED = "not recorded"
 
 
@@ -252,8 +254,8 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
     rows = []
     for row, problem in enumerate(comparison.problems):
         cells = [TableCell(problem.name, problem.name.lower(), "name", link=link(row))]
-        cells += [word(sets[row])] * several + [number(problem.target, ".4g")] * with_targets
-        cells += [_outcome(standing, place, row, seeds) for place in range(len(names))]
+        cells += [word(sets[row])] * several + [_fitness(problem, problem.target)] * with_targets
+        cells += [_outcome(problem, standing, place, row, seeds) for place in range(len(names))]
         cells += [_against(standing, place, row) for place in others]
         rows.append(tuple(cells))
     columns = [Column("problem")]
@@ -271,14 +273,23 @@ def problems_table(progress: Progress, link: Callable[[int], str]) -> Table:
     return Table("problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1, " ".join(below))
 
 
-def _outcome(standing: Standings, arm: int, row: int, seeds: int) -> TableCell:
+def _fitness(problem: ProblemRecord, value: float | None, beside: Sequence[float] = ()) -> TableCell:
+    """As the scorer measures it, sorted by its size."""
+    own = own_fitness(problem.metrics, value)
+    return TableCell(NONE if own is None else write_fitness(problem.metrics, value, beside), own, number=True)
+
+
+def _outcome(problem: ProblemRecord, standing: Standings, arm: int, row: int, seeds: int) -> TableCell:
     """The iteration of the solution, or the best fitness. Sort keys: seeds that solved it, iteration, fitness."""
     share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
     if share > 0:
         took = float(standing.took[arm, row])
         note = "" if share == 1.0 else f"{round(share * seeds)} of {seeds} seeds"
         return TableCell(f"{SOLVED} {took:.0f}", round((1 - share) * 1e6 + took, 6), "solved", note)
-    return TableCell(f"{best:.4g}", round(2e6 - best, 6)) if math.isfinite(best) else TableCell(NONE)
+    if not math.isfinite(best):
+        return TableCell(NONE)
+    beside = standing.best[:, row].tolist()
+    return replace(_fitness(problem, best, beside), sort=round(2e6 - best, 6), number=False)
 
 
 def _against(standing: Standings, arm: int, row: int) -> TableCell:
@@ -295,25 +306,40 @@ def _against(standing: Standings, arm: int, row: int) -> TableCell:
 
 
 def candidates_table(
-    comparison: Comparison, names: Mapping[int, str], summaries: Sequence[CandidateSummary], link: Callable[[int], str]
-) -> Table | None:
-    """One row for each candidate; None for none. names: of problems, by index; link: the address of a candidate"""
+    comparison: Comparison, problems: Mapping[int, ProblemRecord], summaries: Sequence[CandidateSummary],
+    link: Callable[[int], str],
+) -> Table | None:  # fmt: skip
+    """One row for each candidate, with its values as the scorer measured them; None for none. problems: by index; link:
+    the address of a candidate"""
     arms = {run.id: arm_name(arm.name, place) for place, arm in enumerate(comparison.arms) for run in arm.runs}
-    rows = list[Row]()
+    titles = dict.fromkeys(one.name + mark(one) for problem in problems.values() for one in problem.metrics)
+    columns: dict[str, list[float | None]] = {title: [] for title in ("fitness", *titles)}
     for one in summaries:
+        metrics = problems[one.problem].metrics
+        values = dict(zip((each.name + mark(each) for each in metrics), own_values(metrics, one), strict=True))
+        values |= {"fitness": None if is_lower(metrics) else one.fitness}
+        for title, column in columns.items():
+            column.append(None if one.error is not None else values.get(title))
+    rows = list[Row]()
+    for place, one in enumerate(summaries):
         text = one.text[:HEAD_CHARS] + "…" * (len(one.text) > HEAD_CHARS)
         seed = TableCell("seed", 0)
         row = {
             "candidate": TableCell(str(one.id), one.id, link=link(one.id)),
-            "fitness": number(one.fitness, ".4g"),
-            "rewards": TableCell(" · ".join(f"{value:.4g}" for value in one.rewards), number=True),
-            "problem": word(names.get(one.problem, str(one.problem))),
+            **{title: _digits(column, place) for title, column in columns.items()},
+            "problem": word(problems[one.problem].name) if len(problems) > 1 else TableCell(NONE),
             "arm": arms[one.run] if len(comparison.arms) > 1 else TableCell(NONE),
             "iteration": seed if one.iteration is None else number(one.iteration + 1, "d"),
             "answer": TableCell(text, None, "wide", f"error: {one.error[:200]}" if one.error else ""),
         }
         rows.append(row)
     return make_table("candidates", "Candidates", rows)
+
+
+def _digits(column: Sequence[float | None], place: int) -> TableCell:
+    """A value with the digits that tell those of its column apart, if a few are enough."""
+    value = column[place]
+    return number(value, f".{min(digits_of(column), MOST_DIGITS)}g")
 
 
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:

@@ -21,19 +21,22 @@ from evo.report.tables import NONE, Row, Table, TableCell, candidates_table, mak
 from evo.search.defaults import planned_iterations
 from evo.search.status import format_time
 from evo.ui.databases import RunDatabase
+from evo.values import mark, write_number
 from islands.browse import (
     MOST_COUNTED,
     CandidateFilter,
     browse,
     count_browsed,
     misread_rollouts,
+    neighbours,
     offspring,
 )
 from islands.errors import DatabaseUnavailable, UnknownRun
-from islands.runs import RunOverview, read_totals
+from islands.runs import RunOverview, SearchOverview, read_totals
 from islands.types import OF_ROLLOUTS, sum_totals
 from problems.address import name_few
 from problems.entry_points import find_entry_points, load_entry_point
+from problems.objectives import is_lower, own_fitness
 
 TREND_POINTS = 40
 ROWS, MOST_RUNS = 50, 1_000
@@ -65,7 +68,10 @@ def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
     counted = [search for search in every if search.record.index not in left_out]
     judged = [search for search in counted if search.record.target is not None]
     solved = sum(search.record.status == "solved" for search in judged)
-    best = [search.record.best_fitness for search in counted if search.record.best_fitness is not None]
+    best = [own_fitness(search.record.metrics, search.record.best_fitness) for search in counted]
+    known = [fitness for fitness in best if fitness is not None]
+    arrow = mark(counted[0].record.metrics[0]) if counted and is_lower(counted[0].record.metrics) else ""
+    mean = sum(known) / len(known) if known else None
     created = min(run.created for run in runs)
     whole = sum(_planned(line, max(other.problems for other in lines)) for line in lines)
     fault = next((run.reason[:200] for run in runs if run.status == "failed"), "")
@@ -76,8 +82,8 @@ def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
         "state": TableCell(states, states, note=fault),
         "iterations": replace(number(sum(line.groups for line in lines), ",d"), note=f"of {whole:,}"),
         "solved": TableCell(f"{solved}/{len(judged)}" if judged else NONE, solved, number=True),
-        "mean best": number(sum(best) / len(best) if best else None, ".4g"),
-        "trend": _trend([search.rises for search in counted if search.rises]),
+        "best": TableCell(NONE if mean is None else write_number(mean) + arrow, mean, number=True),
+        "trend": _trend(counted),
         "tokens": number(sum(search.tokens for search in every), ",d"),
         "cost": number(sum(search.cost for search in every) or None, ",.4g"),
         "started": TableCell(format_time(created), created),
@@ -95,12 +101,13 @@ def _planned(line: RunOverview, problems: int) -> int:
     return sum(search.groups if search.record.status in ended else iterations for search in line.searches)
 
 
-def _trend(rises: Sequence[Sequence[tuple[int, float]]]) -> TableCell:
+def _trend(searches: Sequence[SearchOverview]) -> TableCell:
     """The mean best fitness of searches from their first new best on, sorted by how much it rose."""
-    if not rises:
+    found = [search.rises for search in searches if search.rises]
+    if not found:
         return TableCell(NONE)
-    times = np.linspace(1, max(of[-1][0] for of in rises), TREND_POINTS)
-    mean = np.mean([[of[max(0, bisect([at for at, _ in of], time) - 1)][1] for time in times] for of in rises], axis=0)
+    times = np.linspace(1, max(search.groups for search in searches), TREND_POINTS)
+    mean = np.mean([[of[max(0, bisect([at for at, _ in of], time) - 1)][1] for time in times] for of in found], axis=0)
     return TableCell(sparkline(mean), float(mean[-1] - mean[0]))
 
 
@@ -183,7 +190,7 @@ def list_candidates(database: RunDatabase, name: str, query: Mapping[str, str]) 
     pages = max(1, -(-count // ROWS))
     page = min(pages, max(1, _whole(query.get("page", ""), "page") or 1))
     path = f"{run_path(name, 'candidates')}?{urlencode({key: value for key, value in chosen.items() if value})}&page="
-    names = {record.index: record.name for record in store.problems(comparison.runs[0].id)}
+    problems = {record.index: record for record in store.problems(comparison.runs[0].id)}
     with store.read() as connection:
         errors = sum_totals(read_totals(connection, picked.runs).values()).errors
     misread = misread_rollouts(store, picked.runs, MISREAD) if chosen["show"] == "failed" else []
@@ -191,10 +198,10 @@ def list_candidates(database: RunDatabase, name: str, query: Mapping[str, str]) 
     values = {
         "name": name,
         "count": f"more than {MOST_COUNTED:,}" if count > MOST_COUNTED else f"{count:,}",
-        "candidates": candidates_table(comparison, names, shown, lambda id: run_path(name, "candidate", id)),
+        "candidates": candidates_table(comparison, problems, shown, lambda id: run_path(name, "candidate", id)),
         "kinds": [(kind, kind) for kind in sorted(set(errors) - set(OF_ROLLOUTS))],
-        "problems": sorted(names.items()),
-        "misread": [(one, names.get(one.problem, str(one.problem))) for one in misread],
+        "problems": [(index, problem.name) for index, problem in problems.items()],
+        "misread": [(one, problems[one.problem].name) for one in misread],
         "chosen": chosen,
         "page": page,
         "pages": pages,
@@ -217,6 +224,8 @@ def show_candidate(database: RunDatabase, name: str, candidate_id: int) -> UiPag
         "stored": stored,
         "stated": statement_of(problem, stored.candidate.text),
         "offspring": offspring(store, candidate_id, problem.id, OFFSPRING),
+        "around": neighbours(store, candidate_id, problem.id),
+        "written": format_time(found.created),
     }
     return UiPage("candidate.html.jinja", values)
 

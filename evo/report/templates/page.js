@@ -84,16 +84,16 @@
     const [across, up] = [span(shown.map((point) => point[ax])), span(shown.map((point) => point[ay]))];
     const [rows, columns] = [ticks(up), ticks(across)];
     const left = 12 + 7.6 * Math.max(4, ...rows.map(([, text]) => text.length));
-    const px = (value) => left + ((value - across[0]) / (across[1] - across[0])) * (wide - left - 10);
+    const px = (value) => left + ((value - across[0]) / (across[1] - across[0])) * (wide - left - 16);
     const py = (value) => top + ((up[1] - value) / (up[1] - up[0])) * (high - top - bottom);
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `${axes[y]} over ${axes[x]}, ${shown.length} answers` })) svg.setAttribute(name, value);
     for (const [value, text] of rows) {
-      make("path", { class: "grid", d: `M${left} ${py(value)}H${wide - 10}` }, svg);
+      make("path", { class: "grid", d: `M${left} ${py(value)}H${wide - 16}` }, svg);
       make("text", { x: left - 6, y: py(value) + 4, "text-anchor": "end" }, svg, text);
     }
     for (const [value, text] of columns) make("text", { x: px(value), y: high - bottom + 16, "text-anchor": "middle" }, svg, text);
-    make("path", { class: "axis", d: `M${left} ${top}V${high - bottom}H${wide - 10}` }, svg);
+    make("path", { class: "axis", d: `M${left} ${top}V${high - bottom}H${wide - 16}` }, svg);
     make("text", { x: (left + wide) / 2, y: high - 4, "text-anchor": "middle" }, svg, axes[x] + (lower[x] ? " ↓" : ""));
     const best = points[0]; // they come with the fittest first
     const line = new Set();
