@@ -31,7 +31,7 @@ from islands.store import Store
 @plain_option
 @json_option
 @click.option("--once", is_flag=True, help="Print one picture of the screen and end.")
-@click.option("--svg", metavar="FILE", help="Write one picture of 160x50 characters and end.")
+@click.option("--svg", metavar="FILE", help="Write one picture of 100x44 characters and end.")
 def watch(
     name: str | None,
     db: str,

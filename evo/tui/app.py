@@ -551,7 +551,7 @@ async def run_screen(app: ScreenApp) -> int:
     return code or app.return_code or 0
 
 
-SVG_SIZE = (160, 50)
+SVG_SIZE = (100, 44)
 
 
 def save_svg(snapshot: Snapshot, now: float, size: tuple[int, int] = SVG_SIZE) -> str:
