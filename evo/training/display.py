@@ -30,7 +30,7 @@ def describe_gain(lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) 
     if len(told) < 2 or told[0]["step"] == told[-1]["step"]:
         return ""
     first, last = told[0], told[-1]
-    names = [next((name for name in reversed(last) if name.startswith(kind)), "") for kind in ("solve@", "best@")]
+    names = [next((name for name in [*last][::-1] if name.startswith(kind)), "") for kind in ("solve@", "best@")]
     moved = ", ".join(f"{name} {first[name]:.2f} -> {last[name]:.2f}" for name in names if name in first)
     count, sets = about.get("held_out"), name_few(about["config"]["evaluate"], 3)
     where = f"{count} problems of {sets}" if count and count > 1 else sets

@@ -39,15 +39,15 @@ def draw_training(
     if room >= 6 and not (narrow and explained) and drawn and len(drawn[0][2].at) > 1:
         parts += [Text("\nheld out", STRONG), draw_plot(drawn, True, width, room, palette)]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=palette.muted)
-    for title in ("metric", "first", "last", *["curve"] * (not narrow or not explained)):
-        table.add_column(title, justify="right" if title in ("first", "last") else "left", no_wrap=True)
-    if explained or not narrow:
-        table.add_column("meaning", style=palette.muted)
+    titles = ["metric", "first", "last", *["curve"] * (not narrow or not explained)]
+    for title in (shown := [*titles, *["meaning"] * (not narrow or explained)]):
+        right = "right" if title in ("first", "last") else "left"
+        table.add_column(title, justify=right, no_wrap=title != "meaning")
     for name, meaning in training.metrics.items():
         values = training.curve(name).mean
         spark = Text(sparkcurve(values, min(24, width - 44), min(values), max(values)), palette.good)
-        cells = (name, f"{values[0]:.4g}", f"{values[-1]:.4g}", *[spark] * (not narrow or not explained), meaning)
-        table.add_row(*cells[: len(table.columns)])
+        cells = {"metric": name, "first": f"{values[0]:.4g}", "last": f"{values[-1]:.4g}", "curve": spark}
+        table.add_row(*(cells.get(title, meaning) for title in shown))
     return Group(*parts, Text(""), table)
 
 
