@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from contextlib import suppress
+
+from problems.redaction import redact
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\uffff]"
@@ -36,3 +39,8 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError):  # another object in its place, or closed
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+
+
+def print_warnings_plainly() -> None:
+    """From now on a warning is a line without the place in the source that raised it."""
+    warnings.formatwarning = lambda message, *_: f"evo: warning: {' '.join(redact(str(message)).split())}\n"

@@ -11,14 +11,13 @@ import os
 import signal
 import sys
 import traceback
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from evo.encoding import is_text, prepare_streams
+from evo.encoding import is_text, prepare_streams, print_warnings_plainly
 from evo.version import __version__
 from problems.address import did_you_mean
 from problems.entry_points import find_entry_points, load_entry_point, read_summary
@@ -169,8 +168,7 @@ def _leave(code: list[int]) -> None:
 
 def invoke(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are one line on stderr."""
-    # without the place in the source that raised it
-    warnings.formatwarning = lambda message, *_: f"evo: warning: {' '.join(redact(str(message)).split())}\n"
+    print_warnings_plainly()
     if (invalid := next((argument for argument in argv if not is_text(argument)), None)) is not None:
         return _complain(f"{invalid!r} is not UTF-8 text, so it cannot be a name or a path", 2)
     for path in (argv[:1], argv[:2]):

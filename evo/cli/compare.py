@@ -119,7 +119,8 @@ def compare(
     console = open_console(stderr=as_json)
 
     def announce() -> Any:  # when it begins, nothing of the input can be refused any more
-        console.print(told, soft_wrap=True, markup=False)
+        if told:
+            console.print(told, soft_wrap=True, markup=False)
         return begin()
 
     outcome = run_comparison(

@@ -89,7 +89,10 @@ def format_number(value: float | None, form: str = ".4g") -> str:
 def print_table(
     console: Console, titles: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
 ) -> None:
-    """Print the table; on a terminal, texts that are too long are wrapped. right: titles of right-aligned columns"""
+    """Print the table without the columns that hold nothing; on a terminal, texts that are too long are wrapped.
+    right: titles of right-aligned columns"""
+    held = [at for at in range(len(titles)) if not rows or any(row[at] not in ("-", "") for row in rows)]
+    titles, rows = [titles[at] for at in held], [[row[at] for at in held] for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if console.is_terminal else "")
     for title in titles:
         table.add_column(Text(title), justify="right" if title in right else "left", overflow="fold")

@@ -64,9 +64,10 @@ SHOWN_WIDTH, SHOWN_LINES = 150, 60
 @click.argument("name", metavar="RUN")
 @click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
 @db_option
+@click.option("--against", metavar="ARM", help="The arm that others are measured against.  [default: the first]")
 @click.option("--details", is_flag=True, help="Print also how each operator uses the parents in its prompts.")
 @json_option
-def show(name: str, candidate_id: int | None, db: str, details: bool, as_json: bool) -> None:
+def show(name: str, candidate_id: int | None, db: str, against: str | None, details: bool, as_json: bool) -> None:
     """Show RUN, a run, a comparison or the folder of a training, or a run's candidate ID: reward vector, feedback,
     lineage, and the difference to its parent."""
     if is_training(name) and candidate_id is None:
@@ -76,7 +77,7 @@ def show(name: str, candidate_id: int | None, db: str, details: bool, as_json: b
         if candidate_id is not None:
             _show_candidate(store, name, candidate_id, as_json)
         elif runs[0].comparison == name:
-            _show_comparison(store, name, as_json, details)
+            _show_comparison(Progress.open(store, name, against), as_json, details)
         else:
             _show_run(store, runs[0], as_json, details)
     return None
@@ -270,13 +271,12 @@ def _show_candidate(store: Store, name: str, candidate_id: int, as_json: bool) -
     console.print(draw_answer(detail, shortened, run.seed, Statement(), TERMINAL))
 
 
-def _show_comparison(store: Store, name: str, as_json: bool, details: bool) -> None:
+def _show_comparison(progress: Progress, as_json: bool, details: bool) -> None:
     from evo.report.terminal import as_dict as comparison_dict
     from evo.report.terminal import print_summary  # verdicts: scipy
 
-    progress = Progress.open(store, name)
     comparison = progress.comparison
-    saved = {run.name: checkpoints(store, run.id) for run in comparison.runs}
+    saved = {run.name: checkpoints(progress.store, run.id) for run in comparison.runs}
     if as_json:
         shown = comparison_dict(progress)
         print_json({**shown, "runs": [{**run, "checkpoints": saved[run["name"]]} for run in shown["runs"]]})

@@ -145,8 +145,8 @@ def common_horizon(*arms: Results, best: bool = False) -> int:
     return min(arm.best_horizon if best else arm.horizon for arm in arms)
 
 
-TIE_TOLERANCE = 5e-4
-"""Best fitnesses that differ by less are level: tables print them as equal numbers."""
+TIE_TOLERANCE = 1e-9
+"""Best fitnesses that differ by less than this share of the larger one are level: rounding of a mean over seeds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,7 @@ class Standings:
         known = ~np.isnan(shares)
         most = np.where(known, shares, -np.inf).max(axis=0)
         least = np.where(known, shares, np.inf).min(axis=0)
-        return np.asarray((known.sum(axis=0) > 1) & (most - least > TIE_TOLERANCE))
+        return np.asarray((known.sum(axis=0) > 1) & (most - least > TIE_TOLERANCE * np.fmax(abs(most), abs(least))))
 
     @property
     def unsolved(self) -> Bools:
@@ -211,7 +211,8 @@ def standings(results: Sequence[Results | None], reference: int | None, problems
         sooner = np.round(took[reference] - took)
     gap = np.where(timed, sooner, best - best[reference])
     more = np.nan_to_num(solved - solved[reference], nan=0.0)
-    sign = np.where(more != 0, np.sign(more), np.where(np.abs(gap) < TIE_TOLERANCE, 0.0, np.sign(gap)))
+    level = np.abs(gap) <= TIE_TOLERANCE * np.fmax(abs(best), abs(best[reference]))
+    sign = np.where(more != 0, np.sign(more), np.where(level, 0.0, np.sign(gap)))
     begun = ~np.isnan(best)
     return Standings(solved, took, best, np.where(begun & begun[reference], sign, np.nan), gap, timed)
 

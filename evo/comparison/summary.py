@@ -36,6 +36,7 @@ from evo.stats import (
     verdict,
     wilson,
 )
+from evo.stats.differences import fewest_seeds
 from vpo.metrics import Interval
 
 FEWEST_REACHED = 0.5
@@ -278,11 +279,15 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
 
 
 def describe_detectable(problems: int, seeds: int, arms: int, crossed_seeds: bool) -> str:
-    """What a comparison of this size can show, for a line before it starts; "" for one arm or one problem."""
-    if arms < 2 or problems < 2:
+    """What a comparison of this size can show, for a line before it starts; "" for one arm."""
+    if arms < 2:
         return ""
     if crossed_seeds and seeds == 1:
         return "one seed of policies that learn while they search shows no difference; use --seeds 3"
+    if problems == 1:
+        fewest = fewest_seeds(arms - 1)
+        told = f"cannot show a difference; use --seeds {fewest}" if seeds < fewest else "can show one on this problem"
+        return f"1 problem x {seeds} seed{'s' * (seeds > 1)} {told}"
     size, least = f"{problems} problems x {seeds} seeds", detectable(problems, seeds, arms - 1)
     if least is None:
         return f"{size} cannot show a difference; {fewest_pairs(arms - 1)} problems are the fewest that can"
@@ -310,15 +315,17 @@ def describe_verdict(found: Summary, by_budget: bool) -> str:
 
 def verdicts_of(found: Summary) -> list[Verdict]:
     """Every arm against the reference, by solve rate, or by mean best fitness if no problem has a target. The text
-    names the iteration unless it is the last one."""
+    names the iteration unless it is the last one, and says so if only the mean best fitness shows a difference."""
     known = found.horizon or found.best_horizon
     running = f" at {found.place(known)}" if known < found.iterations else ""
     lines = []
     for name, metrics in found.against.items():
-        metric = next((metric for metric in ("solved", "best") if metric in metrics), None)
-        if metric is not None:
-            judged = verdict(name, str(found.reference), metrics[metric])
-            lines.append(Verdict(judged.text + running, judged.shown))
+        told = [verdict(name, str(found.reference), metrics[one]) for one in ("solved", "best") if one in metrics]
+        if told:
+            text = told[0].text + running
+            if len(told) > 1 and told[1].shown and not told[0].shown:
+                text += f"; of mean best fitness one is: {told[1].text}"
+            lines.append(Verdict(text, told[0].shown))
     return lines
 
 

@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 from evo.config.run import RunConfig
+from evo.encoding import print_warnings_plainly
 from evo.errors import BadInput, SearchFailed, database_lost
 from evo.exit_status import exit_code_of
 from evo.runs.finish import SearchOutcome, run_to_end
@@ -227,6 +228,7 @@ def main() -> None:
     """The main function of a worker."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
+    print_warnings_plainly()
     code = 1
     try:
         asyncio.run(_obey(answers))

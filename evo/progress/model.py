@@ -153,6 +153,8 @@ class _Searches:
             before = rises[-1].fitness if rises else None
             if before is None or read.fitness > before:
                 best[(*at, slice(np.searchsorted(self.of.times, took), None))] = read.fitness
+                if not took:  # a seed answer is that of searches that have not begun, too
+                    best[at[0]] = np.where(np.isnan(best[at[0]]), read.fitness, best[at[0]])
                 rises.append(BestSoFar(took, read.fitness, read.candidate, before, read.created, read.sequence))
                 yield at[0], rises[-1]
 

@@ -122,12 +122,11 @@ class ArmSnapshot(Arm):
 
     @property
     def mean_best(self) -> float | None:
-        """Mean best fitness over the searches that have any."""
-        if self.results is None or self.results.best is None:
+        """Mean best fitness over all searches, which never falls: one without a valid answer counts 0, one that has not
+        begun as its seed answer. None before the first."""
+        if self.results is None or self.results.best is None or np.isnan(self.results.best[:, :, -1]).all():
             return None
-        last = self.results.best[:, :, -1]
-        known = last[~np.isnan(last)]
-        return float(known.mean()) if len(known) else None
+        return float(np.nan_to_num(self.results.best[:, :, -1], nan=0.0).mean())
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

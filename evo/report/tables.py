@@ -15,7 +15,7 @@ import numpy as np
 
 from evo.comparison.arms import Comparison
 from evo.comparison.operators import RATE_TITLES, OperatorCounts, intervals, refinement_differences, short_label
-from evo.comparison.results import TIE_TOLERANCE, Standings, standings
+from evo.comparison.results import Standings, standings
 from evo.comparison.summary import METRICS, ArmSummary, Summary, describe_horizon
 from evo.glossary import WORDS
 from evo.progress.model import Progress
@@ -184,7 +184,7 @@ def _arm_rows(progress: Progress, snapshot: Snapshot) -> list[Row]:
     return rows
 
 
-def differences_table(progress: Progress, summary: Summary, *, shown_only: bool = False) -> Table | None:
+def differences_table(progress: Progress, summary: Summary) -> Table | None:
     """One row for each arm and metric against the reference, refinement rates too; None for none."""
     crossed = progress.comparison.crossed_seeds
     refined = refinement_differences(progress.operators, summary.reference, crossed_seeds=crossed)
@@ -202,8 +202,7 @@ def differences_table(progress: Progress, summary: Summary, *, shown_only: bool 
                 "problems": number(gap.pairs, "d"),
                 "result": word("shown", "shown") if gap.shown else word("no difference shown", "faint"),
             }
-            if gap.shown or not shown_only:
-                rows.append(row)
+            rows.append(row)
     return make_table("differences", f"Differences against {summary.reference}", rows)
 
 
@@ -298,7 +297,7 @@ def _against(standing: Standings, arm: int, row: int) -> TableCell:
         return TableCell(NONE)
     if sign == 0:
         return TableCell("level", 0.0, "faint")
-    size = f"{gap:+.4f}" if abs(gap) >= TIE_TOLERANCE else ""
+    size = f"{gap:+.4g}" if gap else ""
     if standing.timed[arm, row]:
         size = f"{abs(gap):.0f} {'sooner' if gap > 0 else 'later'}"
     result, mark = ("won", "above") if sign > 0 else ("lost", "below")

@@ -55,8 +55,8 @@ def print_summary(console: Console, progress: Progress, *, details: bool = False
         say(f"\n{describe_verdict(summary, progress.comparison.ended_by_budget)}:")
         for verdict in verdicts:
             say(f"  {verdict.text}", "bold")
-        print_table(console, differences_table(progress, summary, shown_only=not details))
     if details:
+        print_table(console, differences_table(progress, summary) if summary.reference else None)
         print_operators(console, progress.operators, crossed_seeds=comparison.crossed_seeds)
 
 

@@ -80,6 +80,11 @@ def fewest_pairs(comparisons: int = 1) -> int:
     return math.ceil(math.log2(2 * comparisons / SIGNIFICANCE) - 1e-12)
 
 
+def fewest_seeds(comparisons: int = 1) -> int:
+    """The fewest seeds of one problem, in each arm, that can be significant (exchange_test)."""
+    return next(seeds for seeds in range(2, 30) if 2 * comparisons <= SIGNIFICANCE * splits(seeds, seeds) + 1e-12)
+
+
 def detectable(problems: int, seeds: int, comparisons: int = 1, power: float = 0.8) -> float | None:
     """The difference of two solve rates about one half that such a comparison shows with the chance `power`, if all
     searches are independent; None if so few problems show none. Student's, with PADDING; a test simulates it."""
@@ -291,7 +296,9 @@ def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2) -
     """`vpo - grpo = +0.12 [0.03, 0.21]` if the difference is shown, else `no difference shown` with its numbers."""
     interval, unknown = difference.interval, difference.unknown
     # enough digits that an end that is not 0 is not printed as 0
-    inner = min(abs(interval.low), abs(interval.high))
+    inner, size = (pick(abs(interval.low), abs(interval.high)) for pick in (min, max))
+    if 0 < size < 0.01:
+        digits = 1 - math.floor(math.log10(size))
     while difference.shown and digits < 4 and round(inner, digits) == 0:
         digits += 1
     # adding 0.0 turns -0.0 into 0.0

@@ -127,13 +127,10 @@ def solved_text(arm: ArmSnapshot) -> str:
 
 
 def _rate(arm: ArmSnapshot) -> str:
-    """The curve's last known value, with its band."""
-    if arm.curve is None:
+    """The curve's end, with its band; "-" before it: the searches so far are at different iterations."""
+    if arm.curve is None or not np.isfinite(arm.curve.mean[-1]) or arm.groups < arm.planned:
         return "-"
-    at = np.flatnonzero(np.isfinite(arm.curve.mean))
-    if not len(at):
-        return "-"
-    mean, low, high = (float(values[at[-1]]) for values in (arm.curve.mean, arm.curve.low, arm.curve.high))
+    mean, low, high = (float(values[-1]) for values in (arm.curve.mean, arm.curve.low, arm.curve.high))
     band = f" [{100 * low:.0f}, {100 * high:.0f}]" if np.isfinite([low, high]).all() else ""
     return f"{mean:.0%}{band}"
 

@@ -11,7 +11,7 @@ import numpy as np
 from rich.style import Style
 from rich.text import Text
 
-from evo.comparison.results import TIE_TOLERANCE, Results, Standings, mean_known, standings
+from evo.comparison.results import Results, Standings, mean_known, standings
 from evo.progress.snapshot import Snapshot
 from evo.tui.line import clean, shorten, width_of
 from evo.tui.numbers import common_prefix, fitness, signed, sparkcurve
@@ -166,12 +166,13 @@ def gap_text(standing: Standings, arm: int, problem: int, metrics: Sequence[Obje
     mark, size = "+" if sign > 0 else "-", abs(float(gap))
     if standing.timed[arm, problem]:
         return f"{mark}{size:.0f}it"
-    if not sign * gap >= TIE_TOLERANCE:  # more seeds have solved it, which the mean of the best fitnesses does not show
+    if not sign * gap > 0:  # more seeds have solved it, which the mean of the best fitnesses does not show
         return mark
     ours = float(standing.best[arm, problem])
     own, theirs = own_fitness(metrics, ours), own_fitness(metrics, ours - float(gap))
     assert own is not None and theirs is not None
-    return mark + signed(abs(own - theirs)).lstrip("+")
+    by = abs(own - theirs)
+    return mark + (signed(by).lstrip("+") if by >= 5e-4 else f"{by:.0e}")
 
 
 def _scale(snapshot: Snapshot, problem: int) -> tuple[float, float]:

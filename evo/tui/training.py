@@ -41,12 +41,17 @@ def draw_training(
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=palette.muted)
     titles = ["metric", "first", "last", *["curve"] * (not narrow or not explained)]
     for title in (shown := [*titles, *["meaning"] * (not narrow or explained)]):
-        right = "right" if title in ("first", "last") else "left"
-        table.add_column(title, justify=right, no_wrap=title != "meaning")
+        number = title in ("first", "last")
+        table.add_column(title, justify="right" if number else "left", no_wrap=title != "meaning")
     for name, meaning in training.metrics.items():
         values = training.curve(name).mean
         spark = Text(sparkcurve(values, min(24, width - 44), min(values), max(values)), palette.good)
-        cells = {"metric": name, "first": f"{values[0]:.4g}", "last": f"{values[-1]:.4g}", "curve": spark}
+        cells: dict[str, str | Text] = {
+            "metric": name,
+            "first": f"{values[0]:.4g}",
+            "last": f"{values[-1]:.4g}",
+            "curve": spark,
+        }
         table.add_row(*(cells.get(title, meaning) for title in shown))
     return Group(*parts, Text(""), table)
 

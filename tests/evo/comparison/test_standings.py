@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from evo.comparison.results import Results, standings
 
@@ -41,6 +42,6 @@ def test_an_arm_without_results_is_not_level():
     assert np.isnan(standings([REFERENCE, OTHER], None, 5).sign).all()
 
 
-def test_fitnesses_that_read_alike_are_level():
-    near = results([[INF]], [[0.50001]])
-    assert standings([results([[INF]], [[0.5]]), near], 0, 1).sign[1, 0] == 0
+@pytest.mark.parametrize(("near", "sign"), [(0.3, 0), (0.30001, 1)])
+def test_fitnesses_are_level_if_only_rounding_differs(near, sign):
+    assert standings([results([[INF]], [[0.1 + 0.2]]), results([[INF]], [[near]])], 0, 1).sign[1, 0] == sign

@@ -82,6 +82,15 @@ def test_by_and_by_is_all_at_once(db, search):
         assert len(snapshot.verdict) == 1 and "grpo - base" in str(snapshot.verdict[0])
 
 
+def test_a_mean_best_never_falls_when_further_searches_begin(db, search):
+    values = []
+    for arm, seed, groups in (("base", 0, 2), ("base", 0, None), ("base", 1, 1), ("base", 1, None)):
+        search(arm, seed, groups)
+        with Store.open(db, read_only=True) as store:
+            values.append(Progress.open(store, "cmp").snapshot(statistics=False).arms[0].mean_best)
+    assert values == sorted(values) and values[0] < values[-1]
+
+
 def test_searches_have_their_rises_and_solutions(db, search):
     search("base", 0)
     search("grpo", 0, 20)
@@ -95,7 +104,7 @@ def test_searches_have_their_rises_and_solutions(db, search):
             assert found.iterations == results.done[at]
             assert (found.solved_at is None) == (not np.isfinite(results.solved_at[at]))
             best = results.best[at][-1]
-            assert (found.best is None and np.isnan(best)) or found.best.fitness == best
+            assert found.best is None or found.best.fitness == best
             fitness = [rise.fitness for rise in found.rises]
             assert fitness == sorted(set(fitness))
             assert all(results.best[at][rise.iteration - 1] == rise.fitness for rise in found.rises if rise.iteration)

@@ -39,6 +39,11 @@ def test_a_picture_fits_its_width_and_has_every_part(make, width):
         assert all(arm.name in text for arm in snapshot.arms)
 
 
+def test_a_rate_stands_beside_the_solved_searches_only_if_it_is_theirs():
+    shown = [printed(draw.arms(make(), 120, DARK), 120) for make in (samples.finished, samples.running)]
+    assert ["rate [95%]" in text for text in shown] == [True, False]
+
+
 def test_a_comparison_shows_its_verdicts_the_shown_ones_first():
     lines = printed(draw.verdict(samples.finished(), DARK), 120).splitlines()
     assert [line[:1] for line in lines] == ["→", "→", " "] and "no difference shown" in lines[2]
