@@ -196,7 +196,7 @@ class GroupSums:
 
 
 FORMAT = "format"
-"""The kind of error of rollouts that could not be read in full."""
+"""The kind of error of rollouts in which no answer could be read."""
 REPLIES = {reason: f"reply {reason}" for reason in Unanswered}
 """The kinds of error of replies without an answer."""
 OF_ROLLOUTS = (FORMAT, *REPLIES.values())

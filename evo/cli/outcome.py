@@ -42,7 +42,8 @@ def report(
         print(f"evo: {fault}", file=sys.stderr)
     if failure is not None:
         raise failure
-    return INTERRUPTED if interrupted else 1 if faults else 0
+    unscored = isinstance(outcome, SearchOutcome) and "unscored" in outcome.summary
+    return INTERRUPTED if interrupted else 1 if faults or unscored else 0
 
 
 def describe_metrics(metrics: Mapping[str, Any]) -> str:
@@ -81,7 +82,13 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
         f"{summary['groups']:,} iterations, {summary['answers']:,} answers, {usage} in {clock(summary['seconds'])}"
     )
     console.print(describe_metrics(summary), style="dim")
-    if summary["groups"] and not any(problem["improved"] for problem in problems):
+    if unscored := summary.get("unscored"):
+        console.print("[yellow]nothing was scored but what the search began with:[/yellow]")
+        for reason, count in unscored["reasons"].items():
+            console.print(f"  {count:,} x {' '.join(reason.split())[:200]}", soft_wrap=True, markup=False)
+        console.print(f"  a reply: {' '.join(unscored['reply'].split())[:200]}", soft_wrap=True, markup=False)
+        console.print(f"  try: {unscored['remedy']}", soft_wrap=True, markup=False)
+    elif summary["groups"] and not any(problem["improved"] for problem in problems):
         told = "nothing was earned: no answer is better than what the search began with"
         console.print(told, style="yellow", soft_wrap=True)
     if summary.get("sandbox") == "none":

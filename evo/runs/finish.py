@@ -6,6 +6,7 @@ A search that loses its database fails with everything committed; a resume conti
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,11 +14,17 @@ from typing import Any
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.start import OpenRun
-from evo.search.status import SearchStatus
+from evo.search.status import SearchStatus, remedy_of_repeats
 from evo.search.stop import INTERRUPTED, Stop, StopReason
+from islands.browse import failed_candidates
 from islands.errors import DatabaseUnavailable, RunBusy
+from islands.runs import format_errors
 from islands.store import Store
 from islands.training import checkpoints
+from islands.types import OF_ROLLOUTS
+
+REASONS = 5
+"""Why nothing was scored: the most frequent reasons."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,7 @@ def outcome_of(open_run: OpenRun, stop: Stop, failure: SearchFailed | None) -> t
 def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason) -> dict[str, Any]:
     """The run's metrics, and a record of each problem."""
     status = open_run.status
+    unscored = {} if ended_by is StopReason.INTERRUPTED else _describe_unscored(open_run)
     return {
         "run": status.run,
         "outcome": outcome,
@@ -143,4 +151,29 @@ def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason
             for problem_run, searched in zip(status.problem_runs, open_run.problem_runs, strict=True)
         ],
         **status.metrics(),
+        **unscored,
     }
+
+
+def _describe_unscored(open_run: OpenRun) -> dict[str, Any]:
+    """{"unscored": {"reasons": the most frequent reasons with counts, "remedy", "reply": the newest one}} of a search
+    that scored no answer but those it began with; {} of any other."""
+    status, store, run = open_run.status, open_run.store, open_run.run.id
+    failed = sum(count for kind, count in status.errors.items() if kind not in OF_ROLLOUTS)
+    if (
+        not status.groups
+        or status.answers - status.repeats > failed
+        or any(one.failed for one in open_run.problem_runs)
+    ):
+        return {}
+    found = format_errors(store, run).items()
+    reasons = Counter({reason: count for reason, count in found if " answers found: " not in reason})  # unreadable
+    reasons.update({failure.error: failure.count for failure in failed_candidates(store, run, REASONS)})
+    remedy = "look at a reply and at the scorer's feedback (evo show); name another model if its replies are poor"
+    if status.repeats > failed:
+        remedy = remedy_of_repeats(open_run.operators[0].policy.version)
+    elif not status.answers and open_run.operators[0].answers > 1:
+        remedy = "ask for one answer a reply: --answers 1"
+    if status.repeats:
+        reasons["a repeat of an answer that the search had"] = status.repeats
+    return {"unscored": {"reasons": dict(reasons.most_common(REASONS)), "remedy": remedy, "reply": status.reply}}

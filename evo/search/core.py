@@ -18,7 +18,7 @@ from evo.search.iteration import Iteration, draft
 from evo.search.operators import WINDOW, FreshShare, Operator, Operators
 from evo.search.problem_run import ProblemRun
 from evo.search.schedule import Schedule, window_of
-from evo.search.status import LACKING, SUMMARY_SECONDS, SearchStatus
+from evo.search.status import LACKING, SUMMARY_SECONDS, SearchStatus, remedy_of_repeats
 from evo.search.stop import SOLVED, Stop, StopReason
 from islands.groups import read_groups
 from islands.runs import repeats_by_group
@@ -28,6 +28,8 @@ from problems.types import ScoredGroup, Unanswered
 
 WARN_AFTER = 3
 """Replies that hold no answer for one reason, from which on they are worth a warning."""
+REPEATED_ROW = 10
+"""Answers in a row that the search had before, worth a warning."""
 OFTEN_CUT = 0.02
 """Cut replies per requested answer from which on more tokens are worth a warning; a few long ones are no reason."""
 
@@ -55,6 +57,7 @@ class SearchCore:
         self.fresh_share = FreshShare()
         self.stopped: Stop | None = None
         self._warned: set[Unanswered] = set()
+        self._repeated, self._warned_of_repeats = 0, False  # answers in a row
         self._summarised = 0.0
         for problem_run in self.problem_runs:
             problem_run.spread = size.spread or None
@@ -93,6 +96,12 @@ class SearchCore:
         problem_run.committed += 1
         self.status.count(group, problem_run.population.sums)
         self._check_replies()
+        if placements:
+            self._repeated = self._repeated + repeated if repeated == len(placements) else 0
+        if self._repeated >= REPEATED_ROW and not self._warned_of_repeats:
+            self._warned_of_repeats = True
+            policy = self.operators[group.operator].policy.version
+            warnings.warn(f"{self._repeated} answers in a row repeat others: {remedy_of_repeats(policy)}", stacklevel=2)
         best, target = problem_run.best, problem_run.target
         if best is not None and target is not None and not problem_run.solved and best >= target:
             problem_run.solve(group.sequence, group.iteration + 1, self.config.until_solved)

@@ -94,7 +94,7 @@ class SearchStatus(Totals):
     """The whole search: its totals over committed groups, also those of earlier processes, with its times and rates.
 
     estimated: tokens that are estimates, because a server reported no usage
-    unanswered: replies in a row without an answer, up to now
+    unanswered: replies in a row without an answer, up to now; reply: the newest one
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     policy_seconds, policy_before: seconds that this process, and earlier ones, had a policy sample
@@ -106,6 +106,7 @@ class SearchStatus(Totals):
     active: ActiveTime = field(default_factory=ActiveTime)
     estimated: int = 0
     unanswered: int = 0
+    reply: str = ""
     commit_seconds: float = 0.0
     training_seconds: float = 0.0
     syncing_seconds: float = 0.0
@@ -164,6 +165,7 @@ class SearchStatus(Totals):
             )
         )  # fmt: skip
         for scored in group.rollouts:
+            self.reply = scored.rollout.text
             usage = scored.rollout.usage
             if usage is not None:
                 self.estimated += usage.completion_tokens + usage.prompt_tokens if usage.estimated else 0
@@ -200,6 +202,13 @@ LACKING = {
     ),
 }
 """Why replies hold no answer, in words, and what to do about it."""
+
+
+def remedy_of_repeats(policy: str) -> str:
+    """What to do about answers that the search had before. policy: its version"""
+    if policy.startswith("scripted:"):
+        return "random edits need a seed_answer with numbers or a program to change; write one, or name a model"
+    return "raise its temperature (POLICY?temperature=1.2), or name another policy"
 
 
 def describe_errors(errors: Mapping[str, int]) -> str:

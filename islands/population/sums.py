@@ -99,7 +99,7 @@ def _errors(group: ScoredGroup, placements: Sequence[Placement]) -> Counter[str]
     for scored in group.rollouts:
         if (lacking := scored.unanswered) is not None:
             errors[REPLIES[lacking]] += 1
-        elif scored.format_error:
+        elif not scored.answers:
             errors[FORMAT] += 1
     for answer, placement in zip(group.all_answers(), placements, strict=True):
         if placement.new and answer.score.error:

@@ -4,23 +4,26 @@ What it does to the parent that a prompt shows, by what that is:
 
     numbers   JSON numbers, lists and objects of them, or rows of numbers: Gaussian steps of sizes from 0.3% to 100%
     text      characters, words or lines replaced, removed, inserted, repeated, reversed, swapped
-    program   constants moved; operators and conditions changed, statements removed, doubled or swapped, on the syntax
-              tree. Only between EVOLVE-BLOCK marks where there are any; a program in another language is text there
+    program   constants moved; operators and conditions changed; terms, calls and conditions added to expressions, of
+              what is in scope; statements removed, doubled or swapped, on the syntax tree. Only between EVOLVE-BLOCK
+              marks where there are any; a program in another language is text there
     route     a maze's moves changed (vpo.policies.generators; scripted:classic knows mazes)
 
-It reads no task and understands nothing: it is a baseline, and what finds a way where no model can be had. Problems
+It understands no task, of whose words it only tries the elements of what is in scope. It is a baseline, and what finds
+a way where no model can be had, for numbers and programs: prose gets edits of words, which seldom improve it. Problems
 whose first answer is written by understanding the task (most programming problems) are beyond it.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import math
 import random
 import re
 import string
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from problems.python_syntax import parse_python
 
@@ -43,6 +46,7 @@ _SIGNATURE = re.compile(r"def[ \t]+\w+\([^()]*\)")
 _BLOCK_START = re.compile(r"^[^\n\w]*EVOLVE-BLOCK-START")
 _BLOCK_END = re.compile(r"^[^\n\w]*EVOLVE-BLOCK-END")
 _SIGN = re.compile(rb"\*\*|//|<<|>>|<=|>=|==|!=|[-+*/%<>@&|^]|\b(?:and|or)\b")
+_KEPT = (ast.Return, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _ARITHMETIC: tuple[str, ...] = ("+", "-", "*", "/", "//", "%")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
@@ -205,7 +209,7 @@ def mutate_program(parent: str, task: str, rng: random.Random) -> str:
         return "\n".join([*lines[:first], mutate_text(inside, task, rng), *lines[last:]]) if inside else parent
     text = parent
     for _ in range(4):
-        text = _edited(text, rng)
+        text = _edited(text, task, rng)
         if rng.random() < 0.6:
             break
     return text
@@ -220,8 +224,8 @@ def open_lines(text: str) -> tuple[int, int]:
     return first + 1, next((i for i in range(first, len(lines)) if _BLOCK_END.match(lines[i])), len(lines))
 
 
-def _edited(text: str, rng: random.Random) -> str:
-    source = _Source(text)
+def _edited(text: str, task: str, rng: random.Random) -> str:
+    source = _Source(text, task)
     before = _dumped(source.tree, text)
     for _ in range(TRIES):
         changed = rng.choice(_EDITS)(source, rng)
@@ -243,10 +247,10 @@ class _Source:
     """A program that parses. Edits are by the place of a node, so that comments and layout stay as they are; offsets
     are those of its UTF-8 bytes, as the tree counts columns."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, task: str = "") -> None:
         tree = parse_python(text)
         assert tree is not None
-        self.tree, self.data = tree, text.encode()
+        self.tree, self.data, self.task = tree, text.encode(), task
         self._starts = [0]
         for line in self.data.split(b"\n"):
             self._starts.append(self._starts[-1] + len(line) + 1)
@@ -281,6 +285,10 @@ class _Source:
         first, last = self.span(node)
         alone = not self.data[start:first].strip() and not self.data[last:end].split(b"#")[0].strip()
         return (start, min(end, len(self.data))) if alone else None
+
+    def text(self, node: ast.expr | ast.stmt) -> str:
+        start, end = self.span(node)
+        return self.data[start:end].decode()
 
     def replace(self, span: tuple[int, int], text: str) -> str:
         return (self.data[: span[0]] + text.encode() + self.data[span[1] :]).decode()
@@ -351,10 +359,10 @@ def _change_sign(source: _Source, rng: random.Random) -> str | None:
 
 
 def _change_statement(source: _Source, rng: random.Random) -> str | None:
-    """A statement left out, doubled, or after the next one; what a function returns stays."""
+    """A statement left out, doubled, or after the next one; imports, definitions and what a function returns stay."""
     bodies = [getattr(node, field, None) for node in ast.walk(source.tree) for field in ("body", "orelse", "finalbody")]
     open_bodies = [body for body in bodies if isinstance(body, list) and body and all(map(source.is_open, body))]
-    kept = [[statement for statement in body if not isinstance(statement, ast.Return)] for body in open_bodies]
+    kept = [[statement for statement in body if not isinstance(statement, _KEPT)] for body in open_bodies]
     kept = [body for body in kept if len(body) > 1]
     if not kept:
         return None
@@ -372,8 +380,131 @@ def _change_statement(source: _Source, rng: random.Random) -> str | None:
     return source.replace(rng.choice((first, second)), "")
 
 
+# -- expressions
+
+_VALUES = (ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Subscript, ast.Attribute, ast.Call, ast.IfExp)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COLLECTIONS = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.JoinedStr)
+_NO_NUMBER = ("func", "iter", "slice", "annotation", "returns", "decorator_list")
+_NUMERIC = ("abs", "min", "max", "sum", "float", "round", "pow")
+_ELEMENT = re.compile(r"\b([A-Za-z_]\w*)(\[(?:\"\w+\"|'\w+'|\d+)\]|\.[A-Za-z_]\w*)(?![\w(.])")
+_KEY_WORD = re.compile(r"(?<!\[)[\"'`]([A-Za-z_]\w*)[\"'`]")
+_WEIGHTS = ("0.1", "0.5", "2.0", "10.0")
+LONGEST_EXPRESSION = 200
+"""Characters of an expression that is only made shorter."""
+
+
+def _find_places(source: _Source, objects: set[str]) -> list[tuple[ast.expr, frozenset[str]]]:
+    """Expressions that may be numbers, with the names in their scope. objects: names that hold no number"""
+    places: list[tuple[ast.expr, frozenset[str]]] = []
+
+    def visit(node: ast.AST, names: frozenset[str], value: bool) -> None:
+        if isinstance(node, ast.JoinedStr | ast.arguments):
+            return
+        number = isinstance(node, _VALUES) and not _collects(node)
+        if isinstance(node, ast.Constant):
+            number = type(node.value) in (int, float) and abs(node.value) < FARTHEST
+        if isinstance(node, ast.Name):
+            number = isinstance(node.ctx, ast.Load) and node.id not in objects
+        if value and number and source.is_open(node):
+            places.append((node, names))
+        if isinstance(node, _SCOPES):
+            names = names | {argument.arg for argument in [*node.args.posonlyargs, *node.args.args]}
+        loops = [node, *getattr(node, "generators", [])]
+        names = names.union(*(_stored(loop.target) for loop in loops if isinstance(loop, ast.For | ast.comprehension)))
+        of_object = isinstance(node, ast.Subscript | ast.Attribute | ast.Starred | ast.Expr)
+        for field, child in ast.iter_fields(node):
+            if field == "slice" or (field == "args" and _collects(node)):
+                continue
+            for item in child if isinstance(child, list) else [child]:
+                if isinstance(item, ast.AST):
+                    visit(item, names, not (of_object and field == "value") and field not in _NO_NUMBER)
+                    names = names | _stored(item) if isinstance(item, ast.stmt) else names
+
+    visit(source.tree, frozenset(), False)
+    return places
+
+
+def _collects(node: ast.AST) -> bool:
+    """Whether it calls a function of Python that takes or gives other things than numbers."""
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    return name in dir(builtins) and name not in _NUMERIC
+
+
+def _stored(node: ast.AST) -> frozenset[str]:
+    """The names that a statement or a target gives a value, not those inside functions and comprehensions."""
+    if isinstance(node, _SCOPES) or hasattr(node, "generators"):
+        return frozenset()
+    own = {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
+    return frozenset(own).union(*map(_stored, ast.iter_child_nodes(node)))
+
+
+def _find_used(source: _Source) -> tuple[set[str], list[str]]:
+    """(names that the program uses as something else than a number, functions of one number that it can call)."""
+    objects, functions, modules = set[str](), {"abs"}, set[str]()
+    for node in ast.walk(source.tree):
+        held: list[object] = [getattr(node, "func", None), getattr(node, "iter", None)]
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name for alias in node.names}
+            maths = [alias.asname or alias.name for alias in node.names if alias.name in ("math", "numpy")]
+            functions |= {f"{module}.{name}" for module in maths for name in ("sqrt", "exp", "log", "tanh", "sin")}
+        if isinstance(node, ast.Subscript | ast.Attribute):
+            held.append(node.value)
+        if isinstance(node, ast.Call):
+            held += node.args if _collects(node) else []
+            if isinstance(node.func, ast.Attribute) and len(node.args) == 1 and not node.keywords:
+                functions |= {source.text(node.func)} if source.text(node.func.value) in modules else set()
+        if isinstance(node, ast.Assign):
+            pairs = [(node.targets[0], node.value)]
+            if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(node.targets[0].elts, node.value.elts, strict=False))
+            held += [target for target, value in pairs if isinstance(value, _COLLECTIONS)]
+        objects |= {item.id for item in held if isinstance(item, ast.Name)}
+    return objects, sorted(functions)
+
+
+def _find_terms(source: _Source, names: Collection[str], objects: set[str]) -> list[str]:
+    """The numbers among the names, and the elements and fields of the names as the program and the task write them."""
+    found = [match for match in _ELEMENT.finditer(f"{source.data.decode()}\n{source.task}") if match[1] in names]
+    mappings = {match[1] for match in found if match[2][1] in "\"'"}
+    terms = {match[0].replace("'", '"') for match in found} | set(names) - objects
+    return sorted(terms | {f'{name}["{key}"]' for name in mappings for key in _KEY_WORD.findall(source.task)})
+
+
+def _change_expression(source: _Source, rng: random.Random) -> str | None:
+    """A term added, a call or a condition around it, another term, or an operand alone."""
+    objects, functions = _find_used(source)
+    places = _find_places(source, objects)
+    if not places:
+        return None
+    node, names = rng.choice(places)
+    span, old = source.span(node), source.text(node)
+    operands = [node.left, node.right] if isinstance(node, ast.BinOp) else []
+    if operands and (rng.random() < 0.3 or len(old) > LONGEST_EXPRESSION):
+        return source.replace(span, f"({source.text(rng.choice(operands))})")
+    text = f"({old})" if isinstance(node, ast.BinOp | ast.UnaryOp | ast.IfExp) else old
+    terms, weight = _find_terms(source, names, objects), rng.choice(_WEIGHTS)
+    term, other = (rng.choice(terms) if terms and rng.random() < 0.8 else weight for _ in range(2))
+    sign, weighted = rng.choice(_ARITHMETIC[:4]), f"{weight} * {term}"
+    new = rng.choice(
+        (
+            *(f"{text} {sign} {term}",) * 3,
+            *(f"{text} {sign} {weighted}",) * 2,
+            f"{rng.choice(('min', 'max'))}({old}, {term})",
+            f"{rng.choice(functions)}({old})",
+            f"{text} if {term} {rng.choice(_COMPARISONS[:4])} {other} else {weighted}",
+            term,
+        )
+    )
+    bare, held = source.replace(span, new), source.replace(span, f"({new})")
+    trees = parse_python(bare), parse_python(held)
+    same = trees[0] is not None and trees[1] is not None and _dumped(trees[0], bare) == _dumped(trees[1], held)
+    return bare if same else held
+
+
 _EDITS: Sequence[Callable[[_Source, random.Random], str | None]] = (
-    *(_move_constant,) * 4,
+    *(_move_constant,) * 6,
     *(_change_sign,) * 2,
-    *(_change_statement,) * 2,
+    _change_statement,
+    *(_change_expression,) * 2,
 )

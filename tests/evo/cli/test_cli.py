@@ -173,5 +173,16 @@ def test_a_search_that_earned_nothing_says_so(here, capsys):
     (here / "flat.py").write_text("seed_answer = 'a'\ndef score(answer):\n    return 1.0 if answer == 'a' else 0.5\n")
     run = ["run", "flat.py", "--policy", "scripted:mutate", "--iterations", "8", "--name", "flat", "--plain"]
     assert "nothing was earned" in evo(capsys, *run)[1]
+    with pytest.warns(UserWarning, match="10 answers in a row repeat others: random edits need"):
+        code, out, _ = evo(capsys, *run[:2], "--policy", "scripted:echo", "--iterations", "12", "--json")
+    unscored = json.loads(out)["unscored"]
+    reasons = {"a repeat of an answer that the search had": 11, "no <answer_1> tag": 1}  # one prompt shows no parent
+    assert code == 1 and unscored["reasons"] == reasons
+    assert "<answer_1>" in unscored["reply"]
+    failing = "seed_answer = 'a'\ndef score(answer):\n    return 1.0 if answer == 'a' else {'error': 'b'}\n"
+    (here / "none.py").write_text(failing)
+    few = ["--policy", "scripted:fixed=none.py", "--answers", "1", "--iterations", "3", "--plain"]
+    code, out, _ = evo(capsys, "run", "none.py", *few)
+    assert code == 1 and "  1 x b\n  a reply: <answer_1>seed_answer = 'a'" in out
     with pytest.warns(UserWarning):
         assert "nothing was earned" not in evo(capsys, "run", "maze:test", "--name", "m", *RUN)[1]

@@ -7,7 +7,7 @@ from evo.cli import invoke
 
 SCORER = "def score(answer):\n    return 1.0\n"
 PRICE = "max_cost 1 would never be reached: no policy has a price, as in openai:MODEL@URL?price=0.15/0.60"
-LOCAL = ("--policy", "scripted:echo", "--limit", "1")
+LOCAL = ("--policy", "scripted:random-route", "--limit", "1")
 
 
 @pytest.fixture
