@@ -33,7 +33,7 @@ WORDS: Mapping[str, str] = {
     "repeats, repeated": "answers that the search had stored before; they are not scored again",
     "alone, no parent": "answers whose prompt showed no parent",
     "missing": "answers that were requested and that no rollout held",
-    "unreadable reply": "a rollout whose answers could not be parsed; the other kinds are errors of answers",
+    "unreadable reply": "a rollout in which no answer could be read; the other kinds are errors of answers",
     "timeout, crash": "answers that ran too long, or crashed the process that ran them",
     "busy": "share of the time in which the policy was sampling; the rest is waiting for scores and for the database",
     "queue": "answers that wait for their score",

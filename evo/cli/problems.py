@@ -13,7 +13,7 @@ from problems.registry import describe_sets, families, resolve
 
 WHO_SEARCHES = (
     "The embedded policies that ship search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
-    "scripted:mutate (random edits of text, numbers and programs, no model)."
+    "scripted:mutate (random edits of numbers and programs, no model)."
 )
 
 

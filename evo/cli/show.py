@@ -210,7 +210,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool, details: bool) -> Non
             console.print(f"  {faulty.id}  {faulty.problem}  {times}{error}", soft_wrap=True)
     if misread:
         worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
-        console.print("\nunreadable replies:")
+        console.print("\nreplies that are unreadable or lack answers:")
         for reason, count in worst:
             console.print(f"  {count:,} x {reason}", soft_wrap=True)
 

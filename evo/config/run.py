@@ -48,7 +48,7 @@ class SamplingConfig(StrictModel):
     policy: str = Field(
         "embedded:base",
         description="The policy: embedded:NAME (mazes), a hub id or directory, vllm:ID, openai:MODEL@URL, or "
-        "scripted:mutate (random edits, no model).",
+        "scripted:mutate (random edits of numbers and programs, no model).",
     )
     answers: Answers = Field(3, description="Answers per rollout (m).")
     seed: int = Field(0, ge=0, description="The seed of every random choice.")

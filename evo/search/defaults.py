@@ -71,7 +71,7 @@ def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     if named:
         warnings.warn(f"No --policy given; using the models of config.yaml: {named[0]}", stacklevel=2)
         return config.model_copy(update={"policy": named[0]})
-    used = f"No --policy given; using {WITHOUT_MODEL} (random edits, no model) for {other}"
+    used = f"No --policy given; using {WITHOUT_MODEL} (random edits of numbers and programs, no model) for {other}"
     warnings.warn(f"{used}. Choose a model by a hub id, a directory or openai:MODEL@URL", stacklevel=2)
     return config.model_copy(update={"policy": WITHOUT_MODEL})
 

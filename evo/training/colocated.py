@@ -395,7 +395,7 @@ def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocate
         )  # fmt: skip
         promotion = Promotion(candidate, held_out, scorer, settings.check_every, config.answers, settings.check_answers)
     card = (
-        f"# {settings.method} from {policy.version}\n\nTrained during the search {run.name}, on its own prompt groups, "
+        f"# {settings.method} from {policy.version}\n\nTrained during the search {run.name}, on its own iterations, "
         f"by evo, commit {run.commit}, seed {run.seed}:\n\n    {run.command}\n"
     )
     return CoLocated(

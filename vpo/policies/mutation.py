@@ -382,7 +382,7 @@ def _change_statement(source: _Source, rng: random.Random) -> str | None:
 
 # -- expressions
 
-_VALUES = (ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Subscript, ast.Attribute, ast.Call, ast.IfExp)
+_VALUES = (ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Subscript, ast.Attribute, ast.Call, ast.IfExp, ast.Pass)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COLLECTIONS = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.JoinedStr)
 _NO_NUMBER = ("func", "iter", "slice", "annotation", "returns", "decorator_list")
@@ -394,19 +394,20 @@ LONGEST_EXPRESSION = 200
 """Characters of an expression that is only made shorter."""
 
 
-def _find_places(source: _Source, objects: set[str]) -> list[tuple[ast.expr, frozenset[str]]]:
-    """Expressions that may be numbers, with the names in their scope. objects: names that hold no number"""
-    places: list[tuple[ast.expr, frozenset[str]]] = []
+def _find_places(source: _Source, objects: set[str]) -> list[tuple[ast.expr | ast.stmt, frozenset[str]]]:
+    """Expressions that may be numbers, and `pass`, with the names in their scope. objects: names that hold no number"""
+    places: list[tuple[ast.expr | ast.stmt, frozenset[str]]] = []
 
     def visit(node: ast.AST, names: frozenset[str], value: bool) -> None:
         if isinstance(node, ast.JoinedStr | ast.arguments):
             return
-        number = isinstance(node, _VALUES) and not _collects(node)
+        number = not _collects(node)
         if isinstance(node, ast.Constant):
-            number = type(node.value) in (int, float) and abs(node.value) < FARTHEST
+            near = isinstance(node.value, int | float) and abs(node.value) < FARTHEST
+            number = node.value is None or near and not isinstance(node.value, bool)
         if isinstance(node, ast.Name):
             number = isinstance(node.ctx, ast.Load) and node.id not in objects
-        if value and number and source.is_open(node):
+        if value and number and isinstance(node, _VALUES) and source.is_open(node):
             places.append((node, names))
         if isinstance(node, _SCOPES):
             names = names | {argument.arg for argument in [*node.args.posonlyargs, *node.args.args]}
@@ -486,20 +487,19 @@ def _change_expression(source: _Source, rng: random.Random) -> str | None:
     terms, weight = _find_terms(source, names, objects), rng.choice(_WEIGHTS)
     term, other = (rng.choice(terms) if terms and rng.random() < 0.8 else weight for _ in range(2))
     sign, weighted = rng.choice(_ARITHMETIC[:4]), f"{weight} * {term}"
-    new = rng.choice(
-        (
-            *(f"{text} {sign} {term}",) * 3,
-            *(f"{text} {sign} {weighted}",) * 2,
-            f"{rng.choice(('min', 'max'))}({old}, {term})",
-            f"{rng.choice(functions)}({old})",
-            f"{text} if {term} {rng.choice(_COMPARISONS[:4])} {other} else {weighted}",
-            term,
-        )
+    made = (
+        *(f"{text} {sign} {term}",) * 3,
+        *(f"{text} {sign} {weighted}",) * 2,
+        f"{rng.choice(('min', 'max'))}({old}, {term})",
+        f"{rng.choice(functions)}({old})",
+        f"{text} if {term} {rng.choice(_COMPARISONS[:4])} {other} else {weighted}",
+        term,
     )
+    new = {"None": term, "pass": f"return {term}"}.get(old) or rng.choice(made)
     bare, held = source.replace(span, new), source.replace(span, f"({new})")
-    trees = parse_python(bare), parse_python(held)
-    same = trees[0] is not None and trees[1] is not None and _dumped(trees[0], bare) == _dumped(trees[1], held)
-    return bare if same else held
+    plain, safe = parse_python(bare), parse_python(held)
+    differs = plain is None or safe is not None and _dumped(plain, bare) != _dumped(safe, held)
+    return held if differs else bare
 
 
 _EDITS: Sequence[Callable[[_Source, random.Random], str | None]] = (

@@ -67,7 +67,7 @@ def test_failures_are_listed_by_reason_with_their_count_and_an_id(capsys) -> Non
         return f"```python\ndef initials(name):\n    return {'other' if number == 5 else 'missing'}({number})\n```"
 
     with hosted_server(scripted(), text=broken) as server:
-        assert invoke([*SEARCH, "--policy", f"{server.address}?n=off"]) == 0
+        assert invoke([*SEARCH, "--policy", f"{server.address}?n=off"]) == 1  # no answer was scored
     failed = shown(capsys)["failed_candidates"]
     assert [failure["count"] for failure in failed] == [11, 1] and "'missing'" in failed[0]["error"]
     assert invoke(["show", "one"]) == 0

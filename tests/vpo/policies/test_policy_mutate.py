@@ -85,6 +85,11 @@ def test_a_bare_expression_gets_terms_calls_and_conditions_of_what_is_in_scope()
             assert isinstance(space["priority"](job, 7.0), float | int | complex)
 
 
+@pytest.mark.parametrize("body", ["pass", "return None"])
+def test_a_function_that_does_nothing_returns_something(body) -> None:
+    assert "def f(name):\n    return name\n" in mutants(f"def f(name):\n    {body}\n", python=True)
+
+
 def test_a_program_in_another_language_is_changed_between_its_marks() -> None:
     start, end = "// EVOLVE-BLOCK-START\n", "// EVOLVE-BLOCK-END\nint limit = 7;\n"
     parent = f"{start}int f() {{\n  return 3 * 10;\n}}\n{end}"
