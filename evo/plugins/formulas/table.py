@@ -20,7 +20,7 @@ import numpy.typing as npt
 from evo.plugins.formulas.evaluation import COLUMNS, TARGETS, Array, check_size
 from evo.plugins.formulas.units import is_unit
 from evo.plugins.formulas.writing import plain_names
-from problems.address import did_you_mean
+from problems.address import did_you_mean, name_few
 from problems.contract import BadAddress
 
 LEAST_ROWS, MOST_ROWS = 10, 20_000
@@ -93,7 +93,7 @@ def read_table(
     if len(file.places) < least:
         raise BadTable(f"{path} has {len(file.places)} rows of data; at least {least} are needed")
     if target is None:
-        raise BadTable(f"name the column to explain with --target; {path} has {_list(heads, 12)}")
+        raise BadTable(f"name the column to explain with --target; {path} has {name_few(heads, 12)}")
     goal = range(len(names))[target] if isinstance(target, int) else file.place_of(target, " for the target")
     weigh = [] if weights is None else [file.place_of(weights, " for --weights")]
     for place, what in ((goal, "target"), *((place, "weights column") for place in weigh)):
@@ -115,7 +115,7 @@ def read_table(
     if float(np.ptp(values[goal])) == 0:
         raise BadTable(f"{path}: the target {heads[goal]!r} is {values[goal][0]:g} in every row")
     if constant:
-        notes.append(f"Left out {_list([heads[k] for k in constant])}: the same value in every row.")
+        notes.append(f"Left out {name_few([heads[k] for k in constant], 8)}: the same value in every row.")
     chosen = [k for k in chosen if k not in constant]
     if not chosen:
         raise BadTable(f"{path}: all columns besides the target have the same value in every row")
@@ -130,7 +130,7 @@ def read_table(
     renamed = [(heads[k], k) for k in (*chosen, goal) if names[k] != heads[k]]
     if renamed:
         pairs = [f"{repr(head) if head else f'column {k + 1}'} to {names[k]}" for head, k in renamed]
-        notes.append(f"Renamed {_list(pairs)}.")
+        notes.append(f"Renamed {name_few(pairs, 8)}.")
     return DataTable(
         tuple(names[k] for k in chosen),
         names[goal],
@@ -187,7 +187,9 @@ class _File:
                 return known.index(name.strip())
         shown = [head or plain for head, plain in zip(self.heads, self.names, strict=True)]
         same = [known for known in shown if known.casefold() == name.strip().casefold()]
-        hint = f"; did you mean {same[0]}?" if same else did_you_mean(name, shown) or f"; there is {_list(shown, 12)}"
+        hint = (
+            f"; did you mean {same[0]}?" if same else did_you_mean(name, shown) or f"; there is {name_few(shown, 12)}"
+        )
         raise BadTable(f"{self.path} has no column {name!r}{what}{hint}")
 
     def keep_numbers(self, places: Iterable[int], given: bool) -> list[int]:
@@ -207,7 +209,7 @@ class _File:
                 kept.append(k)
         for reason in dict.fromkeys(left_out.values()):
             named = [self.heads[k] or f"column {k + 1}" for k, why in left_out.items() if why == reason]
-            self.notes.append(f"Left out {_list(named)}: {reason}.")
+            self.notes.append(f"Left out {name_few(named, 8)}: {reason}.")
         return kept
 
     def complete_rows(self, places: Sequence[int], drop_missing: bool) -> npt.NDArray[np.intp]:
@@ -224,7 +226,7 @@ class _File:
                 described.append(f"{self.heads[k]} ({self.place}{'s' * (len(rows) > 1)} {at}{text})")
             raise BadTable(
                 f"{self.path}: {missing:,} of {len(whole):,} rows {'lacks' if missing == 1 else 'lack'} a finite "
-                f"number: {_list(described, 4)}. Leave these rows or columns out: evo fit has --drop-missing and "
+                f"number: {name_few(described, 4)}. Leave these rows or columns out: evo fit has --drop-missing and "
                 "--columns"
             )
         if missing:
@@ -395,8 +397,3 @@ def _whole_rows(path: Path, rows: Any, width: int, first: Sequence[str]) -> Iter
                 f"{path}, line {rows.line_num}: there are {len(row)} cells, and {width} in the header; if the "
                 f"delimiter is not {rows.dialect.delimiter!r}, name it in a first line, as in sep=;"
             )
-
-
-def _list(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
