@@ -84,6 +84,9 @@ def test_a_new_run_and_its_progress_appear_without_a_reload(tab, serve, tmp_path
         tab.wait_for_selector("text=second", timeout=10_000)
         assert tab.evaluate("window.kept") and tab.locator("tbody tr").count() == 2
         tab.click("text=second")
+        tab.locator(".map a").last.click()
+        tab.wait_for_url("**/run/second/candidate/*")
+        tab.click("nav >> text=second")
         tab.wait_for_selector("svg.plot")
         tab.click("#theme")
         chosen = tab.evaluate("document.documentElement.dataset.theme")
@@ -102,6 +105,10 @@ def test_the_best_answer_and_the_next_commands_lead_and_can_be_copied(report):
     assert report.evaluate("window.kept") == card.locator("pre").inner_text()
     report.select_option("select[data-panels=best]", index=3)
     assert "made-up/3" in report.locator(".card:visible").inner_text()
+    tree = report.locator(".map:visible figure, .panel.chosen .map figure").first
+    drawn = [dot.get_attribute("cy") for dot in tree.locator("circle").all()]
+    tree.locator("select").select_option(index=2)
+    assert len(drawn) > 10 and drawn != [dot.get_attribute("cy") for dot in tree.locator("circle").all()]
 
 
 def test_tables_sort_by_click_and_by_keyboard_and_filter_and_link(report):
@@ -116,4 +123,4 @@ def test_tables_sort_by_click_and_by_keyboard_and_filter_and_link(report):
     assert report.locator("#problems .count").inner_text() == "1 shown"
     assert report.locator("details.problem[open]").count() == 0
     report.locator("#problems tbody tr:visible a").click()
-    assert report.locator("details.problem[open]").count() == 1 and report.locator("#problem-4 svg.plot").is_visible()
+    assert report.locator("details.problem[open]").count() == 1 and report.locator("#problem-4 pre").first.is_visible()
