@@ -152,7 +152,8 @@ def _listings() -> Iterator[Table | None]:
     """What plug-ins keep in this folder, as `evo fit` its fits."""
     for name, point in find_entry_points("evo.listings").items():
         titles, rows = load_entry_point(point, name)()
-        cells = [{title: word(text, "wide") for title, text in zip(titles, row, strict=True)} for row in rows]
+        marks = ["wide" if title == titles[-1] else "" for title in titles]
+        cells = [dict(zip(titles, map(word, row, marks), strict=True)) for row in rows]
         yield make_table(name, f"{name.capitalize()} in this folder", cells)
 
 

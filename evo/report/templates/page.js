@@ -127,7 +127,7 @@
     box.replaceChildren();
     for (const [title, axes, note] of [
       ["Tree", [0, 1], "A dot is an answer, joined to the parent that its prompt showed; bold: the line of the best one."],
-      apart.length > 1 && ["Two values", apart, "The line joins the answers that no other one beats in both values."],
+      apart.length > 1 && ["Values", apart, "The line joins the answers that no other one beats in both values."],
     ].filter(Boolean)) {
       const [key, isTree] = [box.id + title, title === "Tree"];
       const now = (axesOf[key] ||= axes);
