@@ -113,9 +113,9 @@ def record_report(work: Path, out: Path) -> None:
     for name in ("maze", "duel"):
         evo(work, "report", name, "-o", f"{name}.html")
         page = (work / f"{name}.html").read_text()
-        charts = re.findall(r"<svg.*?</svg>", page, re.S)
+        charts = re.findall(r"data-(?:plot|map)='(.*?)'", page)
         write(out / "report" / f"{name}.charts.txt", stable_text("\n".join(charts) + "\n"))
-        text = re.sub(r"<(script|style|svg).*?</\1>", "", page, flags=re.S)
+        text = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)
         lines = [line.strip() for line in re.sub(r"<[^>]+>", "\n", text).splitlines()]
         write(out / "report" / f"{name}.txt", stable_text("\n".join(filter(None, lines)) + "\n"))
 

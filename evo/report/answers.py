@@ -13,7 +13,7 @@ from evo.encoding import visible
 from evo.progress.answer import StoredAnswer, describe_best_known, read_answers, statement_of
 from evo.progress.arm_style import style_of
 from evo.progress.model import Progress, SearchRecord
-from evo.report.svg import Plot, PlotLine, draw
+from evo.report.plots import Plot, PlotLine
 from evo.report.tables import run_path
 from islands.browse import CandidateFilter, browse
 from problems.objectives import is_lower, own_fitness, own_values
@@ -89,7 +89,7 @@ def problem_details(progress: Progress, most: int) -> tuple[ProblemDetail, ...]:
         reached = "" if stated.best_known is None else describe_best_known(top, stated.best_known)
         lowest = f"best {problem.metrics[0].name} ↓" if is_lower(problem.metrics) else "best fitness"
         target = own_fitness(problem.metrics, problem.target)
-        chart = draw(lowest, "iteration", lines.get(row, ()), rule=target)
+        chart = Plot(lowest, "iteration", lines.get(row, ()), rule=target)
         carded = sum(detail.best is not None for detail in details)
         drawn = map_answers(progress, row, MOST_POINTS // min(len(problems), MOST_CARDS)) if carded < MOST_CARDS else {}
         details.append(

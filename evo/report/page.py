@@ -34,8 +34,8 @@ from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.snapshot import Snapshot
 from evo.progress.training import TrainingProgress
 from evo.report.answers import MOST_CARDS, ProblemDetail, bounded, problem_details
+from evo.report.plots import Plot, PlotLine, curve_lines
 from evo.report.remarks import describe_faults, describe_state
-from evo.report.svg import Plot, PlotLine, curve_lines, draw
 from evo.report.tables import (
     HINTS,
     Table,
@@ -159,11 +159,11 @@ def draw_progress(progress: Progress) -> list[Plot]:
         rates = {place: float(np.mean([rate for rate, _ in of])) for place, of in starts.items()}
         running = "" if progress.snapshot(statistics=False).ended else " While searches run, it is an estimate."
         note = f"The share of searches that are solved.{running} {bands}"
-        plots.append(draw("solve rate", unit, curve_lines(names, progress.curves, rates), share=True, note=note))
+        plots.append(Plot("solve rate", unit, curve_lines(names, progress.curves, rates), share=True, note=note))
     if progress.best_curves:
         means = {place: float(np.mean([mean for _, mean in of])) for place, of in starts.items()}
         lines = curve_lines(names, progress.best_curves, means)
-        plots.append(draw("mean best fitness", unit, lines, note=f"It ends where the first search does. {bands}"))
+        plots.append(Plot("mean best fitness", unit, lines, note=f"It ends where the first search does. {bands}"))
     return plots
 
 
@@ -177,7 +177,7 @@ def _training(snapshot: Snapshot) -> list[Plot]:
             for place, name, curve in trained
             if metric in curve.metrics
         ]
-        plots.append(draw(metric, "step", lines, note=HINTS.get(metric, "")))
+        plots.append(Plot(metric, "step", lines, note=HINTS.get(metric, "")))
     return plots
 
 
@@ -262,7 +262,7 @@ def build_training_page(*trainings: TrainingProgress) -> dict[str, Any]:
     for name, meaning in {name: words for one in trainings for name, words in one.metrics.items()}.items():
         curves = [(place, one.folder, one.curve(name)) for place, one in enumerate(trainings) if name in one.metrics]
         lines = [PlotLine(place, folder, curve.at.astype(float), curve.mean) for place, folder, curve in curves]
-        charts.append(draw(name, "step", lines, share=name.startswith("solve@"), note=meaning))
+        charts.append(Plot(name, "step", lines, share=name.startswith("solve@"), note=meaning))
     return {"trainings": trainings, "charts": charts}
 
 

@@ -16,7 +16,7 @@ from evo.comparison.arms import gather
 from evo.errors import BadInput
 from evo.progress.answer import find_candidate, read_answers, statement_of
 from evo.report.page import build_training_page
-from evo.report.svg import sparkline
+from evo.report.plots import sparkline
 from evo.report.tables import NONE, Row, Table, TableCell, candidates_table, make_table, number, run_path, word
 from evo.search.defaults import planned_iterations
 from evo.search.status import format_time

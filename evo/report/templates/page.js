@@ -63,38 +63,83 @@
     return made;
   };
   const span = (values) => {
-    const [low, up] = [Math.min(...values), Math.max(...values)];
+    const [low, up] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
     const room = up > low ? 0.04 * (up - low) : 0.5;
     return [low - room, up + room];
   };
-  const ticks = ([low, up]) => {
+  const ticks = ([low, up], share) => {
     const rough = (up - low) / 5;
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((factor) => power * factor >= rough * (1 - 1e-9));
     const places = Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+    const write = (value) => (share ? `${Math.round(100 * value)}%` : (value + 0).toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }));
     const marks = [];
-    for (let at = Math.ceil(low / step); at * step <= up; at++) marks.push([at * step, (at * step + 0).toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places })]);
+    for (let at = Math.ceil(low / step - 1e-9); at * step <= up + 1e-9 * step; at++) marks.push([at * step, write(at * step)]);
     return marks;
+  };
+  // The axes of a chart; px and py are places on it.
+  const frame = (figure, label, xTitle, across, up, share) => {
+    figure.querySelector("svg")?.remove();
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label })) svg.setAttribute(name, value);
+    const rows = ticks(up, share);
+    const left = 12 + 7.6 * Math.max(4, ...rows.map(([, text]) => text.length));
+    const px = (value) => Number((left + ((value - across[0]) / (across[1] - across[0])) * (wide - left - 16)).toFixed(2));
+    const py = (value) => Number((top + ((up[1] - value) / (up[1] - up[0])) * (high - top - bottom)).toFixed(2));
+    for (const [value, text] of rows) {
+      make("path", { class: "grid", d: `M${left} ${py(value)}H${wide - 16}` }, svg);
+      make("text", { x: left - 6, y: py(value) + 4, "text-anchor": "end" }, svg, text);
+    }
+    for (const [value, text] of ticks(across)) make("text", { x: px(value), y: high - bottom + 16, "text-anchor": "middle" }, svg, text);
+    make("path", { class: "axis", d: `M${left} ${top}V${high - bottom}H${wide - 16}` }, svg);
+    make("text", { x: (left + wide) / 2, y: high - 4, "text-anchor": "middle" }, svg, xTitle);
+    figure.querySelector("figcaption").before(svg);
+    return { svg, px, py };
+  };
+  // Lines of arms, with bands, in their colours, marks and dashes.
+  const dashes = ["", "7 3", "9 3 2 3", "2.5 2", "14 3", "9 2 2 2 2 2", "4 4"];
+  const shapes = {
+    circle: "M-3 0A3 3 0 1 0 3 0A3 3 0 1 0 -3 0Z",
+    "triangle-up": "M0 -3.6L3.4 2.6H-3.4Z",
+    "triangle-down": "M0 3.6L3.4 -2.6H-3.4Z",
+    square: "M-2.8 -2.8H2.8V2.8H-2.8Z",
+    diamond: "M0 -3.8L3.8 0L0 3.8L-3.8 0Z",
+  };
+  const drawLines = (figure) => {
+    const { title, x, share, rule, lines } = JSON.parse(figure.dataset.plot);
+    const known = lines.flatMap((line) => [line.y, line.low || [], line.high || []].flat()).filter((value) => value !== null);
+    const ends = lines.flatMap((line) => line.x);
+    const across = [Math.min(0, ...ends), Math.max(1, ...ends)];
+    const { svg, px, py } = frame(figure, `${title} over ${x}, ${lines.length} line${lines.length === 1 ? "" : "s"}`, x, across, share ? [0, 1] : span(rule === null ? known : [...known, rule]), share);
+    if (rule !== null) make("path", { class: "rule", d: `M${px(across[0])} ${py(rule)}H${px(across[1])}` }, svg);
+    for (const line of lines) {
+      const places = [...line.x.keys()];
+      const band = line.low ? places.filter((at) => line.low[at] !== null && line.high[at] !== null) : [];
+      const edge = (side) => (at) => `${px(line.x[at])},${py(line[side][at])}`;
+      if (band.length > 1) make("polygon", { points: [...band.map(edge("high")), ...band.reverse().map(edge("low"))].join(" "), fill: line.colour, "fill-opacity": 0.13 }, svg);
+      const path = places.map((at) => {
+        if (line.y[at] === null) return "";
+        if (at === 0 || line.y[at - 1] === null) return `M${px(line.x[at])} ${py(line.y[at])}`;
+        return line.steps ? `H${px(line.x[at])}V${py(line.y[at])}` : `L${px(line.x[at])} ${py(line.y[at])}`;
+      });
+      make("path", { d: path.join(""), fill: "none", stroke: line.colour, "stroke-width": 1.7, "stroke-dasharray": dashes[(line.place + Math.floor(line.place / dashes.length)) % dashes.length] }, svg);
+      const drawn = places.filter((at) => line.y[at] !== null);
+      const each = Math.max(1, (drawn.length - 1) / 9);
+      for (const at of new Set([...Array(10).keys()].map((mark) => drawn[Math.min(drawn.length - 1, Math.floor(mark * each))]))) {
+        if (at === undefined) continue;
+        const of = make("g", { transform: `translate(${px(line.x[at])} ${py(line.y[at])})` }, svg);
+        make("title", {}, of, `${line.name}, ${x} ${line.x[at]}: ${line.y[at]}${line.low && line.low[at] !== null ? ` [${line.low[at]}, ${line.high[at]}]` : ""}`);
+        make("path", { class: "mark", d: shapes[line.shape], fill: line.hollow ? "none" : line.colour, stroke: line.colour }, of);
+        make("circle", { r: 7, "fill-opacity": 0 }, of);
+      }
+    }
   };
   const chart = (figure, data, [x, y], isTree, served) => {
     const { axes, lower, arms, points } = data;
     const [ax, ay] = [x + 3, y + 3];
     const shown = points.filter((point) => point[ax] !== null && point[ay] !== null);
     const byId = new Map(shown.map((point) => [point[0], point]));
-    const [across, up] = [span(shown.map((point) => point[ax])), span(shown.map((point) => point[ay]))];
-    const [rows, columns] = [ticks(up), ticks(across)];
-    const left = 12 + 7.6 * Math.max(4, ...rows.map(([, text]) => text.length));
-    const px = (value) => left + ((value - across[0]) / (across[1] - across[0])) * (wide - left - 16);
-    const py = (value) => top + ((up[1] - value) / (up[1] - up[0])) * (high - top - bottom);
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `${axes[y]} over ${axes[x]}, ${shown.length} answers` })) svg.setAttribute(name, value);
-    for (const [value, text] of rows) {
-      make("path", { class: "grid", d: `M${left} ${py(value)}H${wide - 16}` }, svg);
-      make("text", { x: left - 6, y: py(value) + 4, "text-anchor": "end" }, svg, text);
-    }
-    for (const [value, text] of columns) make("text", { x: px(value), y: high - bottom + 16, "text-anchor": "middle" }, svg, text);
-    make("path", { class: "axis", d: `M${left} ${top}V${high - bottom}H${wide - 16}` }, svg);
-    make("text", { x: (left + wide) / 2, y: high - 4, "text-anchor": "middle" }, svg, axes[x] + (lower[x] ? " ↓" : ""));
+    const { svg, px, py } = frame(figure, `${axes[y]} over ${axes[x]}, ${shown.length} answers`, axes[x] + (lower[x] ? " ↓" : ""), span(shown.map((point) => point[ax])), span(shown.map((point) => point[ay])));
     const best = points[0]; // they come with the fittest first
     const line = new Set();
     for (let one = best; one && !line.has(one[0]); one = byId.get(one[2])) line.add(one[0]);
@@ -103,11 +148,11 @@
         const parent = byId.get(point[2]);
         if (parent) make("path", { class: line.has(point[0]) ? "edge of-best" : "edge", d: `M${px(parent[ax])} ${py(parent[ay])}L${px(point[ax])} ${py(point[ay])}` }, svg);
       }
-    else {
+    else if (axes[x] !== "iteration") {
       const signs = [lower[x] ? -1 : 1, lower[y] ? -1 : 1];
       let most = -Infinity;
       const front = [...shown].sort((a, b) => signs[0] * (b[ax] - a[ax]) || signs[1] * (b[ay] - a[ay])).filter((point) => signs[1] * point[ay] > most && ((most = signs[1] * point[ay]), true));
-      if (axes[x] !== "iteration") make("polyline", { class: "edge of-best", points: front.map((point) => `${px(point[ax])},${py(point[ay])}`).join(" ") }, svg);
+      make("polyline", { class: "edge of-best", points: front.map((point) => `${px(point[ax])},${py(point[ay])}`).join(" ") }, svg);
     }
     for (const point of [...shown].reverse()) {
       const [name, colour, path] = arms[point[1]];
@@ -115,8 +160,6 @@
       const dot = make("circle", { cx: px(point[ax]), cy: py(point[ay]), r: point === best ? 5 : 3, fill: colour, class: isTree && !line.has(point[0]) ? "dot faded" : "dot" }, at);
       make("title", {}, dot, `candidate ${point[0]}${arms.length > 1 ? `, ${name}` : ""}: ${axes.map((axis, place) => `${axis} ${point[place + 3] ?? "unknown"}`).join(", ")}`);
     }
-    figure.querySelector("svg")?.remove();
-    figure.querySelector("figcaption").before(svg);
   };
   const drawMap = (box) => {
     const data = JSON.parse(box.dataset.map);
@@ -150,6 +193,7 @@
     }
   };
   const prepare = (within) => {
+    for (const figure of all("[data-plot]", within)) drawLines(figure);
     for (const box of all("[data-map]", within)) drawMap(box);
     for (const table of all("table.sortable", within)) {
       [...table.tHead.rows[0].cells].forEach((heading, place) => {

@@ -64,7 +64,7 @@ def test_a_comparison_is_listed_and_shown(client, made):
     assert "3 arms: base, best-of-n, grpo" in listed.text
     shown = client.page("/run/made-up")
     assert "all runs have ended" in shown.text and " - base = " in shown.text
-    assert len(shown.of("svg")) == 2 + 5
+    assert len(shown.of("figure")) == 2 + 5
     best = [one["href"] for one in shown.of("a") if "/candidate/" in one["href"]]
     answer = client.page(best[0])
     assert "fitness" in answer.text and "Write eight digits." in answer.text
