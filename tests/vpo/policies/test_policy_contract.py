@@ -20,7 +20,10 @@ class TestPolicies(PolicyContract):
 
 
 class TestTrainablePolicies(TrainablePolicyContract):
-    @pytest.fixture(autouse=True, params=["llama", "embedded:base", "vllm_url"])
+    @pytest.fixture(
+        autouse=True,
+        params=["llama", "embedded:base", "vllm_url", pytest.param("real_vllm_url", marks=pytest.mark.long)],
+    )
     def _named(self, request: pytest.FixtureRequest) -> None:
         self.address = request.param if ":" in request.param else str(request.getfixturevalue(request.param))
 
