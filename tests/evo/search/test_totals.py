@@ -57,6 +57,7 @@ def counted(db, name):
     answers = number(f"SELECT count(*) FROM {joined} JOIN answers a ON a.rollout_id = r.id WHERE runs.name = :name")
     asked = number(f"SELECT sum(g.answers) FROM {joined} WHERE runs.name = :name")
     rollouts = number(f"SELECT count(*) FROM {joined} WHERE runs.name = :name")
+    empty = "NOT EXISTS (SELECT 1 FROM answers a WHERE a.rollout_id = r.id)"
     own = "candidates c JOIN problems p ON p.id = c.problem_id JOIN runs ON runs.id = p.run_id"
     new = f"SELECT count(*) FROM {own} WHERE runs.name = :name AND c.group_id IS NOT NULL"
     return {
@@ -70,7 +71,7 @@ def counted(db, name):
         "prompt_tokens": 11 * rollouts // 2,
         "cost": COST * rollouts,
         "failed": number(f"{new} AND c.error IS NOT NULL"),
-        "unread": number(f"SELECT count(*) FROM {joined} WHERE runs.name = :name AND r.format_error IS NOT NULL"),
+        "unread": number(f"SELECT count(*) FROM {joined} WHERE runs.name = :name AND {empty}"),
     }
 
 
