@@ -27,6 +27,7 @@ from islands.schema import (
 from islands.store import Store, problem_record
 from islands.types import Candidate as CandidateRecord
 from islands.types import OperatorCount, ParentKind, ProblemRecord, RunRecord, Totals
+from problems.objectives import own_fitness
 
 BEFORE_SEEDS = -2
 """A sequence below that of a seed answer, which is -1."""
@@ -79,7 +80,7 @@ class SearchOverview:
 @dataclass(frozen=True)
 class RunOverview:
     """A run in one line. candidates are distinct answers; best is the mean, over problems that have one, of the best
-    fitness (None without any)."""
+    fitness (None without any), as the scorer measures it where there is one problem."""
 
     run: RunRecord
     searches: tuple[SearchOverview, ...]
@@ -104,7 +105,8 @@ class RunOverview:
     @property
     def best(self) -> float | None:
         known = [search.record.best_fitness for search in self.searches if search.record.best_fitness is not None]
-        return sum(known) / len(known) if known else None
+        mean = sum(known) / len(known) if known else None
+        return own_fitness(self.searches[0].record.metrics, mean) if len(self.searches) == 1 else mean
 
 
 def overview(store: Store) -> list[RunOverview]:

@@ -54,7 +54,7 @@ def measure_objectives(
 
 
 def seeded_objectives(
-    names: Sequence[str], objectives: Sequence[Objective], seed: Scored | None
+    names: Sequence[str], objectives: Sequence[Objective], seed: HasValues | None
 ) -> tuple[Objective, ...]:
     """The objectives, plain ones if there are none, with the values of a seed that was scored."""
     known = tuple(objectives) or tuple(map(Objective, names))
@@ -62,7 +62,7 @@ def seeded_objectives(
     return tuple(replace(one, seed=value) for one, value in zip(known, values, strict=True))
 
 
-class Scored(Protocol):
+class HasValues(Protocol):
     """A Score, or a stored candidate: rewards, and the scorer's own values if they differ."""
 
     @property
@@ -73,7 +73,7 @@ class Scored(Protocol):
     def values(self) -> tuple[float | None, ...]: ...
 
 
-def own_values(objectives: Sequence[Objective], scored: Scored) -> tuple[float | None, ...]:
+def own_values(objectives: Sequence[Objective], scored: HasValues) -> tuple[float | None, ...]:
     """What the scorer itself measured, in the order of the objectives; None for what was not measured, as of a failed
     answer."""
     if not any(one.lower for one in objectives):

@@ -11,12 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.api.drive import ComparisonOutcome
-from evo.cli.options import OutputOptions, format_arguments, format_number, print_json, print_table
+from evo.cli.options import OutputOptions, format_arguments, print_json, print_table
 from evo.errors import INTERRUPTED
 from evo.runs.finish import SearchOutcome
 from evo.search.status import clock, describe_errors, describe_usage
 from evo.tui.numbers import rate
+from evo.values import write_number, write_values
 from islands.store import Store
+from problems.objectives import Objective
 
 SHOWN_PROBLEMS = 30
 ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
@@ -69,6 +71,10 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     problems = summary.get("problems", [])
     rows = [_make_row(problem, outcome) for problem in problems[:SHOWN_PROBLEMS]]
     print_table(console, ("problem", "iterations", "best", "target", ""), rows, right=("iterations", "best", "target"))
+    if len(problems) == 1 and (values := problems[0].get("values")):
+        told = problems[0]
+        metrics = [Objective(name, told["directions"][name] == "min", seed=told["seed"][name]) for name in values]
+        console.print(write_values(metrics, list(values.values())), soft_wrap=True, markup=False)
     if len(problems) > SHOWN_PROBLEMS:
         left = len(problems) - SHOWN_PROBLEMS
         console.print(f"... and {left} more (evo show {named})", soft_wrap=True, markup=False)
@@ -121,8 +127,9 @@ def _make_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str
         state = f"solved at {problem['solved_at']}"
     elif state.startswith("failed"):
         state = "its scorer failed"  # the fault is printed at the end
-    best, target = (format_number(problem[key]) for key in ("best", "target"))
-    return problem["name"], f"{problem['iterations']}{of}", best, target, state
+    best, target = problem["best"], problem["target"]
+    both = write_number(best, [target]), write_number(target, [best])
+    return problem["name"], f"{problem['iterations']}{of}", *both, state
 
 
 def _print_comparison(outcome: ComparisonOutcome, output: OutputOptions, console: Console, against: str | None) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from evo.cli.options import db_option, format_number, json_option, open_wide_console, print_json, print_table
+from evo.cli.options import db_option, json_option, open_wide_console, print_json, print_table
 from evo.errors import BadInput
 from evo.search.status import format_time
 from evo.tui.numbers import common_prefix
+from evo.values import write_number
 from islands.comparisons import runs_named
 from islands.housekeeping import delete_runs, rename_runs
 from islands.names import hide_password
@@ -78,7 +79,7 @@ def _row(name: str, lines: Sequence[RunOverview]) -> tuple[str, ...]:
         f"{Path(shared).name} ({len(problems)})" if len(problems) > 1 else Path(shared).name,
         # a fault of a scorer is no loss
         f"{sum(line.solved for line in lines)}/{sum(line.problems - line.failed for line in lines)}",
-        format_number(sum(best) / len(best) if best else None),
+        write_number(sum(best) / len(best) if best else None),
         f"{sum(line.groups for line in lines):,}",
         format_time(runs[0].created),
         f"{len(arms)} arms: {', '.join(arms)}" if runs[0].comparison else str(runs[0].config.get("policy", "")),

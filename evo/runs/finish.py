@@ -14,14 +14,17 @@ from typing import Any
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.start import OpenRun
+from evo.search.problem_run import ProblemRun
 from evo.search.status import SearchStatus, remedy_of_repeats
 from evo.search.stop import INTERRUPTED, Stop, StopReason
+from evo.values import as_dict
 from islands.browse import failed_candidates
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.runs import format_errors
 from islands.store import Store
 from islands.training import checkpoints
 from islands.types import OF_ROLLOUTS
+from problems.objectives import own_fitness, seeded_objectives
 
 REASONS = 5
 """Why nothing was scored: the most frequent reasons."""
@@ -127,6 +130,14 @@ def outcome_of(open_run: OpenRun, stop: Stop, failure: SearchFailed | None) -> t
     return "interrupted" if interrupted else "done", why
 
 
+def _best_of(problem_run: ProblemRun) -> dict[str, Any]:
+    problem, best = problem_run.problem, problem_run.population.best
+    metrics = seeded_objectives(problem.objectives, problem.metrics, None)
+    measured = as_dict(metrics, None if best is None else problem_run.population.candidate(best[0]))
+    shown = {key: measured[key] for key in ("values", "seed", "directions")}
+    return {"best": measured["fitness"], "target": own_fitness(metrics, problem_run.target), **shown}
+
+
 def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason) -> dict[str, Any]:
     """The run's metrics, and a record of each problem."""
     status = open_run.status
@@ -142,8 +153,7 @@ def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason
             {
                 "name": problem_run.name,
                 "iterations": problem_run.committed,
-                "best": problem_run.best,
-                "target": problem_run.target,
+                **_best_of(searched),
                 "solved_at": problem_run.solved_at,
                 "stopped": str(problem_run.stop or ""),
                 "improved": searched.population.plateau < problem_run.committed and problem_run.best != 0,

@@ -278,7 +278,11 @@ class ScorerProblem(Problem):
         self._take(measure_objectives(self.objectives, self.directions, seed, whole))
         if value is not None:
             self._seed = partial(self._score_of, value)
-            self._seed()  # it may be at fault
+            score = self._seed()  # it may be at fault
+            if low := [name for name, reward in zip(self.objectives, score.rewards, strict=True) if reward < 0]:
+                told = f"{self.where}: {', '.join(low)} of the seed is below 0, which is the score of a failed answer; "
+                advice = f'return it with the other sign, and directions = {{"{low[0]}": "min"}}'
+                warnings.warn(told + advice, stacklevel=5)
 
     def _take(self, metrics: tuple[Objective, ...]) -> None:
         self.metrics, self.objectives, self.target = metrics, tuple(one.name for one in metrics), self._target
