@@ -238,9 +238,9 @@ class Piece:
 
 
 def unit_of(answer_format: str, old: str, new: str) -> str:
-    """The unit in which two answers are compared: lines for programs and texts of several lines, characters for single
-    words, as routes are, words for others."""
-    if answer_format == "python" or "\n" in old.strip() + new.strip():
+    """The unit in which two answers are compared: lines for programs, characters for single words, as routes are, words
+    with the space before them for others."""
+    if answer_format == "python":
         return "lines"
     return "words" if len(old.split()) > 1 or len(new.split()) > 1 else "characters"
 
@@ -262,7 +262,7 @@ def diff_answers(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list
                 pieces += [Piece("old", part) for part in a[i:i_end]]
                 pieces += [Piece("new", part) for part in b[j:j_end]]
     if together:
-        pieces = _join(pieces, " " if unit == "words" else "")
+        pieces = _join(pieces)
     shown: list[Piece] = []
     for number, piece in enumerate(pieces):
         if number == SHOWN_LINES or room <= 0:
@@ -275,16 +275,19 @@ def diff_answers(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list
 def _units(text: str, unit: str) -> list[str]:
     if unit == "characters":
         return list(text.strip()[: 2 * COMPARED_LINES])
-    units = text[:COMPARED_CHARS].split() if unit == "words" else text[:COMPARED_CHARS].splitlines()
-    return [part if len(part) <= LINE_CHARS else part[: LINE_CHARS - 1] + "…" for part in units[:COMPARED_LINES]]
+    if unit == "words":
+        units = re.findall(r"\s*\S+", text[:COMPARED_CHARS])[: 4 * COMPARED_LINES]
+    else:
+        units = text[:COMPARED_CHARS].splitlines()[:COMPARED_LINES]
+    return [part if len(part) <= LINE_CHARS else part[: LINE_CHARS - 1] + "…" for part in units]
 
 
-def _join(pieces: Sequence[Piece], by: str) -> list[Piece]:
+def _join(pieces: Sequence[Piece]) -> list[Piece]:
     """Merge adjacent pieces of one kind."""
     joined: list[Piece] = []
     for piece in pieces:
         if joined and joined[-1].kind == piece.kind:
-            joined[-1] = Piece(piece.kind, joined[-1].text + by + piece.text)
+            joined[-1] = Piece(piece.kind, joined[-1].text + piece.text)
         else:
             joined.append(piece)
     return joined

@@ -143,10 +143,11 @@ def _difference(answer: StoredAnswer, palette: Palette) -> Text:
     text, unit = Text(), answer.unit
     for piece in answer.difference:
         style = {"new": palette.good, "old": palette.bad, "gap": palette.muted}.get(piece.kind, Style())
-        shown = clean(piece.text)
+        shown = "\n".join(map(clean, piece.text.split("\n")))
         if unit == "lines":
             text.append({"new": "+ ", "old": "- "}.get(piece.kind, "  ") + shown + "\n", style)
         else:
-            shown = {"new": f"{{+{shown}+}}", "old": f"[-{shown}-]"}.get(piece.kind, shown)
-            text.append(shown + (" " if unit == "words" else ""), style)
+            word = shown.lstrip()
+            space = " " if text.plain.endswith("-]") else shown[: len(shown) - len(word)]
+            text.append(space + {"new": f"{{+{word}+}}", "old": f"[-{word}-]"}.get(piece.kind, word), style)
     return text

@@ -9,6 +9,7 @@ import screen_samples as samples
 from rich.console import Console
 
 from evo.comparison.results import standings
+from evo.progress.answer import diff_answers, unit_of
 from evo.progress.snapshot import FailedProblem
 from evo.tui import draw
 from evo.tui.detail import draw_detail, tabs
@@ -116,6 +117,13 @@ def test_a_detail_has_vector_lineage_changes_and_answer():
     assert "{+" in text and "+}" in text, "changes are marked without colours too"
     assert "reading …" in printed(draw_detail(snapshot, 2, 1, DARK), 100)
     assert "maze:hard/3" in tabs(snapshot, 3, 1, DARK).plain
+
+
+def test_prose_is_compared_by_words_and_keeps_its_lines():
+    old, new = "Be kind, and brief.\n\n- Say hello.\n", "Be kind, and brief.\n\n- Say goodbye now.\n"
+    pieces = diff_answers(old, new, unit_of("text", old, new))
+    assert "".join(piece.text for piece in pieces if piece.kind != "old") == new.rstrip()
+    assert [piece.text for piece in pieces if piece.kind == "old"] == [" hello."]
 
 
 def test_what_a_model_wrote_is_harmless():
