@@ -21,7 +21,7 @@ from problems.objectives import is_lower, own_fitness, own_values
 PAGE_CHARS = 2_400_000
 """Of all texts together; each text has an equal share."""
 FEWEST_CHARS, MOST_CHARS = 160, 6_000
-MOST_CARDS, MOST_POINTS = 12, 2_400
+MOST_CARDS, MOST_POINTS = 12, 1_600
 """Problems whose best answer leads the page, and answers in all their trees."""
 ANCESTORS = 12
 

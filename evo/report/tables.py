@@ -72,6 +72,7 @@ Row = Mapping[str, TableCell]
 HINTS: Mapping[str, str] = {
     **{title: meaning for titles, meaning in WORDS.items() for title in titles.split(", ")},
     "arm": "",
+    "best": "of all its searches, mean over problems",
     "iterations": "committed, of all searches",
     "difference": "mean over problems, paired, with its 95% interval, simultaneous over the arms",
     "problems": "pairs",
