@@ -36,9 +36,10 @@ class Objective:
         """The inverse of `reward`, but for rounding; nan for the reward of a failed answer."""
         if not self.lower:
             return reward
-        if reward > 1:
-            return self.scale * (1 - reward)
-        return self.scale * (1 - reward) / reward if reward > 0 else math.nan
+        if reward <= 0:
+            return math.nan
+        value = self.scale * (1 - reward) / min(reward, 1.0)
+        return round(value, 14 - math.floor(math.log10(self.scale)))  # a reward holds no more of it
 
 
 def measure_objectives(
