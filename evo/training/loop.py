@@ -37,6 +37,9 @@ EVALUATION_STREAM_SEED = 1_000_003
 """Held-out answers are drawn with a separate seed, the same in every evaluation of every run."""
 SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
 
+SAVE_SECONDS, SAVE_SHARE = 30.0, 0.05
+"""A checkpoint that no step is due is written after this many seconds, if that takes at most this share of the time."""
+
 
 @dataclass
 class TrainingStatus:
@@ -146,6 +149,7 @@ class Training:
 
     def __post_init__(self) -> None:
         self.status = TrainingStatus(self.source.steps, left_out=dict(self.source.left_out))
+        self._save_at = 0.0  # the first step is saved: from then on the directory is a policy
 
     async def run_to_end(
         self, interruptible: Callable[[Callable[[Stop], None]], contextlib.AbstractContextManager[None]]
@@ -174,7 +178,7 @@ class Training:
             ended = status.step == status.steps or stop is not None
             if status.step % run.evaluate_every == 0 or (ended and not status.stopping):
                 await self._evaluate()
-            if ended or status.step == 1 or status.step % run.save_every == 0:  # a policy from its first step on
+            if ended or status.step % run.save_every == 0 or time.monotonic() >= self._save_at:
                 self.save()
         return stop if stop is not None and status.step < status.steps else FINISHED
 
@@ -251,10 +255,13 @@ class Training:
 
     def save(self) -> None:
         """Save a checkpoint; of the older ones, only the newest are kept (`keep`)."""
+        began = time.monotonic()
         status = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
         state = {"loop": {"status": status}, "curricula": [self.source.state()], "trainer": self.trainer.state()}
         self._write(self.directory.place(self.status.step), state)
         self.directory.prune(self.run.keep)
+        ended = time.monotonic()
+        self._save_at = ended + max(SAVE_SECONDS, (ended - began) / SAVE_SHARE)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint's state."""
