@@ -37,7 +37,7 @@ def runs(context: click.Context, db: str, as_json: bool) -> None:
     with Store.open(db, read_only=True) as store:
         lines = overview(store)
     if as_json:
-        print_json([_to_dict(line) for line in lines])
+        print_json([_to_dict(line) for line in reversed(lines)])
         return
     if not lines:
         click.echo(f"{hide_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")
@@ -71,14 +71,15 @@ TITLES = ("run", "status", "problem", "solved", "best", "iterations", "started",
 def _row(name: str, lines: Sequence[RunOverview]) -> tuple[str, ...]:
     runs, best = [line.run for line in lines], [line.best for line in lines if line.best is not None]
     statuses, arms = Counter(run.status for run in runs), dict.fromkeys(str(run.arm) for run in runs)
+    records = [search.record for line in lines for search in line.searches]
+    judged = [record for record in records if record.target is not None and record.status != "failed"]
     problems = list(map(str, runs[0].config.get("problems", ())))
     shared = common_prefix(problems).rstrip("/:") or f"{problems[0]}, ..." if len(problems) > 1 else "".join(problems)
     return (
         name,
         ", ".join(f"{count} {status}" if len(runs) > 1 else status for status, count in statuses.items()),
         f"{Path(shared).name} ({len(problems)})" if len(problems) > 1 else Path(shared).name,
-        # a fault of a scorer is no loss
-        f"{sum(line.solved for line in lines)}/{sum(line.problems - line.failed for line in lines)}",
+        f"{sum(line.solved for line in lines)}/{len(judged)}" if judged else "-",
         write_number(sum(best) / len(best) if best else None),
         f"{sum(line.groups for line in lines):,}",
         format_time(runs[0].created),
