@@ -320,13 +320,13 @@ def candidates_table(
         values |= {"fitness": None if is_lower(metrics) else one.fitness}
         for title, column in columns.items():
             column.append(None if one.error is not None else values.get(title))
-    rows = list[Row]()
+    rows, forms = list[Row](), {title: f".{min(digits_of(of), MOST_DIGITS)}g" for title, of in columns.items()}
     for place, one in enumerate(summaries):
         text = one.text[:HEAD_CHARS] + "…" * (len(one.text) > HEAD_CHARS)
         seed = TableCell("seed", 0)
         row = {
             "candidate": TableCell(str(one.id), one.id, link=link(one.id)),
-            **{title: _digits(column, place) for title, column in columns.items()},
+            **{title: number(column[place], forms[title]) for title, column in columns.items()},
             "problem": word(problems[one.problem].name) if len(problems) > 1 else TableCell(NONE),
             "arm": arms[one.run] if len(comparison.arms) > 1 else TableCell(NONE),
             "iteration": seed if one.iteration is None else number(one.iteration + 1, "d"),
@@ -334,12 +334,6 @@ def candidates_table(
         }
         rows.append(row)
     return make_table("candidates", "Candidates", rows)
-
-
-def _digits(column: Sequence[float | None], place: int) -> TableCell:
-    """A value with the digits that tell those of its column apart, if a few are enough."""
-    value = column[place]
-    return number(value, f".{min(digits_of(column), MOST_DIGITS)}g")
 
 
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from evo.errors import BadInput
@@ -61,7 +61,15 @@ class RunDatabase:
 
     def trainings(self) -> list[TrainingProgress]:
         """Those below this folder, the newest first, as far as they can be read."""
-        return self._keep(("", "trainings"), lambda: list(_open_trainings()))
+
+        def read() -> list[TrainingProgress]:
+            found = []
+            for folder in find_trainings()[:MOST_TRAININGS]:
+                with contextlib.suppress(BadInput, OSError):
+                    found.append(TrainingProgress.open(folder))
+            return found
+
+        return self._keep(("", "trainings"), read)
 
     def page(self, names: tuple[str, ...], base: str) -> Page:
         """The page of runs or comparisons as they are now. base: its address. Raises UnknownRun, BadInput."""
@@ -112,9 +120,3 @@ class RunDatabase:
             self._forget()
             raise DatabaseUnavailable(f"{self.name}: the file is gone") from None
         return state.st_dev, state.st_ino
-
-
-def _open_trainings() -> Iterator[TrainingProgress]:
-    for folder in find_trainings()[:MOST_TRAININGS]:
-        with contextlib.suppress(BadInput, OSError):
-            yield TrainingProgress.open(folder)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from evo.errors import BadInput
 from evo.progress.answer import find_candidate, read_answers, statement_of
 from evo.report.page import build_training_page
 from evo.report.plots import sparkline
-from evo.report.tables import NONE, Row, Table, TableCell, candidates_table, make_table, number, run_path, word
+from evo.report.tables import NONE, Row, TableCell, candidates_table, make_table, number, run_path, word
 from evo.search.defaults import planned_iterations
 from evo.search.status import format_time
 from evo.ui.databases import RunDatabase
@@ -83,7 +83,7 @@ def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
     return {
         "run": replace(word(name), link=run_path(name), tick=name),
         "problem": word(name_few(names, 1) or NONE, "wide"),
-        "state": TableCell(states, states, note=fault),
+        "state": TableCell(states, states, "wide", fault),
         "iterations": replace(number(sum(line.groups for line in lines), ",d"), note=f"of {whole:,}"),
         "solved": TableCell(f"{solved}/{len(judged)}" if judged else NONE, solved, number=True),
         "best": TableCell(NONE if mean is None else write_number(mean) + arrow, mean, number=True),
@@ -133,32 +133,14 @@ def list_runs(database: RunDatabase) -> UiPage:
         "database": database.name,
         "runs": None if table is None else replace(table, filterable=True),
         "fault": fault,
-        "others": [other for other in (_list_trainings(database), *_listings()) if other is not None],
+        "trainings": [
+            (one.folder, one.standing, one.title, one.gain, format_time(one.updated)) for one in database.trainings()
+        ],
+        "listings": [  # what plug-ins keep in this folder, as `evo fit` its fits
+            (name, *load_entry_point(point, name)()) for name, point in find_entry_points("evo.listings").items()
+        ],
     }
     return UiPage("runs.html.jinja", values, live=True)
-
-
-def _list_trainings(database: RunDatabase) -> Table | None:
-    rows = [
-        {
-            "training": TableCell(one.folder, one.folder.lower(), link=f"/training/{quote(one.folder, safe='')}"),
-            "state": word(one.standing, "wide"),
-            "what": word(one.title, "wide"),
-            "gain": word(one.gain or NONE, "wide"),
-            "written": TableCell(format_time(one.updated), one.updated),
-        }
-        for one in database.trainings()
-    ]
-    return make_table("trainings", "Trainings below this folder", rows)
-
-
-def _listings() -> Iterator[Table | None]:
-    """What plug-ins keep in this folder, as `evo fit` its fits."""
-    for name, point in find_entry_points("evo.listings").items():
-        titles, rows = load_entry_point(point, name)()
-        marks = ["wide" if title == titles[-1] else "" for title in titles]
-        cells = [dict(zip(titles, map(word, row, marks), strict=True)) for row in rows]
-        yield make_table(name, f"{name.capitalize()} in this folder", cells)
 
 
 def show_training(database: RunDatabase, folder: str) -> UiPage:

@@ -141,8 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._show(pages.show_runs(database, name))
             case ["together"]:
                 return self._show(pages.show_runs(database, *runs))
-            case ["training", folder]:
-                return self._show(pages.show_training(database, folder))
+            case ["training", *folder]:
+                return self._show(pages.show_training(database, "/".join(folder)))
             case ["run", name, "candidates"]:
                 return self._show(pages.list_candidates(database, name, query))
             case ["run", name, "candidate", id]:

@@ -260,8 +260,8 @@ def test_trainings_below_this_folder_are_listed_and_shown(here, connect):
     config = {"method": "vpo", "policy": "embedded:base", "problems": ["maze:train"], "steps": 2}
     (here / "runs/vpo/train.json").write_text(json.dumps({"command": "evo train <vpo>", "config": config}))
     with connect(f"sqlite:///{here}/evo.db") as client:
-        assert "/training/runs%2Fvpo" in {one["href"] for one in client.page("/").of("a")}
-        assert "evo train <vpo>" in client.page("/training/runs%2Fvpo").text
+        assert "/training/runs/vpo" in {one["href"] for one in client.page("/").of("a")}
+        assert "evo train <vpo>" in client.page("/training/runs/vpo").text
         assert "there is no training in .." in client.page("/training/..", 404).text
 
 
