@@ -194,13 +194,15 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
 
 
 def _export(scored: ScoredRollout, tokens: bool) -> dict[str, Any]:
+    scores = [answer.score for answer in scored.answers]
     exported: dict[str, Any] = {
         "text": scored.rollout.text,
         "answers": [answer.text for answer in scored.answers],
         "candidates": [answer.candidate for answer in scored.answers],
-        "rewards": [list(answer.score.rewards) for answer in scored.answers],
-        "fitness": [answer.score.fitness for answer in scored.answers],
-        "errors": [answer.score.error for answer in scored.answers],
+        "values": [None if score.error else list(score.values or score.rewards) for score in scores],
+        "rewards": [list(score.rewards) for score in scores],
+        "fitness": [score.fitness for score in scores],
+        "errors": [score.error for score in scores],
         "format_error": scored.format_error,
         "finish": scored.rollout.finish,
     }

@@ -45,8 +45,8 @@ from problems.scoring import Scorer
 @click.option("--no-tokens", is_flag=True, help="Leave out token ids and log-probabilities.")
 @db_option
 def export(name: str, output: str, no_tokens: bool, db: str) -> None:
-    """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, rewards, fitness,
-    errors, token ids and behaviour log-probabilities."""
+    """Write one JSON line per iteration of RUN, a run or a comparison: prompt, rollouts, answers, values as the
+    scorer measured them, rewards, fitness, errors, token ids and behaviour log-probabilities."""
     path = Path(output)
     if path.suffix != ".jsonl":
         raise BadInput(f"-o {output}: name a FILE.jsonl (pandas.read_json(FILE, lines=True) reads it)")

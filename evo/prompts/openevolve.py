@@ -70,7 +70,8 @@ class OpenEvolveFormat(MessageFormat):
     def _metrics(self, candidate: Candidate, shown: Selection) -> dict[str, str]:
         """As texts: the sampler rounds numbers to four decimals, and takes all for better when higher."""
         values, fitness = self.measured(candidate, shown)
-        return {**values, "combined_score": fitness}
+        told = {name: value.replace("↓", "(lower is better)") for name, value in values.items()}
+        return {**told, "combined_score": fitness}
 
     def _program(self, candidate: Candidate, shown: Selection) -> dict[str, Any]:
         code = cut(candidate.text, self.config.max_answer_chars)
