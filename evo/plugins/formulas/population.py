@@ -75,17 +75,15 @@ class Evolution:
                 self.offer(place, self._random_terms(place))
         while True:
             self._ledger.stop_if_exact()
-            place = self._choose_island()
+            if self._rng.random() < 0.35:
+                place = self._rng.randrange(len(self.islands))
+            else:
+                best = sorted(range(len(self.islands)), key=lambda k: self.islands[k].best)
+                place = best[min(int(self._rng.expovariate(0.7)), len(best) - 1)]
             self.offer(place, self._random_terms(place) if len(self.islands[place].members) < 4 else self._child(place))
 
     def _random_terms(self, place: int) -> tuple[Formula, ...]:
         return tuple(self._variations[place].term() for _ in range(self._rng.choice((1, 2, 3))))
-
-    def _choose_island(self) -> int:
-        if self._rng.random() < 0.35:
-            return self._rng.randrange(len(self.islands))
-        best = sorted(range(len(self.islands)), key=lambda k: self.islands[k].best)
-        return best[min(int(self._rng.expovariate(0.7)), len(best) - 1)]
 
     def _parent(self, island: TermIsland) -> Individual:
         pressure = self._rng.choice((0.0, 0.01, 0.03, 0.1))

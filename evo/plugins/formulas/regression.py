@@ -365,7 +365,7 @@ def fit_rational(
         denominator = sum(coefficients[place] * bottoms[k] for place, k in bottoms_kept)
         with np.errstate(all="ignore"):
             loss = target.loss(ledger, numerator / denominator)
-        norm = _normalisation([coefficients[place] for place, _k in bottoms_kept])
+        norm = float(max((coefficients[place] for place, _k in bottoms_kept), key=abs)) or 1.0
         top = _sum_of([(above, k, coefficients[place] / norm) for place, k in tops_kept])
         bottom = _sum_of([(below, k, coefficients[place] / norm) for place, k in bottoms_kept])
         number = bottom.values[0] if bottom.size == 1 and bottom.values else None
@@ -388,11 +388,6 @@ def fit_rational(
             with np.errstate(all="ignore"):
                 weight = 1 / np.maximum(np.abs(denominator), 1e-3 * float(np.abs(denominator).mean()))
             weight = weight / weight.max()
-
-
-def _normalisation(coefficients: Sequence[float]) -> float:
-    largest = max(coefficients, key=abs)
-    return float(largest) if largest else 1.0
 
 
 def _sum_of(parts: Sequence[tuple[Sequence[Formula], int, float]]) -> Formula:

@@ -63,7 +63,10 @@ def search(
     every = used = ScaledRows.of(table, goal, weights)
     if len(goal) > MOST_ROWS:
         used = every.take(np.sort(np.random.default_rng(seed).choice(len(goal), MOST_ROWS, replace=False)))
-    starts = [each if isinstance(each, Formula) else _read_guess(each, names, rules) for each in guesses]
+    starts = [each if isinstance(each, Formula) else parse(each, names) for each in guesses]
+    for guess, start in zip(guesses, starts, strict=True):
+        if not isinstance(guess, Formula) and rules.express(start) is None:
+            raise ValueError(f"the guess {guess!r} is too large, or has functions or forms that are not allowed")
     with quiet():
         most = math.inf if evaluations is None else float(evaluations)
         ledger = Ledger(used.x, used.y, used.weights, most, begun + seconds, rules)
@@ -109,13 +112,6 @@ def check_rows(
     if weights.shape != goal.shape or not (weights >= 0).all() or not weights.sum() > 0:
         raise ValueError("sample_weight must be (rows,) of numbers of at least 0, not all 0")
     return table, goal, weights / weights.mean()
-
-
-def _read_guess(guess: str, names: Sequence[str], rules: FormulaRules) -> Formula:
-    formula = parse(guess, names)
-    if rules.express(formula) is None:
-        raise ValueError(f"the guess {guess!r} is too large, or has functions or forms that are not allowed")
-    return formula
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from evo.plugins.maths.exact import float_below
-from evo.plugins.maths.task import Best, MathsTask, Measured, Unfit
+from evo.plugins.maths.task import MathsTask, Measured, Unfit
 from problems.contract import Problem, Score
 from problems.python_syntax import code_features, parse_python, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
@@ -158,11 +158,8 @@ numpy can be imported. What is returned is measured; nothing that is claimed abo
         line = f"{place}: {task.unit} {float(measured.value):.12g} (best known {best.value:.12g})"
         if measured.repair:
             line += f"; {measured.repair}; before that {measured.raw:.12g}"
-        return line + (_record_line(best) if instance.record else "")
-
-
-def _record_line(best: Best) -> str:
-    return f"; A RECORD: exact arithmetic finds it better than the best value known here ({best.source})"
+        record = f"; A RECORD: exact arithmetic finds it better than the best value known here ({best.source})"
+        return line + record * instance.record
 
 
 def _as_float(value: Fraction, better: str) -> float:
