@@ -33,7 +33,7 @@ def write_number(number: float | None, beside: Iterable[float | None] = (), leas
         return "-"
     whole = math.floor(math.log10(abs(number))) + 1 if number else 1  # digits before the point are all shown, if few
     digits = max(digits_of((number, *beside)), least, whole if whole <= WHOLE_DIGITS else 0)
-    return f"{number:.{digits}g}"
+    return f"{number + 0.0:.{digits}g}"  # -0.0 is 0
 
 
 def write_change(number: float | None, before: float | None) -> str:

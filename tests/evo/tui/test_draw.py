@@ -140,7 +140,7 @@ def test_what_a_model_wrote_is_harmless():
 )
 def test_a_value_to_be_lowered_is_shown_as_the_scorer_measures_it(value, beside, text):
     assert fitness(value, beside, (Objective("loss", True, 4.0, 4.0, True),)) == text
-    assert fitness(0.52841, (0.528417,)) != fitness(0.528417, (0.52841,))
+    assert fitness(-0.0) == ".000" and fitness(0.52841, (0.528417,)) != fitness(0.528417, (0.52841,))
 
 
 def test_outcomes_and_gaps_in_words():
