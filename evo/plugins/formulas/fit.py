@@ -255,7 +255,7 @@ def begin_fit(
     if settings.units is None and any(table.units):
         notes.append("The header has units; --units header leaves out formulas that break them.")
     if settings.units and re.search(r"(°|\bdeg) ?[CF]\b|[℃℉]", f"{settings.units} {table.units}"):
-        notes.append("°C and °F have zeros of their own: a formula may add constants to them, but not kelvins.")
+        notes.append("°C and °F count as units of their own, because their zeros are not that of K.")
     data = {
         "path": str(path.resolve()),
         "sha256": digest,

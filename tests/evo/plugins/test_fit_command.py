@@ -206,7 +206,7 @@ def test_a_fit_is_whole_in_units_of_any_size_and_in_the_names_of_the_file(here, 
     assert invoke(["fit", "data.csv", *given, *FEW]) == 0
     assert invoke(["fit", "--resume", "large", *FEW]) == 0
     printed = capsys.readouterr().out
-    assert "Recommended: y = 7e+299*flow/T_0" in printed and "°C and °F have zeros of their own" in printed
+    assert "Recommended: y = 7e+299*flow/T_0" in printed and "°C and °F count as units of their own" in printed
     row = load_fit("large")[0].recommended
     assert row.test_r2 > 0.999999 and row.complexity == 5
     made = {}
