@@ -53,7 +53,8 @@ SIGNS: Mapping[str, str] = {
     "→": "a verdict that is shown: the difference to the reference with its 95% interval over problems",
     "curve": "how the best fitness rose; the arms of a row share one scale, whose top is the target",
     "<50%": "parents whose fitness is from a quarter to a half of the target",
-    "s0, #12": "seed 0, iteration 12; in brackets, the change of the reward vector against the parent",
+    "s0, #12": "seed 0, iteration 12; in brackets, the change of a value against the parent's",
+    "↓, gain": "a value of which lower is better; what a new best answer is ahead of the best before it",
     "found 2×": "how often an answer was sampled, repeats included",
 }
 """Of the screen."""
