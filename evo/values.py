@@ -36,30 +36,18 @@ def write_number(number: float | None, beside: Iterable[float | None] = (), leas
     return f"{number + 0.0:.{digits}g}"  # -0.0 is 0
 
 
-def write_change(number: float | None, before: float | None) -> str:
-    """+36.2, -0.004; "" if one is unknown, "0" if they are equal."""
-    if number is None or before is None or not math.isfinite(number - before):
-        return ""
-    return f"{number - before:+.3g}" if number != before else "0"
-
-
 def mark(objective: Objective) -> str:
     """An arrow if lower is better."""
     return " ↓" * objective.lower
 
 
-def write_values(
-    objectives: Sequence[Objective], values: Sequence[float | None],
-    beside: Sequence[Sequence[float | None]] = (), seed: bool = True,
-) -> str:  # fmt: skip
-    """max_wait 54.8 ↓ seed 63.4, energy 6.04 ↓ seed 6.9. beside: the values that these are read with; seed: whether the
-    seed's follow, unless there are too many"""
-    parts, seed = [], seed and len(objectives) <= MOST_SEEDS
-    for at, (one, value) in enumerate(zip(objectives, values, strict=True)):
-        others = [*(row[at] for row in beside), *[one.seed] * seed]
-        text = f"{one.name} {write_number(value, others)}{mark(one)}"
-        known = seed and one.seed is not None and value is not None
-        parts.append(f"{text} seed {write_number(one.seed, (value, *others))}" if known else text)
+def write_values(objectives: Sequence[Objective], values: Sequence[float | None], seed: bool = True) -> str:
+    """max_wait 54.8 ↓ seed 63.4, energy 6.04 ↓ seed 6.9. seed: whether the seed's follow, unless there are too many"""
+    parts = []
+    for one, value in zip(objectives, values, strict=True):
+        known = seed and len(objectives) <= MOST_SEEDS and one.seed is not None and value is not None
+        parts.append(f"{one.name} {write_number(value, [one.seed] * known)}{mark(one)}")
+        parts[-1] += f" seed {write_number(one.seed, [value])}" if known else ""
     return ", ".join(parts)
 
 

@@ -27,7 +27,6 @@ from evo.runs.start import Changes, launch
 from evo.search.defaults import workers
 from evo.search.status import describe_usage
 from evo.stats import mean_interval
-from evo.values import fitness_of
 from islands.comparisons import runs_named
 from islands.history import CandidateReader
 from islands.openevolve import POLICY as IMPORTED
@@ -35,7 +34,6 @@ from islands.runs import best, course_of, run_totals
 from islands.store import Store
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
-from problems.contract import Score as ProblemScore
 from problems.objectives import is_lower, own_fitness
 from problems.registry import given, resolve
 from problems.sandbox.pool import Sandbox
@@ -148,8 +146,8 @@ class _Subject:
     """One problem.
 
     texts: answer -> its text, None without one; stored: the fitness that the search stored
-    problem: as it was opened last; kept: its scores as the run's summary has them: rows of [fitness, error, fitness as
-        measured], or of lists of these, one a held-out case
+    problem: as it was opened last; kept: its scores as the run's summary has them: rows of [fitness, error], or of
+        lists of these, one a held-out case
     """
 
     problem: Problem
@@ -179,13 +177,10 @@ class _Subject:
     def _score(self, text: str) -> list[Any]:
         again = self._reused and text == self._seed  # of which a scorer gives the score that it has
         score = self.problem.score_seed() if again else checked_score(self.problem, text)
-        return self._row(score)
+        return [score.fitness, score.error]
 
     def _held_out(self, text: str) -> list[Any]:
-        return [self._row(score) for score in self.problem.score_held_out_cases(text)]
-
-    def _row(self, score: ProblemScore) -> list[Any]:
-        return [score.fitness, score.error, fitness_of(self.problem.metrics, score)]
+        return [[score.fitness, score.error] for score in self.problem.score_held_out_cases(text)]
 
     def rows(self, answer: str, held_out: bool = False) -> list[Any]:
         """The scores of an answer; [] without one."""
@@ -209,9 +204,8 @@ class _Subject:
         return np.array([[self._own(score) for score in (row * cases)[:cases]] for row in rows or [[[math.nan]]]]).T
 
     def _own(self, row: Sequence[Any]) -> float:
-        """As the scorer measured it; nan for a failed answer whose fitness is better when lower. Earlier rows have only
-        the fitness."""
-        value = row[2] if len(row) > 2 else own_fitness(self.problem.metrics, row[0])
+        """As the scorer measured it; nan for a failed answer whose fitness is better when lower."""
+        value = own_fitness(self.problem.metrics, row[0])
         return math.nan if value is None else value
 
     def notes(self) -> Iterator[str]:
@@ -295,11 +289,11 @@ def _result(name: str, subjects: Sequence[_Subject], runs: Mapping[str, str], no
     values = {answer: [one.values(answer, held_out) for one in subjects] for answer in (SEED, WINNER, *runs)}
     told = [note for subject in subjects for note in subject.notes()]
     more = [f"... and {len(told) - 3} more"] if len(told) > 3 else []
-    if faults := [error for one in subjects for _, error, *_ in one.rows(SEED)[:1] if error]:
+    if faults := [error for one in subjects for _, error in one.rows(SEED)[:1] if error]:
         more.append(f"{len(faults)} of {len(subjects)} seeds fail, which counts 0: {faults[0]}")
     unseen = [] if held_out else ["no held-out cases: the score is of the cases that were searched on"]
     notes = [*told[:3], *more, *notes, *unseen]
-    errors = [(one.record.name, error) for one in subjects for _, error, *_ in one.rows(WINNER)[:1] if error]
+    errors = [(one.record.name, error) for one in subjects for _, error in one.rows(WINNER)[:1] if error]
     failed = [f"{of}: the winner fails now: {error}" for of, error in errors]
     metric, names = problem.objectives[0] if lower else "fitness", [one.record.name for one in subjects]
     return Verification(name, names, runs, values, metric, lower, held_out, notes, failed)

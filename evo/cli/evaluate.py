@@ -12,7 +12,6 @@ from evo.api.evaluate import evaluate_shown
 from evo.cli.flags import collect_given, flag, flags, sampling_flags
 from evo.cli.live import choose_display
 from evo.cli.options import (
-    format_number,
     json_option,
     open_console,
     plain_option,
@@ -72,7 +71,7 @@ def _print(console: Console, record: dict[str, Any]) -> None:
     for name in [name for name in per_seed[0] if name != "seed"]:
         low_high = record["intervals"].get(name)
         interval = f"[{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else "-"
-        shown = [format_number(means[name], ".3f") for means in (record, *listed)]
+        shown = ["-" if means[name] is None else f"{means[name]:.3f}" for means in (record, *listed)]
         rows.append((name, shown[0], interval, *shown[1:]))
     titles = ("", "mean", "95% interval", *(f"seed {means['seed']}" for means in listed))
     print_table(console, titles, rows, right=titles[1:])

@@ -82,10 +82,6 @@ def open_wide_console(**settings: Any) -> Console:
     return Console(highlight=False, markup=False, width=WIDE, **settings)
 
 
-def format_number(value: float | None, form: str = ".4g") -> str:
-    return "-" if value is None else f"{value:{form}}"
-
-
 def print_table(
     console: Console, titles: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
 ) -> None:

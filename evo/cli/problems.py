@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
-from evo.cli.options import format_number, json_option, open_console, print_json, print_table
+from evo.cli.options import json_option, open_console, print_json, print_table
+from evo.values import write_fitness
 from problems.contract import Problem
+from problems.objectives import own_fitness
 from problems.registry import describe_sets, families, resolve
 
 WHO_SEARCHES = (
@@ -45,7 +47,7 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         problem = chosen[0]
         if problem.fault is not None:
             raise problem.fault
-        target = "none" if problem.target is None else format_number(problem.target)
+        target = "none" if problem.target is None else write_fitness(problem.metrics, problem.target)
         known = "" if problem.best_known is None else f"; best known {problem.best_known:.12g}"
         console.print(f"{problem.name}: objectives {', '.join(problem.objectives)}; target {target}{known}")
         if problem.source:
@@ -54,7 +56,10 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         console.print(problem.statement())
         return
     names = ("problem", "objectives", "target")
-    rows = [(problem.name, str(len(problem.objectives)), format_number(problem.target)) for problem in chosen]
+    rows = [
+        (problem.name, str(len(problem.objectives)), write_fitness(problem.metrics, problem.target))
+        for problem in chosen
+    ]
     print_table(console, names, rows, right=names[1:])
 
 
@@ -70,7 +75,7 @@ def _to_dict(problem: Problem) -> dict[str, Any]:
     return {
         "name": problem.name,
         "objectives": list(problem.objectives),
-        "target": problem.target,
+        "target": own_fitness(problem.metrics, problem.target),
         "best_known": problem.best_known,
         "answer_format": problem.answer_format,
         "source": problem.source,

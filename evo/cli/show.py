@@ -18,7 +18,6 @@ from rich.console import Console
 from evo.cli.options import (
     WIDE,
     db_option,
-    format_number,
     json_option,
     open_console,
     open_wide_console,
@@ -231,7 +230,7 @@ def _print_versions(console: Console, versions: Sequence[VersionUse]) -> None:
     for use in versions:
         saved = Path(use.checkpoint).name if use.checkpoint else ""
         name = use.version.removeprefix(root) or root
-        rows.append((name, str(use.groups), str(use.first), str(use.last), format_number(use.fitness), saved))
+        rows.append((name, str(use.groups), str(use.first), str(use.last), write_number(use.fitness), saved))
     if len(rows) > VERSIONS_SHOWN:
         more = (f"... {len(rows) - VERSIONS_SHOWN} more", "", "", "", "", "")
         rows = [*rows[: VERSIONS_SHOWN // 2], more, *rows[-VERSIONS_SHOWN // 2 :]]

@@ -257,7 +257,9 @@ class ScorerProblem(Problem):
         if names is None:
             then = ", so the objectives are unknown; define `objectives`, or a seed_answer that can be scored"
             value = self._seed_value(then)
-            measured = objective_names(self.where, value, tuple(directions))
+            measured = tuple(numbers(value, tuple(directions)))
+            if not measured:
+                raise ScorerFault(f"{self.where}: score() returned {clip(value)}, which holds no number")
             names = choose_objectives(measured, (*directions, *(weights if isinstance(weights, dict) else ())))
             self._left_out = tuple(name for name in measured if name not in names)
         elif not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
@@ -414,14 +416,6 @@ def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
         return dict(zip(names, rewards, strict=True))
     plain = {str(key): item for key, item in value.items() if key not in RESERVED or key in objectives}
     return plain or {key: value[key] for key in reversed(_FITNESS) if key in value}
-
-
-def objective_names(where: str, value: Any, asked: Sequence[str] = ()) -> tuple[str, ...]:
-    """The objectives in the seed's score, in its order. `asked` are names that have a direction."""
-    names = tuple(numbers(value, asked))
-    if not names:
-        raise ScorerFault(f"{where}: score() returned {clip(value)}, which holds no number")
-    return names
 
 
 def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> dict[str, float] | None:

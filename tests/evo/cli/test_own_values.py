@@ -6,7 +6,7 @@ import pytest
 from support.command_line import evo as command
 
 import evo
-from evo.values import write_change, write_number, write_values
+from evo.values import write_number, write_values
 from islands.store import Store
 from problems.objectives import Objective
 
@@ -45,7 +45,6 @@ def test_digits_tell_numbers_apart_that_are_read_together(number, beside, text):
 def test_a_value_has_its_direction_and_the_seed_s():
     metrics = [Objective("max_wait", True, seed=63.4), Objective("gain", seed=None), Objective("failed", True)]
     assert write_values(metrics, [54.8, 2.0, None]) == "max_wait 54.8 ↓ seed 63.4, gain 2, failed - ↓"
-    assert [write_change(2.0, 2.5), write_change(2.0, 2.0), write_change(None, 1.0)] == ["-0.5", "0", ""]
 
 
 def test_one_value_to_be_lowered_is_the_fitness_and_so_is_its_target(tmp_path, monkeypatch, capsys):
