@@ -44,7 +44,9 @@ def report(
         print(f"evo: {fault}", file=sys.stderr)
     if failure is not None:
         raise failure
-    unscored = isinstance(outcome, SearchOutcome) and "unscored" in outcome.summary
+    unscored = outcome.summary.get("unscored") if isinstance(outcome, SearchOutcome) else None
+    if unscored:
+        print(f"evo: no answer was scored but those at the start: {unscored['remedy']}", file=sys.stderr)
     return INTERRUPTED if interrupted else 1 if faults or unscored else 0
 
 
@@ -89,11 +91,10 @@ def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
     )
     console.print(describe_metrics(summary), style="dim")
     if unscored := summary.get("unscored"):
-        console.print("[yellow]nothing was scored but what the search began with:[/yellow]")
+        console.print("[yellow]nothing was scored:[/yellow]")
         for reason, count in unscored["reasons"].items():
             console.print(f"  {count:,} x {' '.join(reason.split())[:200]}", soft_wrap=True, markup=False)
         console.print(f"  a reply: {' '.join(unscored['reply'].split())[:200]}", soft_wrap=True, markup=False)
-        console.print(f"  try: {unscored['remedy']}", soft_wrap=True, markup=False)
     elif summary["groups"] and not any(problem["improved"] for problem in problems):
         told = "nothing was earned: no answer is better than what the search began with"
         console.print(told, style="yellow", soft_wrap=True)

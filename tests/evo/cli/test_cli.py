@@ -182,7 +182,8 @@ def test_a_search_that_earned_nothing_says_so(here, capsys):
     failing = "seed_answer = 'a'\ndef score(answer):\n    return 1.0 if answer == 'a' else {'error': 'b'}\n"
     (here / "none.py").write_text(failing)
     few = ["--policy", "scripted:fixed=none.py", "--answers", "1", "--iterations", "3", "--plain"]
-    code, out, _ = evo(capsys, "run", "none.py", *few)
+    code, out, err = evo(capsys, "run", "none.py", *few)
     assert code == 1 and "  1 x b\n  a reply: <answer_1>seed_answer = 'a'" in out
+    assert "evo: no answer was scored but those at the start: random edits need a seed_answer" in err
     with pytest.warns(UserWarning):
         assert "nothing was earned" not in evo(capsys, "run", "maze:test", "--name", "m", *RUN)[1]

@@ -203,7 +203,7 @@ def test_a_stage_that_ended_unseen_is_not_done_again(here, capsys):
 
 def test_a_name_that_something_else_has_is_a_clear_error(here, capsys):
     written(found=SEARCH % (2, "scripted:mutate"))
-    arguments = ["maze:test/0", "--iterations", "1", "--policy", "scripted:echo", "--db", "sqlite:///shared.db"]
+    arguments = ["maze:test/0", "--iterations", "1", "--policy", "scripted:mutate", "--db", "sqlite:///shared.db"]
     assert evo(capsys, "run", *arguments, "--plain", "--name", "evo-p-found")[0] == 0
     code, _, err = evo(capsys, "pipeline", "p.yaml", "--db", "sqlite:///shared.db")
     assert code == 2 and not Path("evo-p").exists()
