@@ -16,8 +16,7 @@ from evo.values import mark, write_fitness, write_number
 from islands.browse import CandidateDetail
 from problems.objectives import is_lower
 
-LINEAGE_BESIDE = 6
-"""Ancestors whose fitnesses are told apart."""
+LINEAGE_TOLD_APART = 6
 MOST_CHARS = 40_000
 """Of one text; a longer one is cut."""
 
@@ -43,7 +42,7 @@ def draw_detail(snapshot: Snapshot, problem: int, arm: int, palette: Palette) ->
 
 
 def draw_best(snapshot: Snapshot, palette: Palette) -> RenderableType:
-    """The best answer to the selected problem: where it is from, its vector, its picture and text."""
+    """The best answer to the selected problem: its origin, vector, picture and text."""
     detail = snapshot.detail
     if detail is None or detail.stored is None or detail.answer is None:
         return Text("no valid answer yet", palette.muted)
@@ -79,7 +78,7 @@ def draw_answer(
         line.append(f" of {write_fitness(metrics, target, others)}", palette.muted)
     again = f", found {stored.found}×" * (stored.found > 1)
     line.append(f"   {_born(stored, seed)}, island {candidate.island}{again}", palette.muted)
-    bests = [ancestor.fitness for ancestor in answer.lineage[:LINEAGE_BESIDE]]
+    bests = [ancestor.fitness for ancestor in answer.lineage[:LINEAGE_TOLD_APART]]
     steps = [f"{step.candidate} ({fitness(step.fitness, bests, metrics)})" for step in answer.lineage]
     if len(steps) > 1 and candidate.generation >= len(steps):
         steps.append(f"{candidate.generation + 1 - len(steps)} more")

@@ -41,10 +41,10 @@ def rate(value: float | None) -> str:
     return f"{value:.1f}" if value is not None and value < 9.95 else count(value)
 
 
-def fitness(value: float | None, beside: Iterable[float | None] = (), metrics: Sequence[Objective] = ()) -> str:
-    """.750, 1.00, 12.3, -3.1; "-" for none. beside: those that it is told apart from; metrics: of its problem, as whose
-    scorer measures it"""
-    others = [own_fitness(metrics, one) for one in beside] + [one.seed for one in metrics if one.whole]
+def fitness(value: float | None, others: Iterable[float | None] = (), metrics: Sequence[Objective] = ()) -> str:
+    """.750, 1.00, 12.3, -3.1, as the scorer measures it; "-" for none. others: that must look different
+    metrics: of the problem"""
+    others = [own_fitness(metrics, one) for one in others] + [one.seed for one in metrics if one.whole]
     value = own_fitness(metrics, value)
     if value is None or value != value:
         return "-"
