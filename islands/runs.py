@@ -9,6 +9,7 @@ nothing is written.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -125,6 +126,18 @@ def overview(store: Store) -> list[RunOverview]:
     of_candidates = select(Problem.c.run_id, func.count()).join(Candidate, Candidate.c.problem_id == Problem.c.id)
     candidates = {run: count for run, count in store.rows(of_candidates.group_by(Problem.c.run_id))}
     return [RunOverview(run, tuple(searches.get(run.id, ())), candidates.get(run.id, 0)) for run in store.runs()]
+
+
+def fittest_records(lines: Sequence[RunOverview]) -> list[ProblemRecord]:
+    """The problems with a valid answer, each from the run with the fittest one; without those that a fault of the
+    scorer stopped in any run."""
+    every = [search.record for line in lines for search in line.searches]
+    failed = {record.index for record in every if record.status == "failed"}
+    found = dict[int, ProblemRecord]()
+    for record in sorted(every, key=lambda one: -math.inf if one.best_fitness is None else one.best_fitness):
+        if record.best_fitness is not None and record.index not in failed:
+            found[record.index] = record
+    return list(found.values())
 
 
 def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, CandidateRecord | None]]:

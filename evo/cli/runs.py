@@ -19,9 +19,10 @@ from evo.values import write_number
 from islands.comparisons import runs_named
 from islands.housekeeping import delete_runs, rename_runs
 from islands.names import hide_password
-from islands.runs import RunOverview, overview
+from islands.runs import RunOverview, fittest_records, overview
 from islands.store import Store
 from islands.training import checkpoints
+from problems.objectives import own_fitness
 
 SHOWN = 20
 
@@ -69,9 +70,10 @@ TITLES = ("run", "status", "problem", "solved", "best", "iterations", "started",
 
 
 def _row(name: str, lines: Sequence[RunOverview]) -> tuple[str, ...]:
-    runs, best = [line.run for line in lines], [line.best for line in lines if line.best is not None]
+    runs = [line.run for line in lines]
     statuses, arms = Counter(run.status for run in runs), dict.fromkeys(str(run.arm) for run in runs)
     records = [search.record for line in lines for search in line.searches]
+    best = [own_fitness(record.metrics, record.best_fitness) or 0.0 for record in fittest_records(lines)]
     judged = [record for record in records if record.target is not None and record.status != "failed"]
     problems = list(map(str, runs[0].config.get("problems", ())))
     shared = common_prefix(problems).rstrip("/:") or f"{problems[0]}, ..." if len(problems) > 1 else "".join(problems)

@@ -32,8 +32,8 @@ from islands.browse import (
     offspring,
 )
 from islands.errors import DatabaseUnavailable, UnknownRun
-from islands.runs import RunOverview, SearchOverview, read_totals
-from islands.types import OF_ROLLOUTS, ProblemRecord, sum_totals
+from islands.runs import RunOverview, SearchOverview, fittest_records, read_totals
+from islands.types import OF_ROLLOUTS, sum_totals
 from problems.address import name_few
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.objectives import is_lower, own_fitness
@@ -68,14 +68,10 @@ def _run_row(name: str, lines: Sequence[RunOverview]) -> Row:
     counted = [search for search in every if search.record.index not in left_out]
     judged = [search for search in counted if search.record.target is not None]
     solved = sum(search.record.status == "solved" for search in judged)
-    best = dict[
-        int, ProblemRecord
-    ]()  # the fittest of all runs, by problem: a search that has just begun lowers nothing
-    for record in (search.record for search in counted if search.record.best_fitness is not None):
-        best[record.index] = max(best.get(record.index, record), record, key=lambda one: one.best_fitness or 0.0)
-    known = [own_fitness(record.metrics, record.best_fitness) or 0.0 for record in best.values()]
+    fittest = fittest_records(lines)  # a search that has just begun lowers nothing
+    known = [own_fitness(record.metrics, record.best_fitness) or 0.0 for record in fittest]
     mean = sum(known) / len(known) if known else None
-    arrow = mark(counted[0].record.metrics[0]) if known and is_lower(counted[0].record.metrics) else ""
+    arrow = mark(fittest[0].metrics[0]) if fittest and is_lower(fittest[0].metrics) else ""
     created = min(run.created for run in runs)
     whole = sum(_planned(line, max(other.problems for other in lines)) for line in lines)
     fault = next((run.reason[:200] for run in runs if run.status == "failed"), "")
