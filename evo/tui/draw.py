@@ -293,7 +293,8 @@ def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -
         row[best_title(snapshot).removeprefix("mean ")] = Text(fitness(line.fitness, (), problem.metrics), STRONG)
         if width >= 60 or len(snapshot.problems) == 1:
             row["gain"] = Text("" if own is None or before is None else signed(own - before), palette.muted)
-        row["change of vector"] = Text(vector_change(problem.objectives, line))
+        if any(len(one.objectives) > 1 for one in snapshot.problems):
+            row["change of vector"] = Text(vector_change(problem.objectives, line))
         rows.append(row)
     table = _grid(width)
     for title in rows[0]:
