@@ -296,7 +296,7 @@ def improvements(snapshot: Snapshot, width: int, now: float, palette: Palette) -
         if any(len(one.objectives) > 1 for one in snapshot.problems):
             row["change of vector"] = Text(vector_change(problem.objectives, line))
         rows.append(row)
-    table = _grid(width)
+    table = _grid(width if "change of vector" in rows[0] else None)
     for title in rows[0]:
         ratio = 1 if title == "change of vector" else None
         table.add_column(Text(title, palette.muted), no_wrap=True, overflow="ellipsis", ratio=ratio)
