@@ -84,8 +84,9 @@
     for (const [name, value] of Object.entries({ class: "plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label })) svg.setAttribute(name, value);
     const rows = ticks(up, share);
     const left = 12 + 7.6 * Math.max(4, ...rows.map(([, text]) => text.length));
-    const px = (value) => Number((left + ((value - across[0]) / (across[1] - across[0])) * (wide - left - 16)).toFixed(2));
-    const py = (value) => Number((top + ((up[1] - value) / (up[1] - up[0])) * (high - top - bottom)).toFixed(2));
+    const within = ([low, most], value) => Math.min(most, Math.max(low, value)); // what lies outside is on the edge
+    const px = (value) => Number((left + ((within(across, value) - across[0]) / (across[1] - across[0])) * (wide - left - 16)).toFixed(2));
+    const py = (value) => Number((top + ((up[1] - within(up, value)) / (up[1] - up[0])) * (high - top - bottom)).toFixed(2));
     for (const [value, text] of rows) {
       make("path", { class: "grid", d: `M${left} ${py(value)}H${wide - 16}` }, svg);
       make("text", { x: left - 6, y: py(value) + 4, "text-anchor": "end" }, svg, text);
@@ -139,7 +140,11 @@
     const [ax, ay] = [x + 3, y + 3];
     const shown = points.filter((point) => point[ax] !== null && point[ay] !== null);
     const byId = new Map(shown.map((point) => [point[0], point]));
-    const { svg, px, py } = frame(figure, `${axes[y]} over ${axes[x]}, ${shown.length} answers`, axes[x] + (lower[x] ? " ↓" : ""), span(shown.map((point) => point[ax])), span(shown.map((point) => point[ay])));
+    const { svg, px, py } = frame(figure, `${axes[y]} over ${axes[x]}, ${shown.length} answers`, axes[x] + (lower[x] ? " ↓" : ""), ...[ax, ay].map((at) => {
+      const values = shown.map((point) => point[at]).sort((a, b) => a - b);
+      const cut = at > 3 ? Math.floor(values.length / 20) : 0; // the worst would leave no room for the others
+      return span(lower[at - 3] ? values.slice(0, values.length - cut) : values.slice(cut));
+    }));
     const best = points[0]; // they come with the fittest first
     const line = new Set();
     for (let one = best; one && !line.has(one[0]); one = byId.get(one[2])) line.add(one[0]);
@@ -169,8 +174,8 @@
     const apart = [...data.axes.keys()].slice(2).sort((a, b) => kinds[b] - kinds[a]).slice(0, 2).sort((a, b) => a - b);
     box.replaceChildren();
     for (const [title, axes, note] of [
-      ["Tree", [0, 1], "A dot is an answer, joined to the parent that its prompt showed; bold: the line of the best one."],
-      apart.length > 1 && ["Values", apart, "The line joins the answers that no other one beats in both values."],
+      ["Tree", [0, 1], "A dot is an answer, joined to the parent that its prompt showed; bold: the line of the best one. The worst twentieth is on the edge."],
+      apart.length > 1 && ["Values", apart, "The line joins the answers that no other one beats in both values. The worst twentieth is on the edge."],
     ].filter(Boolean)) {
       const [key, isTree] = [box.id + title, title === "Tree"];
       const now = (axesOf[key] ||= axes);
