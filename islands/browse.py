@@ -16,7 +16,6 @@ from islands.schema import ESCAPED, Answer, Candidate, PolicyVersion, Problem, P
 from islands.store import Store
 from islands.types import Candidate as CandidateRecord
 from islands.types import ProblemRecord
-from problems.contract import Score
 
 HEAD = 300
 """Characters of a text that a list reads."""
@@ -319,22 +318,6 @@ def first_prompt(store: Store, run: int, problem: int) -> Origin | None:
     with store.read() as connection:
         system, user, _ = read_prompts(connection, [group])[group]
     return Origin(system, user, "", 0)
-
-
-def vectors(store: Store, candidates: Sequence[int]) -> dict[int, tuple[Score, Score | None]]:
-    """Candidate id -> its numbers and its parent's, None without a parent."""
-    parent = Candidate.alias()
-    columns = [column for of in (Candidate.c, parent.c) for column in (of.rewards, of.fitness, of.own_values)]
-    query = (
-        select(Candidate.c.id, *columns)
-        .outerjoin(parent, parent.c.id == Candidate.c.parent_id)
-        .where(Candidate.c.id.in_(candidates))
-    )
-    found = {}
-    for id, rewards, fitness, own, *of in store.rows(query):
-        before = None if of[0] is None else Score(tuple(of[0]), of[1], values=tuple(of[2] or ()))
-        found[id] = (Score(tuple(rewards), fitness, values=tuple(own or ())), before)
-    return found
 
 
 @dataclass(frozen=True)

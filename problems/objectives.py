@@ -93,11 +93,6 @@ def score_values(
     return rewards, () if rewards == own else own
 
 
-def value_changes(values: Sequence[float | None], before: Sequence[float | None]) -> tuple[float, ...]:
-    """Value by value; nan where one is unknown."""
-    return tuple(math.nan if new is None or old is None else new - old for new, old in zip(values, before, strict=True))
-
-
 def own_fitness(objectives: Sequence[Objective], fitness: float | None) -> float | None:
     """The fitness as the scorer measures it: the value of the one objective that is the whole fitness and better when
     lower, else the fitness as it is."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from islands.runs import course_of
 from islands.store import Store
 from islands.types import Candidate, ProblemRecord, RunRecord
 from problems.contract import BadAddress, Problem, Score, ScorerFault
-from problems.objectives import Objective, own_values, value_changes
+from problems.objectives import Objective, own_values
 from problems.registry import has_best_known, resolve
 
 AT_ONCE, IDS_NAMED = 500, 3
@@ -67,7 +68,10 @@ class StoredAnswer:
         metrics = self.problem.metrics
         own = own_values(metrics, self.candidate)
         before = [None] * len(own) if self.parent is None else own_values(metrics, self.parent)
-        return list(zip(metrics, own, value_changes(own, before), strict=True))
+        return [
+            (one, value, math.nan if value is None or old is None else value - old)
+            for one, value, old in zip(metrics, own, before, strict=True)
+        ]
 
     @property
     def chain(self) -> str:

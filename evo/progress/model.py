@@ -31,7 +31,7 @@ from evo.comparison.summary import (
     summarise,
     verdicts_of,
 )
-from evo.progress.answer import NO_ORIGIN, read_answers, statement_of
+from evo.progress.answer import NO_ORIGIN, StoredAnswer, read_answers, statement_of
 from evo.progress.snapshot import (
     ArmSnapshot,
     Detail,
@@ -43,7 +43,8 @@ from evo.progress.snapshot import (
 )
 from evo.search.defaults import planned_iterations
 from evo.stats import Verdict, mean_interval
-from islands.browse import candidate, first_prompt, vectors
+from islands.browse import candidate, first_prompt
+from islands.history import CandidateReader
 from islands.lock import LOST
 from islands.runs import (
     BEFORE_SEEDS,
@@ -63,10 +64,9 @@ from islands.runs import (
 from islands.store import Store
 from islands.training import newest_training, newest_version, training_between
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
-from problems.objectives import own_values, value_changes
 from vpo.metrics import Interval, diversity
 
-IMPROVEMENTS_KEPT = 30
+IMPROVEMENTS_KEPT, CACHED = 30, 1 << 22
 TIMES_KEPT = 1_000
 """Evenly spaced iterations for which best fitnesses are kept: more than the dots of a wide terminal."""
 FEW_PROBLEMS = 12
@@ -222,6 +222,7 @@ class Progress:
         self._searches: list[_Searches] = []
         self._version = 0
         self._kept: dict[str, tuple[Any, float, Any]] = {}
+        self._reader = CandidateReader(self.store, CACHED)
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
 
@@ -641,12 +642,15 @@ class Progress:
         """The newest rises of best fitnesses, the last first."""
         place = {row: at for at, row in enumerate(self._rows)}
         shown = [(run, place[row], rise) for run, row, rise in self._recent if row in place]
-        read, lines = vectors(self.store, [rise.candidate for *_, rise in shown]), []
+        found = {one.id: one for one in self._reader.fetch([rise.candidate for *_, rise in shown])}
+        shown_to = [one.parent for one in found.values() if one.parent is not None]
+        parents = {one.id: one for one in self._reader.fetch(shown_to)}
+        lines = []
         for run, problem, rise in shown:
-            metrics = self.comparison.problems[problem].metrics
-            vector, parent = read.get(rise.candidate, (None, None))
-            own = () if vector is None else own_values(metrics, vector)
-            change = None if parent is None else value_changes(own, own_values(metrics, parent))
+            parent = parents.get(found[rise.candidate].parent or 0)
+            answer = StoredAnswer(found[rise.candidate], self.comparison.problems[problem], parent)
+            own = tuple(value for _, value, _ in answer.changes)
+            change = None if parent is None else tuple(by for *_, by in answer.changes)
             arm = self.comparison.arms[run.arm].name
             assert rise.created is not None
             lines.append(

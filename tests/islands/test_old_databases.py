@@ -99,6 +99,9 @@ def test_a_run_shows_what_it_showed(upgraded: Store, name: str) -> None:
     held = [[e.problem, e.island, e.cell, e.candidate, e.fitness] for e in elites(upgraded, [p.id for p in problems])]
     assert sorted(held) == sorted(expected["elites"])
     groups = list(export_groups(upgraded, run.id))
+    for rollout in (rollout for group in groups for rollout in group["rollouts"]):
+        values, failed = rollout.pop("values"), rollout["errors"]
+        assert values == [None if why else own for why, own in zip(failed, rollout["rewards"], strict=True)]
     assert as_json([groups[:1], groups[-1:]]) == [expected["first"], expected["last"]]
 
 
