@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -22,6 +25,9 @@ from evo.tui.palette import TERMINAL
 from islands.comparisons import runs_named
 from islands.errors import NoRuns, UnknownRun
 from islands.store import Store
+
+Line = tuple[dict[str, Any], str, bool, list[str]]
+"""What is read at a moment: for JSON, as a line, whether all has ended, and the lines that then follow."""
 
 
 @click.command()
@@ -75,7 +81,7 @@ def watch(
         elif once and not as_json:
             print_picture(progress, console)
         else:
-            print_lines(progress, console, as_json, once)
+            print_lines(partial(_read_search, progress), console, as_json, once)
     return 0
 
 
@@ -85,22 +91,12 @@ def watch_training(folder: str, console: Console, on_screen: bool, as_json: bool
 
     if on_screen:
         TrainingScreen(folder).run()
-        return 0
-    began = time.monotonic()
-    while True:
-        training = TrainingProgress.open(folder)
-        if as_json:
-            print_json(training.as_dict())
-        elif once:
-            console.print(draw_training(training, console.width if console.is_terminal else ONCE_WIDTH, ONCE_HEIGHT))
-        else:
-            newest = "  ".join(format_metrics(line) for line in training.lines[-1:])
-            console.print(f"{training.standing}  {newest}", soft_wrap=True)
-        if once or training.state != "running":
-            if not as_json and not once and training.gain:
-                console.print(training.gain, soft_wrap=True)
-            return 0
-        time.sleep(choose_pause(time.monotonic() - began))
+    elif once and not as_json:
+        width = console.width if console.is_terminal else ONCE_WIDTH
+        console.print(draw_training(TrainingProgress.open(folder), width, ONCE_HEIGHT))
+    else:
+        print_lines(partial(_read_training, folder), console, as_json, once)
+    return 0
 
 
 def wait_for_run(db: str, name: str) -> None:
@@ -136,21 +132,30 @@ def choose_run(store: Store) -> str:
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
 
 
-def print_lines(progress: Progress, console: Console, as_json: bool, once: bool) -> None:
-    """Print a line every few seconds, until every run has ended, or one. as_json: each line is an object"""
+def print_lines(read: Callable[[], Line], console: Console, as_json: bool, once: bool) -> None:
+    """Print a line every few seconds, until all has ended, or one. as_json: each line is an object"""
     began = time.monotonic()
     while True:
-        progress.refresh()
-        snapshot = progress.snapshot()
+        value, line, ended, last = read()
         if as_json:
-            print_json(snapshot.as_dict(time.time()))
+            print_json(value)
         else:
-            console.print(format_line(snapshot, time.time()), soft_wrap=True, markup=False)
-        if snapshot.ended or once:
-            for verdict in () if as_json else snapshot.verdict:
-                console.print(verdict.text, soft_wrap=True)
+            console.print("\n".join([line, *last * ended]), soft_wrap=True, markup=False)
+        if ended or once:
             return
         time.sleep(choose_pause(time.monotonic() - began))
+
+
+def _read_search(progress: Progress) -> Line:
+    progress.refresh()
+    snapshot, now = progress.snapshot(), time.time()
+    return snapshot.as_dict(now), format_line(snapshot, now), snapshot.ended, [one.text for one in snapshot.verdict]
+
+
+def _read_training(folder: str) -> Line:
+    training = TrainingProgress.open(folder)
+    line = "  ".join([training.standing, *map(format_metrics, training.lines[-1:])])
+    return training.as_dict(), line, training.state != "running", [training.gain] * bool(training.gain)
 
 
 def print_picture(progress: Progress, console: Console) -> None:

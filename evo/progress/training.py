@@ -70,7 +70,8 @@ class TrainingProgress:
         last: Mapping[str, Any] = self.lines[-1] if self.lines else {}
         answers = f"{last['answers']:,} answers, " if last.get("answers") else ""
         spent = f", {answers}{last['total_tokens']:,} tokens, {clock(last['seconds'])}" if last else ""
-        return f"{self.state}, step {self.step:,} of {self.planned:,}{spent}"
+        stopped = f"; evo train --resume {self.folder} continues it" * (self.state == "stopped")
+        return f"{self.state}, step {self.step:,} of {self.planned:,}{spent}{stopped}"
 
     @property
     def gain(self) -> str:

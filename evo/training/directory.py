@@ -24,7 +24,6 @@ from evo.whole_file import write_whole
 from islands.training import current_names
 
 SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
-_CURVE_ROWS = 12
 
 
 class TrainingDirectory:
@@ -142,14 +141,13 @@ class TrainingDirectory:
             f"Settings that differ from the defaults: {settings}. All of them are in {SETTINGS}.",
             *notes,
         ]
+        rows = ["| metric | first | last | meaning |", "| --- | --- | --- | --- |"]
+        for name, meaning in TRAINING.items():
+            if known := [line[name] for line in self.lines if name in line]:
+                rows.append(f"| {name} | {_short(known[0])} | {_short(known[-1])} | {meaning} |")
         where = f"{' '.join(run.evaluate)}, {run.evaluate_answers} answers a problem in chains of {run.chain}"
-        for kind, title in (
-            ("evaluation", f"Held out: {where}, temperature {run.asked_temperature:g}"),
-            ("step", "In training, on the prompts of the step"),
-        ):
-            lines = [line for line in self.lines if line["kind"] == kind]
-            names = [name for name in TRAINING if any(name in line for line in lines)]
-            parts += [f"## {title}", _table(lines, names)] if lines else []
+        held_out = [f"Held out: {where}, temperature {run.asked_temperature:g}"] * bool(run.evaluate)
+        parts += ["## Metrics", *held_out, "\n".join(rows), f"Those of every step are in {METRICS}."]
         return "\n\n".join(parts) + "\n"
 
 
@@ -160,18 +158,6 @@ def _parse(line: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return current_names(parsed) if isinstance(parsed, dict) and type(parsed.get("step")) is int else None
-
-
-def _table(lines: list[dict[str, Any]], names: list[str]) -> str:
-    shown = lines[:: max(1, -(-len(lines) // _CURVE_ROWS))]
-    if shown[-1] is not lines[-1]:
-        shown.append(lines[-1])
-    head = ["step", "answers", "seconds", *names]
-    rows = [
-        [f"{n['step']}", f"{n['answers']:,}", f"{n['seconds']:.0f}", *(_short(n.get(name)) for name in names)]
-        for n in shown
-    ]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
 
 
 def _short(value: Any) -> str:

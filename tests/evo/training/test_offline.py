@@ -87,7 +87,7 @@ def test_every_group_is_learned_from_once_and_the_card_says_which(db, tmp_path):
     assert f"Trained for 3 steps on 12 iterations of a ({db})" in card
     assert f"- a ({db}): 12 groups stored, 12 chosen" in card
     assert f"Written by {SMALL_POLICY}@" in card and "Learned from 12 groups (1 passes at most); left out: none" in card
-    assert "| importance | truncated | log_ratio |" in card
+    assert "| kl |" in card and "nats a token" in card
     assert json.loads((out / "evo.json").read_text())["answers"] == 3
     kept = json.loads((out / "train.json").read_text())
     assert (kept["config"]["answers"], kept["config"]["truncate"]) == (3, 2.0)
@@ -200,7 +200,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(searched, tmp_path, here, monk
 def test_what_cannot_teach_is_told_with_its_reason(tmp_path, capsys, here):
 
     def told(name, *search):
-        assert invoke(["run", "maze:train/0", "--iterations", "3", "--name", name, "--plain", *search]) == 0
+        assert invoke(["run", "maze:train/0", "--iterations", "3", "--name", name, "--plain", *search]) in (0, 1)  # 1: nothing was earned
         capsys.readouterr()
         error = refused(capsys, "train", "vpo", "--from-traces", name, "-o", "x")
         assert not (tmp_path / "x").exists()
