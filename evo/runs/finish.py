@@ -141,7 +141,6 @@ def _best_of(problem_run: ProblemRun) -> dict[str, Any]:
 def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason) -> dict[str, Any]:
     """The run's metrics, and a record of each problem."""
     status = open_run.status
-    unscored = {} if ended_by is StopReason.INTERRUPTED else _describe_unscored(open_run)
     return {
         "run": status.run,
         "outcome": outcome,
@@ -161,21 +160,17 @@ def summarize(open_run: OpenRun, outcome: str, reason: str, ended_by: StopReason
             for problem_run, searched in zip(status.problem_runs, open_run.problem_runs, strict=True)
         ],
         **status.metrics(),
-        **unscored,
+        "unscored": None if ended_by is StopReason.INTERRUPTED else _describe_unscored(open_run),
     }
 
 
-def _describe_unscored(open_run: OpenRun) -> dict[str, Any]:
-    """{"unscored": {"reasons": the most frequent reasons with counts, "remedy", "reply": the newest one}} of a search
-    that scored no answer but those it began with; {} of any other."""
+def _describe_unscored(open_run: OpenRun) -> dict[str, Any] | None:
+    """{"reasons": the most frequent ones with counts, "remedy", "reply": the newest one} of a search that scored no
+    answer but those it began with; None of any other."""
     status, store, run = open_run.status, open_run.store, open_run.run.id
     failed = sum(count for kind, count in status.errors.items() if kind not in OF_ROLLOUTS)
-    if (
-        not status.groups
-        or status.answers - status.repeats > failed
-        or any(one.failed for one in open_run.problem_runs)
-    ):
-        return {}
+    if not status.groups or status.answers - status.repeats > failed:
+        return None
     found = format_errors(store, run).items()
     reasons = Counter({reason: count for reason, count in found if " answers found: " not in reason})  # unreadable
     reasons.update({failure.error: failure.count for failure in failed_candidates(store, run, REASONS)})
@@ -186,4 +181,4 @@ def _describe_unscored(open_run: OpenRun) -> dict[str, Any]:
         remedy = "ask for one answer a reply: --answers 1"
     if status.repeats:
         reasons["a repeat of an answer that the search had"] = status.repeats
-    return {"unscored": {"reasons": dict(reasons.most_common(REASONS)), "remedy": remedy, "reply": status.reply}}
+    return {"reasons": dict(reasons.most_common(REASONS)), "remedy": remedy, "reply": status.reply}

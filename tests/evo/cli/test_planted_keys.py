@@ -113,7 +113,7 @@ def test_a_server_that_repeats_the_key_as_it_refuses(here, capsys, status, body,
     """As the search begins, and in the middle of it."""
     with completion_server(key=KEY) as server:
         policy = f"{server.address}?retries=0&check=off"
-        assert run(capsys, *SEARCH, "--policy", policy, "--name", "one")[0] == 0
+        assert run(capsys, *SEARCH, "--policy", policy, "--name", "one")[0] == 1  # no reply is a program
         server.manners.faults.extend([None] * after + [echo(status, body)] * 50)
         code, said = run(capsys, "resume", "one", "--iterations", "40", "--plain")
         assert code == (1 if after else 2) and "***" in said, said
