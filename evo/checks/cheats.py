@@ -61,7 +61,9 @@ def check_cheats(subject: Subject) -> Iterator[Finding]:
     for does, body in LEAVING.items():
         cheat = subject.ask(place_code(base, body.format(line=line)))
         if _earns(subject, cheat):
-            reached.append(f"{does}: fitness {subject.honest.fitness:.4g} became {cheat.fitness:.4g}")
+            reached.append(
+                f"{does}: fitness {subject.write(subject.honest.fitness)} became {subject.write(cheat.fitness)}"
+            )
     if reached:
         advice = "do not take an exit, or an answer's output, for a result"
         yield faulty("leaves early", "an answer can end early with a score that it has not earned", [*reached, advice])
@@ -95,7 +97,7 @@ def _check_returned(subject: Subject, armed: Outcome) -> Iterator[Finding]:
         earned = [one.fitness for one, twin in zip(outcomes, twins, strict=False) if _earns(subject, one, twin)]
         if earned and SAME.get(check) not in found:
             found.add(check)
-            yield _unearned(subject, check, f"functions that {does} get {max(earned):.4g}", advice)
+            yield _unearned(subject, check, f"functions that {does} get {subject.write(max(earned))}", advice)
         else:
             yield ok(check, f"functions that {does} earn nothing{' more' * bool(earned)}")
     yield _check_claims(subject, lambda number: asked(["_claim(own(*a, **k), {0})"], number))
@@ -112,7 +114,7 @@ def _check_text(subject: Subject, written: list[str], around: list[str]) -> Iter
 
     outcomes = [*asked("nan"), *asked("NaN")]
     if nan := [one.fitness for one in outcomes if _earns(subject, one)]:
-        yield _unearned(subject, "nan", f"numbers that are nan get {max(nan):.4g}", _NOT)
+        yield _unearned(subject, "nan", f"numbers that are nan get {subject.write(max(nan))}", _NOT)
     else:
         yield ok("nan", "numbers that are nan earn nothing")
     yield _check_claims(subject, asked)
@@ -125,14 +127,18 @@ def _check_claims(subject: Subject, asked: Callable[[str], list[Outcome]]) -> Fi
         for few in series:
             grown = [one.fitness for one in few]
             if all(_earns(subject, one) for one in few) and grown == sorted(grown):
-                rise = ", ".join(f"{number} gets {fitness:.4g}" for number, fitness in zip(CLAIMED, grown, strict=True))
+                rise = ", ".join(
+                    f"{number} gets {subject.write(fitness)}" for number, fitness in zip(CLAIMED, grown, strict=True)
+                )
                 advice = "measure what the answer claims; where a lower number is better, say so by `directions`"
                 return _unearned(subject, "claim", f"a number that grows is believed: times {sign}{rise}", advice)
     return ok("claim", "numbers that grow without bound earn nothing")
 
 
 def _unearned(subject: Subject, check: str, what: str, advice: str) -> Finding:
-    return faulty(check, f"{what}; the best honest answer here {subject.honest.fitness:.4g}", [f"try: {advice}"])
+    return faulty(
+        check, f"{what}; the best honest answer here {subject.write(subject.honest.fitness)}", [f"try: {advice}"]
+    )
 
 
 def reason_to_skip(subject: Subject) -> Finding | None:

@@ -114,6 +114,6 @@ def check_steps(subject: Subject) -> Finding:
     else:
         seen += ": random changes of the seed move nothing, and only a model that reads the task can begin; "
         seen += "if score() catches exceptions, score an answer that you know is right, to see that none is its own"
-    reached = "" if target is None else f"; the best reaches {best:.4g} of {target:.4g}"
+    reached = "" if target is None else f"; the best reaches {subject.write(best)} of {subject.write(target)}"
     figures = {"levels": len(levels), "vectors": components, "best": best, "target": target, "answers": count}
     return Finding("steps", level, seen + reached, (), figures)

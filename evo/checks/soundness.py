@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from evo.checks.subject import Finding, Subject, faulty, note, ok, skipped
-from evo.values import write_fitness, write_values
+from evo.values import write_values
 from problems.objectives import is_lower, own_values, seeded_objectives
 from vpo.policies.variants import place_code, with_functions
 
@@ -36,7 +36,7 @@ def check_seed(subject: Subject) -> Finding:
     summary = write_values(metrics[:6], own_values(metrics, outcome.score)[:6], seed=False)
     summary = summary if is_lower(metrics) else f"fitness {outcome.fitness:.4g} ({summary})"
     if problem.target is not None and outcome.fitness >= problem.target:
-        target = write_fitness(metrics, problem.target)
+        target = subject.write(problem.target)
         return faulty("seed", f"it reaches the target {target} already, so a search of it ends at once")
     return ok("seed", summary, fitness=outcome.fitness, rewards=named)
 
@@ -92,14 +92,14 @@ def check_trivial(subject: Subject) -> Finding:
     floor = subject.seed_fitness + 2 * subject.noise
     caught = [one for one in scored if one.valid and one.fitness >= high and one.fitness > floor]
     best = max(scored, key=lambda one: one.fitness)
-    seen = f"{len(scored)} answers that do nothing: {kinds[best.answer]} gets {best.fitness:.4g}"
+    seen = f"{len(scored)} answers that do nothing: {kinds[best.answer]} gets {subject.write(best.fitness)}"
     if not caught:
-        return ok("trivial", f"{seen}; {high:.4g} would be high", high=high, best=best.fitness)
-    lines = [f"{kinds[one.answer]}: fitness {one.fitness:.4g}" for one in caught[:6]]
+        return ok("trivial", f"{seen}; {subject.write(high)} would be high", high=high, best=best.fitness)
+    lines = [f"{kinds[one.answer]}: fitness {subject.write(one.fitness)}" for one in caught[:6]]
     # without a target nothing tells how high a poor seed is; rewards are in [0, 1] by convention
     far = [one for one in caught if not one.answer or HIGH <= one.fitness <= 1 or one.fitness > FAR * max(high, 1.0)]
     tell = faulty if far or target is not None else note
-    return tell("trivial", f"{seen}, as high as the best seen, or the target ({high:.4g})", lines, high=high)
+    return tell("trivial", f"{seen}, as high as the best seen, or the target ({subject.write(high)})", lines, high=high)
 
 
 def trivial_answers(subject: Subject) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from evo.values import write_fitness
 from problems.contract import Problem, Score, ScorerFault
 from problems.scoring import cores
 from vpo.policies.mutation import mutate_answer
@@ -79,6 +80,10 @@ class Subject:
     def seed_fitness(self) -> float:
         """The seed's fitness, 0 if it is at fault."""
         return next((outcome.fitness for outcome in self.asked if outcome.answer == self.seed_answer), 0.0)
+
+    def write(self, fitness: float) -> str:
+        """As the scorer measures it."""
+        return write_fitness(self.problem.metrics, fitness)
 
     def _timed(self, answer: str, score: Callable[[], Score]) -> Outcome:
         began, checked, fault = time.perf_counter(), None, ""
