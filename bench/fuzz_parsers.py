@@ -129,7 +129,7 @@ def parsers() -> list[Parser]:
         found.append(Parser(f"answers of {address.split('/')[0]}", _scored(problem), seeds))
         for name, dialect in all_dialects().items():
             if dialect.understands(problem) and not address.startswith("maze:comp"):
-                prompt = dialect.prompt(problem, "", None, 2)
+                prompt = dialect.prompt(problem, "", 2)
                 words = " ".join(dialect.vocabulary()[:60])
                 reads = _chain(dialect.answer_format, 3, prompt_format=name, prompt=prompt)
                 found.append(Parser(f"chain in {name}", reads, (words, prompt, words[::2])))

@@ -18,7 +18,7 @@ from vpo.languages.contract import open_dialect
 
 
 class TokenFormat:
-    """A token language of an embedded policy: the problem, the mode, and a parent with its reward vector.
+    """A token language of an embedded policy: the problem, the mode, and a parent.
 
     name: of a dialect (vpo.languages.contract)
     Raises BadInput on a problem that the language cannot write, and for too many answers.
@@ -66,6 +66,4 @@ class TokenFormat:
         return self.dialect.write(self.problem, answers, self._text(self.select_shown(selection)))
 
     def _text(self, shown: Selection) -> str:
-        parent = shown.parent
-        text, rewards = ("", None) if parent is None else (parent.text, parent.rewards)
-        return self.dialect.prompt(self.problem, text, rewards, self.answers)
+        return self.dialect.prompt(self.problem, shown.parent.text if shown.parent else "", self.answers)

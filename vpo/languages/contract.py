@@ -112,9 +112,8 @@ class Dialect(Protocol):
         """Tokens that suffice for a chain of `answers` answers."""
         ...
 
-    def prompt(self, problem: Problem, parent: str, rewards: Sequence[float] | None, answers: int) -> str:
-        """The prompt for `answers` answers, with the parent and its reward vector unless the parent is "" or
-        unreadable.
+    def prompt(self, problem: Problem, parent: str, answers: int) -> str:
+        """The prompt for `answers` answers, with the parent unless it is "" or unreadable.
 
         Raises ValueError, one line, for problems and numbers of answers outside the language.
         """

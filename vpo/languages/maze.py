@@ -48,13 +48,13 @@ class MazeDialect:
     def most_tokens(self, answers: int) -> int:
         return maze_words.most_tokens(answers)
 
-    def prompt(self, problem: Problem, parent: str, rewards: Sequence[float] | None, answers: int) -> str:
+    def prompt(self, problem: Problem, parent: str, answers: int) -> str:
         board = require(problem, MazeProblem, self).maze
         try:
             moves = parse_moves(parent) if parent else None
         except UnreadableRoute:
             moves = None
-        return encode_prompt(board, moves, rewards if moves else None, answers, self.name)
+        return encode_prompt(board, moves, answers, self.name)
 
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
         """A chain cut inside its first answer, which walks as `parent` does up to there; "" if the parent is too

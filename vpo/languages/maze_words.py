@@ -9,8 +9,8 @@
 
 "maze-edit" is the same and can copy from the parent:
 
-    par >00 k1 01 k2 02 k3 12 ... 88 ok g0 d2 l1 +5          the parent with its steps counted, and the steps that it
-                                                             leaves of the budget
+    par >00 k1 01 k2 02 k3 12 ... 88 ok                      the parent with its steps counted. Its vector is left out:
+                                                             it changes nothing (bench/results/mutation.md)
     >00 k3 12 22 32 42 = >00 10 20 ... <eos>                 `k3 12`: on as the parent goes, up to its step 3, to 12;
                                                              `=`: on as the parent goes from here, to its end
 
@@ -25,8 +25,8 @@ written as the cells that it enters, which shows the model its position; a bump 
 The bonus tile, in the centre of 9x9 boards and worth nothing, is not written. A prompt is 23 to 40 tokens without a
 parent and at most about 90 with one.
 
-maze-edit has words for large boards too: S0c, Ec0, treasures J37 and P9a in addition to gold and diamonds, and their
-counts (`ok g0 d2 j3 p1 l0 +6`). Its prompts are 30 to 50 tokens there and at most about 150 with a parent.
+maze-edit has words for large boards too: S0c, Ec0, treasures J37 and P9a in addition to gold and diamonds. Its prompts
+are 30 to 50 tokens there and at most about 150 with a parent.
 
 Words of maze-edit follow those of maze-compact, and words of large boards come last.
 """
@@ -71,7 +71,7 @@ MOST_NEW = 24
 """New steps of an edit. Random edits of this size solve as many of maze:hard and maze:compromise in 1,000 iterations as
 unbounded ones; of 12, a third of the mazes whose optimum is a compromise (bench/results/mutation.md)."""
 LEFT = range(33)
-"""Steps left by a parent that have a token; other numbers are written as the nearest."""
+"""Steps left by a parent, which had a token once: the shipped policy's words keep their places."""
 COUNTS: Mapping[str, str] = {GOLD: "g", DIAMOND: "d", LAVA: "l", JADE: "j", PEARL: "p"}
 
 _DIGITS = "0123456789abc"
@@ -159,14 +159,12 @@ _WRITTEN = (WALL, GOLD, DIAMOND, LAVA, JADE, PEARL)
 def encode_prompt(
     maze: Maze,
     parent: str | None = None,
-    parent_rewards: Sequence[float] | None = None,
     answers: int = 3,
     dialect: str = DIALECT,
 ) -> str:
     """The prompt for `answers` routes, as a token string.
 
     parent: a move list (letters of MOVES); without it the prompt shows no parent
-    parent_rewards: (d,) its reward vector; None = computed from the walk
     Raises ValueError for a board outside the language (of a size not in SIZES, S or E off the corners) and for a number
     of answers outside 1..5.
     """
@@ -185,9 +183,8 @@ def encode_prompt(
         if dialect == EDIT_DIALECT:
             counts = [[f"{COPY}{step}"] * (step in COUNTED) for step in range(len(shown))]
             shown = [word for count, step in zip(counts, shown, strict=True) for word in (*count, step)]
-        words += [PARENT, *shown, *encode_rewards(maze, walk.rewards, parent_rewards)]
-        if dialect == EDIT_DIALECT:
-            words.append(f"+{min(max(maze.budget - walk.steps, LEFT[0]), LEFT[-1])}")
+        told = encode_rewards(maze, walk.rewards)
+        words += [PARENT, *shown, *(told[:1] if dialect == EDIT_DIALECT else told)]
     words.append(f"m{answers}")
     return " ".join(words)
 
@@ -205,10 +202,9 @@ def encode_walk(walk: Walk, moves: str, size: int = SIZE) -> list[str]:
     return words
 
 
-def encode_rewards(maze: Maze, walked: Sequence[float], given: Sequence[float] | None = None) -> list[str]:
-    """A reward vector as counts: `ok g2 d0 l1`, or `fail` if E was not reached. Thrift is left out: the steps that
-    the parent leaves are given separately."""
-    completion, *shares = walked if given is None else given
+def encode_rewards(maze: Maze, rewards: Sequence[float]) -> list[str]:
+    """A reward vector as counts: `ok g2 d0 l1`, or `fail` if E was not reached. Thrift is left out."""
+    completion, *shares = rewards
     if completion <= 0:
         return [FAILED]
     groups = dict(zip(maze.rules.treasures, maze.treasures, strict=True))

@@ -82,7 +82,7 @@ def test_an_answer_is_the_smallest_change_of_the_parent():
 def test_chains_give_the_children_that_were_written(problem):
     variation = Variation(range(3), FUNCTIONS, random.Random(0))
     parent = parse("1.0*x1*x2 + 0.3*sin(x3) + 0.1", problem.names)
-    prompt = DIALECT.prompt(problem, text_of(parent, problem), None, 2)
+    prompt = DIALECT.prompt(problem, text_of(parent, problem), 2)
     shown = read_prompt(prompt)
     alike = 0
     for _ in range(60):
@@ -103,18 +103,18 @@ def text_of(formula, problem):
 
 
 def test_a_prompt_shows_the_parent_and_what_would_better_it(problem):
-    fresh = DIALECT.prompt(problem, "", None, 1)
+    fresh = DIALECT.prompt(problem, "", 1)
     assert set(fresh.split()[1:]) <= set(WORDS) and fresh.endswith(" m1")
     assert "at t1 f:* x1 x2 q14" in fresh  # the product is the best single term
-    shown = DIALECT.prompt(problem, "1.0*x1*x2 + 1.0", None, 2)
-    assert shown == DIALECT.prompt(problem, "1.0*x1*x2 + 1.0", (0.0,) * 6, 2) and shown.endswith(" m2")
+    shown = DIALECT.prompt(problem, "1.0*x1*x2 + 1.0", 2)
+    assert shown.endswith(" m2")
     assert set(shown.split()[1:]) <= set(WORDS) and "at t1 x3 q18" in shown  # x3 explains all that is left
     parent = read_prompt(shown).parent
     assert read_prompt(shown).names == problem.names and problem.score(text_of(parent, problem)).error is None
     (kept,) = DIALECT.read("> n0 f:+ n0 f:* c+0 t1", shown)
     assert kept == f"{text_of(parent, problem)} + 1.0*x3" and problem.score(kept).fitness >= problem.target
     for unreadable in ("x9 +", "log(-x1)", "import os"):
-        assert DIALECT.prompt(problem, unreadable, None, 1) == fresh
+        assert DIALECT.prompt(problem, unreadable, 1) == fresh
 
 
 def test_a_term_is_marked_where_it_belongs():
@@ -148,7 +148,7 @@ def test_a_term_is_marked_where_it_belongs():
     ],
 )
 def test_chains_are_read_whatever_they_hold(text, count, problem):
-    prompt = DIALECT.prompt(problem, "1.0*x1 + 1.0", None, 2)
+    prompt = DIALECT.prompt(problem, "1.0*x1 + 1.0", 2)
     answers = DIALECT.read(text, prompt)
     assert len(answers) == count and all(problem.score(answer) for answer in answers)
     assert DIALECT.read(text, "a prompt of something else") == []
@@ -163,7 +163,7 @@ words_after = partial(grammar_words.words_after, DIALECT)
 
 @pytest.mark.parametrize("parent", PARENTS)
 def test_whatever_the_grammar_allows_is_read(parent, problem):
-    prompt, end = DIALECT.prompt(problem, parent, None, 2), WORDS.index("<eos>")
+    prompt, end = DIALECT.prompt(problem, parent, 2), WORDS.index("<eos>")
     grammar = DIALECT.grammar([ids_of(prompt)], torch.zeros(200, dtype=torch.long))
     generator = torch.Generator().manual_seed(0)
     written = [[] for _ in range(200)]
@@ -202,7 +202,7 @@ def test_what_the_language_has_no_words_for(problem):
         open_format(resolve("maze:train/0")[0], FORMULA_FORMAT, PromptConfig(), 1)
     with pytest.raises(BadInput, match="1 to 5 answers"):
         open_format(problem, FORMULA_FORMAT, PromptConfig(), 6)
-    prompt = DIALECT.prompt(problem, "", None, 1)
+    prompt = DIALECT.prompt(problem, "", 1)
     assert DIALECT.write(problem, ["x1 +"], prompt) is None
     assert DIALECT.write(problem, [" + ".join(["x1"] * 60)], prompt) is None
     begun = DIALECT.prefill(problem, "1.0*x1 + x2", np.random.default_rng(0))
@@ -212,7 +212,7 @@ def test_what_the_language_has_no_words_for(problem):
 def test_marks_advise_answers_that_are_read(problem):
     rng = random.Random(3)
     for parent in ("", "1.0*x1*sin(x2) + 1.0"):
-        prompt = DIALECT.prompt(problem, parent, None, 1)
+        prompt = DIALECT.prompt(problem, parent, 1)
         for _ in range(30):
             words = advised_answer(read_prompt(prompt), rng)
             assert set(words) <= set(WORDS) and len(DIALECT.read("> " + " ".join(words), prompt)) == 1
@@ -223,7 +223,7 @@ def test_the_shipped_policy_betters_parents():
     policy = load_policy("embedded:formula")
     problems = [resolve(f"formula:test/{index}")[0] for index in range(1, 7)]
     parents = [problem.seed_answer() for problem in problems]
-    texts = [DIALECT.prompt(p, parent, None, 1) for p, parent in zip(problems, parents, strict=True)]
+    texts = [DIALECT.prompt(p, parent, 1) for p, parent in zip(problems, parents, strict=True)]
     prompts = [Prompt(text, stream=place) for place, text in enumerate(texts)]
     groups = asyncio.run(policy.sample(prompts, rollouts=4, answers=1, seed=0))
     read = better = 0

@@ -40,7 +40,7 @@ def parents_of(problem, seed=0):
 @pytest.mark.parametrize("kind", range(4))
 def test_whatever_the_grammar_allows_reaches_the_exit_within_the_budget(name, kind):
     (problem,) = problem_set(name)
-    prompt = DIALECT.prompt(problem, parents_of(problem)[kind], None, 2)
+    prompt = DIALECT.prompt(problem, parents_of(problem)[kind], 2)
     grammar = DIALECT.grammar([ids_of(prompt)], torch.zeros(100, dtype=torch.long))
     generator = torch.Generator().manual_seed(kind)
     written = [[] for _ in range(100)]
@@ -67,7 +67,7 @@ def test_the_routes_and_edits_of_a_planner_are_allowed(name):
     for parent in parents_of(problem):
         for _ in range(10):
             moves = moves_between(problem.maze, planner.route(rng))
-            prompt = DIALECT.prompt(problem, parent, None, 1)
+            prompt = DIALECT.prompt(problem, parent, 1)
             chain = DIALECT.write(problem, [moves], prompt)
             if chain is None:  # more new steps than an edit may have
                 continue
@@ -131,7 +131,7 @@ def test_batches_lose_rows():
 def test_sampling_and_training_keep_to_the_grammar():
     policy = load_policy("embedded:edit-solve")
     (problem,) = problem_set("maze:hard/5")
-    texts = [DIALECT.prompt(problem, parent, None, 2) for parent in parents_of(problem)]
+    texts = [DIALECT.prompt(problem, parent, 2) for parent in parents_of(problem)]
     prompts = [Prompt(text, stream=place) for place, text in enumerate(texts)]
     groups = asyncio.run(policy.sample(prompts, rollouts=6, answers=2, seed=0))
     for text, group in zip(texts, groups, strict=True):

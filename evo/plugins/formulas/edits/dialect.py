@@ -41,8 +41,7 @@ class FormulaDialect:
     def most_tokens(self, answers: int) -> int:
         return words.most_tokens(answers)
 
-    def prompt(self, problem: Problem, parent: str, rewards: Sequence[float] | None, answers: int) -> str:
-        """The rewards shown are computed from the parent's residual, which the prompt needs anyway."""
+    def prompt(self, problem: Problem, parent: str, answers: int) -> str:
         return encode_prompt(require(problem, FormulaProblem, self), parent, answers)
 
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
