@@ -98,6 +98,11 @@ def distance(one: list[np.ndarray], other: list[np.ndarray]) -> float:
     return float(np.mean(np.abs(np.concatenate(one) - np.concatenate(other))))
 
 
+def same(one: list[str], other: list[str]) -> float:
+    """The share of texts that are alike."""
+    return float(np.mean(np.array(one) == np.array(other)))
+
+
 def check(name: str, value: float, most: float) -> float:
     if not value <= most:
         raise AssertionError(f"{name} is {value:.4g}; at most {most:g} was expected")
@@ -118,5 +123,5 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> None:
     subprocess.run(command, check=True, env={**os.environ, **(environment or {})})
 
 
-def evo(arguments: list[str], check: bool = True) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "evo", *arguments], check=check)
+def evo(arguments: list[str], check: bool = True, **settings: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", "evo", *arguments], check=check, **settings)

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.gpu_engines import lora, policies, sleep
+from bench.gpu_engines import policies, sleep
 from bench.gpu_place import Place, Skip, tiny_model
-from bench.gpu_training import attention, colocated, operator, served, trainer, trl
+from bench.gpu_training import attention, colocated, lessons, operator, programs, served, trainer, trl
 from bench.served import stub_server
 
 
@@ -36,9 +36,8 @@ def doctor(place: Place) -> dict[str, Any]:
     return {one["check"]: one["message"] for one in found["checks"]}
 
 
-STAGES: dict[str, Callable[[Place], Any]] = {
-    one.__name__: one for one in (doctor, policies, lora, sleep, served, trainer, attention, trl, colocated, operator)
-}
+ALL = doctor, policies, trainer, attention, lessons, operator, programs, sleep, served, trl, colocated
+STAGES: dict[str, Callable[[Place], Any]] = {one.__name__: one for one in ALL}
 
 
 def report(out: Path) -> str:

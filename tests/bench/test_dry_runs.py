@@ -63,6 +63,18 @@ def test_each_stage_for_a_gpu_has_a_dry_run(stage, tmp_path):
         pytest.skip(found["skipped"])
 
 
+@pytest.mark.long
+def test_what_is_packed_for_a_bare_machine_is_unpacked_there(tmp_path):
+    model, bare = tiny_model(tmp_path / "tiny"), tmp_path / "bare"
+    run(["bash", "bench/gpu.sh", "--dry", "--pack", str(tmp_path / "pack"), "--model", model])
+    run(["bash", "bench/gpu.sh", "--dry", "--unpack", str(tmp_path / "pack"), "--only", "lessons", "--out", str(bare)])
+    assert (bare / "site" / "evo" / "py.typed").exists() and (bare / "model" / "config.json").exists()
+    assert not (bare / "lessons.log").exists()  # they came along
+    (tmp_path / "pack" / "operator.db").write_bytes(b"")
+    with pytest.raises(AssertionError, match="could not unpack"):
+        run(["bash", "bench/gpu.sh", "--dry", "--unpack", str(tmp_path / "pack"), "--out", str(tmp_path / "other")])
+
+
 def run(command: list[str]) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -43,7 +43,12 @@ def static_decoder(model: PreTrainedModel) -> StaticDecoder | None:
         return None
     if grammar_of(named_prompt_format(model.config)) is not None:
         return None
-    return StaticDecoder(model, _CudaGraphs(model.device).capture, torch.cuda.mem_get_info(model.device)[1] / 4)
+
+    def keepable() -> float:
+        free, total = torch.cuda.mem_get_info(model.device)
+        return min(total / 4, free / 2)
+
+    return StaticDecoder(model, _CudaGraphs(model.device).capture, keepable)
 
 
 def rounded(count: int) -> int:
@@ -56,10 +61,12 @@ class StaticDecoder:
     """Decodes batches of one model in buffers that it keeps.
 
     capture: runs a step once and returns what repeats it
-    keepable: bytes that may be held between calls; the rest is a training's, or other programs'
+    keepable: bytes that may be held between calls; the rest is for a training, and for other policies
     """
 
-    def __init__(self, model: PreTrainedModel, capture: Callable[[Step], Step], keepable: float = math.inf) -> None:
+    def __init__(
+        self, model: PreTrainedModel, capture: Callable[[Step], Step], keepable: Callable[[], float] = lambda: math.inf
+    ) -> None:
         self.model = model
         self._keepable = keepable
         self.refused = False
@@ -124,7 +131,7 @@ class StaticDecoder:
             step = _Step(self.model, buffers, rows, columns, sampling)
             self._steps[rows, columns, sampling] = step, self._capture(step)
         check_finite(buffers.logprobs[:count, :width])
-        if buffers.bytes > self._keepable:
+        if buffers.bytes > self._keepable():
             self.release()
         tokens, logprobs = buffers.tokens[:count, :width], buffers.logprobs[:count, :width]
         return DecodedRows(tokens, logprobs, buffers.length[:count], buffers.stopped[:count])
