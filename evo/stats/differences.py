@@ -296,9 +296,9 @@ def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2) -
     """`vpo - grpo = +0.12 [0.03, 0.21]` if the difference is shown, else `no difference shown` with its numbers."""
     interval, unknown = difference.interval, difference.unknown
     # enough digits that an end that is not 0 is not printed as 0
-    inner, size = (pick(abs(interval.low), abs(interval.high)) for pick in (min, max))
-    if 0 < size < 0.01:
-        digits = 1 - math.floor(math.log10(size))
+    inner, outer = (pick(abs(interval.low), abs(interval.high)) for pick in (min, max))
+    if 0 < outer < 0.01:
+        digits = 1 - math.floor(math.log10(outer))
     while difference.shown and digits < 4 and round(inner, digits) == 0:
         digits += 1
     # adding 0.0 turns -0.0 into 0.0

@@ -200,7 +200,8 @@ def test_bad_input_is_one_line_and_leaves_nothing(searched, tmp_path, here, monk
 def test_what_cannot_teach_is_told_with_its_reason(tmp_path, capsys, here):
 
     def told(name, *search):
-        assert invoke(["run", "maze:train/0", "--iterations", "3", "--name", name, "--plain", *search]) in (0, 1)  # 1: nothing was earned
+        code = invoke(["run", "maze:train/0", "--iterations", "3", "--name", name, "--plain", *search])
+        assert code in (0, 1)  # 1: nothing was earned
         capsys.readouterr()
         error = refused(capsys, "train", "vpo", "--from-traces", name, "-o", "x")
         assert not (tmp_path / "x").exists()
