@@ -225,6 +225,7 @@ def _holding_out(record: ProblemRecord) -> Problem | None:
     (problem,) = resolve(record.address)
     if record.fingerprint not in (None, problem.fingerprint()):
         raise BadInput(f"--held-out: {record.name} has changed since this run was searched")
+    problem.restore(record.metrics)
     return problem if problem.holds_out else None
 
 
