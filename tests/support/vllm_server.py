@@ -135,7 +135,7 @@ def main(arguments: list[str]) -> None:
     verb, folder, *rest = arguments
     assert verb == "serve", verb
     if Path(folder).name == "hungry":
-        raise MemoryError("CUDA out of memory")
+        raise RuntimeError("Engine core failed. See root cause above.") from MemoryError("CUDA out\n  of memory")
     flags: dict[str, str] = {}
     for one in rest:
         if one.startswith("--"):

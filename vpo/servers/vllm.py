@@ -17,6 +17,7 @@ import importlib.util
 import itertools
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -132,9 +133,12 @@ class VllmServer:
         except subprocess.TimeoutExpired:
             return ""
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
-        lines = [line.strip() for line in lines if line.strip()] or ["no output"]
-        line = next((line for line in reversed(lines) if "Error" in line), lines[-1])
-        return f"vllm serve ended by itself (exit code {code}): {line[:400]}"
+        lines = [line.rstrip() for line in lines if line.strip()] or ["no output"]
+        # the engine's own process says why before the server ends, and pydantic in an indented line after its error
+        errors = [i for i, line in enumerate(lines) if re.search(r"\wError(:|$)", line) and "root cause" not in line]
+        at = errors[-1] if errors else len(lines) - 1
+        told = [lines[at], *(line for line in lines[at + 1 : at + 2] if line[0] == " ")]
+        return f"vllm serve ended by itself (exit code {code}): {' '.join(map(str.strip, told))[:400]}"
 
     def wait(self) -> None:
         """Until it can answer. Raises PolicyUnavailable where it ends instead; whatever is raised, it is closed."""
