@@ -420,7 +420,8 @@ def _find_places(source: _Source, objects: set[str]) -> list[tuple[ast.expr | as
             for item in child if isinstance(child, list) else [child]:
                 if isinstance(item, ast.AST):
                     visit(item, names, not (of_object and field == "value") and field not in _NO_NUMBER)
-                    names = names | _stored(item) if isinstance(item, ast.stmt) else names
+                    local = isinstance(item, _SCOPES) or not isinstance(item, ast.stmt)
+                    names = names if local else names | _stored(item)
 
     visit(source.tree, frozenset(), False)
     return places
@@ -433,11 +434,9 @@ def _collects(node: ast.AST) -> bool:
 
 
 def _stored(node: ast.AST) -> frozenset[str]:
-    """The names that a statement or a target gives a value, not those inside functions and comprehensions."""
-    if isinstance(node, _SCOPES) or hasattr(node, "generators"):
-        return frozenset()
-    own = {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
-    return frozenset(own).union(*map(_stored, ast.iter_child_nodes(node)))
+    """The names that a statement or a target gives a value."""
+    names = [item for item in ast.walk(node) if isinstance(item, ast.Name)]
+    return frozenset(name.id for name in names if isinstance(name.ctx, ast.Store))
 
 
 def _find_used(source: _Source) -> tuple[set[str], list[str]]:
