@@ -47,7 +47,6 @@ from evo.report.tables import (
     operators_table,
     problems_table,
     run_path,
-    runs_table,
     settings_tables,
 )
 from evo.values import mark, write_fitness, write_number
@@ -127,7 +126,7 @@ def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "
         problems_table(progress, lambda row: f"#problem-{row + 1}" if row < len(shown) else "") if begun else None,
         shown,
         _there(cost_table(progress, snapshot), errors_table(snapshot)),
-        _there(differing, machines_table(comparison), runs_table(comparison)),
+        _there(differing, machines_table(comparison)),
         shared,
         tuple(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
         tuple(_next_steps(progress, bool(shown))),

@@ -375,21 +375,6 @@ def _format(value: Any) -> str:
     return "default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def runs_table(comparison: Comparison) -> Table | None:
-    rows = [
-        {
-            "run": word(run.name),
-            "arm": word(run.arm or NONE),
-            "seed": number(run.seed, "d"),
-            "status": word(run.status),
-            "reason": word(run.reason or NONE, "wide"),
-            "commit": word(run.commit or NONE),
-        }
-        for run in comparison.runs
-    ]
-    return make_table("runs", "Runs", rows)
-
-
 def machines_table(comparison: Comparison) -> Table | None:
     """Place and time of the searches, as the runs recorded them: one row for each machine with its software."""
     by_machine: dict[str, tuple[Mapping[str, Any], list[RunRecord]]] = {}

@@ -35,7 +35,7 @@ def test_the_page_says_what_was_found(finished):
     assert len(page.snapshot.verdict) == 2 and all(verdict.text in found.text for verdict in page.snapshot.verdict)
     assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text and "Unfinished" not in found.text
     tables = {one["id"] for one in found.of("div") if one.get("class") == "table"}
-    expected = {"arms", "differences", "problems", "cost", "settings", "runs", "machines", "errors"}
+    expected = {"arms", "differences", "problems", "cost", "settings", "machines", "errors"}
     assert tables == expected | {"operators", "shared-settings"}
     metrics = {row[1].text for row in page.arms[1].rows}
     assert "solve rate" in metrics and any(metric.startswith("refined, parents") for metric in metrics)
