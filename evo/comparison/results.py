@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from problems.objectives import Objective, own_fitness
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -33,6 +35,7 @@ class Results:
     until_solved: whether a search stops once it is solved, so that its best fitness no longer changes
     times: (K,) rising iterations at which curves and horizons are read; empty, the default, means all of 1..T. A screen
         of a long run keeps only as many as it can draw
+    metrics: of the one problem whose fitness is shown as its scorer measures it, lower being better; () otherwise
     unit, size: of what an iteration is a step, and how large the step is: tokens, if a budget of them is the axis
     """
 
@@ -45,6 +48,7 @@ class Results:
     times: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     unit: str = "iterations"
     size: float = 1
+    metrics: tuple[Objective, ...] = ()
 
     def __post_init__(self) -> None:
         done = np.minimum(np.asarray(self.done), self.iterations).astype(np.int64)
@@ -93,14 +97,16 @@ class Results:
         return np.asarray(np.maximum(0.0, t + 1 - np.maximum(self.solved_at[self.judged], 1)) / t)
 
     def best_at(self, t: int) -> Floats:
-        """(P, S) best fitness after t iterations. A search without a valid answer counts 0, as a missing answer does in
-        an evaluation. Raises ValueError beyond the best_horizon."""
+        """(P, S) best fitness after t iterations, by `metrics` as its scorer measures it. A search without a valid
+        answer counts 0, as a missing answer does in an evaluation. Raises ValueError beyond the best_horizon."""
         if self.best is None:
             raise ValueError("these results hold no best fitness")
         _within(t, 1, self.best_horizon)
         at = int(np.searchsorted(self.times, t))
         if self.times[at] != t:
             raise ValueError(f"iteration {t} is not one of those that the best fitness is given for")
+        if self.metrics:
+            return np.array([[own_fitness(self.metrics, value) for value in seeds] for seeds in self.best[:, :, at]])
         return np.nan_to_num(self.best[:, :, at], nan=0.0)
 
     def only(self, problems: npt.ArrayLike | None = None, seeds: npt.ArrayLike | None = None) -> Results:

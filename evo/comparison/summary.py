@@ -203,6 +203,7 @@ class Summary:
     against: arm -> metric -> arm - reference, for the metrics that are known
     by_all, by_none: problems, by index, that every arm solved, and that none did
     unit, size: as Results have them; an iteration is then a step of that size
+    measure: what `best` is the mean of, in words
     """
 
     iterations: int
@@ -216,6 +217,7 @@ class Summary:
     by_none: tuple[int, ...] = ()
     unit: str = "iterations"
     size: float = 1
+    measure: str = "mean best fitness"
 
     def place(self, known: int) -> str:
         """An iteration in words, or how much was spent by then."""
@@ -275,6 +277,7 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
         tuple(row for row in judged if solved and not times[row]),
         first.unit,
         first.size,
+        f"mean best {first.metrics[0].name} (lower is better)" if first.metrics else Summary.measure,
     )
 
 
@@ -308,7 +311,7 @@ def describe_verdict(found: Summary, by_budget: bool) -> str:
     problem."""
     sizes = {one.pairs for metrics in found.against.values() for one in metrics.values()}
     unit, others = "the seeds of one problem" if sizes == {1} else "problems", len(found.against)
-    metric = "Solve rate" if found.horizon else "Mean best fitness"
+    metric = "Solve rate" if found.horizon else f"{found.measure[0].upper()}{found.measure[1:]}"
     several = f"; intervals and p allow for {others} arms (Bonferroni)" if others > 1 else ""
     return f"{metric} {describe_horizon(found, by_budget)}, difference with its 95% interval over {unit}{several}"
 
@@ -324,7 +327,7 @@ def verdicts_of(found: Summary) -> list[Verdict]:
         if told:
             text = told[0].text + running
             if len(told) > 1 and told[1].shown and not told[0].shown:
-                text += f"; of mean best fitness one is: {told[1].text}"
+                text += f"; of {found.measure} one is: {told[1].text}"
             lines.append(Verdict(text, told[0].shown))
     return lines
 

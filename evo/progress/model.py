@@ -64,6 +64,7 @@ from islands.runs import (
 from islands.store import Store
 from islands.training import newest_training, newest_version, training_between
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
+from problems.objectives import is_lower
 from vpo.metrics import Interval, diversity
 
 IMPROVEMENTS_KEPT, CACHED = 30, 1 << 22
@@ -376,6 +377,9 @@ class Progress:
             arm.name: searches.of.only(self._rows)
             for arm, searches in zip(self.comparison.arms, self._searches, strict=True)
         }
+        metrics = self.comparison.problems[0].metrics
+        if len(self._rows) == 1 and is_lower(metrics) and metrics[0].seed is not None:  # every search has a value
+            found = {name: replace(of, metrics=metrics) for name, of in found.items()}
         if by_budget:
             found = {name: replace(of, done=np.full_like(of.done, of.iterations)) for name, of in found.items()}
         return found
@@ -407,7 +411,15 @@ class Progress:
                         if rise.iteration == of.solved_at[at, run.column]:
                             solved_at[at, run.column] = step
             found[name] = Results(
-                solved_at, done, TIMES_KEPT, 1, best, of.until_solved, unit=unit, size=size / TIMES_KEPT
+                solved_at,
+                done,
+                TIMES_KEPT,
+                1,
+                best,
+                of.until_solved,
+                unit=unit,
+                size=size / TIMES_KEPT,
+                metrics=of.metrics,
             )
         return found
 

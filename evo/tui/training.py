@@ -84,7 +84,8 @@ class TrainingScreen(App[None]):
     def draw(self) -> None:
         """Show what is written now."""
         training, width, height = TrainingProgress.open(self.folder), self.size.width - 4, self.size.height - 1
-        self.query_one("#training", Static).update(draw_training(training, width, height, explained=self.explained))
+        for part in self.query("#training").results(Static):  # none before it is composed
+            part.update(draw_training(training, width, height, explained=self.explained))
 
     def action_explain(self) -> None:
         self.explained = not self.explained
