@@ -75,7 +75,7 @@ class ProblemTable:
             name = "outcome" if alone else f"{palette.mark(number)} {shorten(arm.name, max(6, OUTCOME + bar - 4))}"
             titles.append(Text(name, palette.muted if alone else palette.arm(number)))
             titles += [Text("against", palette.muted)] * self._referred(snapshot, number)
-            titles += [Text("best so far", palette.muted)] * (bar > 0)
+            titles += [Text("best so far" if bar > 10 else "best", palette.muted)] * (bar > 0)
         if alone:
             titles += [Text("target", palette.muted)] * snapshot.has_targets + [Text("iterations", palette.muted)]
         return titles
@@ -125,7 +125,10 @@ class ProblemTable:
     def _bar(self, snapshot: Snapshot, width: int) -> int:
         """Cells of each curve, 0 if there is no room for it."""
         arms = len(snapshot.arms)
-        used = self._name_width(snapshot, width) + 4 + arms * (OUTCOME + 2) + (26 if arms == 1 else 0)
+        titles = [min(width_of(clean(arm.name)) + 2, 2 * OUTCOME) for arm in snapshot.arms]
+        prefix = width_of(clean(common_prefix([problem.name for problem in snapshot.problems])))
+        used = max(self._name_width(snapshot, width), prefix) + 4 + sum(max(OUTCOME, title) + 2 for title in titles)
+        used += 26 if arms == 1 else 0
         used += sum(self._referred(snapshot, number) for number in range(arms)) * (GAP + 4)
         bar = (width - used) // arms - 2
         return min(bar, 60 if arms == 1 else MOST_BAR) if bar >= LEAST_BAR else 0
