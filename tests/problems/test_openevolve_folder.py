@@ -456,45 +456,7 @@ def test_nothing_outside_the_blocks_ever_changes_and_splicing_twice_changes_noth
         assert splice(program, spliced) == spliced
 
 
-FULL = """
-max_iterations: 12
-random_seed: 7
-language: python
-checkpoint_interval: 5
-diff_based_evolution: false
-max_code_length: 500
-enforce_evolve_blocks: true
-allow_full_rewrites: true
-llm:
-  primary_model: some-model
-  api_key: ${NOT_SET_ANYWHERE}
-  temperature: 0.4
-prompt:
-  system_message: Be brief.
-  template_dir: templates
-  num_top_programs: 2
-  num_diverse_programs: 1
-  include_artifacts: false
-database:
-  population_size: 60
-  archive_size: 20
-  num_islands: 4
-  feature_dimensions: [complexity, speed]
-  feature_bins: {complexity: 5, speed: 7}
-  elite_selection_ratio: 0.3
-  exploration_ratio: 0.6
-  exploitation_ratio: 0.7
-  migration_interval: 9
-  migration_rate: 0.2
-  db_path: null
-evaluator:
-  timeout: 5
-  cascade_evaluation: true
-  cascade_thresholds: [0.1, 0.2]
-  parallel_evaluations: 3
-  use_llm_feedback: false
-target: 0.9
-"""
+FULL = (Path(__file__).parent / "data" / "openevolve_config.yaml").read_text()
 
 
 def read(folder: Path, text: str) -> OpenEvolveConfig:

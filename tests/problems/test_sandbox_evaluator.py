@@ -15,215 +15,8 @@ from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 from problems.sandbox.isolation import probe
 from problems.sandbox.pool import Evaluator, Sandbox
 
-SCORER = '''
-"""A scorer."""
-import importlib.util, os, random, signal, socket, subprocess, sys, tempfile, time
-from dataclasses import dataclass, field
-
-state = []
-
-
-class Nested:
-    depth = 3
-
-    def score(self, answer):
-        return {"length": len(answer)}
-
-
-nested = Nested()
-
-
-@dataclass
-class EvaluationResult:
-    metrics: dict
-    artifacts: dict = field(default_factory=dict)
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location("answer", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def on(function, text):
-    """Call one of those below with the path of an answer."""
-    with open("answer.py", "w") as file:
-        file.write(text)
-    return globals()[function](os.path.abspath("answer.py"))
-
-
-def evaluate(path):
-    print("evaluating")
-    return EvaluationResult({"score": load(path).f(2)}, {"note": "fine"})
-
-
-def text(answer, factor=1):
-    state.append(answer)
-    return {"score": float(answer) * factor, "calls": len(state)}
-
-
-def guarded(path):
-    try:
-        load(path)
-    except Exception as error:
-        raise RuntimeError("the answer failed") from error
-
-
-def faulty(answer):
-    return {"score": undefined}
-
-
-def nothing(answer):
-    return object()
-
-
-def by_subprocess(path):
-    """What OpenEvolve's circle_packing evaluator does."""
-    with tempfile.NamedTemporaryFile(suffix=".py", delete=False, mode="w") as script:
-        script.write(f"import sys; sys.path.insert(0, {os.path.dirname(path)!r}); import answer; print(answer.f(20))")
-    try:
-        done = subprocess.run([sys.executable, script.name], capture_output=True, text=True, timeout=30)
-    finally:
-        os.unlink(script.name)
-    return {"score": int(done.stdout), "code": done.returncode, "errors": done.stderr}
-
-
-def parallel():
-    import concurrent.futures, threading
-    import multiprocessing as mp
-    from multiprocessing.shared_memory import SharedMemory
-    queue, lock, seen = mp.Queue(), mp.Lock(), mp.Value("i", 0)
-    ours, theirs = mp.Pipe()
-    def work():
-        queue.put(1)
-        theirs.send(2)
-        with lock:
-            seen.value = 3
-    process = mp.Process(target=work)
-    process.start()
-    got = [queue.get(timeout=20), ours.recv()]
-    process.join()
-    with concurrent.futures.ProcessPoolExecutor(2) as workers, mp.Pool(2) as pool:
-        pooled = [*workers.map(abs, [-4]), *pool.map(abs, [-5])]
-    block = SharedMemory(create=True, size=9)
-    block.buf[0] = 6
-    same = SharedMemory(block.name)
-    pooled.append(same.buf[0])
-    same.close(), block.close(), block.unlink()
-    thread = threading.Thread(target=pooled.append, args=(7,))
-    thread.start(), thread.join()
-    if importlib.util.find_spec("joblib"):
-        import joblib
-        assert joblib.Parallel(2)(joblib.delayed(abs)(n) for n in (-8, 9)) == [8, 9]
-    return [*got, seen.value, *pooled]
-
-
-def slow(seconds):
-    time.sleep(seconds)
-    return "done"
-
-
-def tree():
-    """Children that flee in every way, then waits."""
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
-    if os.fork() == 0:
-        for name in range(1, 65):
-            try: signal.signal(name, signal.SIG_IGN)
-            except (OSError, ValueError): pass
-        os.setsid() if os.getpgrp() != os.getpid() else None
-        if os.fork() == 0:
-            while True:
-                time.sleep(1)
-        os._exit(0)
-    time.sleep(300)
-
-
-def orphan():
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
-    return "left one"
-
-
-def bomb():
-    while True:
-        try: os.fork()
-        except OSError: time.sleep(0.01)
-
-
-def signalled():
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
-    child.kill()
-    return child.wait()
-
-
-def leave(code):
-    os._exit(code)
-
-
-def hog():
-    held = []
-    while True: held.append(bytearray(1 << 24))
-
-
-def connect(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), 3).close()
-    except OSError as error:
-        return type(error).__name__
-    return "connected"
-
-
-def attempts(secret):
-    def attempt(what, *args):
-        try:
-            what(*args)
-        except OSError as error:
-            return "refused"
-        return "done"
-    return {
-        "secret": attempt(open, secret), "passwd": attempt(open, "/etc/passwd"), "append": attempt(open, secret, "a"),
-        "udp": attempt(socket.socket, socket.AF_INET, socket.SOCK_DGRAM),
-        "six": attempt(socket.socket, socket.AF_INET6, socket.SOCK_STREAM),
-        "datagrams": attempt(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b"x", "/run/x")),
-        "parent": attempt(os.kill, os.getppid(), 0) if os.getppid() else "refused",
-        "init": attempt(os.kill, 1, 0) if os.getpid() != 1 else "refused",
-        "environ": attempt(open, "/proc/1/environ"), "own": attempt(open, "/proc/self/environ"),
-        "scorer": attempt(open, __file__, "a"), "beside": attempt(open, os.path.dirname(__file__) + "/x", "w"),
-        "prlimit": attempt(__import__("resource").prlimit, os.getppid() or 4242, 0, (0, 0)),
-        "root": attempt(os.setuid, 0), "nice": attempt(os.setpriority, 0, os.getppid(), 5),
-        "chroot": attempt(os.chroot, "."),
-    }
-
-
-def scratch():
-    with open("left behind", "x") as target: target.write("x" * 1000)
-    os.makedirs("a/b/c")
-    return sorted(os.listdir("."))
-
-
-def look():
-    return [os.getcwd() == os.environ["HOME"], os.environ.get("TOKEN"), os.environ.get("EVO_TEST_SECRET")]
-
-
-def chance():
-    import random
-    return random.random()
-
-
-signal.signal(signal.SIGALRM, lambda *_: None)
-
-
-def poison(path):
-    """Runs an answer that tampers with the scorer itself."""
-    load(path)
-    return text("1")
-
-
-def talkative():
-    subprocess.run([sys.executable, "-c", "print('from below')"])
-    for _ in range(200): print("x" * 10000)
-    return "said"
-'''
+SCORER = Path(__file__).parent / "data" / "scorer.txt"
+BESIDE = SCORER.with_name("scorer_beside_files.txt")
 
 
 def opened_to_all(folder: Path) -> Path:
@@ -237,7 +30,7 @@ def opened_to_all(folder: Path) -> Path:
 def scorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = opened_to_all(tmp_path_factory.mktemp("scorer"))
     path = folder / "scorer.py"
-    path.write_text(SCORER)
+    path.write_text(SCORER.read_text())
     (folder / "secret.txt").write_text("secret")
     return path
 
@@ -427,31 +220,11 @@ def test_readable_folders(sandbox: Sandbox, tmp_path: Path) -> None:
         assert evaluator.call("score", "", timeout=30).value == {"score": 18}
 
 
-BESIDE = """
-import os, shutil
-HERE = os.path.dirname(os.path.abspath(__file__))
-os.makedirs(HERE + "/logs", exist_ok=True)
-open(HERE + "/logs/import.txt", "x").close()
-
-def score(answer):
-    with open(HERE + "/given.txt", "a+") as given:
-        given.write(answer)
-        given.seek(0)
-        text = given.read()
-    shutil.copy(HERE + "/given.txt", HERE + "/logs/" + answer)
-    open("/dev/shm/evo-test-left", "x").close()
-    os.makedirs(HERE + "/new/deep")
-    os.rename(HERE + "/new", HERE + "/renamed")
-    shutil.rmtree(HERE + "/data", ignore_errors=True)
-    return [text, sorted(os.listdir(HERE)), sorted(os.listdir(HERE + "/logs"))]
-"""
-
-
 @pytest.mark.parametrize("whole", [True, False])
 def test_every_evaluation_may_write_in_a_copy_of_its_folder(sandbox: Sandbox, tmp_path: Path, whole: bool) -> None:
     path = opened_to_all(tmp_path) / "beside.py"
     (tmp_path / "data").mkdir()
-    for name, text in (("beside.py", BESIDE), ("given.txt", "kept"), ("data/table.txt", "1")):
+    for name, text in (("beside.py", BESIDE.read_text()), ("given.txt", "kept"), ("data/table.txt", "1")):
         (tmp_path / name).write_text(text)
     spec = EvaluatorSpec(str(path), (str(tmp_path),) if whole else (), folder=str(tmp_path))
     with sandbox.evaluator(spec) as evaluator:
