@@ -51,14 +51,18 @@ _ARITHMETIC: tuple[str, ...] = ("+", "-", "*", "/", "//", "%")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 
+_PROGRAM = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign)
+
 
 def mutate_answer(parent: str, others: Sequence[str], task: str, python: bool, rng: random.Random) -> str:
     """An answer near `parent`, and mostly none of those shown.
 
     others: further answers that the prompt shows
     task: the prompt, for its words
-    python: whether programs are asked for
+    python: whether programs are asked for; a text that is one is edited as one in any case
     """
+    tree = None if python else parse_python(parent)
+    python = python or tree is not None and any(isinstance(line, _PROGRAM) for line in tree.body)
     shown = {parent.strip(), *(other.strip() for other in others)}
     mutant = parent
     for _ in range(TRIES):
