@@ -153,6 +153,7 @@ def run_training(folder: str, begin: Callable[[], Training], driver: Driver) -> 
         await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
         driver.name = folder
         title = f"{training.run.method} from {training.about['start']} on {training.source.words}"
+        before = training.on_log
 
         def log(line: dict[str, Any]) -> None:
             if line["kind"] == "evaluation":
@@ -160,6 +161,8 @@ def run_training(folder: str, begin: Callable[[], Training], driver: Driver) -> 
             else:
                 detail = format_metrics(line)
                 driver.display.update(Steps(title, line["step"], training.status.steps, "steps", detail))
+            if before is not None:
+                before(line)
 
         training.on_log = log
         driver.display.update(Steps(title, training.status.step, training.status.steps, "steps"))
