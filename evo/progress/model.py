@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from evo.comparison.arms import Arm, Comparison, gather
+from evo.comparison.arms import Arm, gather
 from evo.comparison.operators import OperatorCounts, count_operators
 from evo.comparison.results import Results, drawn_times
 from evo.comparison.summary import (
@@ -50,7 +50,6 @@ from islands.runs import (
     BEFORE_SEEDS,
     EliteRecord,
     RunCourse,
-    RunState,
     counts_by_problem,
     course_between,
     elites,
@@ -212,7 +211,7 @@ class Progress:
         return progress
 
     def _begin(self) -> None:
-        self.comparison = self._gather()
+        self.comparison = gather(self.store, self.names[0], self.against, self.names[1:])
         self._runs = {
             run.id: _Run(run, arm, column)
             for arm, of in enumerate(self.comparison.arms)
@@ -227,20 +226,14 @@ class Progress:
         self._recent: list[tuple[_Run, int, BestSoFar]] = []  # the newest first, with their rows
         self._pace: deque[tuple[float, int]] = deque()
 
-    def _gather(self) -> Comparison:
-        return gather(self.store, self.names[0], self.against, self.names[1:])
-
-    def _states(self) -> list[RunState]:
-        return [state for name in self.names for state in run_states(self.store, name)]
-
     # Reading
 
     def refresh(self) -> None:
         """Read all new rows that are committed. Raises DatabaseUnavailable, UnknownRun if the runs were deleted."""
-        states = self._states()
+        states = [state for name in self.names for state in run_states(self.store, name)]
         if {state.id for state in states} != set(self._runs):
             self._begin()
-            states = self._states()
+            return self.refresh()
         moved = [
             one.id for one in states if one.status == "running" or one.updated != self._runs[one.id].record.updated
         ]
@@ -293,7 +286,7 @@ class Progress:
 
     def _count_problems(self) -> None:
         """Ask again which problems count. The records of runs stay those that were read last."""
-        now = self._gather()
+        now = gather(self.store, self.names[0], self.against, self.names[1:])
         self.comparison = replace(self.comparison, problems=now.problems, failed=now.failed)
         self._version += 1
 
@@ -661,14 +654,13 @@ class Progress:
         for run, problem, rise in shown:
             parent = parents.get(found[rise.candidate].parent or 0)
             answer = StoredAnswer(found[rise.candidate], self.comparison.problems[problem], parent)
-            own = tuple(value for _, value, _ in answer.changes)
             change = None if parent is None else tuple(by for *_, by in answer.changes)
             arm = self.comparison.arms[run.arm].name
             assert rise.created is not None
             lines.append(
                 ImprovementLine(
                     arm, run.record.seed, problem, rise.iteration, rise.candidate, rise.fitness, rise.before,
-                    rise.created, own, change,
+                    rise.created, change,
                 )
             )  # fmt: skip
         return tuple(lines)

@@ -162,9 +162,8 @@ class FailedProblem:
 
 @dataclass(frozen=True)
 class ImprovementLine:
-    """A new best answer of one search. values: what the scorer measured (problems.objectives.own_values); change: of
-    these against its parent's, nan where one is unknown, None without a parent; before: the best fitness before it,
-    None for the first valid answer."""
+    """A new best answer of one search. change: of what the scorer measured against its parent's, nan where one is
+    unknown, None without a parent; before: the best fitness before it, None for the first valid answer."""
 
     arm: str
     seed: int
@@ -174,7 +173,6 @@ class ImprovementLine:
     fitness: float
     before: float | None
     created: float
-    values: tuple[float | None, ...] = ()
     change: tuple[float, ...] | None = None
 
 

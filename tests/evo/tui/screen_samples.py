@@ -48,7 +48,7 @@ def snapshot(arms, *, problems=12, reference="grpo", targets=True, name="fair-el
     improvements = tuple(
         ImprovementLine(
             arms[i % len(arms)].name, i % 2, i % problems, 39 - i, 900 - i, 0.75, 0.5 if i % 3 else None,
-            NOW - 5 - 7 * i * i, (1.0, 0.4, 0.0, 1.0),
+            NOW - 5 - 7 * i * i,
             None if i % 5 == 4 else (0.0, 0.4, -0.25, 1 / 3),
         )
         for i in range(14)
