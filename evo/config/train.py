@@ -194,11 +194,6 @@ class TrainRun(TraceSettings, TrainerSettings):
         return self.parents if fresh is None else 1.0 - fresh
 
     @property
-    def begun_share(self) -> float:
-        """Share of the prompts with a parent whose answer is begun with a part of it (`?prefill=` of the address)."""
-        return parse_address(self.policy).common.prefill or 0.0
-
-    @property
     def asked_temperature(self) -> float:
         """The sampling temperature: the address's, or else `temperature`."""
         common = parse_address(self.policy).common

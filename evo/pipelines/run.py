@@ -7,7 +7,6 @@ done is not done again. DIR/pipeline.json holds what each stage was begun with, 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import re
 import signal
@@ -22,11 +21,11 @@ import yaml
 from pydantic import Field
 
 from evo.config.parse import StrictModel, parse
-from evo.errors import INTERRUPTED, BadInput, at_file
+from evo.errors import INTERRUPTED, BadInput
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.file import KINDS, SEARCHES, Pipeline, Stage, replace_references
 from evo.tui.child import CommandProcess
-from evo.whole_file import write_whole
+from evo.whole_file import lock_folder, write_whole
 from islands.comparisons import runs_named
 from islands.engine import parse_address
 from islands.errors import DatabaseUnavailable, NoRuns, UnknownRun
@@ -153,7 +152,7 @@ class PipelineRun:
 
         quiet: what stages print goes to stderr; report: called when a stage begins and ends
         """
-        with self._locked():
+        with lock_folder(self.folder, LOCK, "another evo pipeline works in this directory; stop it first"):
             self._load()  # another process may have worked here
             left = self.left(chosen)
             with self._obeying_interrupts():
@@ -249,20 +248,6 @@ class PipelineRun:
             return self._process.wait(), self._process.last_line.removeprefix("evo: ")
         finally:
             self._process = None
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Lock the directory. The lock ends with this process, and the stage's process with it."""
-        with at_file(f"-o {self.folder}"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = (self.folder / LOCK).open("a")
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                busy = "another evo pipeline works in this directory; stop it first"
-                raise BadInput(f"-o {self.folder}: {busy}") from None
-            yield
 
     @contextlib.contextmanager
     def _obeying_interrupts(self) -> Iterator[None]:

@@ -13,10 +13,10 @@ import math
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from markupsafe import Markup, escape
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from evo.comparison.summary import Summary, describe_verdict
+from evo.comparison.summary import describe_verdict
 from evo.encoding import visible
 from evo.errors import BadInput, at_file
 from evo.evaluation.record import check_writable
@@ -33,7 +33,7 @@ from evo.progress.arm_style import BLUE, WARN, style_of
 from evo.progress.model import IN_SEARCH, Progress
 from evo.progress.snapshot import Snapshot
 from evo.progress.training import TrainingProgress
-from evo.report.answers import MOST_CARDS, ProblemDetail, bounded, problem_details
+from evo.report.answers import MOST_CARDS, bounded, problem_details
 from evo.report.plots import Plot, PlotLine, curve_lines
 from evo.report.remarks import describe_faults, describe_state
 from evo.report.tables import (
@@ -66,41 +66,10 @@ KINDS = (
 """Kinds of tokens with their classes in templates/page.css; other tokens look like text."""
 
 
-@dataclass(frozen=True, eq=False)
-class Page:
-    """The content of the page. Sections that have nothing to show are None or empty.
-
-    state: what is searched; remarks: unfinished work and errors; verdict_title: the metric of the verdict and where
-    how: how its answers came about
-    base: the address of the page of one run or comparison if it is served; else ""
-    """
-
-    snapshot: Snapshot
-    summary: Summary | None
-    state: str
-    remarks: tuple[str, ...]
-    verdict_title: str
-    curves: tuple[Plot, ...]
-    training: tuple[Plot, ...]
-    arms: tuple[Table, ...]
-    how: tuple[Table, ...]
-    problems: Table | None
-    details: tuple[ProblemDetail, ...]
-    costs: tuple[Table, ...]
-    settings: tuple[Table, ...]
-    shared: Table
-    commands: tuple[str, ...]
-    next_steps: tuple[tuple[str, str], ...]
-    base: str
-
-    @property
-    def cards(self) -> list[ProblemDetail]:
-        """The problems whose best answer leads the page."""
-        return [detail for detail in self.details if detail.best is not None][:MOST_CARDS]
-
-
-def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "") -> Page:
-    """The content of the page, of what `progress` has read. details: problems with their own section at most"""
+def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "") -> SimpleNamespace:
+    """The values of the template page.html.jinja, of what `progress` has read; None or empty where there is nothing to
+    show. details: problems with their own section at most; base: the address of the page of one run or comparison if it
+    is served"""
     snapshot, comparison, summary = progress.snapshot(), progress.comparison, progress.summary
     begun = summary is not None
     shown = problem_details(progress, details) if begun else ()
@@ -113,29 +82,30 @@ def build_page(progress: Progress, *, details: int = MOST_DETAILS, base: str = "
             operators_table(progress.operators, crossed_seeds=comparison.crossed_seeds),
         ]
     ahead = 2 if len(comparison.arms) > 1 else 0
-    return Page(
-        snapshot,
-        summary,
-        describe_state(comparison),
-        tuple(describe_faults(progress, snapshot)),
-        "" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
-        tuple(draw_progress(progress)) if begun else (),
-        tuple(_training(snapshot)),
-        _there(*tables[:ahead]),
-        _there(*tables[ahead:]),
-        problems_table(progress, lambda row: f"#problem-{row + 1}" if row < len(shown) else "") if begun else None,
-        shown,
-        _there(cost_table(progress, snapshot), errors_table(snapshot)),
-        _there(differing, machines_table(comparison)),
-        shared,
-        tuple(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
-        tuple(_next_steps(progress, bool(shown))),
-        base,
+    return SimpleNamespace(
+        snapshot=snapshot,
+        summary=summary,
+        state=describe_state(comparison),
+        remarks=describe_faults(progress, snapshot),
+        verdict_title="" if summary is None else describe_verdict(summary, progress.comparison.ended_by_budget),
+        curves=draw_progress(progress) if begun else [],
+        training=_training(snapshot),
+        arms=_there(*tables[:ahead]),
+        how=_there(*tables[ahead:]),  # how the answers came about
+        problems=problems_table(progress, lambda row: f"#problem-{row + 1}" * (row < len(shown))) if begun else None,
+        details=shown,
+        cards=[detail for detail in shown if detail.best is not None][:MOST_CARDS],
+        costs=_there(cost_table(progress, snapshot), errors_table(snapshot)),
+        settings=_there(differing, machines_table(comparison)),
+        shared=shared,
+        commands=list(dict.fromkeys(hide_password(run.command) for run in comparison.runs)),
+        next_steps=_next_steps(progress, bool(shown)),
+        base=base,
     )
 
 
-def _there(*tables: Table | None) -> tuple[Table, ...]:
-    return tuple(table for table in tables if table is not None)
+def _there(*tables: Table | None) -> list[Table]:
+    return [table for table in tables if table is not None]
 
 
 def draw_progress(progress: Progress) -> list[Plot]:

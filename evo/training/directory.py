@@ -12,7 +12,7 @@ import contextlib
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from evo.config.run import complete_trainer
 from evo.config.train import RESUMABLE, TrainRun
 from evo.errors import BadInput, at_file
 from evo.glossary import TRAINING
-from evo.whole_file import write_whole
+from evo.whole_file import lock_folder, write_whole
 from islands.training import current_names
 
 SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
@@ -89,20 +89,9 @@ class TrainingDirectory:
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         return [line for line in map(_parse, text.splitlines()) if line]
 
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> contextlib.AbstractContextManager[None]:
         """Hold the directory, which is made if need be. Raises BadInput if another process trains in it."""
-        with at_file(f"-o {self.folder}"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = (self.folder / METRICS).open("ab")
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BadInput(
-                    f"-o {self.folder}: another training runs there; watch it: evo watch {self.folder}"
-                ) from None
-            yield
+        return lock_folder(self.folder, METRICS, f"another training runs there; watch it: evo watch {self.folder}")
 
     def is_locked(self) -> bool:
         """Whether a process of this machine trains in it now."""

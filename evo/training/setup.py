@@ -84,7 +84,8 @@ def _open(
         if run.asked_temperature == 0 and stored is None:
             raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
         policy = _open_policy(run, weights, [*problems, *held_out])
-        styles = open_formats(problems, policy, run.chain, PromptConfig(prefill=run.begun_share))
+        begun = PromptConfig(prefill=parse_address(run.policy).common.prefill or 0.0)
+        styles = open_formats(problems, policy, run.chain, begun)
         open_formats(held_out, policy, run.chain)  # raises if they do not fit together
         if run.lr is None:
             run = run.model_copy(update={"lr": default_rate(policy.prompt_format)})

@@ -7,12 +7,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from evo.errors import BadInput
 from evo.progress.model import Progress
 from evo.progress.training import TrainingProgress, find_trainings
-from evo.report.page import Page, build_page
+from evo.report.page import build_page
 from islands.errors import DatabaseUnavailable, NoRuns
 from islands.names import hide_password
 from islands.runs import RunOverview, overview
@@ -71,7 +72,7 @@ class RunDatabase:
 
         return self._keep(("", "trainings"), read)
 
-    def page(self, names: tuple[str, ...], base: str) -> Page:
+    def page(self, names: tuple[str, ...], base: str) -> SimpleNamespace:
         """The page of runs or comparisons as they are now. base: its address. Raises UnknownRun, BadInput."""
         store = self.store()
         with self._reading:
@@ -81,7 +82,7 @@ class RunDatabase:
                 oldest = next(iter(self._readers))
                 del self._readers[oldest], self._kept[oldest]
 
-            def build() -> Page:
+            def build() -> SimpleNamespace:
                 progress.refresh()
                 return build_page(progress, details=DETAILS, base=base)
 
