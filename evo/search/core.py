@@ -100,8 +100,8 @@ class SearchCore:
             self._repeated = self._repeated + repeated if repeated == len(placements) else 0
         if self._repeated >= REPEATED_ROW and not self._warned_of_repeats:
             self._warned_of_repeats = True
-            policy = self.operators[group.operator].policy.version
-            warnings.warn(f"{self._repeated} answers in a row repeat others: {remedy_of_repeats(policy)}", stacklevel=2)
+            if remedy := remedy_of_repeats(self.operators[group.operator].policy.version):
+                warnings.warn(f"{self._repeated} answers in a row repeat others: {remedy}", stacklevel=2)
         best, target = problem_run.best, problem_run.target
         if best is not None and target is not None and not problem_run.solved and best >= target:
             problem_run.solve(group.sequence, group.iteration + 1, self.config.until_solved)

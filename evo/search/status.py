@@ -205,8 +205,10 @@ LACKING = {
 
 
 def remedy_of_repeats(policy: str) -> str:
-    """What to do about answers that the search had before. policy: its version"""
+    """What to do about answers that the search had before; "" for rules, which repeat by design. policy: its version"""
     if policy.startswith("scripted:"):
+        if policy != "scripted:mutate":
+            return ""
         return "random edits need a seed_answer with numbers or a program to change; write one, or name a model"
     return "raise its temperature (POLICY?temperature=1.2), or name another policy"
 
