@@ -20,7 +20,7 @@ def describe() -> dict[str, Any]:
 
 
 def score(files: dict[str, str]) -> dict[str, Any]:
-    """{"value": what the last line says, "type"}, or {"answer_error": text}."""
+    """{"value": what the last line says}, or {"answer_error": text}."""
     _lay_out(Path(TOLD["folder"]), Path(), set(files), 0)
     for name, text in files.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def score(files: dict[str, str]) -> dict[str, Any]:
         value = None
     if isinstance(value, bool) or not isinstance(value, (dict, int, float)):
         return {"answer_error": f"the command's last line is no JSON object of numbers, nor a number: {last[:200]}"}
-    return {"value": value, "type": type(value).__name__}
+    return {"value": value}
 
 
 def _lay_out(folder: Path, below: Path, files: set[str], copied: int) -> int:

@@ -78,7 +78,7 @@ def describe() -> dict[str, Any]:
 
 
 def _judge(function: str, answer: str) -> dict[str, Any]:
-    """{"value": the score, "type"}, {"answer_error": text}, or {"fault", "line"}."""
+    """{"value": the score}, {"answer_error": text}, or {"fault", "line"}."""
     try:
         value = user_file.awaited(getattr(_target, function)(answer))
     except MemoryError:
@@ -89,7 +89,7 @@ def _judge(function: str, answer: str) -> dict[str, Any]:
         if failure := _failure_of_answer(error):
             return {"answer_error": failure}
         return user_file.fault(error, FILE)
-    return {"value": _plain(value), "type": type(value).__name__}
+    return {"value": _plain(value)}
 
 
 score = partial(_judge, "score")

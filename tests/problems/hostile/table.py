@@ -102,8 +102,7 @@ def fill(code: str, places: Mapping[str, str]) -> str:
     def place(match: re.Match[str]) -> str:
         return places.get(match.group(1)) or str(syscalls.number(match.group(1)))
 
-    tables = " ".join(value for value in vars(syscalls).values() if type(value) is str)
-    known = {*places, *re.findall(r"(\w+):\d+:", tables)}
+    known = {*places, *(name for group in syscalls.TABLES.values() for name in group)}
     return re.sub(r"\{(\w+)\}", lambda m: place(m) if m.group(1) in known else m.group(0), code)
 
 
