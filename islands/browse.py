@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, Text, cast, func, literal, select
 from islands.errors import UnknownRun
 from islands.groups import read_prompts
 from islands.history import COLUMNS, from_row
-from islands.runs import update_archives
+from islands.runs import read_archives
 from islands.schema import ESCAPED, Answer, Candidate, PolicyVersion, Problem, PromptGroup, Rollout
 from islands.store import Store
 from islands.types import Candidate as CandidateRecord
@@ -213,7 +213,7 @@ def candidate(store: Store, run_id: int, candidate_id: int) -> CandidateDetail:
         given = connection.execute(select(func.count()).where(Answer.c.candidate_id == candidate_id)).scalar_one()
         problem_id, created, iteration, sequence, version = tuple(row)[len(COLUMNS) :]
         archives: dict[int, dict[tuple[int, str], int]] = {problem_id: {}}
-        update_archives(connection, archives)
+        read_archives(connection, archives)
     cells = tuple(sorted(place for place, holder in archives[problem_id].items() if holder == candidate_id))
     (problem,) = [p for p in store.problems(run_id) if p.id == problem_id]
     record = from_row(tuple(row)[: len(COLUMNS)])

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Column, Connection, Select, select
 
 from islands.blobs import unpack, unpack_floats, unpack_ids
+from islands.history import COLUMNS, from_row
 from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, PromptText, Rollout
 from islands.store import Store
 from problems.contract import Score
@@ -106,30 +107,16 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
     prompts = {id: unpack_ids(ids) for id, ids in _unpacked(connection, ids, PromptText.c.token_ids).items()}
     answers: dict[int, list[ScoredAnswer]] = {}
     links = (
-        select(Answer.c.rollout_id, Answer.c.seconds, Candidate)
+        select(Answer.c.rollout_id, Answer.c.seconds, Candidate.c.identity, *COLUMNS)
         .join(Candidate, Candidate.c.id == Answer.c.candidate_id)
         .join(Rollout, Rollout.c.id == Answer.c.rollout_id)
-        .with_only_columns(
-            Answer.c.rollout_id,
-            Answer.c.seconds,
-            Candidate.c.id,
-            Candidate.c.text,
-            Candidate.c.identity,
-            Candidate.c.rewards,
-            Candidate.c.fitness,
-            Candidate.c.features,
-            Candidate.c.feedback,
-            Candidate.c.error,
-            Candidate.c.own_values,
-        )
         .where(Rollout.c.group_id.in_(ids))
         .order_by(Answer.c.rollout_id, Answer.c.position)
     )
-    for row in connection.execute(links):
-        own = tuple(row.own_values or ())
-        score = Score(tuple(row.rewards), row.fitness, row.features, row.feedback, row.error, own)
-        answer = ScoredAnswer(row.text, bytes(row.identity), score, row.seconds, row.id)
-        answers.setdefault(row.rollout_id, []).append(answer)
+    for rollout, seconds, identity, *columns in connection.execute(links):
+        held = from_row(columns)
+        answer = ScoredAnswer(held.text, bytes(identity), held.score, seconds, held.id)
+        answers.setdefault(rollout, []).append(answer)
     found: dict[int, list[ScoredRollout]] = {}
     samples = select(*Rollout.c).where(Rollout.c.group_id.in_(ids)).order_by(Rollout.c.group_id, Rollout.c.position)
     for row in connection.execute(samples):

@@ -107,16 +107,13 @@ def _size(candidate: Candidate) -> int:
 class StoredGroup:
     """One group as far as the population is concerned.
 
-    id: of its row
     answers: candidate ids in the order of rollouts and places; born: those that this group brought -> their rows
     moves: None if no migration followed
     """
 
-    id: int
     sequence: int
     island: int
     parent: int | None
-    errors: dict[str, int] | None
     answers: list[int] = field(default_factory=list)
     born: dict[int, Row[Any]] = field(default_factory=dict)
     moves: list[tuple[int, int, int]] | None = None  # (source, target, candidate id)
@@ -163,13 +160,7 @@ def stored_groups(store: Store, problem_id: int, after: int, upto: int | None) -
 
 def _read(store: Store, problem_id: int, after: int, upto: int | None) -> list[StoredGroup]:
     query = (
-        select(
-            PromptGroup.c.id,
-            PromptGroup.c.sequence,
-            PromptGroup.c.island,
-            PromptGroup.c.parent_id,
-            PromptGroup.c.errors,
-        )  # fmt: skip
+        select(PromptGroup.c.sequence, PromptGroup.c.island, PromptGroup.c.parent_id)
         .where(PromptGroup.c.problem_id == problem_id, PromptGroup.c.sequence > after)
         .order_by(PromptGroup.c.sequence)
         .limit(PAGE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from sqlalchemy import delete, select, text, update
 
@@ -31,10 +32,8 @@ single runs are deleted."""
 def delete_runs(store: Store, runs: Sequence[RunRecord]) -> None:
     """Remove the runs and all their rows, in one transaction. Raises RunBusy, and removes none, if one of them is
     being written."""
-    leases = []
-    try:
-        for run in runs:
-            leases.append(store.lease(run.id))
+    with ExitStack() as held:
+        leases = [held.enter_context(store.lease(run.id)) for run in runs]
         with store.begin() as tx:
             ids = [run.id for run in runs]
             problems = select(Problem.c.id).where(Problem.c.run_id.in_(ids))
@@ -55,19 +54,15 @@ def delete_runs(store: Store, runs: Sequence[RunRecord]) -> None:
                 tx.connection.execute(text(f"DROP INDEX housekeeping_{name}"))
         for lease in leases:
             store.forget(lease)  # the rows that named their owners are gone
-    finally:
-        for lease in leases:
-            lease.release()
 
 
 def rename_runs(store: Store, runs: Sequence[RunRecord], name: str) -> None:
     """Give a run, or a comparison with all its runs, another name. Raises BadName, RunExists, RunBusy; nothing is
     changed then."""
     check_free(store, name)
-    leases = []
-    try:
+    with ExitStack() as held:
         for run in runs:
-            leases.append(store.lease(run.id))
+            held.enter_context(store.lease(run.id))
         with store.begin() as tx:
             for run in runs:
                 values: dict[str, object] = {"name": name}
@@ -76,6 +71,3 @@ def rename_runs(store: Store, runs: Sequence[RunRecord], name: str) -> None:
                 if run.summary:
                     values["summary"] = {**run.summary, "run": values["name"]}
                 tx.connection.execute(update(Run).where(Run.c.id == run.id).values(**values))
-    finally:
-        for lease in leases:
-            lease.release()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,6 @@ from problems.objectives import own_fitness
 
 BEFORE_SEEDS = -2
 """A sequence below that of a seed answer, which is -1."""
-_NO_END = (1 << 62) - 1
 
 
 @dataclass(frozen=True)
@@ -312,15 +311,17 @@ def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int
         yield sequence, problem, operator, ParentKind(was_shown), repeats, given
 
 
-def totals_between(
-    connection: Connection, runs: Sequence[int], after: int = -1, upto: int = _NO_END
-) -> dict[int, Totals]:
-    """Run id -> the sums over its groups with sequences in (after, upto]."""
+def read_totals(connection: Connection, runs: Sequence[int]) -> dict[int, Totals]:
+    """Run id -> its totals, for each of these runs: of its groups, and of replies that no group holds, as the run last
+    reported them."""
     found = {run: Totals() for run in runs}
     g = PromptGroup.c
-    within = (g.run_id.in_(runs), g.sequence > after, g.sequence <= upto)
     summed = (g.given, g.missing, g.repeats, g.tokens, g.prompt_tokens, g.cost, g.sampling_seconds, g.scored_seconds)
-    sums = select(g.run_id, func.count(), *(func.sum(each) for each in summed)).where(*within).group_by(g.run_id)
+    sums = (
+        select(g.run_id, func.count(), *(func.sum(each) for each in summed))
+        .where(g.run_id.in_(runs))
+        .group_by(g.run_id)
+    )
     for run, groups, given, missing, repeats, tokens, prompts, cost, sampling, scored in connection.execute(sums):
         found[run] = Totals(
             groups=groups, answers=int(given), missing=int(missing), repeats=int(repeats), tokens=int(tokens),
@@ -328,37 +329,24 @@ def totals_between(
             scoring_seconds=float(scored),
         )  # fmt: skip
     kinds = cast(g.errors, Text)
-    errors = select(g.run_id, kinds, func.count()).where(*within, g.errors.is_not(None)).group_by(g.run_id, kinds)
-    for run, of_group, groups in connection.execute(errors):  # few texts differ
+    errors = select(g.run_id, kinds, func.count()).where(g.run_id.in_(runs), g.errors.is_not(None))
+    for run, of_group, groups in connection.execute(errors.group_by(g.run_id, kinds)):  # few texts differ
         for kind, count in json.loads(of_group).items():
             found[run].errors[kind] += count * groups
     copied = (
         select(Problem.c.run_id, Migration.c.problem_id, Migration.c.sequence)
         .join(Problem, Problem.c.id == Migration.c.problem_id)
         .where(Problem.c.run_id.in_(runs), Migration.c.candidate_id.is_not(None))
-        .where(Migration.c.sequence > after, Migration.c.sequence <= upto)
         .distinct()
         .subquery()
     )
     for run, migrations in connection.execute(select(copied.c.run_id, func.count()).group_by(copied.c.run_id)):
         found[run].migrations = migrations
-    return found
-
-
-def read_totals(connection: Connection, runs: Sequence[int]) -> dict[int, Totals]:
-    """Run id -> its totals, for each of these runs: of its groups, and of replies that no group holds, as the run last
-    reported them."""
-    found = totals_between(connection, runs)
     for run, summary in connection.execute(select(Run.c.id, Run.c.summary).where(Run.c.id.in_(runs))):
-        found[run].add(lost_totals(summary))
+        for name in ("tokens", "prompt_tokens", "cost"):
+            lost = summary.get(f"lost_{name}", 0)
+            vars(found[run])[name] += lost if isinstance(lost, int | float) else 0
     return found
-
-
-def lost_totals(summary: Mapping[str, Any]) -> Totals:
-    """What was spent on replies that no group holds, by a run's summary."""
-    lost = {name: summary.get(f"lost_{name}", 0) for name in ("tokens", "prompt_tokens", "cost")}
-    known = {name: value if isinstance(value, int | float) else 0 for name, value in lost.items()}
-    return Totals(tokens=int(known["tokens"]), prompt_tokens=int(known["prompt_tokens"]), cost=float(known["cost"]))
 
 
 def run_totals(store: Store, run_id: int) -> Totals:
@@ -429,13 +417,12 @@ Archives = dict[int, dict[tuple[int, str], int]]
 """Problem id -> (island, cell) -> candidate id."""
 
 
-def update_archives(connection: Connection, archives: Archives, after: int = -1) -> None:
-    """Bring the archives of these problems up to date, from that after the group `after` on."""
+def read_archives(connection: Connection, archives: Archives) -> None:
+    """Read the archives of these problems."""
     ids = list(archives)
     for start in range(0, len(ids), IDS_AT_ONCE):
         query = select(PromptGroup.c.problem_id, PromptGroup.c.cells).where(
             PromptGroup.c.problem_id.in_(ids[start : start + IDS_AT_ONCE]),
-            PromptGroup.c.sequence > after,
             PromptGroup.c.cells.is_not(None),
         )
         for problem, cells in connection.execute(query.order_by(PromptGroup.c.sequence)):
@@ -451,7 +438,7 @@ def elites(store: Store, problems: Sequence[int]) -> Iterator[EliteRecord]:
     archives: Archives = {problem: {} for problem in problems}
     scores: dict[int, tuple[float, tuple[float, ...]]] = {}
     with store.read() as connection:
-        update_archives(connection, archives)
+        read_archives(connection, archives)
         held = sorted({candidate for cells in archives.values() for candidate in cells.values()})
         for start in range(0, len(held), IDS_AT_ONCE):
             query = select(Candidate.c.id, Candidate.c.fitness, Candidate.c.rewards)

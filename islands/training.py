@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, cast, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, select
 
 from islands.schema import Answer, Candidate, PolicyVersion, PromptGroup, Rollout, TrainingStep
 from islands.store import Store
@@ -31,13 +31,13 @@ class TrainingStepRecord:
     created: float
 
 
-def training_steps(store: Store, run_id: int, after: int = -1) -> Iterator[TrainingStepRecord]:
-    """The trainer's steps beyond `after`, in order."""
+def training_steps(store: Store, run_id: int) -> Iterator[TrainingStepRecord]:
+    """The trainer's steps in order."""
     step = TrainingStep.c
     query = (
         select(step.step, step.stats, PolicyVersion.c.version, step.checkpoint, step.created)
         .outerjoin(PolicyVersion, PolicyVersion.c.id == step.policy_version_id)
-        .where(step.run_id == run_id, step.step > after)
+        .where(step.run_id == run_id)
         .order_by(step.step)
     )
     with store.read() as connection:
@@ -59,17 +59,10 @@ def newest_training(connection: Connection, runs: Sequence[int]) -> dict[int, in
     return {run: step for run, step in connection.execute(query.group_by(TrainingStep.c.run_id))}
 
 
-def training_between(
-    connection: Connection, run: int, after: int, newest: int, every: int
-) -> list[tuple[int, dict[str, Any]]]:
-    """(step, metrics) of each step divisible by `every` beyond `after`, and of the newest."""
+def training_after(connection: Connection, run: int, after: int) -> list[tuple[int, dict[str, Any]]]:
+    """(step, metrics) of each step beyond `after`."""
     step = TrainingStep.c.step
-    query = (
-        select(step, TrainingStep.c.stats)
-        .where(TrainingStep.c.run_id == run, step > after)
-        .where((step % cast(every, BigInteger) == 0) | (step == newest))
-        .order_by(step)
-    )
+    query = select(step, TrainingStep.c.stats).where(TrainingStep.c.run_id == run, step > after).order_by(step)
     return [(number, current_names(stats)) for number, stats in connection.execute(query)]
 
 

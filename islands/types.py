@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from problems.contract import Score
 from problems.objectives import Objective
 from problems.types import Unanswered
 
@@ -95,6 +96,11 @@ class Candidate:
     island: int
     parent: int | None
     values: tuple[float | None, ...] = ()
+
+    @property
+    def score(self) -> Score:
+        """The Score that it was stored with."""
+        return Score(self.rewards, self.fitness, self.features, self.feedback, self.error, self.values)
 
 
 class ParentKind(StrEnum):

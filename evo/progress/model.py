@@ -61,7 +61,7 @@ from islands.runs import (
     spending,
 )
 from islands.store import Store
-from islands.training import newest_training, newest_version, training_between
+from islands.training import newest_training, newest_version, training_after
 from islands.types import ProblemRecord, RunRecord, Totals, sum_totals
 from problems.objectives import is_lower
 from vpo.metrics import Interval, diversity
@@ -324,7 +324,7 @@ class Progress:
         if newest <= last:
             return
         with self.store.read() as connection:
-            for step, stats in training_between(connection, run.record.id, last, newest, 1):
+            for step, stats in training_after(connection, run.record.id, last):
                 run.steps.append(step)
                 for name in IN_SEARCH:
                     value = stats.get(name)

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from islands.population import migration
 from islands.population.archive import Archive, GridArchive, ParetoArchive, cell_name
 from islands.population.columns import Columns
 from islands.population.config import PopulationConfig
 from islands.population.features import Cell, FeatureSpace
 from islands.population.indexed_set import IndexedSet
 from islands.population.island import Island
+from islands.population.migration import Move
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,6 @@ class Archipelago:
         self.best: int | None = None
         self.members = 0
         self.last_migration = 0
-        self.migrations = 0
-        self.copies = 0
         # (valid, fitness, ordinal, island), first to be removed first; kept only if there is a cap
         self._ordinary: list[_Key] = []
         self._elite: list[_Key] = []
@@ -113,21 +111,12 @@ class Archipelago:
         if parent is not None:
             self.islands[number].visit(parent)
 
-    def migration_due(self) -> bool:
-        generations = [island.generation for island in self.islands]
-        return migration.due(generations, self.last_migration, self.config.migration_interval)
-
-    def plan_migration(self) -> list[migration.Move]:
-        return migration.plan(self.islands, self.config.migration_rate, self.config.migration_basis)
-
-    def migrate(self, moves: list[migration.Move]) -> None:
+    def migrate(self, moves: list[Move]) -> None:
         """Carry out a planned migration, an empty one too: it starts the next interval."""
         self.last_migration = max(island.generation for island in self.islands)
-        self.migrations += 1
         for move in moves:
             if move.candidate not in self.islands[move.target]:
                 self.enter(move.candidate, move.target, migrant=True)
-        self.copies += len(moves)
 
     def cell_name(self, cell: Cell) -> str:
         return cell_name(cell, self.config.archive)

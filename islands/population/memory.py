@@ -7,15 +7,12 @@ calls, so both arrive at the same state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from islands.population.archipelago import Archipelago, Entry
 from islands.population.columns import Columns
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace, check_features, default_dimensions
-from islands.population.migration import Move
+from islands.population.migration import Move, plan
 from problems.contract import Score
 from problems.types import ScoredAnswer
 
@@ -116,30 +113,13 @@ class Memory:
 
     def planned_moves(self) -> list[tuple[int, int, int]] | None:
         """(source, target, candidate id) of the migration that is due, None if none is."""
-        if not self.archipelago.migration_due():
+        islands, config = self.archipelago.islands, self.archipelago.config
+        if max(each.generation for each in islands) - self.archipelago.last_migration < config.migration_interval:
             return None
-        return [(m.source, m.target, self.columns.ids[m.candidate]) for m in self.archipelago.plan_migration()]
+        moves = plan(islands, config.migration_rate, config.migration_basis)
+        return [(move.source, move.target, self.columns.ids[move.candidate]) for move in moves]
 
     def migrate(self, moves: Sequence[tuple[int, int, int]]) -> None:
         """Carry out a migration, planned or stored."""
         ordinal = self.columns.ordinal
         self.archipelago.migrate([Move(source, target, ordinal(candidate)) for source, target, candidate in moves])
-
-    def stats(self) -> dict[str, Any]:
-        """The result of Population.stats."""
-        islands, space = self.archipelago, self.space
-        grid = islands.config.archive == "grid"
-        return {
-            "candidates": len(self.columns),
-            "members": islands.members,
-            "cells": [len(island.archive) for island in islands.islands],
-            "cells_possible": int(np.prod(space.bins)) if grid else islands.config.archive_size,
-            "generations": [island.generation for island in islands.islands],
-            "migrations": islands.migrations,
-            "copies": islands.copies,
-            "dimensions": {
-                name: (low, high)
-                for name, low, high in zip(space.dimensions or (), space.low, space.high, strict=True)
-                if low <= high
-            },
-        }

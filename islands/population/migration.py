@@ -23,11 +23,6 @@ def neighbours(island: int, islands: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(t for t in ((island + 1) % islands, (island - 1) % islands) if t != island))
 
 
-def due(generations: Sequence[int], last: int, interval: int) -> bool:
-    """Whether the busiest island is `interval` generations past the last migration."""
-    return max(generations) - last >= interval
-
-
 def plan(islands: Sequence[Island], rate: float, basis: int) -> list[Move]:
     """The moves of one migration, island by island, fittest first.
 

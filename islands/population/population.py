@@ -204,9 +204,7 @@ class Population:
 
     def score_of(self, candidate_id: int) -> Score:
         """The Score that a candidate was stored with. Raises KeyError."""
-        candidate = self.candidate(candidate_id)
-        own = candidate.values
-        return Score(candidate.rewards, candidate.fitness, candidate.features, candidate.feedback, candidate.error, own)
+        return self.candidate(candidate_id).score
 
     @property
     def best(self) -> tuple[int, float, tuple[float, ...]] | None:
@@ -237,12 +235,6 @@ class Population:
             self._check_island(island)
             ids = self._memory.columns.ids
             return [ids[ordinal] for ordinal in self._memory.archipelago.islands[island].falling()]
-
-    def stats(self) -> dict[str, Any]:
-        """Numbers for a screen: candidates stored, members, cells filled per island and cells_possible, generations
-        per island, migrations, copies, dimensions with their ranges."""
-        with self._lock:
-            return self._memory.stats()
 
     def _require_current(self) -> None:
         if self._ahead:

@@ -170,7 +170,7 @@ def test_every_step_agrees_with_the_naive_model(steps, cap, hall, bins):
             memory.migrate(moves)
             naive.migrate(config.migration_rate)
         compare(memory, naive)
-    assert groups == sum(memory.stats()["generations"])
+    assert groups == sum(island.generation for island in memory.archipelago.islands)
 
 
 def compare(memory, naive):

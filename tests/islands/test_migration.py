@@ -26,11 +26,6 @@ def test_neighbours_on_rings_of_every_size():
     assert migration.neighbours(0, 2) == (1,) and migration.neighbours(0, 1) == ()
 
 
-def test_due_by_the_busiest_island():
-    assert not migration.due([3, 49], 0, 50) and migration.due([3, 50], 0, 50)
-    assert not migration.due([3, 99], 50, 50) and migration.due([100, 99], 50, 50)
-
-
 def test_the_top_tenth_goes_to_both_neighbours():
     memory = populated([20, 0, 5])
     moves = migration.plan(memory.archipelago.islands, 0.1, 200)
@@ -43,4 +38,4 @@ def test_an_empty_migration_starts_the_next_interval():
     memory = populated([4], migration_interval=4)
     assert memory.planned_moves() == []  # due, but one island has no neighbour
     memory.migrate([])
-    assert memory.planned_moves() is None and memory.archipelago.migrations == 1
+    assert memory.planned_moves() is None

@@ -114,7 +114,8 @@ def test_a_search_continues_as_it_would_have(upgraded: Store, name: str) -> None
         assert [population.members(island) for island in islands] == expected["members"]
         assert [population.cells(island) for island in islands] == expected["cells"]
         assert as_json(population.best) == expected["best"] and population.plateau == expected["plateau"]
-        assert as_json(population.stats()) == expected["stats"]
+        generations = [island.generation for island in population._memory.archipelago.islands]
+        assert generations == expected["stats"]["generations"]
         chosen = []
         for island in islands:
             for seed in range(4):

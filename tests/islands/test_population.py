@@ -103,7 +103,7 @@ def test_resuming_gives_the_state_of_every_moment(store, settings):
             selections[sequence] = [
                 live.select(i % config.islands, np.random.default_rng([sequence, i])) for i in range(9)
             ]
-    assert states[47]["stats"]["migrations"] >= 4
+    assert states[47]["last migration"] >= 4 * config.migration_interval
     stored = store.problems(problem.run_id)[0]
     resumed = Population(store, stored, config)
     for sequence, expected in states.items():
@@ -220,7 +220,6 @@ def test_default_dimensions_follow_the_first_valid_answer(store):
         failed = answer("bad", 0.0, error="no", features={"z": 1.0})
         put(store, population, group(problem, 0, [failed, answer("good", features=features)]))
         assert store.problems(problem.run_id)[0].dimensions == expected
-        assert tuple(population.stats()["dimensions"]) == expected
 
 
 def test_the_problem_row_knows_the_best(store):

@@ -133,7 +133,7 @@ def state(population: Population) -> dict:
             "last migration": memory.archipelago.last_migration,
             "best": population.best,
             "sequence": population.sequence,
-            "stats": population.stats(),
+            "generations": [island.generation for island in memory.archipelago.islands],
         }
     )
 
