@@ -176,7 +176,7 @@ def _describe_unscored(open_run: OpenRun) -> dict[str, Any] | None:
     reasons.update({failure.error: failure.count for failure in failed_candidates(store, run, REASONS)})
     remedy = "look at a reply and at the scorer's feedback (evo show); name another model if its replies are poor"
     if status.repeats > failed:
-        remedy = remedy_of_repeats(open_run.operators[0].policy.version) or remedy
+        remedy = remedy_of_repeats(open_run.operators[0].policy) or remedy
     elif not status.answers and open_run.operators[0].answers > 1:
         remedy = "ask for one answer a reply: --answers 1"
     if status.repeats:

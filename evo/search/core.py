@@ -100,7 +100,7 @@ class SearchCore:
             self._repeated = self._repeated + repeated if repeated == len(placements) else 0
         if self._repeated >= REPEATED_ROW and not self._warned_of_repeats:
             self._warned_of_repeats = True
-            if remedy := remedy_of_repeats(self.operators[group.operator].policy.version):
+            if remedy := remedy_of_repeats(self.operators[group.operator].policy):
                 warnings.warn(f"{self._repeated} answers in a row repeat others: {remedy}", stacklevel=2)
         best, target = problem_run.best, problem_run.target
         if best is not None and target is not None and not problem_run.solved and best >= target:

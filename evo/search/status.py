@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from islands.types import FORMAT, REPLIES, GroupSums, RunRecord, Totals
 from problems.types import ScoredGroup, Unanswered
+from vpo.policies.prompt_formats import CHAT
 
 if TYPE_CHECKING:
     from evo.search.problem_run import ProblemRun  # slow to import: the database's library
+    from vpo.policies.contract import Policy
 
 SUMMARY_SECONDS = 1.0
 """How often a search stores its metrics with its groups, for watchers."""
@@ -204,12 +206,11 @@ LACKING = {
 """Why replies hold no answer, in words, and what to do about it."""
 
 
-def remedy_of_repeats(policy: str) -> str:
-    """What to do about answers that the search had before; "" for rules, which repeat by design. policy: its version"""
-    if policy.startswith("scripted:"):
-        if policy != "scripted:mutate":
-            return ""
-        return "random edits need a seed_answer with numbers or a program to change; write one, or name a model"
+def remedy_of_repeats(policy: Policy) -> str:
+    """What to do about answers that the search had before; "" for rules of a token language, which repeat by design."""
+    if policy.version.startswith("scripted:"):
+        edits = "random edits need a seed_answer with numbers or a program to change; write one, or name a model"
+        return edits if policy.prompt_format == CHAT else ""
     return "raise its temperature (POLICY?temperature=1.2), or name another policy"
 
 
