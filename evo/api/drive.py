@@ -223,7 +223,6 @@ class ComparisonOutcome:
 
 
 def run_search(prepare: Callable[[], Coroutine[Any, Any, OpenRun]], driver: Driver, db: str) -> SearchOutcome:
-    """Search one run, which `prepare` opens."""
 
     async def work(driver: Driver) -> SearchOutcome:
         run = await prepare()

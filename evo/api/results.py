@@ -127,7 +127,6 @@ class RunResult(StoredResult):
         return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
 
     def __str__(self) -> str:
-        """The result in one line."""
         count, summary = len(self.problems), self.summary
         parts = [f"{self.solved} of {count} solved" if count > 1 else ""]
         if "groups" in summary:
@@ -240,7 +239,6 @@ class ComparisonResult(StoredResult):
         return data_frame(rows, ("arm", "seed", "problem", "iteration", "best"))
 
     def __str__(self) -> str:
-        """Name and verdict."""
         return f"{self.name}: {self.verdict}"
 
 

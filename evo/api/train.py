@@ -65,7 +65,6 @@ class TrainResult:
         return data_frame(self.log, ("kind", "step"))
 
     def __str__(self) -> str:
-        """The result in one line."""
         why = f" ({self.reason})" if self.reason else ""
         return f"{self.outcome}{why}: {self.policy}, {self.steps} steps of {self.method} in {clock(self.seconds)}"
 

@@ -148,7 +148,6 @@ class Finding:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        """The finding as JSON."""
         plain = {"check": self.check, "level": self.level, "message": self.summary}
         return {**plain, "details": list(self.details), "figures": dict(self.figures)}
 
@@ -174,11 +173,9 @@ class CheckReport:
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """The findings to fix."""
         return tuple(finding for finding in self.findings if finding.level == "finding")
 
     def record(self) -> dict[str, Any]:
-        """The report as JSON."""
         findings = [finding.record() for finding in self.findings]
         about = {"problem": self.problem, "sound": not self.faults, "answers_scored": self.asked}
         return {**about, "seconds": round(self.seconds, 3), "findings": findings}

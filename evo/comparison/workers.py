@@ -225,7 +225,6 @@ def is_small(config: RunConfig) -> bool:
 
 
 def main() -> None:
-    """The main function of a worker."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
     print_warnings_plainly()

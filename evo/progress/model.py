@@ -113,10 +113,6 @@ class _Run:
     version: str = ""
     spent: list[tuple[int, float]] = field(default_factory=list)  # of each group, if a budget is the axis
 
-    @property
-    def waits(self) -> bool:
-        return self.record.status in ("running", "waiting")
-
 
 @dataclass(frozen=True, eq=False)
 class _Searches:
@@ -261,7 +257,7 @@ class Progress:
             if run.ids or self._enrol(run):
                 self._read_run(run)
                 read.append(run)
-            run.complete = not run.waits
+            run.complete = run.record.status not in ("running", "waiting")
         if read:
             self._read_events(read)
         return None

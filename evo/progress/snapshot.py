@@ -234,7 +234,6 @@ class Snapshot(Comparison):
 
     @property
     def errors(self) -> Counter[str]:
-        """Errors of all arms by kind."""
         return sum((arm.totals.errors for arm in self.arms), Counter[str]())
 
     @property

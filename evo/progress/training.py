@@ -90,7 +90,6 @@ class TrainingProgress:
         return {name: words for name, words in TRAINING.items() if any(name in line for line in self.lines)}
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "folder": self.folder, "state": self.state, "title": self.title, "step": self.step,
             "steps": self.planned, "updated": self.updated, "gain": self.gain, "command": self.about["command"],

@@ -56,7 +56,6 @@ class Iteration:
 
     @property
     def shown(self) -> Selection:
-        """What its prompt shows."""
         return self.prompt_format.select_shown(self.selection)
 
     @property

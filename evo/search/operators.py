@@ -146,7 +146,6 @@ class Operators:
         return int(np.argmax(rng.beta(1 + self.reward, 1 + self.failures)))
 
     def credit(self, group: ScoredGroup) -> None:
-        """Take in a committed group."""
         if self.learns:
             improved = self._fronts[group.problem].improved_by(group)
             self._waiting.append((group.sequence, group.operator, improved))

@@ -109,7 +109,6 @@ def check_one_policy(policy: str, doing: str) -> None:
 
 
 def resolve_problems(config: RunConfig) -> list[Problem]:
-    """Every problem of a run."""
     from problems.sandbox import set_sandbox_mode
 
     set_sandbox_mode(config.sandbox)

@@ -200,7 +200,6 @@ class SamplingMeter:
     _since: float = field(default=0.0, repr=False)
 
     def enter(self) -> None:
-        """A call begins."""
         if self._active == 0:
             self._since = time.perf_counter()
         self._active += 1
@@ -213,7 +212,6 @@ class SamplingMeter:
         return self._active
 
     def count(self, group: Sequence[Rollout]) -> None:
-        """Add a group that came back."""
         self.rollouts += len(group)
         self.tokens += sum(rollout.tokens for rollout in group)
         self.prompt_tokens += prompt_tokens(group)

@@ -110,14 +110,3 @@ def _scored_rollout(
     if not distinct or len(kept) == len(answers):
         return scored
     return ScoredRollout(rollout, tuple(kept.values()), error or "repeated another's rewards")
-
-
-async def score_all(
-    jobs: Sequence[tuple[Problem, PromptFormat, Sequence[Rollout], Selection]], scorer: Scorer
-) -> list[tuple[ScoredRollout, ...]]:
-    """`score_rollouts` for several prompts at once, which keeps the scorer's workers busy."""
-    scored = (
-        score_rollouts(prompt_format, rollouts, AnswerScores(problem, scorer), shown)
-        for problem, prompt_format, rollouts, shown in jobs
-    )
-    return list(await asyncio.gather(*scored))

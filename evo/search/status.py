@@ -158,7 +158,6 @@ class SearchStatus(Totals):
         }
 
     def count(self, group: ScoredGroup, sums: GroupSums) -> None:
-        """Add a committed group."""
         self.add(
             Totals(
                 groups=1, answers=sums.given, missing=sums.missing, repeats=sums.repeats, tokens=sums.tokens,

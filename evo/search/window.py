@@ -77,7 +77,6 @@ class Window:
         return next((iteration for iteration in self._leaving() if iteration.group.done()), None)
 
     def pop(self, iteration: Iteration) -> None:
-        """Remove an iteration that leaves."""
         iteration.problem_run.uncommitted.discard(iteration.number)
         self._flying.remove(iteration)
 

@@ -59,7 +59,6 @@ class Curriculum:
     pool: dict[int, list[Candidate]] = field(default_factory=dict)
 
     def draw(self, step: int, count: int) -> list[TrainingPrompt]:
-        """The prompts of a step."""
         rng = np.random.default_rng([self.seed, 1, step, 0])
         waiting = [problem for problem, found in self.pool.items() if found]
         made = []

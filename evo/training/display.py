@@ -38,7 +38,6 @@ def describe_gain(lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) 
 
 
 def print_summary(console: Console, training: Training, stop: Stop) -> None:
-    """Print how the training ended."""
     status, folder = training.status, training.directory.folder
     interrupted, reason = stop.reason is StopReason.INTERRUPTED, str(stop)
     ended = "Interrupted" if interrupted else "Done"

@@ -31,7 +31,7 @@ from evo.training.loop import TrainingBatch, TrainingStatus
 from evo.training.stored import TOO_LONG, StoredRun, StoredSource
 from islands.groups import Child, children
 from islands.history import CandidateReader
-from islands.types import Candidate, ProblemRecord, Selection
+from islands.types import ProblemRecord, Selection
 from vpo.policies.contract import LocalPolicy
 from vpo.policies.encoding import encode_answer
 from vpo.training.config import Estimation
@@ -151,7 +151,10 @@ class Improvements(StoredSource):
         run, lesson = self.run, self.draw(rng)
         apart = run.children > 1
         ids = [lesson.children[int(i)] for i in rng.permutation(len(lesson.children))]
-        selection, drawn = self._selected(lesson, ids[: run.children if apart else run.chain])
+        shown = (lesson.parent, *lesson.inspirations, *ids[: run.children if apart else run.chain])
+        parent, *others = self._readers[lesson.run].fetch(shown)
+        beside = len(lesson.inspirations)
+        selection, drawn = Selection(parent, tuple(others[:beside]), ()), others[beside:]
         key = lesson.run, lesson.problem
         writable = [child for child in drawn if self._format(key, 1).write([child.text], selection) is not None]
         left_out[UNWRITABLE] += len(drawn) - len(writable)
@@ -167,12 +170,6 @@ class Improvements(StoredSource):
             left_out[TOO_LONG] += 1
             return []
         return [ExampleGroup(prompt, rows, 1.0)]
-
-    def _selected(self, lesson: ImprovementLesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
-        """The selection of the prompt, and the chosen children."""
-        beside = len(lesson.inspirations)
-        parent, *others = self._readers[lesson.run].fetch((lesson.parent, *lesson.inspirations, *chosen))
-        return Selection(parent, tuple(others[:beside]), ()), others[beside:]
 
     def _row(self, text: str) -> Example:
         ids = encode_answer(self.policy.tokenizer, self.policy.stops, text)

@@ -8,6 +8,7 @@ importance ratio still uses the behaviour log-probabilities.
 
 from __future__ import annotations
 
+import asyncio
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ import numpy as np
 
 from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
-from evo.search.score import score_all
+from evo.search.score import AnswerScores, score_rollouts
 from evo.training.curriculum import ArchiveCurriculum, Curriculum, StoredArchives, TrainingPrompt
 from evo.training.loop import GroupSource, TrainingBatch, TrainingStatus
 from islands.types import Candidate
@@ -92,7 +93,6 @@ class OnPolicy(GroupSource):
                 stored=archives,
             )
         self._questions: list[TrainingPrompt] = []
-        self._parents: dict[int, Candidate] = {}  # by the sequence of the group with this parent
         self._warned = False
 
     def answers(self, step: int) -> int:
@@ -110,15 +110,13 @@ class OnPolicy(GroupSource):
         version, temperature = self.policy.version, self.policy.temperature
         rollouts = await self.policy.sample(prompts, rollouts=run.rollouts, answers=run.chain, seed=run.seed)
         sampled = time.perf_counter()
-        jobs = [
-            (self.problems[q.problem], self.styles[q.problem], some, q.selection)
-            for q, some in zip(questions, rollouts, strict=True)
-        ]
-        graded = await score_all(jobs, self.scorer)
+        scorings = []
+        for q, some in zip(questions, rollouts, strict=True):
+            scores = AnswerScores(self.problems[q.problem], self.scorer)
+            scorings.append(score_rollouts(self.styles[q.problem], some, scores, q.selection))
+        graded = await asyncio.gather(*scorings)  # at once, which keeps the scorer's workers busy
         status.sampling_seconds += sampled - started
         status.scoring_seconds += time.perf_counter() - sampled
-        shown = zip((question.selection.parent for question in questions), streams, strict=True)
-        self._parents = {stream: parent for parent, stream in shown if parent is not None}
         return TrainingBatch(
             [
                 ScoredGroup(
@@ -150,7 +148,7 @@ class OnPolicy(GroupSource):
 
     def context(self, group: ScoredGroup) -> SearchContext:
         """What the prompt of a group showed, for the trainer."""
-        run, parent = self.run, self._parents.get(group.sequence)
+        run, parent = self.run, self._questions[group.sequence % self.run.prompts].selection.parent
         shown = []
         if run.reward == "gain" and parent is not None:
             key = identity(parent.text, self.problems[group.problem].answer_format)

@@ -283,7 +283,6 @@ class ScreenApp(App[int]):
         return any(isinstance(screen, AnswerScreen) for screen in self.screen_stack)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Show another state."""
         self.snapshot = snapshot
         self.refresh_all()
 
@@ -301,7 +300,6 @@ class ScreenApp(App[int]):
         self._base.query_one("#head", Static).update(draw.head(snapshot, width, self._now(), self.palette, doing))
 
     def refresh_all(self) -> None:
-        """Show the current state."""
         if not self.is_running or self._below is None:
             return
         snapshot, palette, query = self.snapshot, self.palette, self._base.query_one
@@ -551,15 +549,12 @@ async def run_screen(app: ScreenApp) -> int:
     return code or app.return_code or 0
 
 
-SVG_SIZE = (100, 44)
-
-
-def save_svg(snapshot: Snapshot, now: float, size: tuple[int, int] = SVG_SIZE) -> str:
-    """An SVG of the screen at that many columns and rows, colours and marks as on a terminal."""
+def save_svg(snapshot: Snapshot, now: float) -> str:
+    """An SVG of the screen of 100 columns and 44 rows, colours and marks as on a terminal."""
 
     async def saved() -> str:
         app = ScreenApp(snapshot=snapshot, now=lambda: now)
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=(100, 44)) as pilot:
             await pilot.pause()
             app.refresh_all()
             await pilot.pause()
