@@ -3,64 +3,22 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
 
 from vpo.chain.programs import DEFINITIONS, parse_code
 from vpo.policies.prompt_formats import check_answers
 
-_SPREAD = (
-    "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "
-    "objectives pull apart let a different one give way each time. An answer that repeats another is thrown away."
-)
-_NOTHING_ELSE = "No tests, no examples, no explanations"
-_IDEAS = (
-    "the most direct way",
-    "a different algorithm",
-    "with the standard library",
-    "as short as possible",
-    "careful with special cases",
-)
-"""The words that distinguish the programs of a layout. Asked only for "different" programs, a small model repeats
-one."""
 
-# Models keep to a layout that is shown far more often than to one that is described, most often if it comes last
-_SINGLE = {
-    "python": f"Write one complete program. {_NOTHING_ELSE}: the reply is just this code block:\n\n{{layout}}",
-    "route": "End with your route, nothing but its moves, between <route_1> and </route_1>.",
-    "text": "Write your answer, and nothing else, between <answer_1> and </answer_1>.",
-    "tagged": "Write one answer, and nothing else, in exactly the form that the task asks for, its tags included.",
-}
+@cache
+def _wording() -> dict[str, Any]:
+    """What wording.yaml holds."""
+    import yaml
 
-_CHAIN = {
-    "python": (
-        f"Write {{m}} new programs for the task, no two alike. {_SPREAD} Every block must be complete and work alone. "
-        f"{_NOTHING_ELSE}: the reply is just these {{m}} code blocks:\n\n{{layout}}"
-    ),
-    "route": (
-        "Give {m} different routes, one after another, each between its own numbered tags and with nothing but its "
-        "moves inside: the first between <route_1> and </route_1>, the last between <route_{m}> and </route_{m}>. "
-        f"{_SPREAD}"
-    ),
-    "text": (
-        "Give {m} different answers, one after another, each between its own numbered tags and with nothing but the "
-        "answer inside: the first between <answer_1> and </answer_1>, the last between <answer_{m}> and </answer_{m}>. "
-        f"{_SPREAD}"
-    ),
-    "tagged": (
-        "Give {m} different answers, one after another, each complete in the form that the task asks for, its tags "
-        "included, and each inside its own numbered tags: the first between <response_1> and </response_1>, the last "
-        f"between <response_{{m}}> and </response_{{m}}>. {_SPREAD}"
-    ),
-}
-
-_DIFF = """Change the current program with one or more edit blocks of exactly this form:
-
-<<<<<<< SEARCH
-lines of the current program, copied exactly with their indentation
-=======
-the lines that take their place
->>>>>>> REPLACE
-
-Each SEARCH part must occur in the current program; the blocks are applied in order, all of them or none."""
+    words: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return words
 
 
 def instructions(answer_format: str, answers: int, *, diff: bool = False, start: str = "") -> str:
@@ -73,19 +31,20 @@ def instructions(answer_format: str, answers: int, *, diff: bool = False, start:
     Raises ValueError on an unknown format, m < 1, or a diff of more than one answer.
     """
     check_request(answer_format, answers, diff)
+    words = _wording()
     if diff:
-        return _DIFF
-    request = _SINGLE[answer_format] if answers == 1 else _CHAIN[answer_format]
-    return request.format(m=answers, layout=layout(answers, start) if answer_format == "python" else "")
+        return str(words["diff"])
+    request: str = words["single" if answers == 1 else "chain"][answer_format]
+    shown = layout(answers, start) if answer_format == "python" else ""
+    return request.format(m=answers, layout=shown, spread=words["spread"].format(m=answers))
 
 
 def layout(answers: int, start: str) -> str:
     inside = outline(start) or "..."
     if answers == 1:
         return f"```python\n{inside}\n```"
-    return "\n\n".join(
-        f"```python\n# Program {i}: {_IDEAS[(i - 1) % len(_IDEAS)]}\n{inside}\n```" for i in range(1, answers + 1)
-    )
+    ideas = islice(cycle(_wording()["ideas"]), answers)
+    return "\n\n".join(f"```python\n# Program {i}: {idea}\n{inside}\n```" for i, idea in enumerate(ideas, 1))
 
 
 def outline(program: str) -> str:

@@ -102,39 +102,31 @@ class Dialect(Protocol):
 
     def understands(self, problem: Problem) -> bool:
         """Whether the problem is of this language's kind."""
-        ...
 
     def vocabulary(self) -> tuple[str, ...]:
         """Every token, in the order of its id."""
-        ...
 
     def most_tokens(self, answers: int) -> int:
         """Tokens that suffice for a chain of `answers` answers."""
-        ...
 
     def prompt(self, problem: Problem, parent: str, answers: int) -> str:
         """The prompt for `answers` answers, with the parent unless it is "" or unreadable.
 
         Raises ValueError, one line, for problems and numbers of answers outside the language.
         """
-        ...
 
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
         """The beginning of the parent's answer, "" if it cannot be cut."""
-        ...
 
     def read(self, text: str, prompt: str) -> list[str]:
         """The answers of any chain in order, repeats kept, empty ones left out."""
-        ...
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
         """The chain that `read` reads as these answers, None if the language cannot express one of them."""
-        ...
 
     @property
     def grammar(self) -> StartGrammar | None:
         """Begins the grammar of answers; None if any token may come next."""
-        ...
 
 
 @cache

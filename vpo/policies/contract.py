@@ -120,15 +120,12 @@ class TrainablePolicy(Policy, Protocol):
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
-        ...
 
     def learner(self) -> PreTrainedModel:
         """A model of its own with the weights that this policy was loaded with, for a trainer to keep and to change."""
-        ...
 
     async def between(self, work: Callable[[], T]) -> T:
         """Run `work` where sampling runs, after the call under way; nothing is sampled meanwhile."""
-        ...
 
     async def update(self, weights: Mapping[str, torch.Tensor] | Path, version: str) -> None:
         """Sample from these weights from now on, under this version: a state_dict of the whole model, or by
@@ -137,12 +134,10 @@ class TrainablePolicy(Policy, Protocol):
         Raises ValueError where they do not fit the model, PolicyUnavailable where no server, or one that answers, takes
         them; the old ones then stay.
         """
-        ...
 
     async def logprobs(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
         """(T,) nats for each rollout's tokens after its prompt, at the policy's temperature, by every engine that
         samples and answers: one list an engine."""
-        ...
 
 
 @runtime_checkable
