@@ -25,7 +25,7 @@ from evo.search.resources import problems_at
 from problems.address import did_you_mean
 from problems.contract import BadAddress
 from problems.retired import STAGE_KINDS, replace_hint
-from vpo.policies.address import NoOptions, parse_address, split_policies
+from vpo.policies.address import OwnOptions, parse_address, split_policies
 
 POLICY, RUN, FILE = "policy", "run", "file"
 
@@ -227,7 +227,7 @@ def _check_inputs(stage: Stage, earlier: Mapping[str, Stage]) -> None:
     for policy in [part for named in filter(None, policies) for part in split_policies(named)]:
         start = policy
         while (name := stage_named(start)) is not None:  # a policy is asked as the one that its training starts from
-            parse_address(start).own_options(NoOptions)
+            parse_address(start).own_options(OwnOptions)
             start = earlier[name].settings.policy
         if stage.kind == "train" and not parse_address(start).has_weights:
             raise not_trainable(start)

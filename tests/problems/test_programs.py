@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import math
+from pathlib import Path
 
 import pytest
+import yaml
 
 from problems import Problem, resolve
 from problems.programs.cases import Case, Task
@@ -79,50 +81,7 @@ def test_a_test_with_a_name_that_nothing_defines_is_left_out(tmp_path):
 
 
 SECRET = "needle-" + "5a1fce07"
-HUNTERS = {
-    "frames and the garbage collector": """
-import gc, sys
-def f(x):
-    mark, found = "nee" + "dle-", []
-    frame = sys._getframe()
-    while frame is not None:
-        found += [v for scope in (frame.f_locals, frame.f_globals) for v in list(scope.values())]
-        found += list(frame.f_code.co_consts)
-        frame = frame.f_back
-    seen, pending = set(), found + gc.get_objects()
-    while pending:
-        item = pending.pop()
-        if id(item) in seen or len(seen) > 400000:
-            continue
-        seen.add(id(item))
-        if isinstance(item, str) and item.startswith(mark) and len(item) > 8:
-            return item
-        if isinstance(item, (list, tuple, set, dict)):
-            pending += list(item) + (list(item.values()) if isinstance(item, dict) else [])
-    return "nothing"
-""",
-    "the memory of the process": """
-def f(x):
-    mark = b"nee" + b"dle-"
-    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb") as memory:
-        for line in maps:
-            span, mode = line.split()[:2]
-            if "r" in mode and "[v" not in line:
-                start, end = (int(part, 16) for part in span.split("-"))
-                try:
-                    memory.seek(start)
-                    data = memory.read(min(end - start, 1 << 26))
-                except (OSError, ValueError, OverflowError):
-                    continue
-                at = data.find(mark)
-                while at >= 0:
-                    text = data[at:at + 15]
-                    if text[7:].isalnum():
-                        return text.decode()
-                    at = data.find(mark, at + 1)
-    return "nothing"
-""",
-}
+HUNTERS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("hunters.yaml").read_text())
 
 
 @pytest.mark.parametrize("code", HUNTERS.values(), ids=HUNTERS)

@@ -178,8 +178,8 @@ class PolicyAddress:
             raise BadAddress(f"policy {self.plain!r}: option {key}: {first['msg']}") from None
 
 
-class NoOptions(BaseModel):
-    """The own options of a kind that has none."""
+class OwnOptions(BaseModel):
+    """The options of one kind of policy, beside PolicySettings: none, unless a subclass has some."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from problems.address import did_you_mean, files_beside, user_path
 from problems.contract import BadAddress
 from vpo.languages.contract import shipped
-from vpo.policies.address import FORMS, NoOptions, PolicyAddress, newest_checkpoint, parse_address
+from vpo.policies.address import FORMS, OwnOptions, PolicyAddress, newest_checkpoint, parse_address
 from vpo.policies.hub import only_cached
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def find_base(address: PolicyAddress) -> tuple[str, list[str]]:
 def check_checkpoint(address: PolicyAddress, settings: object = None) -> bool:
     """What can be told before the model's library is loaded; whether the files are to be taken from the hub's cache.
     Raises BadAddress where there is no such model."""
-    address.own_options(NoOptions)
+    address.own_options(OwnOptions)
     source, _ = find_base(address)
     if Path(source).is_dir():
         return False

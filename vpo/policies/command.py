@@ -34,13 +34,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from problems import temp_dirs
 from problems.contract import BadAddress
 from problems.redaction import redact_beginning
 from problems.types import Prompt, Rollout, Usage
-from vpo.policies.address import PolicyAddress, PolicySettings
+from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyUnavailable
 from vpo.policies.prompt_formats import WORK_FOLDER
 
@@ -51,10 +51,8 @@ MOST_OUTPUT = 64 << 20
 _IDS, _LOGPROBS = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
 
-class CommandOptions(BaseModel):
+class CommandOptions(OwnOptions):
     """The options of a command beside vpo.policies.address.PolicySettings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     timeout: float = Field(600.0, gt=0.0, description="seconds that one run of the command may take")
     concurrency: int = Field(2, ge=1, le=256, description="runs of the command at a time")

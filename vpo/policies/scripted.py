@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from problems.address import did_you_mean, user_path
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt, Rollout
-from vpo.policies.address import PolicyAddress, PolicySettings
+from vpo.policies.address import OwnOptions, PolicyAddress, PolicySettings
 from vpo.policies.contract import Policy, PolicyTraits, PolicyUnavailable
 from vpo.policies.generators import GENERATORS, Generator, TokenGenerator, vary
 from vpo.policies.prompt_formats import CHAT, TUNED
@@ -95,10 +95,8 @@ class ScriptedPolicy(Policy):
         return format_answers(self._generator(prompt, form, answers, bits), form)
 
 
-class ScriptedOptions(BaseModel):
+class ScriptedOptions(OwnOptions):
     """latency: seconds that every call sleeps; after: calls that `broken` answers"""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     latency: float = Field(0.0, ge=0.0, le=1e6)
     after: int = Field(0, ge=0)

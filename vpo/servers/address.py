@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from problems.contract import BadAddress
 from problems.redaction import redact, remember
-from vpo.policies.address import PolicyAddress
+from vpo.policies.address import OwnOptions, PolicyAddress
 from vpo.policies.contract import Price
 
 HOSTED = "https://api.openai.com/v1"
@@ -27,10 +27,8 @@ _OURS = {"model", "messages", "n", "seed", "temperature", "top_p", "max_tokens",
 """Fields of a request that are no business of `?body=`."""
 
 
-class ServerOptions(BaseModel):
+class ServerOptions(OwnOptions):
     """What may stand after the question mark of `openai:`, beside vpo.policies.address.PolicySettings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     concurrency: int = Field(32, ge=1, le=4096, description="requests at a time to each server")
     retries: int = Field(6, ge=0, le=100, description="retries of a request, after 0.5 to 8 s or as the server says")

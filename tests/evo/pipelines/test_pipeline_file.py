@@ -2,8 +2,10 @@
 written."""
 
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 from support.command_line import evo, refused
 
 from evo.pipelines.file import read_pipeline, replace_references
@@ -98,79 +100,10 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(here, capsys):
     assert [path.name for path in here.iterdir()] == ["p.yaml"]
 
 
-VPO = "train: {method: vpo, problems: [maze:train/0-9], policy: "
-SEARCHED = "stages:\n  b: {search: {problems: [maze:hard]}}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("stages: [", "p.yaml: not YAML"),
-        ("stages:\n  a:\n    report: {run: ${b}}", 'a reference is quoted: "${STAGE}"'),
-        ("[3]", "expected keys and values, found list"),
-        ("stages: {}", "has no stages"),
-        ("stage: {}", "unknown key stage; did you mean stages?"),
-        ("stages:\n  a: 3", "stage a: expected a kind"),
-        ("stages:\n  a: {}", "stage a: expected one kind"),
-        ("stages:\n  a: {train: {}, search: {}}", "stage a: expected one kind"),
-        ("stages:\n  a: {serach: {}}", "stage a: no kind 'serach'; did you mean search?"),
-        ("stages:\n  a b: {search: {}}", "stage a b: no name for a stage"),
-        ("stages:\n  a: {search: {}}\n  a: {search: {}}", "a is there twice"),
-        ("stages:\n  a: {search: 3}", "stage a: search: expected keys and values"),
-        (
-            "stages:\n  a: {search: {problem: [maze:hard]}}",
-            "stage a: search: unknown key problem; did you mean problems?",
-        ),
-        ("stages:\n  a: {search: {iterations: -1}}", "stage a: search: iterations = -1: "),
-        (
-            "stages:\n  a: {search: {population: {islnds: 2}}}",
-            "stage a: search: unknown key population.islnds; did you mean islands?",
-        ),
-        ("stages:\n  a: {search: {}}", "stage a: search: problems: name problems"),
-        ("stages:\n  a: {train: {method: vpo}}", "stage a: train: problems: name problems"),
-        ("stages:\n  a: {train: {problems: [maze:test]}}", "stage a: train: method is missing"),
-        (f"stages:\n  a: {{{VPO}'scripted:mutate'}}}}", "stage a: train: policy scripted:mutate has no weights"),
-        ("stages:\n  a: {pretrain: {width: 20, heads: 8}}", "stage a: pretrain was removed; train from"),
-        ("stages:\n  a: {pick: {metric: x}}", "stage a: pick was removed; write the filter where"),
-        ("stages:\n  a: {evaluate: {}}", "stage a: evaluate: problems: name problems"),
-        ("stages:\n  a: {compare: {problems: [maze:hard]}}", "stage a: compare: a comparison needs arms"),
-        ("stages:\n  a: {compare: {arms: {b: {policy: x, m: 3}}}}", "unknown key arms.b.m; known: answers"),
-        ("stages:\n  a: {report: {}}", "stage a: report: run is missing"),
-        ("stages:\n  a: {report: {run: '${b}'}}", "stage a: report: run: there is no stage b; there are a"),
-        ("stages:\n  a: {report: {run: '${a}'}}", "stage a: report: run: reads a, which does not come before it"),
-        (
-            "stages:\n  a: {report: {run: '${b}'}}\n  b: {search: {problems: [maze:hard]}}",
-            "stage a: report: run: reads b, which does not come before it",
-        ),
-        (
-            f"stages:\n  b: {{{VPO}embedded:base}}}}\n  a: {{report: {{run: '${{b}}'}}}}",
-            "stage a: report: run: this key needs a run; b is a train stage and gives a policy",
-        ),
-        ("stages:\n  a: {search: {device: '${b}'}}", "device = '${b}': a reference is not allowed here"),
-        ("stages:\n  a: {search: {problems: ['${b}']}}", "problems.0: there is no stage b"),
-        ("stages:\n  a: {search: {policy: 'x${b}'}}", "policy = 'x${b}': a reference must be the whole value"),
-        ("stages:\n  a: {search: {policy: '${b}/c'}}", "only ?OPTION=VALUE can follow a reference to a policy"),
-        ("stages:\n  a: {report: {run: '${b}?prefill=1'}}", "only /ARM/sSEED can follow a reference to a run"),
-        (
-            f"stages:\n  b: {{{VPO}embedded:base}}}}\n"
-            "  a: {evaluate: {problems: [maze:test], policy: '${b}?t=1'}}",
-            "unknown option t; there are temperature",
-        ),
-        (
-            "stages:\n  b: {search: {problems: [maze:hard]}}\n  a: {report: {run: '${b}/vpo/s0'}}",
-            "b is one run; only a comparison's runs have /ARM/sSEED",
-        ),
-        (
-            f"{SEARCHED}  a: {{train: {{method: vpo, parents_from: '${{b}}'}}}}",
-            "parents_from = '${b}': String should match",
-        ),
-        (f"{SEARCHED}  a: {{train: {{method: improve, from_traces: 'archive:${{b}}'}}}}", "expected ${STAGE}"),
-        ("db: mysql://x\nstages:\n  a: {search: {problems: [maze:hard]}}", "mysql"),
-    ],
-)
-def test_a_bad_file_is_one_line_and_nothing_is_written(here, capsys, text, said):
+@pytest.mark.parametrize("row", yaml.safe_load(Path(__file__).with_name("bad_files.yaml").read_text()))
+def test_a_bad_file_is_one_line_and_nothing_is_written(here, capsys, row):
     for more in ((), ("--dry-run",)):
-        assert said in refused(capsys, "pipeline", written(text), *more)
+        assert row["said"] in refused(capsys, "pipeline", written(row["text"]), *more)
         assert [path.name for path in here.iterdir()] == ["p.yaml"]
 
 

